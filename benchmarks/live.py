@@ -2,7 +2,7 @@
 
 For each size an index is built in a folder. Then a document is added, or deleted, and a question asked, in turn on all
 sizes, and the medians are compared with those of the smallest size in the same run. Before that, one change and one
-question on each, which bring the live graph about. Then single documents are added to a new index, one call for each;
+question on each. Then single documents are added to a new index, one call for each;
 and readers ask questions while a writer adds and deletes. Passages, names and vectors are synthetic.
 """
 

@@ -47,7 +47,7 @@ METHODS = ("hybrid", "hybrid", "hybrid", "vector", "keyword", "graph", "agentic"
 STRATEGIES = (PageRank(), PageRank(), Neighbourhood(), ExpansionQueries(), RelatedEntities())
 SETTINGS: tuple[Mapping[str, Any], ...] = (
     {},
-    {"merge_similar": 0.8, "embed_names": True},
+    {"embed_names": True},
     {"edges": [("author", "author"), ("links", "id")]},
 )
 

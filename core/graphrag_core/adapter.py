@@ -76,7 +76,6 @@ class Options(TypedDict, total=False):
     extractor: Any
     embed_facts: bool | None
     embed_names: bool | None
-    merge_similar: float | None
     batch_size: int
     progress: bool | None
     edges: Any

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict
-from itertools import islice
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,7 @@ _ALL = 1 << 40  # more entities than there are
 _ATTEMPTS = 10  # to change a setting that other processes change, too
 _EDITS = "edits"  # the setting under which edits of the graph are stored; the engine applies them
 _PAGE = 1_000
+_NEAREST = 8  # names that a name is compared with
 
 
 class KnowledgeGraph:
@@ -269,6 +271,61 @@ class KnowledgeGraph:
                         and (end_ids[1] is None or _is_one_of(snapshot, (target,), end_ids[1]))
                     ):
                         yield fact
+
+    def similar(
+        self, least: float = 0.95, *, where: Where | None = None, limit: int = 100
+    ) -> list[tuple[Entity, Entity, float]]:
+        """Return pairs of entities with similar names, to be merged with :meth:`merge`: the most similar first.
+
+        Each name is compared with its eight nearest. The more mentioned entity of a pair comes first.
+
+        Parameters
+        ----------
+        least
+            The smallest cosine similarity of two names.
+        limit
+            The maximum number of pairs.
+
+        Raises
+        ------
+        InputError
+            The names of the index have no vectors.
+
+        Examples
+        --------
+        >>> for entity, other, cosine in index.graph.similar(0.95):  # doctest: +SKIP
+        ...     index.graph.merge([other.name], entity.name)
+        """
+        check_integer(limit, "limit")
+        if not isinstance(least, (int, float)) or not 0 <= least <= 1:
+            raise InputError(f"least is {least!r}: use a cosine similarity from 0 to 1")
+        if not self._pipeline.embeds.names:
+            raise InputError("the names of this index have no vectors: index the documents with embed_names=True")
+        found: dict[tuple[int, int], float] = {}
+        with self._snapshot(where) as snapshot:
+            keys = snapshot.top_entities(_ALL)
+            rank = {key: place for place, key in enumerate(keys.tolist())}
+            for start in range(0, len(keys), _PAGE):
+                check_deadline()
+                page = keys[start : start + _PAGE]
+                entities = zip(page.tolist(), snapshot.entities(page), strict=True)
+                owners: defaultdict[str, list[int]] = defaultdict(list)  # a name may be an alias of several
+                for key, entity in entities:
+                    for name in (entity.name, *entity.aliases):
+                        owners[name].append(key)
+                vectors = self._engine.name_vectors([*owners])
+                if not vectors:
+                    continue
+                rankings = snapshot.search_vectors("entities", np.stack([*vectors.values()]), 1 + _NEAREST)
+                for name, (others, scores) in zip(vectors, rankings, strict=True):
+                    near = (others[scores >= least].tolist(), scores[scores >= least].tolist())
+                    for own, (other, score) in product(owners[name], zip(*near, strict=True)):
+                        if other != own and other in rank:
+                            first, second = sorted((own, other), key=rank.__getitem__)
+                            found[first, second] = max(score, found.get((first, second), 0.0))
+            order = sorted(found, key=lambda pair: (-found[pair], rank[pair[0]], rank[pair[1]]))[:limit]
+            ends = (snapshot.entities(np.array([pair[at] for pair in order], np.int64)) for at in (0, 1))
+            return [(one, other, found[pair]) for pair, one, other in zip(order, *ends, strict=True)]
 
     # -- communities
 

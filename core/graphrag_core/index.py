@@ -54,9 +54,6 @@ class KnowledgeIndex:
     embed_names
         The same for the names of entities, by which a question that names no entity finds
         some. By default on if the cost of embedding is negligible (``WordLlama``).
-    merge_similar
-        Cosine similarity from which two entity names are merged into one entity, such as 0.95;
-        needs ``embed_names``. Off by default.
     batch_size
         The number of documents in a transaction. A list of up to this many is added completely or not
         at all; a longer one is so batch by batch. Of an iterator, long documents make smaller batches.
@@ -89,17 +86,14 @@ class KnowledgeIndex:
         extractor: Extractor | None = None,
         embed_facts: bool | None = None,
         embed_names: bool | None = None,
-        merge_similar: float | None = None,
         batch_size: int = 1_000,
         progress: bool | None = None,
         edges: Edges | None = None,
         engine: Engine | None = None,
     ) -> None:
         check_integer(batch_size, "batch_size")
-        if engine is not None and merge_similar is not None:
-            raise InputError("merge_similar is a setting of the engine: pass it to the engine")
         self.embedding = None if embedder is None else CheckedEmbedder(embedder)
-        self.engine: Engine = _embedded_engine(merge_similar=merge_similar) if engine is None else engine
+        self.engine: Engine = _embedded_engine() if engine is None else engine
         self.path = self.engine.path
         self.batch_size = batch_size
         self.pipeline = Pipeline(
@@ -125,7 +119,6 @@ class KnowledgeIndex:
         embedder: Embedder | None = None,
         *,
         read_only: bool = False,
-        merge_similar: float | None = None,
         **settings: Any,
     ) -> KnowledgeIndex:
         """Open the index in a folder, or in a PostgreSQL database. It is created if absent.
@@ -140,7 +133,7 @@ class KnowledgeIndex:
         read_only
             One process may write while many read. A reader of a folder sees one complete generation until
             it calls :meth:`refresh`; in PostgreSQL every query sees the newest.
-        merge_similar, settings
+        settings
             As for the class.
 
         Raises
@@ -154,7 +147,7 @@ class KnowledgeIndex:
         """
         engine: Engine | None = None
         try:
-            engine = open_engine(path, read_only=read_only, merge_similar=merge_similar)
+            engine = open_engine(path, read_only=read_only)
             return cls(embedder, engine=engine, **settings)
         except BaseException:
             if engine is not None:
@@ -273,10 +266,36 @@ class KnowledgeIndex:
         """
         return self.pipeline.delete([document_ids] if isinstance(document_ids, str) else list(document_ids))
 
-    def rebuild(self) -> None:
-        """Build the search indexes again from the records; nothing is embedded."""
-        with self.pipeline.lock:
+    def rebuild(self, *, progress: bool | None = None) -> Added:
+        """Extract the entities and facts of all documents again, then build the search indexes again.
+
+        Use it after an upgrade, or to extract with another extractor. The extractor of the index reads the stored
+        passages. No passage is embedded; of an index that embeds facts or names, new ones are. Remembered facts,
+        explicit edges, edits of the graph and access counts are kept. Documents that are added again unchanged are
+        still skipped. Each batch is one transaction: after an interrupt the index is valid, and the next call finishes.
+
+        Parameters
+        ----------
+        progress
+            Whether this call shows a progress bar; None for the setting of the class.
+
+        Returns
+        -------
+        Added
+            ``replaced`` is the number of documents that were extracted again. ``problems`` maps the ids of documents
+            whose extraction failed to the reason; these keep the entities and facts that they had.
+
+        Raises
+        ------
+        InputError
+            The index embeds facts or names and was opened without its embedder.
+        ReadOnlyIndex
+            The index cannot be written.
+        """
+        with self.pipeline.writing():
+            report = self.pipeline.extract_again(progress)
             self.engine.rebuild()
+        return report
 
     def compact(self) -> bool:
         """Remove all traces of deleted documents from the files and release their space.
@@ -460,17 +479,17 @@ class KnowledgeIndex:
             self.pipeline.derive_edges(wanted)
 
 
-def open_engine(path: str | Path, *, read_only: bool, merge_similar: float | None = None) -> Engine:
+def open_engine(path: str | Path, *, read_only: bool) -> Engine:
     """Open the engine for a folder, or for the address of a database."""
     if is_address(path):
         from graphrag_core.engine.postgres import PostgresEngine  # noqa: PLC0415 - needs the extra postgres
 
-        return PostgresEngine(str(path), read_only=read_only, merge_similar=merge_similar)
+        return PostgresEngine(str(path), read_only=read_only)
     if is_url(path):
         raise InputError(f"{shown(path)} is no folder, and no address of PostgreSQL (postgresql://user@host/database)")
     if isinstance(path, Path) and path.parts[:1] in (("postgresql:",), ("postgres:",)):
         raise InputError("the address of a database must be a str: a Path changes it")
-    return _embedded_engine(path, read_only=read_only, merge_similar=merge_similar)
+    return _embedded_engine(path, read_only=read_only)
 
 
 def _embedded_engine(path: str | Path | None = None, **settings: Any) -> Engine:

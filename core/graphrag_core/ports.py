@@ -104,7 +104,7 @@ class Adjacency(NamedTuple):
     targets, weights
         Where the edges lead and their weights.
     totals
-        For each node the sum of the weights of all its mentions, also of those left out by a limit.
+        For each node the sum of the weights of these edges.
     """
 
     counts: Keys
@@ -224,7 +224,7 @@ class Snapshot(Protocol):
         """Return the normalised names of an entity that documents write, the one that represents it first."""
 
     def entity_counts(self, entities: Keys) -> tuple[Keys, npt.NDArray[np.bool_]]:
-        """Return how many chunks mention each entity, and whether it is the subject of any."""
+        """Return how many chunks mention each entity, in a scope at most 200, and whether it is the subject of any."""
 
     def subjects(self, chunks: Keys) -> Adjacency:
         """Return the entities that chunks are about; without one, the longest name that the chunk opens with."""

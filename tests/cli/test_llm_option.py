@@ -61,7 +61,7 @@ def test_confirmation_is_required_before_the_llm_is_called(run, docs, server):
     no = run("index", docs, "--llm", f"{server.url}/tiny", stdin="n\n")
     assert no.exit_code == 1
     assert "Continue?" in no.stderr
-    assert "nothing was indexed" in no.stderr
+    assert "nothing was changed" in no.stderr
     assert server.bodies == []
     nobody_there = run("index", docs, "--llm", f"{server.url}/tiny", stdin="")
     assert nobody_there.exit_code == 1

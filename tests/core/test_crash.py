@@ -20,9 +20,9 @@ from fault_runs import Lines, Place
 
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.engine.embedded.files import Folder
-from graphrag_core.engine.embedded.graph_tables import GraphTables
 from graphrag_core.engine.embedded.keywords import TantivyKeywords
 from graphrag_core.engine.embedded.records import Records
+from graphrag_core.engine.graph.memory import MemoryGraph
 from graphrag_core.errors import NotAnIndex
 from graphrag_core.testing import HashEmbedder
 
@@ -143,7 +143,7 @@ def _die(*_: object, **__: object) -> None:
 
 
 def _before_the_new_files_are_whole() -> None:
-    GraphTables.save = _die  # type: ignore[method-assign,assignment]
+    MemoryGraph.arrays = _die  # type: ignore[method-assign,assignment]
 
 
 def _before_the_switch() -> None:

@@ -190,7 +190,7 @@ def test_a_damaged_large_file_is_found_in_the_background(base, expected, tmp_pat
     monkeypatch.setattr(search_indexes, "_CHECKED_AT_ONCE", -1)
     work = tmp_path / "kb"
     shutil.copytree(base, work)
-    (path,) = work.glob("derived/*/graph/graph.arrays")
+    (path,) = work.glob("derived/*/graph.arrays")
     data = bytearray(path.read_bytes())
     data[-1] ^= 1  # behind the last array
     path.write_bytes(data)
@@ -213,7 +213,7 @@ def test_a_large_file_that_cannot_be_used_is_built_again_after_an_error(base, ex
     monkeypatch.setattr(search_indexes.SearchIndexes, "_check_files", lambda *_: None)  # it has not come so far
     work = tmp_path / "kb"
     shutil.copytree(base, work)
-    (path,) = work.glob("derived/*/graph/graph.arrays")
+    (path,) = work.glob("derived/*/graph.arrays")
     data = bytearray(path.read_bytes())
     data[2_048:] = b"\xff" * (len(data) - 2_048)
     path.write_bytes(data)

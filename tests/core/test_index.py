@@ -158,35 +158,71 @@ def test_whole_batches_stay_when_a_later_one_fails():
         assert index.graph.entity("Ada Lovelace").mentions == 2
 
 
-def test_stated_aliases_are_one_entity_while_somebody_says_so():
+def test_stated_aliases_are_one_entity_inside_the_document_that_says_so():
     with KnowledgeIndex(HashEmbedder(), extractor=EXTRACTOR) as index:
         index.add(
             [
                 Document("1", "International Business Machines (IBM) sells mainframes."),
-                Document("2", "We bought it from IBM."),
+                *(Document(str(at), f"We bought {at} from IBM.") for at in (2, 3)),
             ]
         )
-        assert index.graph.entity("IBM") == index.graph.entity("International Business Machines")
-        assert index.graph.entity("IBM").aliases == ("IBM",)
-        assert index.graph.entity("IBM").mentions == 2
+        long, short = index.graph.entity("International Business Machines"), index.graph.entity("IBM")
+        assert (long.aliases, long.mentions) == (("IBM",), 1)
+        assert (short.id, short.aliases, short.mentions) == ("ibm", (), 2), "the one that more passages mention"
+        index.delete(["2", "3"])
+        assert index.graph.entity("IBM") == long
+        index.add([Document("2", "We bought it from IBM."), Document("3", "IBM is blue.")])
         index.delete("1")
-        assert index.graph.entity("IBM").id == "ibm"
+        assert index.graph.entity("IBM") == short
         assert index.graph.entity("International Business Machines") is None
+        assert index.verify(), str(index.verify())
 
 
-def test_similar_names_merge_on_demand_and_reversibly(tmp_path):
-    documents = [Document("1", "We met Vector Database Company."), Document("2", "We met Vector Databases Company.")]
-    with KnowledgeIndex.open(tmp_path, WordLlama(), merge_similar=0.7) as index:
-        index.add(documents)
-        assert index.graph.entity("vector database company") == index.graph.entity("vector databases company")
-        assert index.verify()
-    with KnowledgeIndex.open(tmp_path, WordLlama()) as index:
-        assert index.graph.entity("vector database company") != index.graph.entity("vector databases company")
-    with KnowledgeIndex.open(tmp_path, WordLlama(), merge_similar=0.7) as index:
-        assert index.graph.entity("vector database company").mentions == 2
-        index.delete("1")
-        assert index.graph.entity("vector database company") is None
-        assert index.verify()
+def test_a_short_name_that_a_document_gives_two_long_ones_is_its_own_entity():
+    both = "The American Medical Association (AMA) wrote. The American Marketing Association (AMA) read. AMA grew."
+    with KnowledgeIndex(HashEmbedder(), extractor=EXTRACTOR) as index:
+        index.add([Document("1", both), Document("2", "The American Medical Association (AMA) met.")])
+        assert index.graph.entity("AMA").id in {"ama", "american medical association"}
+        assert index.graph.entity("AMA", where={"__id__": "1"}).id == "ama"
+        assert index.graph.entity("AMA", where={"__id__": "2"}).id == "american medical association"
+        assert index.graph.entity("American Marketing Association").aliases == ()
+
+
+class Angles:
+    """Embeds a name of two words, of which the second is an angle in degrees, as that point of the unit circle."""
+
+    identity, embedded = "angles", True
+
+    def embed_documents(self, texts):
+        angles = np.radians([float(text.split()[1]) if text.split()[1].isdigit() else 180 for text in texts])
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+    def embed_query(self, text):
+        return self.embed_documents([text])[0]
+
+
+def test_similar_names_are_listed_most_similar_first_to_be_merged():
+    names = {"1": "Pump 10", "2": "Pump 16", "3": "Pump 19", "4": "Pump 60", "5": "Pump 19"}
+    known = {key: {"entities": [{"name": name}], "relations": []} for key, name in names.items()}
+    with KnowledgeIndex(Angles(), extractor=KnowledgeExtractor(knowledge=known), embed_names=True) as index:
+        assert index.graph.similar() == []
+        index.add([Document(key, "Some text.", metadata={"even": int(key) % 2 == 0}) for key in names])
+        found = index.graph.similar(0.99)
+        assert [(one.name, other.name) for one, other, _ in found] == [("Pump 19", "Pump 16"), ("Pump 16", "Pump 10")]
+        cosines = [cosine for *_, cosine in found]
+        assert cosines == pytest.approx(np.cos(np.radians([3, 6])).tolist(), abs=0.002)
+        assert index.graph.similar(0.99, limit=1) == found[:1]
+        assert len(index.graph.similar(0)) == 6
+        assert [other.name for _, other, _ in index.graph.similar(0.5, where={"even": True})] == ["Pump 60"]
+        index.graph.merge(["Pump 16"], "Pump 19")
+        assert [{one.name, other.name} for one, other, _ in index.graph.similar(0.99)] == [{"Pump 19", "Pump 10"}]
+        for wrong in (2, "high"):
+            with pytest.raises(InputError, match="cosine similarity from 0 to 1"):
+                index.graph.similar(wrong)
+    with KnowledgeIndex(HashEmbedder(), embed_names=False) as index:
+        index.add(SERVICES)
+        with pytest.raises(InputError, match="embed_names=True"):
+            index.graph.similar()
 
 
 def test_types_and_descriptions_live_with_their_passages():
@@ -379,7 +415,7 @@ def test_threads_read_while_one_writes(index):
                     generation = derived.generation
                     for chunk, _ in keyword_search(index, "Ada tokens", 5) + vector_search(index, "Ada", 5):
                         assert chunk.text
-                    assert len(derived.vectors["chunks"].keys) == len(derived.current_graph()[0].chunk_keys)
+                    assert len(derived.vectors["chunks"].keys) == derived.current_graph()[0].there.sum()
                     assert {k.generation for k in derived.keywords.values()} == {generation}
         except BaseException as error:  # noqa: BLE001 - whatever it is, the test wants to see it
             failures.append(error)
@@ -415,14 +451,12 @@ def test_writers_in_threads_take_turns(index):
 
 
 def test_an_engine_can_be_passed(tmp_path):
-    with KnowledgeIndex(HashEmbedder(), engine=EmbeddedEngine(tmp_path, merge_similar=0.9)) as index:
+    with KnowledgeIndex(HashEmbedder(), engine=EmbeddedEngine(tmp_path)) as index:
         index.add(SERVICES)
         assert (index.path, index.read_only) == (tmp_path, False)
         assert index.verify()
     with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
         assert len(index) == 4
-    with pytest.raises(InputError, match="merge_similar"):
-        KnowledgeIndex(HashEmbedder(), engine=EmbeddedEngine(), merge_similar=0.9)
 
 
 def test_whole_documents_without_a_chunker():

@@ -16,8 +16,8 @@ from support import SERVICES, keyword_search, snapshot, vector_search
 
 from graphrag_core import Chunker, Document, Extraction, Fact, KnowledgeExtractor, KnowledgeIndex, LLMExtractor, Mention
 from graphrag_core.engine.embedded import EmbeddedEngine, records
-from graphrag_core.engine.embedded.graph_tables import GraphTables
 from graphrag_core.engine.embedded.schema import inflate
+from graphrag_core.engine.graph.memory import MemoryGraph
 from graphrag_core.errors import DocumentError, EmbedderMismatch, ExtractionError, IndexClosed
 from graphrag_core.testing import HashEmbedder
 
@@ -40,7 +40,7 @@ def test_an_interrupted_publication_is_made_good(monkeypatch):
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(GraphTables, "add", interrupted)
+            patch.setattr(MemoryGraph, "add", interrupted)
             index.add([Document("new", "Grace Hopper met Ada Lovelace.")])  # soon after another: published later
             with pytest.raises(KeyboardInterrupt):
                 keyword_search(index, "Grace", 3)
@@ -117,16 +117,15 @@ def test_closing_waits_for_an_add_in_another_thread(tmp_path):
 def test_rebuild_repairs_files_and_flipped_bytes_are_noticed(tmp_path):
     with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
         index.add(SERVICES)
-    for name in ("graph/graph.arrays",):
-        (path,) = tmp_path.glob(f"derived/*/{name}")
-        data = bytearray(path.read_bytes())
-        data[len(data) // 2] ^= 0xFF
-        path.write_bytes(data)
-        with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
-            assert index.verify(), str(index.verify())
-            index.rebuild()
-        with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
-            assert index.verify(), str(index.verify())
+    (path,) = tmp_path.glob("derived/*/graph.arrays")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
+        assert index.verify(), str(index.verify())
+        index.rebuild()
+    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
+        assert index.verify(), str(index.verify())
 
 
 def test_documents_are_never_torn_by_a_replacement(index):

@@ -293,7 +293,7 @@ def test_an_error_in_a_batch_changes_nothing(url, monkeypatch):
         def fail(*_: object, **__: object) -> None:
             raise RuntimeError("failed")
 
-        monkeypatch.setattr(writer.graph, "publish", fail)
+        monkeypatch.setattr(writer, "store_counts", fail)
         with pytest.raises(RuntimeError, match="failed"):
             index.add([Document("new", "Redis keeps sessions.")])
         monkeypatch.undo()

@@ -1,4 +1,4 @@
-"""The derived graph in PostgreSQL is the one that is built from the rows, and answers as the embedded engine does."""
+"""The graph in PostgreSQL is counted as the rows say, and answers as the embedded engine does."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import pytest
 from changes import SETTINGS, some_document
 
 from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.embedders import WordLlama
-from graphrag_core.engine.embedded import EmbeddedEngine
-from graphrag_core.engine.postgres import PostgresEngine, graph, reads
+from graphrag_core.engine.postgres import PostgresEngine, counting, reads
+from graphrag_core.engine.postgres import engine as engine_module
 from graphrag_core.engine.postgres.database import create
 from graphrag_core.filters import attributes, matches, parse, parse_all
 from graphrag_core.ingest.remembered import visible
@@ -27,7 +26,7 @@ def make_index(engine=None, **settings) -> KnowledgeIndex:
 
 def problems(index) -> list[str]:
     with index.engine.database.transaction() as cursor:
-        return graph.problems(cursor, index.engine.index)
+        return [*counting.problems(cursor, index.engine.index)]
 
 
 def labels(snapshot, nodes) -> list[tuple[str, ...]]:
@@ -105,6 +104,14 @@ def assert_same(wanted, found, scope=None) -> None:
         assert same == value, name
 
 
+@pytest.fixture(params=["in memory", "in the tables"])
+def scopes_are_walked(request, monkeypatch):
+    """Small scopes are read at once. The tables are walked for large ones."""
+    if request.param == "in the tables":
+        monkeypatch.setattr(engine_module, "SMALL_SCOPE", 0)
+
+
+@pytest.mark.usefixtures("scopes_are_walked")
 @pytest.mark.parametrize("seed", range(3))
 def test_a_lived_graph_is_the_one_built_from_the_rows(urls, seed) -> None:
     """Random additions, replacements and deletions; the answers are those of the embedded engine."""
@@ -123,8 +130,9 @@ def test_a_lived_graph_is_the_one_built_from_the_rows(urls, seed) -> None:
                 assert_same(wanted, found, {"team": "x"})
 
 
-def test_a_scope_is_read_alike_from_derived_tables_and_from_records(urls, monkeypatch) -> None:
-    """With a bitmap and without one; degrees are exact below the number that is asked for."""
+@pytest.mark.usefixtures("scopes_are_walked")
+def test_a_scope_is_that_of_the_embedded_engine(urls) -> None:
+    """Degrees are exact below the number that is asked for."""
     chance = random.Random(23)
     with make_index() as wanted, make_index(PostgresEngine(urls())) as found:
         documents = [replace(some_document(chance), id=f"d{at}") for at in range(40)]
@@ -142,9 +150,6 @@ def test_a_scope_is_read_alike_from_derived_tables_and_from_records(urls, monkey
                     degrees = snapshot.degrees(nodes, np.full(len(nodes), most))
                     for label, degree in zip(labels(snapshot, nodes), degrees.tolist(), strict=True):
                         assert degree == exact[label] or most <= degree <= max(most, exact[label])
-        monkeypatch.setattr(reads, "_MOST_SENT", -1)
-        for scope in scopes:
-            assert_same(wanted, found, scope)
 
 
 def test_a_filter_is_resolved_by_one_statement(urls, monkeypatch) -> None:
@@ -207,22 +212,7 @@ def test_partitions_change_nothing(database) -> None:
         assert_same(wanted, found)
 
 
-def test_a_large_change_is_built_in_one_go(urls, monkeypatch) -> None:
-    """The first documents, and a batch that is much larger than the index."""
-    chance = random.Random(11)
-    documents = [replace(some_document(chance), id=f"d{at}") for at in range(60)]
-    built = []
-    monkeypatch.setattr(graph, "rebuild", lambda *given, plain=graph.rebuild: (built.append(1), plain(*given)))
-    monkeypatch.setattr(graph, "_FEW", 5)
-    with make_index() as wanted, make_index(PostgresEngine(urls())) as found:
-        for part in (documents[:2], documents[2:4], documents[4:]):
-            for index in (wanted, found):
-                index.add(part)
-        assert len(built) == 2  # the second part is applied to the tables
-        assert problems(found) == []
-        assert_same(wanted, found)
-
-
+@pytest.mark.usefixtures("scopes_are_walked")
 def test_edits_apply_to_the_whole_graph_and_are_undone_without_a_trace(urls) -> None:
     """Renamed, merged and deleted entities, before and after further changes."""
     chance = random.Random(5)
@@ -267,28 +257,7 @@ def test_explicit_edges_lead_where_they_lead_in_the_embedded_engine(urls) -> Non
         assert_same(wanted, found)
 
 
-def test_names_with_similar_vectors_are_one_entity(urls) -> None:
-    """The similarity is stored with the index, so that every writer merges the same."""
-    documents = [
-        Document("a", "The database server of Kestrel Labs is slow."),
-        Document("b", "Kestrel Laboratory bought a new one."),
-        Document("c", "Bergen is far away."),
-    ]
-    embedder = WordLlama()
-    with (
-        KnowledgeIndex(embedder, engine=EmbeddedEngine(merge_similar=0.7), embed_names=True) as wanted,
-        KnowledgeIndex(embedder, engine=PostgresEngine(urls(), merge_similar=0.7), embed_names=True) as found,
-    ):
-        for index in (wanted, found):
-            index.add(documents)
-        assert any(entity.aliases for entity in found.graph.entities(limit=None))
-        assert problems(found) == []
-        assert_same(wanted, found)
-        for index in (wanted, found):
-            index.delete("b")
-        assert_same(wanted, found)
-
-
+@pytest.mark.usefixtures("scopes_are_walked")
 def test_names_of_hidden_facts_alone_are_not_found_by_similarity(url):
     """The same entities as in memory, with a filter and without one."""
     found = []

@@ -89,7 +89,7 @@ def test_verify_finds_what_is_damaged(url):
             ("UPDATE chunks SET text = text || ' more' WHERE index = %s AND id = 'd001'", "postings"),
             ("UPDATE names SET uses = uses + 1 WHERE index = %s", "names are counted wrongly"),
             ("DELETE FROM attributes WHERE index = %s", "metadata"),
-            ("DELETE FROM chunk_entities WHERE index = %s", "chunk_entities"),
+            ("UPDATE entities SET subjects = subjects + 1 WHERE index = %s", "entities are counted wrongly"),
         ):
             with index.engine.database.transaction() as cursor:
                 cursor.execute(statement, (number,))

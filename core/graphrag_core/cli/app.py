@@ -16,7 +16,7 @@ from graphrag_core.cli.config import config, option_defaults, read_config
 from graphrag_core.cli.database import copy, db
 from graphrag_core.cli.demo import demo
 from graphrag_core.cli.graph import graph
-from graphrag_core.cli.index import index
+from graphrag_core.cli.index import index, rebuild
 from graphrag_core.cli.maintain import backup, delete, stats, verify
 from graphrag_core.cli.memory import memory
 from graphrag_core.cli.query import explain, query
@@ -97,8 +97,9 @@ def _global_options(
     context.default_map = option_defaults(context.command, found)
 
 
-for _command in (demo, index, watch, delete, query, ask, explain, compare, stats, verify, backup, copy, serve, mcp):
+for _command in (
+    demo, index, watch, delete, query, ask, explain, compare, stats, verify, rebuild, backup, copy, serve, mcp, config,
+):  # fmt: skip
     app.command()(_command)
-app.command()(config)
 for _name, _group in {"graph": graph, "memory": memory, "key": key, "db": db}.items():
     app.add_typer(_group, name=_name)

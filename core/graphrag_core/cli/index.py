@@ -1,10 +1,10 @@
-"""The command ``index``: keep an index in sync with files."""
+"""The commands ``index``, which keeps an index in sync with files, and ``rebuild``."""
 
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,13 +15,14 @@ from tqdm import tqdm
 
 from graphrag_core import Chunk, Combined, KnowledgeIndex, LLMExtractor, OpenAIChat
 from graphrag_core.cli import options, render
-from graphrag_core.documents.catalogue import Catalogue, open_catalogue
+from graphrag_core.documents.catalogue import Catalogue, has_catalogue, open_catalogue
 from graphrag_core.documents.load import FORMATS
 from graphrag_core.documents.sync import FileSource, Progress, SyncReport, changed_documents, sync_files
 from graphrag_core.documents.walk import File, Problem, is_pattern
 from graphrag_core.engine.address import is_address, shown
-from graphrag_core.errors import InputError
+from graphrag_core.errors import InputError, NotAnIndex
 from graphrag_core.ingest.edges import Edge, parse_edges
+from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.llm import KEY_VARIABLE, parse_llm
 from graphrag_core.ports import Embedder
 from graphrag_core.research import is_findings
@@ -30,6 +31,32 @@ _LLM_CACHE = "answers.sqlite"
 _BATCH_SIZE = 500
 _BATCH_SIZE_WITH_LLM = 25  # small, because answers cost time and money: an interrupted run should lose few
 
+_EmbedderUrl = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Server of openai:MODEL or ollama:MODEL, such as http://localhost:1234/v1. Stored with the index. "
+        "Default: OPENAI_BASE_URL or OLLAMA_HOST, else OpenAI or Ollama on this machine.",
+    ),
+]
+_Graph = Annotated[
+    bool | None,
+    typer.Option(
+        help="Whether entities and facts are extracted; without them, search is by vector and keyword. "
+        "Stored with the index. Default: as it was built; a new one has a graph.",
+    ),
+]
+_Llm = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODEL",
+        help="Also extract facts with an LLM: a model such as gpt-4o-mini, or the URL of a server with the model, "
+        "http://localhost:1234/v1/qwen3. Stored with the index; none disables it. "
+        "The API key is read from OPENAI_API_KEY.",
+    ),
+]
+_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation before calling an LLM.")]
+
 
 @dataclass(frozen=True)
 class FileJob:
@@ -37,21 +64,8 @@ class FileJob:
 
     kb: options.Kb = options.KB
     embedder: options.EmbedderName = None
-    embedder_url: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Server of openai:MODEL or ollama:MODEL, such as http://localhost:1234/v1. Stored with the index. "
-            "Default: OPENAI_BASE_URL or OLLAMA_HOST, else OpenAI or Ollama on this machine.",
-        ),
-    ] = None
-    graph: Annotated[
-        bool | None,
-        typer.Option(
-            help="Whether entities and facts are extracted; without them, search is by vector and keyword. "
-            "Stored with the index. Default: as it was built; a new one has a graph.",
-        ),
-    ] = None
+    embedder_url: _EmbedderUrl = None
+    graph: _Graph = None
     embed_names: Annotated[
         bool | None,
         typer.Option(
@@ -108,10 +122,10 @@ class FileJob:
         """All extractors."""
         return self.settings.extractor(*filter(None, [self.llm_extractor]))
 
-    def open(self) -> KnowledgeIndex:
-        """Open the index for writing."""
+    def open(self, place: str | Path | None = None) -> KnowledgeIndex:
+        """Open the index for writing, or a copy of it in another place."""
         return KnowledgeIndex.open(
-            self.kb,
+            self.kb if place is None else place,
             self.model,
             chunker=self.settings.chunker,
             extractor=self.extractor,
@@ -136,15 +150,7 @@ class FileJob:
 class IndexJob(FileJob):
     """What ``index`` has in addition."""
 
-    llm: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Also extract facts with an LLM: a model such as gpt-4o-mini, or the URL of a server with the model, "
-            "http://localhost:1234/v1/qwen3. Stored with the index; none disables it. "
-            "The API key is read from OPENAI_API_KEY.",
-        ),
-    ] = None
+    llm: _Llm = None
     edge: Annotated[
         list[str] | None,
         typer.Option(
@@ -174,9 +180,7 @@ def index(
             "Needs the extra ray. Default of N: the CPUs of the cluster.",
         ),
     ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation before calling an LLM.")
-    ] = False,
+    yes: _Yes = False,
 ) -> None:
     """Index files. Later runs read only new and changed files, and remove deleted ones.
 
@@ -203,6 +207,47 @@ def index(
         if not job.quiet:
             _print_report(report, len(opened), job)
     if report.problems or report.incomplete or len(findings) < len(research or ()):
+        raise typer.Exit(1)
+
+
+def rebuild(
+    kb: Annotated[
+        str,
+        typer.Argument(
+            metavar="INDEX", envvar="HYBRID_GRAPHRAG_KB", help="Folder of the index, or the address of its database."
+        ),
+    ] = options.KB,
+    embedder: options.EmbedderName = None,
+    embedder_url: _EmbedderUrl = None,
+    graph: _Graph = None,
+    llm: _Llm = None,
+    yes: _Yes = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Extract entities and facts again from the stored passages, and build the search indexes again.
+
+    Use it after an upgrade, also for a folder of an older format, or to extract with other settings. No passage is
+    embedded again. Remembered facts and edits of the graph are kept. Ctrl-C is safe: run the same command again.
+    """
+    if not KnowledgeIndex.exists(kb):
+        raise NotAnIndex(f"no index in {shown(kb)}: create one with {render.program()} index FOLDER --kb {shown(kb)}")
+    from graphrag_core.engine.embedded.upgrade import upgraded
+
+    job = IndexJob(kb, embedder, embedder_url, graph, quiet=quiet, llm=llm)
+    _check_settings(job, None)
+    with nullcontext(kb) if is_address(kb) else upgraded(kb) as place, job.open(place) as opened:
+        if job.llm_extractor:
+            read = (opened.chunks(one.id) for one in opened.documents() if FACT_KEY not in one.metadata)
+            _confirm_cost(job.llm_extractor, read, yes=yes, quiet=quiet)
+        report = opened.rebuild(progress=sys.stderr.isatty() and not quiet)
+    if has_catalogue(kb):
+        with open_catalogue(kb) as catalogue:
+            job.settings.save(catalogue)
+    if not quiet:
+        render.print_line(f"{report.replaced:,} documents extracted again in {shown(kb)}")
+    for document_id, problem in report.problems.items():
+        render.print_error(f"{document_id}: {problem}: it keeps its entities and facts")
+    if report.problems:
         raise typer.Exit(1)
 
 
@@ -292,7 +337,7 @@ def _confirm_cost(extractor: LLMExtractor, documents: Iterable[Sequence[Chunk]],
         return
     cost = f"{extractor.model} will read {passages:,} passages: about {tokens:,} prompt tokens, plus the answers."
     if not yes and not typer.confirm(f"{cost} Continue?", err=True):
-        render.print_error("nothing was indexed: confirm with --yes, or index without an LLM with --llm none")
+        render.print_error("nothing was changed: confirm with --yes, or leave the LLM out with --llm none")
         raise typer.Exit(1)
     if yes and not quiet:
         render.stderr().print(cost)

@@ -18,7 +18,7 @@ from typing_extensions import Self
 
 from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.analysis import is_packed, terms_of_names
-from graphrag_core.engine.graph.snapshot import GraphReads, Name
+from graphrag_core.engine.graph.snapshot import GraphReads, Name, StoreSnapshot
 from graphrag_core.engine.rows import LETTERS, Accesses, Row, Texts, keyword_fields, shallow, statement, without_markup
 from graphrag_core.errors import GraphRAGError, IndexClosed, ReadOnlyIndex
 from graphrag_core.filters import (
@@ -33,7 +33,7 @@ from graphrag_core.filters import (
     mark_unknown,
 )
 from graphrag_core.model import Chunk, Document, Extraction, Fact, FactSource, FactStatus, Mark, Mention, Stats
-from graphrag_core.ports import Keys, Matrix, ParsedDocument, Scores, Snapshot
+from graphrag_core.ports import Keys, Matrix, ParsedDocument, Scores
 from graphrag_core.text import EDGE, REFERS_TO, fact_text, hash64, label, normalise, plain_runs
 from graphrag_core.text.markup import plain
 
@@ -294,16 +294,6 @@ class Tables:
             whole = text_of_fact(own, is_plain, text, start, stop)
             yield statement(document, whole, surfaces, relation, value), last, count
 
-    def facts_to_hide(self, facts: Keys) -> Iterator[tuple[int, list[int], str, str, str]]:
-        """Yield key, names, relation, value and text of facts."""
-        for key, names, relation, value, *place in self.rows(
-            "SELECT f.key, f.names, coalesce(f.relation, ''), coalesce(f.value, ''), f.text, f.is_plain, "
-            f"{self.text}, f.start, f.stop FROM chunks c JOIN facts f ON {self.holds} "
-            f"WHERE {self.own['c']}{self.own['f']}f.key {self.listed}",
-            (self.array(facts),),
-        ):
-            yield key, self.unpack_names(names), relation, value, text_of_fact(*place)
-
     # -- names
 
     def names(self, keys: Sequence[int]) -> dict[int, Name]:
@@ -552,8 +542,10 @@ class TableReads:
 
     Attributes
     ----------
+    edits
+        The edits of the graph, as they are stored.
     graph
-        The edges in scope.
+        The rows of the graph in scope.
     names
         Returns names by key.
     _chunk_keys, _chunk_numbers, _fact_keys, _fact_numbers
@@ -564,6 +556,7 @@ class TableReads:
         Returns which chunks, given by key, are in scope; None if all are.
     """
 
+    edits: str
     graph: GraphReads
     names: Callable[[Sequence[int]], dict[int, Name]]
     unknown_keys: tuple[str, ...] = ()
@@ -578,6 +571,14 @@ class TableReads:
     def metadata_keys(self) -> list[str]:
         """Return the metadata keys of all documents, as far as there are not too many."""
         return self._tables.metadata_keys()
+
+    def chunk_keys(self, chunks: Keys) -> Keys:
+        """Return the keys of chunks."""
+        return self._chunk_keys(chunks)
+
+    def fact_keys(self, facts: Keys) -> Keys:
+        """Return the keys of facts."""
+        return self._fact_keys(facts)
 
     def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
         """Return the packed terms of chunks and of their facts."""
@@ -641,7 +642,7 @@ class TableReads:
     def outgoing(self, facts: Keys, names: Keys) -> tuple[Keys, Scores, npt.NDArray[np.float64]]:
         """Return the facts whose subject is an entity, given by its names, with confidence and last access time."""
         tables, pending, subjects = self._tables, self._accesses.pending, set(names.tolist())
-        both_ways = tables.name_keys([EDGE]).get(EDGE) if self.graph.has_edits else None
+        both_ways = tables.name_keys([EDGE]).get(EDGE) if self.graph.has_edges else None
         rows = []
         for key, relation, packed, confidence, last in tables.rows(
             "SELECT f.key, f.relation, f.names, f.confidence, coalesce(f.last_accessed, f.created, d.added) "
@@ -783,11 +784,9 @@ class SqlEngine:
     def __len__(self) -> int:
         return self._read(lambda tables: tables.count("documents"))
 
-    def _statistics(self, snapshot: Snapshot, tables: Tables, hidden: Keys, **counts: Any) -> Stats:
-        """Return the statistics of the index.
-
-        ``hidden`` are the facts of relations that were deleted; ``counts`` are the values of further fields.
-        """
+    def _statistics(self, snapshot: StoreSnapshot, tables: Tables, **counts: Any) -> Stats:
+        """Return the statistics of the index. ``counts`` are the values of further fields."""
+        hidden = snapshot.hidden_facts()
         relations, settings = tables.relations(hidden), self.settings()
         top = snapshot.entities(snapshot.top_entities(_TOP))
         return Stats(

@@ -83,14 +83,15 @@ def sources(chunks: Sequence[Chunk]) -> list[list[int]]:
     """
     found: dict[str, list[int]] = {}
     for place, chunk in enumerate(chunks):
-        found.setdefault(_source(chunk), []).append(place)
+        found.setdefault(source_of(chunk.document_id, chunk.metadata), []).append(place)
     return list(found.values())
 
 
-def _source(chunk: Chunk) -> str:
-    found = source_and_rest(chunk.metadata)
-    if found is None or found[0] == chunk.document_id:
-        return chunk.document_id
+def source_of(document_id: str, metadata: Mapping[str, Any]) -> str:
+    """Return a text that is the same for all pieces of a source."""
+    found = source_and_rest(metadata)
+    if found is None or found[0] == document_id:
+        return document_id
     return json.dumps(found, sort_keys=True)
 
 

@@ -6,19 +6,22 @@ import math
 import secrets
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from graphrag_core import forks
-from graphrag_core.errors import ChangedMeanwhile, DocumentError, InputError, ReadOnlyIndex
+from graphrag_core.errors import ChangedMeanwhile, DocumentError, ExtractionError, InputError, ReadOnlyIndex
 from graphrag_core.extract import SentenceExtractor
+from graphrag_core.extract.source_names import source_of, sources
 from graphrag_core.ingest import remembered
-from graphrag_core.ingest.chunker import Chunker, whole_document
+from graphrag_core.ingest.chunker import Chunker, whole_document, with_marks
 from graphrag_core.ingest.edges import SETTING as EDGES
 from graphrag_core.ingest.edges import UNFINISHED, Edge, with_edges, without_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
@@ -30,6 +33,9 @@ from graphrag_core.research import FINDING, FindingsExtractor, with_findings, wi
 from graphrag_core.telemetry import Stages
 from graphrag_core.text import chunk_text, estimate_tokens, fact_text, fingerprint, hash64, label
 from graphrag_core.text.markup import plain
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 Vectors = Mapping[str, Sequence[float]]
 """Vectors by document id, or by text."""
@@ -44,6 +50,7 @@ _NONE: Vectors = MappingProxyType({})
 _MOST_BATCHES = 4  # that the pieces of one source may fill together
 _ATTEMPTS = 10  # to write a batch whose names other processes delete meanwhile
 _WHOLE = "whole 2"  # the identity of a document that is not split
+_OTHER_CHUNKS = "other chunks"  # the digest of a document that the chunker would cut in another way
 
 
 @dataclass(frozen=True)
@@ -162,18 +169,7 @@ class Pipeline:
 
         ``vectors`` are those of documents, ``embeddings`` those of texts, as far as they are known.
         """
-        total = len(documents) if isinstance(documents, Sized) else None
-        shown = self.progress if progress is None else progress
-        from tqdm import tqdm  # noqa: PLC0415 - takes long to import
-
-        bar = tqdm(
-            total=total,
-            desc="indexing",
-            unit=" documents",
-            disable=None if shown is None else not shown,
-            leave=False,
-            dynamic_ncols=True,
-        )
+        bar = self._bar("indexing", len(documents) if isinstance(documents, Sized) else None, progress)
         added, seen = Added(), set[int]()
         with self.writing(), bar:
             built_with = self._read_settings()
@@ -192,6 +188,14 @@ class Pipeline:
                 self.engine.flush()
                 self._read_settings()  # forget those of a first batch that failed
         return added
+
+    def _bar(self, text: str, total: int | None, progress: bool | None = None) -> "tqdm[None]":
+        """Return the progress bar of a call that was told to show one, or not."""
+        from tqdm import tqdm  # noqa: PLC0415 - takes long to import
+
+        shown = self.progress if progress is None else progress
+        disable = None if shown is None else not shown
+        return tqdm(total=total, desc=text, unit=" documents", disable=disable, leave=False, dynamic_ncols=True)
 
     def _read_settings(self) -> str:
         """Return the embedder of the stored documents; set the dimension of ours to that of their vectors."""
@@ -249,7 +253,8 @@ class Pipeline:
         stages.end("extract")
         if self.embedder is not None:
             stored = self.engine.parsed(replaced) if replaced else []
-            parsed, name_vectors = self._embed(self.embedder, parsed, stored, vectors, embeddings)
+            parsed = _with_given(self.embedder, parsed, vectors) if vectors else parsed
+            parsed, name_vectors = self._embed(self.embedder, parsed, stored, embeddings)
             stages.end("embed")
         settings: dict[str, str] = {}
         if not built_with:
@@ -265,9 +270,7 @@ class Pipeline:
         stages.end("write")
         passages = sum(len(one.chunks) for one in parsed)
         stages.emit("add", {"documents": len(changed), "passages": passages, "replaced": len(replaced)})
-        failed = {p.document.id: [e.problem for e in p.extractions if e.problem] for p in parsed if not p.digest}
-        problems = {document_id: "; ".join(dict.fromkeys(found)) for document_id, found in failed.items()}
-        return Added(len(changed) - len(replaced), len(replaced), len(batch) - len(changed), problems)
+        return Added(len(changed) - len(replaced), len(replaced), len(batch) - len(changed), _problems(parsed))
 
     def _changed(self, batch: Sequence[Document]) -> tuple[list[Document], list[str], dict[str, str]]:
         """Return the documents that are new or have changed, the ids of those that are stored, and all digests."""
@@ -297,14 +300,22 @@ class Pipeline:
 
         ``digests`` are those of documents by id, as far as they are known.
         """
-        chunked: list[Sequence[Chunk]] = []
-        for document in documents:
-            if remembered.FACT_KEY in document.metadata:
-                chunk = Chunk(document.id, document.id, document.text, document.title, metadata=document.metadata)
-                chunked.append([chunk])
-            else:
-                chunked.append([whole_document(document)] if self.chunker is None else self.chunker.split(document))
-        chunked = with_source_titles(documents, chunked)
+        chunked = with_source_titles(documents, [self._split(document) for document in documents])
+        return self._extract(documents, chunked, extractor, digests)
+
+    def _split(self, document: Document) -> list[Chunk]:
+        if remembered.FACT_KEY in document.metadata:
+            return [Chunk(document.id, document.id, document.text, document.title, metadata=document.metadata)]
+        return [whole_document(document)] if self.chunker is None else self.chunker.split(document)
+
+    def _extract(
+        self,
+        documents: Sequence[Document],
+        chunked: Sequence[Sequence[Chunk]],
+        extractor: Extractor,
+        digests: Mapping[str, str],
+    ) -> list[ParsedDocument]:
+        """Extract from the chunks of documents, all at once."""
         pairs = [(d, c) for d, c in zip(documents, chunked, strict=True) if remembered.FACT_KEY not in d.metadata]
         chunks = [chunk for _, pieces in pairs for chunk in pieces]
         if any(FINDING in document.metadata for document in documents):
@@ -329,23 +340,14 @@ class Pipeline:
         embedder: CheckedEmbedder,
         parsed: Sequence[ParsedDocument],
         stored: Sequence[ParsedDocument],
-        vectors: Vectors = _NONE,
         embeddings: Vectors = _NONE,
     ) -> tuple[list[ParsedDocument], dict[str, Matrix]]:
         """Return the documents with vectors of their chunks and facts, and vectors of new names.
 
-        ``stored`` are the documents that they replace: what they have in common is not embedded again.
+        Documents that have vectors of their chunks keep them. ``stored`` are the documents that they replace: what they
+        have in common is not embedded again.
         """
-        given = {}
-        for p in parsed if vectors else ():
-            if p.document.id in vectors:
-                if len(p.chunks) > 1:
-                    raise DocumentError(
-                        p.document.id,
-                        f"a vector was passed for it, but it was cut into {len(p.chunks)} chunks: "
-                        "leave the vector out, or keep documents whole with chunker=None",
-                    )
-                given[p.document.id] = embedder.given(p.document.id, vectors[p.document.id])[None, :]
+        given = {p.document.id for p in parsed if p.chunk_vectors is not None}
         texts, known, new = self._texts_to_embed(parsed, stored, given)
         rows = embedder.documents(list(new), list(new.values()), embeddings)
         if known:
@@ -353,7 +355,7 @@ class Pipeline:
         row_of = {text: row for row, text in enumerate((*new, *known))}
         embedded = []
         for p, (chunks, facts) in zip(parsed, texts, strict=True):
-            of_chunks = given.get(p.document.id)
+            of_chunks = p.chunk_vectors
             if of_chunks is None:
                 of_chunks = rows[[row_of[text] for text in chunks]]
             of_facts = rows[[row_of[text] for text in facts]] if self.embeds.facts else None
@@ -452,12 +454,9 @@ class Pipeline:
         if self.embedder is None and self.embeds.facts:
             raise InputError("the facts of this index are embedded: open it with its embedder to change its edges")
         ids = list(self.engine.document_ids())
-        from tqdm import tqdm  # noqa: PLC0415
-
-        bar = tqdm(ids, "edges", unit=" documents", disable=None if self.progress is None else not self.progress)
         self.edges = tuple(edges)
         settings = {EDGES: json.dumps(self.edges), UNFINISHED: "yes"}
-        with bar:
+        with self._bar("edges", len(ids)) as bar:
             for start in range(0, len(ids), self.batch_size):
                 batch = ids[start : start + self.batch_size]
                 stored = self.engine.parsed(batch)
@@ -473,6 +472,85 @@ class Pipeline:
         self.engine.write(settings={**settings, UNFINISHED: ""})
         self.engine.flush()
 
+    # -- extracting again
+
+    def extract_again(self, progress: bool | None = None) -> Added:
+        """Extract the entities and facts of all documents again from the stored chunks, in batches.
+
+        No chunk is embedded. Of an index that embeds facts or names, new ones are. A document whose extraction fails
+        keeps what it has, and is reported.
+        """
+        if self.embedder is None and (self.embeds.facts or self.embeds.names):
+            raise InputError("facts or names of this index are embedded: open it with its embedder to rebuild it")
+        again = Added()
+        with self.writing(), self._bar("extracting", len(self.engine), progress) as bar:
+            for ids in self._batches_of_sources():
+                stored = self.engine.parsed(ids)
+                parsed, problems = self._extract_or_report(stored)
+                names: dict[str, Matrix] = {}
+                if self.embedder is not None:
+                    parsed, names = self._embed(self.embedder, parsed, stored)
+                self._write(parsed, [one.document.id for one in parsed], names, {})
+                self.engine.flush()
+                again += Added(replaced=len(parsed), unchanged=len(problems), problems=problems)
+                bar.update(len(ids))
+        return again
+
+    def _batches_of_sources(self) -> Iterator[list[str]]:
+        """Yield the ids of all documents in batches. The pieces of a source are in one batch, unless they are many."""
+        found: defaultdict[int, list[str]] = defaultdict(list)
+        for document_id in self.engine.document_ids():
+            document = self.engine.document(document_id)
+            if document is not None:  # else another process has deleted it
+                found[hash64(source_of(document_id, document.metadata))].append(document_id)
+        pieces = [one for ids in found.values() if len(ids) > 1 for one in ids]
+        with self.engine.snapshot() as snapshot:  # keys of chunks are in the order in which they were added
+            keys = snapshot.find_chunks([name for one in pieces for name in (one, f"{one}#0")])
+        batch: list[str] = []
+        most = _MOST_BATCHES * self.batch_size
+        for ids in found.values():
+            ids.sort(key=lambda one: keys.get(one, keys.get(f"{one}#0", 0)))
+            for start in range(0, len(ids), most):
+                batch += ids[start : start + most]
+                if len(batch) >= self.batch_size:
+                    yield batch
+                    batch = []
+        if batch:
+            yield batch
+
+    def _extract_or_report(self, stored: Sequence[ParsedDocument]) -> tuple[list[ParsedDocument], dict[str, str]]:
+        """Return documents with new extractions, and why the extraction of others failed.
+
+        If the extractor raises an error, each source is extracted alone.
+        """
+        try:
+            parsed = self._extract_stored(stored)
+        except ExtractionError as error:
+            groups = sources([one.chunks[0] for one in stored])
+            if len(groups) == 1:
+                return [], {one.document.id: str(error) for one in stored}
+            found = [self._extract_or_report([stored[at] for at in places]) for places in groups]
+            problems = {document_id: problem for _, reasons in found for document_id, problem in reasons.items()}
+            return [one for extracted, _ in found for one in extracted], problems
+        return [one for one in parsed if one.digest], _problems(parsed)
+
+    def _extract_stored(self, stored: Sequence[ParsedDocument]) -> list[ParsedDocument]:
+        chunked = [with_marks(one.document, one.chunks) for one in stored]
+        digests = {one.document.id: self._digest_of_stored(one) for one in stored}
+        parsed = self._extract([one.document for one in stored], chunked, self.extractor, digests)
+        pairs = zip(parsed, stored, strict=True)
+        return [replace(new, metadata=old.metadata, chunk_vectors=old.chunk_vectors) for new, old in pairs]
+
+    def _digest_of_stored(self, stored: ParsedDocument) -> str:
+        """Return the digest of a document, or one that none has if the chunker would cut it in another way."""
+        digest = self._digest(stored.document)
+        if digest == stored.digest:
+            return digest
+        cuts = (
+            [(chunk.start, chunk.text) for chunk in chunks] for chunks in (self._split(stored.document), stored.chunks)
+        )
+        return digest if next(cuts) == next(cuts) else _OTHER_CHUNKS
+
 
 def _identity(extractor: Extractor) -> str:
     kind = type(extractor).__qualname__
@@ -480,6 +558,30 @@ def _identity(extractor: Extractor) -> str:
         return str(getattr(extractor, "identity", kind))
     except Exception as error:
         raise InputError(f"the identity of {kind} cannot be read ({type(error).__name__}: {error})") from error
+
+
+def _problems(parsed: Iterable[ParsedDocument]) -> dict[str, str]:
+    """Return why the extraction of documents failed in part, by id."""
+    failed = {p.document.id: [e.problem for e in p.extractions if e.problem] for p in parsed if not p.digest}
+    return {document_id: "; ".join(dict.fromkeys(found)) for document_id, found in failed.items()}
+
+
+def _with_given(embedder: CheckedEmbedder, parsed: Sequence[ParsedDocument], vectors: Vectors) -> list[ParsedDocument]:
+    """Return documents with the vectors that were passed for them. Each must be a single chunk."""
+    found = []
+    for one in parsed:
+        document_id = one.document.id
+        if document_id not in vectors:
+            found.append(one)
+            continue
+        if len(one.chunks) > 1:
+            raise DocumentError(
+                document_id,
+                f"a vector was passed for it, but it was cut into {len(one.chunks)} chunks: "
+                "leave the vector out, or keep documents whole with chunker=None",
+            )
+        found.append(replace(one, chunk_vectors=embedder.given(document_id, vectors[document_id])[None, :]))
+    return found
 
 
 def embedded_texts(parsed: ParsedDocument, *, facts: bool) -> tuple[list[str], list[str]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from graphrag_core.engine.subgraph import subgraph
 from graphrag_core.errors import EmbedderError
 from graphrag_core.ingest.embedding import CheckedEmbedder, question_error
-from graphrag_core.key_sets import distinct
+from graphrag_core.key_sets import distinct, ordered
 from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores, Snapshot
 
 if TYPE_CHECKING:
@@ -209,8 +210,7 @@ class Query:
 
     def order(self, kind: Kind, keys: Keys, *criteria: Scores) -> npt.NDArray[np.int64]:
         """Return the indices that sort keys by criteria in descending order; ties are broken by id."""
-        columns: list[npt.NDArray[Any]] = [-criterion for criterion in reversed(criteria)]
-        return np.lexsort([self.snapshot.id_order(kind, keys), *columns])
+        return ordered(keys, criteria, partial(self.snapshot.id_order, kind))
 
 
 def word_weights(counts: Keys, total: int) -> npt.NDArray[np.float64]:

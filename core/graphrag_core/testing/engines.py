@@ -285,7 +285,7 @@ class EngineSuite:
             assert _edges(snapshot, "bravo", "entities") == {"alpha": 1.1, "carol": 0.3}
             assert _edges(snapshot, "alpha", "chunks") == {"a": 6.0, "b": 1.0, "c": 1.0}
             edges = snapshot.neighbours(_entities(snapshot, "alpha"))
-            assert edges.totals.tolist() == [6 + 1 + 1]
+            assert np.allclose(edges.totals, [6 + 1 + 1 + 1.1 + 0.5])
             walk = snapshot.walk(_entities(snapshot, "alpha"))
             assert sorted(walk.weights.tolist()) == [1, 1, 6]
             assert walk.totals.tolist() == [8]
@@ -293,6 +293,7 @@ class EngineSuite:
             assert (walk.targets < snapshot.first_entity).all()
             strongest = snapshot.neighbours(_entities(snapshot, "alpha", "bravo"), to="entities", limit=1)
             assert strongest.counts.tolist() == [1, 1]
+            assert np.allclose(strongest.totals, [1.1, 1.1])
             assert [entity.id for entity in snapshot.entities(strongest.targets)] == ["bravo", "alpha"]
             assert (edges.targets < snapshot.node_limit).all()
 

@@ -26,18 +26,24 @@ def index(*documents, **settings):
     return built
 
 
+def everything(built, snapshot):
+    """Return all entities that the chunks of a snapshot mention, with addresses, in the order of their numbers."""
+    ids = [chunk.id for document in built.document_ids() for chunk in built.engine.chunks_of(document)]
+    chunks = np.array([*snapshot.find_chunks(ids).values()], np.int64)
+    return np.unique(snapshot.walk(chunks).targets)
+
+
 def entities(built, where=None):
     with built.engine.snapshot(where) as snapshot:
-        if where is not None:
-            return sorted(e.id for e in snapshot.entities(snapshot.top_entities(1_000)))
-        return sorted(e.id for e in snapshot.entities(np.arange(snapshot.first_entity, snapshot.node_limit)))
+        return sorted(entity.id for entity in snapshot.entities(everything(built, snapshot)))
 
 
 def edges(built):
     with built.engine.snapshot() as snapshot:
-        names = [e.id for e in snapshot.entities(np.arange(snapshot.first_entity, snapshot.node_limit))]
-        found = snapshot.neighbours(np.arange(snapshot.first_entity, snapshot.node_limit), to="chunks")
-        chunks = [c.id for c in snapshot.chunks(found.targets)]
+        nodes = everything(built, snapshot)
+        names = [entity.id for entity in snapshot.entities(nodes)]
+        found = snapshot.neighbours(nodes, to="chunks")
+        chunks = [chunk.id for chunk in snapshot.chunks(found.targets)]
         owners = np.repeat(np.array(names), found.counts).tolist()
         return sorted(zip(owners, chunks, found.weights.tolist(), strict=True))
 
@@ -104,12 +110,12 @@ LINKED = [
 def test_an_address_leads_to_its_section_and_shows_its_label():
     built = index(*LINKED)
     with built.engine.snapshot() as snapshot:
-        everything = snapshot.entities(np.arange(snapshot.first_entity, snapshot.node_limit))
-        assert Counter(e.name for e in everything)["Beta - Retries"] == 2  # in its document, and in the project
-        assert Counter(e.id for e in everything)["beta"] > 1  # the name, and the addresses of the document
+        all_entities = snapshot.entities(everything(built, snapshot))
+        assert Counter(e.name for e in all_entities)["Beta - Retries"] == 2  # in its document, and in the project
+        assert Counter(e.id for e in all_entities)["beta"] > 1  # the name, and the addresses of the document
         top = snapshot.entities(snapshot.top_entities(50))
         assert top
-        assert not any(e.name[0] == "→" or e.id[0] == "→" for e in (*top, *everything))
+        assert not any(e.name[0] == "→" or e.id[0] == "→" for e in (*top, *all_entities))
         assert snapshot.find_entities(["→guide/b", "beta"]).keys() == {"beta"}
         assert snapshot.linked_share > 0
 

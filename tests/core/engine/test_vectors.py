@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,29 @@ def test_removed_vectors_are_gone(make):
     assert np.allclose(store.get(np.array([11, 13])), vectors[[1, 3]], atol=1e-3)
     store.add(np.array([100]), vectors[:1])
     assert store.search(vectors[:1], 1)[0][0][0] == 100
+
+
+def test_removed_vectors_are_never_found_and_change_nothing_else():
+    vectors = np.random.default_rng(1).normal(size=(400, 8)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    lived, there = FaissVectors(), np.ones(400, np.bool_)
+    assert len(lived.keys) == 0  # loads them: before that, changes are ignored
+    lived.add(np.arange(300), vectors[:300])
+    chance = random.Random(2)
+    for at in range(300, 400):
+        lived.add(np.array([at]), vectors[at : at + 1])
+        gone = chance.randrange(at)
+        lived.remove(np.array([gone]))
+        there[gone] = False
+        if at % 9 == 0:
+            keys = np.flatnonzero(there[: at + 1])
+            fresh = FaissVectors(lambda keys=keys: [(keys, vectors[keys])])
+            assert np.array_equal(lived.keys, keys)
+            for k in (3, 200, 400):
+                for visible in (None, np.isin(np.arange(400), keys[::2])):
+                    found = [each.search(vectors[:2], k, visible) for each in (lived, fresh)]
+                    for one, other in zip(*found, strict=True):
+                        assert all(np.array_equal(*pair) for pair in zip(one, other, strict=True)), (at, k)
 
 
 def test_a_scope_lets_nothing_else_through(make):

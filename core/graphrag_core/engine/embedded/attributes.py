@@ -9,7 +9,6 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain, groupby, pairwise, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ import numpy.typing as npt
 
 from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.embedded.records import Records
-from graphrag_core.engine.graph.sparse import ranges
+from graphrag_core.engine.graph.sparse import ranges, remembered
 from graphrag_core.errors import FilterError
 from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Not, Unknown
 from graphrag_core.ports import Keys
@@ -148,7 +147,8 @@ class _Kind:
         at = np.array(found, np.int64)
         return self.documents[ranges(self.starts[at], self.starts[at + 1] - self.starts[at])]
 
-    @cached_property
+    @property
+    @remembered
     def _places(self) -> dict[Any, int]:
         """The place of each value, for long lists of values."""
         return {value: at for at, value in enumerate(self.values)}

@@ -34,9 +34,7 @@ from graphrag_core.engine.embedded.files import Folder
 from graphrag_core.engine.embedded.records import ADD_ACCESSES, LISTED, Records
 from graphrag_core.engine.embedded.search_indexes import PATIENCE, SearchIndexes
 from graphrag_core.engine.embedded.writer import Batch, write
-from graphrag_core.engine.graph.live import by_key
-from graphrag_core.engine.graph.masked import LiveUses, MaskedGraph
-from graphrag_core.engine.graph.scoped import ScopedGraph
+from graphrag_core.engine.graph.memory import GraphView
 from graphrag_core.engine.graph.snapshot import StoreSnapshot, fact_copies
 from graphrag_core.engine.rows import Accesses, check_expected
 from graphrag_core.engine.tables import SqlEngine, TableReads, Tables, parts_of
@@ -86,8 +84,6 @@ class EmbeddedEngine(SqlEngine):
     read_only
         One process may write while many read. A read-only engine sees one generation until
         :meth:`refresh`.
-    merge_similar
-        Cosine similarity of embedded names from which two entities are merged.
 
     Raises
     ------
@@ -99,13 +95,10 @@ class EmbeddedEngine(SqlEngine):
 
     shared = False
 
-    def __init__(
-        self, path: str | Path | None = None, *, read_only: bool = False, merge_similar: float | None = None
-    ) -> None:
+    def __init__(self, path: str | Path | None = None, *, read_only: bool = False) -> None:
         self.path = None if path is None else Path(path)
         self.read_only = read_only
         self._folder = None if self.path is None else Folder(self.path)
-        self._merge_similar = merge_similar
         self._closed = False
         self._released = False  # everything that close releases
         self._process = os.getpid()
@@ -134,7 +127,7 @@ class EmbeddedEngine(SqlEngine):
             undo.callback(self.records.close)
             self._diagnosis = -1, ""  # a generation, and the first problem of its records
             try:
-                self.indexes = SearchIndexes(self.records, self._folder, merge_similar)
+                self.indexes = SearchIndexes(self.records, self._folder)
                 self.indexes.load()
                 self.indexes.sync()
             except _SYMPTOMS as error:
@@ -453,14 +446,14 @@ class EmbeddedEngine(SqlEngine):
             return read(self.records)
 
     def stats(self) -> Stats:
-        with self.reading() as indexes, self.snapshot() as snapshot:
-            value, graph = self.records.value, indexes.current_graph()[0]
+        with self.reading() as indexes:
+            value = self.records.value
             in_memory = value("PRAGMA page_count") * value("PRAGMA page_size") if self._folder is None else 0
+            snapshot = StoreSnapshot(EmbeddedReads(indexes, self.records, self.accesses, None))
             return self._statistics(
                 snapshot,
                 self.records,
-                graph.fact_keys[graph.hidden(np.arange(len(graph.fact_keys)))],
-                entities=len(snapshot.top_entities(len(graph.entity_ids))),
+                entities=len(snapshot.top_entities(snapshot.node_limit)),
                 vectors={kind: self.records.vector_count(kind) for kind in indexes.vectors},
                 bytes_on_disk=self._folder.size() if self._folder else 0,
                 bytes_in_memory=indexes.nbytes + in_memory,
@@ -507,7 +500,7 @@ class EmbeddedEngine(SqlEngine):
             )
         if self._closed:
             self._check()
-        return _open_copy, (self.path.resolve(), self._merge_similar)
+        return _open_copy, (self.path.resolve(),)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self if self.path is None else super().__deepcopy__(memo)
@@ -537,16 +530,16 @@ class EmbeddedEngine(SqlEngine):
             if not self._inherited:
                 return
             records = self.records if self._folder is None else Records(self._folder.records, read_only=True)
-            indexes = SearchIndexes(records, self._folder, self._merge_similar)
+            indexes = SearchIndexes(records, self._folder)
             indexes.load()
             indexes.sync()
             self.records, self.indexes = records, indexes
             self._inherited = False
 
 
-def _open_copy(path: Path, merge_similar: float | None) -> Any:
+def _open_copy(path: Path) -> Any:
     """Open the folder of an engine that was pickled or copied. The copy is a reader: there is one writer."""
-    engine = EmbeddedEngine(path, read_only=True, merge_similar=merge_similar)
+    engine = EmbeddedEngine(path, read_only=True)
     engine._copied = True  # noqa: SLF001 - of this module
     return engine
 
@@ -564,55 +557,57 @@ class EmbeddedReads(TableReads):
         self._tables = self._records = records
         self._accesses, self._all = accesses, graph
         self._vectors, self._keywords = indexes.vectors, indexes.keywords
-        self.graph, self.generation = graph, indexes.generation
+        self.generation, self.edits = indexes.generation, records.meta.get("edits", "")
         self.names = records.names
         self.id_places = id_places.__getitem__
         self.fact_places = graph.fact_places
         self.term_counts = indexes.keywords["chunks"].counts
         self._chunk_keys, self._chunk_numbers = graph.chunk_keys.__getitem__, graph.chunk_keys.searchsorted
-        self._fact_keys, self._fact_numbers = graph.fact_keys.__getitem__, graph.fact_keys.searchsorted
-        self.statistics_count = self.chunk_count = len(graph.chunk_keys)
+        self._fact_keys, self._fact_numbers = graph["facts.key"].__getitem__, graph["facts.key"].searchsorted
+        self.statistics_count = self.chunk_count = len(graph) - graph.removed
         self._sees = None
         self._visible: dict[str, Flags] = {}  # in a scope: which chunks, facts and names are in it, by key
-        if scope is not None:
-            self._restrict(scope, indexes)
+        seen = None if scope is None else self._restricted(scope, indexes)
+        self.graph = GraphView(graph, seen)
 
-    def _restrict(self, scope: Filter, indexes: SearchIndexes) -> None:
-        """See the chunks of a scope only."""
-        graph, (chosen, hidden), edits = self._all, parts_of(scope), indexes.edits()
-        seen = np.ones(len(graph.chunk_keys), np.bool_)
+    def _restricted(self, scope: Filter, indexes: SearchIndexes) -> Flags | None:
+        """Return which chunks are in a scope, by number; None for all."""
+        graph, (chosen, hidden) = self._all, parts_of(scope)
+        seen = graph.there.copy()
         if chosen is not None:
             chosen = self._records.marked(chosen)
             self.unknown_keys = unknown_keys(chosen)
-            seen = indexes.attributes.sees(chosen, graph.chunk_keys)
+            seen &= indexes.attributes.sees(chosen, graph.chunk_keys)
         if hidden is not None:
             seen &= ~indexes.attributes.sees(hidden, graph.chunk_keys)
         self.chunk_count = int(seen.sum())
         if self.chunk_count == self.statistics_count:
-            return
+            return None
         self._limits = {kind: span[1] for kind, span in self._tables.everything().added.items()}
-        inside = self._visible["chunks"] = by_key(graph.chunk_keys, seen, self._limits["chunks"])
+        self._seen = seen
+        inside = self._visible["chunks"] = _by_key(graph.chunk_keys, seen, self._limits["chunks"])
         self._sees = inside.__getitem__
-        if edits.text or graph.has_edits:
-            self.graph = ScopedGraph(LiveUses(graph, inside), graph.linked_share, edits, has_edits=graph.has_edits)
-        else:
-            self.graph = MaskedGraph(graph, inside)
+        return seen
 
     # -- rankings
 
     def _inside(self, kind: str) -> Flags | None:
         """Return which chunks, facts or names are in scope, by key; None if all are."""
         if self._sees is not None and kind not in self._visible:
-            read = self._all.facts_in if kind == "facts" else self._all.names_in
-            self._visible[kind] = read(self._visible["chunks"], self._limits[kind])
+            inside = self._seen[self._all["facts.chunk"]] if kind == "facts" else self._all.names_in(self._seen)
+            self._visible[kind] = _by_key(self._all[f"{kind}.key"], inside, self._limits[kind])
         return self._visible.get(kind)
 
     def has(self, kind: Kind, *, vectors: bool = False) -> bool:
         """Return whether there are any chunks, facts or entities, or any vectors of them."""
         if vectors:
             return len(self._vectors[_KINDS[kind]].keys) > 0
-        keys = {"chunks": self._all.chunk_keys, "facts": self._all.fact_keys, "entities": self._all.name_keys}[kind]
-        return self.chunk_count > 0 and len(keys) > 0
+        graph, found = self._all, True
+        if kind == "entities":
+            found = bool(graph.everything[graph.first_entity :].any())
+        elif kind == "facts":
+            found = len(graph["facts.key"]) > 0 and (not graph.removed or bool(graph.there[graph["facts.chunk"]].any()))
+        return self.chunk_count > 0 and found
 
     def nearest(self, kind: str, vectors: Matrix, k: int) -> list[Ranking]:
         """Return for each vector the best ``k`` chunks, facts or names, and what ties with the last."""
@@ -630,7 +625,7 @@ class EmbeddedReads(TableReads):
         while True:
             found = []
             for keys, scores in store.search(vectors, wanted):
-                seen = self._all.are_named(keys, self._visible["chunks"])
+                seen = self.graph.uses(keys) > 0
                 found.append(best(keys[seen], scores[seen], k))
             if wanted >= len(store.keys) or all(len(keys) >= k for keys, _ in found):
                 return found
@@ -639,13 +634,13 @@ class EmbeddedReads(TableReads):
     def keywords(self, kind: str, text: str, k: int) -> Ranking:
         """Return the best ``k`` chunks or facts by BM25, and what ties with the last."""
         keys, scores = self._keywords[kind].search(text, k, self._inside(kind))
-        known = self._all.chunk_keys if kind == "chunks" else self._all.fact_keys
+        known = self._all[f"{kind}.key"]
         there = among(keys, known)  # the keyword index may have some that are gone
         return known.searchsorted(keys[there]), scores[there]
 
     def similarities(self, kind: str, keys: Keys, vector: Matrix) -> Scores:
         """Return the cosine similarity of chunks or facts to a vector."""
-        known = self._all.chunk_keys if kind == "chunks" else self._all.fact_keys
+        known = self._all[f"{kind}.key"]
         # Row by row: a matrix product rounds a row differently by its position.
         found: Scores = np.vecdot(self._vectors[kind].get(known[keys]), vector)
         return found
@@ -657,24 +652,34 @@ class EmbeddedReads(TableReads):
         rows = self._tables.rows(_NEAR, (self._tables.array(self._chunk_keys(chunks)),))
         return [(number, rows[at][1:]) for at, number in self._in_scope(rows)]
 
-    def name_terms(self, names: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
-        return self._all.name_terms(names)
-
     def claims(self, names: Sequence[int]) -> list[tuple[int, str, str]]:
         """Return the types and descriptions that chunks in scope give to names."""
         return super().claims(names) if self._records.has_claims else []
 
     def facts_in(self, chunks: Keys) -> Keys:
         """Return the facts of chunks."""
-        return self._all.facts_of_chunks(chunks)
+        return self._all.facts_in(chunks)
+
+    def name_terms(self, names: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
+        """Return the terms of names as hashes: how many each has, and which."""
+        return self._all.name_terms(names)
 
     def fact_columns(self, facts: Keys) -> tuple[Scores, Keys]:
         """Return the weights of facts, and numbers that are the same for those that say the same."""
-        return self._all.fact_weight[facts], self._all.fact_statement[facts]
+        return self._all["facts.weight"][facts], self._all["facts.statement"][facts]
 
     def fact_copies(self, facts: Keys) -> list[Keys]:
         """Return for each fact the others that say the same."""
         return fact_copies(self, facts)
+
+
+def _by_key(keys: Keys, flags: Flags, limit: int) -> Flags:
+    """Return flags by key instead of the place of the key. Keys are in ascending order and below ``limit``."""
+    if len(keys) == limit:
+        return flags
+    found = np.zeros(limit, np.bool_)
+    found[keys] = flags
+    return found
 
 
 class ReadWriteLock:

@@ -23,6 +23,7 @@ from graphrag_core.engine.embedded.schema import (
     APPLICATION_ID,
     FORMAT,
     KINDS,
+    OLDEST_FORMAT,
     TABLES,
     Change,
     document_checksums,
@@ -44,7 +45,7 @@ _GRAPH_PAGE = 1_000
 _BUSY_TIMEOUT = 10_000  # milliseconds to wait for another process
 CHECKSUM = "checksum"
 """The setting with the checksum of the others."""
-_UNCHECKED = ("edits_saved", "merge_similar", CHECKSUM)  # written outside of changes
+_UNCHECKED = (CHECKSUM, "edits_saved", "merge_similar")  # written outside of changes, the last two by format 1
 _MANY_LOG_BYTES = 4_000_000  # of the write-ahead log, from which on it is emptied after a change
 _INTERNAL = (*_UNCHECKED, "generation", "next_chunk", "next_document", "next_fact", "next_name")
 
@@ -59,8 +60,8 @@ _SIGNS_OF_SIZE = (
 )  # fmt: skip
 _ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter if a message of SQLite quotes damaged text
 GRAPH_COLUMNS = {
-    "names": "*",
-    "chunks": "key, id, document, ordinal, start, inflate(text), subjects, names",
+    "chunks": "key, id, document, ordinal, start, inflate(text), subjects, names, "
+    "(SELECT coalesce(heading, title) FROM documents d WHERE d.key = document)",
     "facts": "*",
     "aliases": "*",
 }
@@ -87,7 +88,8 @@ SELECT json_group_array(
 class Records(Tables):
     """The database of an index, in a file or in memory. Safe to use from many threads.
 
-    A read-only database stays on the generation it first saw until :meth:`refresh`.
+    A read-only database stays on the generation it first saw until :meth:`refresh`. With ``older``, one of an older
+    format is opened too, to copy it (:meth:`copy_to`).
     """
 
     mark = "?"
@@ -99,10 +101,12 @@ class Records(Tables):
     holds = "f.chunk = c.key"
     wide = "length(n.surface) < length(CAST(n.surface AS BLOB))"
 
-    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path | None, *, read_only: bool = False, older: bool = False) -> None:
         super().__init__()
         self.path = path
         self.read_only = read_only
+        self.format = FORMAT
+        self._older = older
         self.lock = threading.RLock()
         self._meta: dict[str, str] | None = None  # as it was read since the last change
         self._has_claims = -1, False  # a generation, and whether it has claims
@@ -158,10 +162,11 @@ class Records(Tables):
             )
         elif run("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise NotAnIndex(f"{self.path} is an SQLite file, but not an index: choose another folder")
-        found = run("PRAGMA user_version").fetchone()[0]
-        if found != FORMAT:
-            advice = "upgrade hybrid-graphrag" if found > FORMAT else "index the documents again into another folder"
-            raise UnsupportedFormat(f"{self.path} has format {found}, this release reads format {FORMAT}: {advice}")
+        self.format = run("PRAGMA user_version").fetchone()[0]
+        if self.format != FORMAT and not (self._older and OLDEST_FORMAT <= self.format < FORMAT):
+            raise UnsupportedFormat(
+                f"{self.path} has format {self.format}, this release reads format {FORMAT}: {self._advice()}"
+            )
         if self.read_only:
             self.refresh()
         else:
@@ -173,6 +178,13 @@ class Records(Tables):
                 f"{self.path}: the settings of the index are damaged: restore a backup, or index the documents again "
                 "into another folder"
             )
+
+    def _advice(self) -> str:
+        if self.format > FORMAT or self.path is None:
+            return "upgrade hybrid-graphrag"
+        if self.format < OLDEST_FORMAT:
+            return "index the documents again into another folder"
+        return f"convert it with `hybrid-graphrag rebuild {self.path.parent}`, which embeds no passage again"
 
     def _check_new(self, folder: Path, *, had_content: bool) -> None:
         """Raise if a database without tables is not that of a new index, or cannot be created by a reader."""
@@ -370,7 +382,10 @@ class Records(Tables):
         return not busy
 
     def copy_to(self, path: Path) -> None:
-        """Copy the last committed generation to a new file, without waiting for a transaction in a file."""
+        """Copy the last committed generation to a new file, without waiting for a transaction in a file.
+
+        The copy has the current format: the tables of older ones are the same.
+        """
         target = sqlite3.connect(path, isolation_level=None)
         try:
             if self.path is None or self._immutable:
@@ -382,6 +397,7 @@ class Records(Tables):
                     source.backup(target)
                 finally:
                     source.close()
+            target.execute(f"PRAGMA user_version = {FORMAT}")
             target.execute("PRAGMA journal_mode = WAL")
             found = target.execute("PRAGMA quick_check(1)").fetchone()[0]
             if found != "ok":
@@ -432,13 +448,6 @@ class Records(Tables):
     def settings(self) -> dict[str, str]:
         """Return the settings that a caller of :meth:`~graphrag_core.ports.Engine.write` stored."""
         return {name: value for name, value in self.meta.items() if name not in _INTERNAL}
-
-    def set_meta(self, values: Mapping[str, str]) -> None:
-        """Store settings; inside :meth:`transaction` as part of it."""
-        pairs = [item for pair in values.items() for item in pair]
-        with self.lock:
-            self._meta = None
-            self.rows(f"INSERT OR REPLACE INTO meta VALUES {', '.join(['(?, ?)'] * len(values))}", pairs)
 
     def since(self, generation: int) -> Change | None:
         """Return what changed since a generation, or None if the journal no longer reaches back to it."""
@@ -549,28 +558,27 @@ class Records(Tables):
         return int(self.value(f"SELECT total(length(vector)) FROM {kind.removesuffix('s')}_vectors")) // size
 
     def graph_rows(self, change: Change) -> Iterator[dict[str, list[Row]]]:
-        """Yield the added rows that the graph is built from, by table, in pages: names first."""
-        columns = {"names": {"names": "key"}, "chunks": {"chunks": "key", "facts": "chunk", "aliases": "chunk"}}
-        for kind in ("names", "chunks"):
-            start, stop = change.added[kind]
-            for first in range(start, stop, _GRAPH_PAGE):
-                span = first, min(first + _GRAPH_PAGE, stop)
-                rows = {
-                    table: self.rows(
-                        f"SELECT {GRAPH_COLUMNS[table]} FROM {table} WHERE {column} >= ? AND {column} < ? ORDER BY 1",
-                        span,
-                    )
-                    for table, column in columns[kind].items()
-                }
-                if kind == "names":
-                    rows["names"] = [(*row[:2], normalise(row[1]), *row[2:]) for row in rows["names"]]
-                else:
-                    texts = {row[0]: row[5] for row in rows["chunks"]}
-                    rows["facts"] = [
-                        (*row[:5], text_of_fact(None, True, texts[row[1]], *row[3:5]), *row[6:]) if row[-1] else row
-                        for row in rows["facts"]
-                    ]
-                yield rows
+        """Yield the added rows that the graph is built from, by table, in pages: names, then whole documents."""
+        for page in self.pages("SELECT n.key, n.surface, n.spelling, n.uses FROM names n", "n", change.added["names"]):
+            yield {"names": [(*row[:2], normalise(row[1]), *row[2:]) for row in page]}
+        start, stop = change.added["chunks"]
+        while start < stop:
+            last = "SELECT document FROM chunks WHERE key < ? ORDER BY key DESC LIMIT 1"
+            ends = self.rows(f"SELECT max(key) FROM chunks WHERE document = ({last})", (start + _GRAPH_PAGE,))[0][0]
+            span = start, max(min(start + _GRAPH_PAGE, stop), 1 + (ends or 0))
+            rows = {
+                table: self.rows(
+                    f"SELECT {GRAPH_COLUMNS[table]} FROM {table} WHERE {column} >= ? AND {column} < ? ORDER BY 1", span
+                )
+                for table, column in (("chunks", "key"), ("facts", "chunk"), ("aliases", "chunk"))
+            }
+            texts = {row[0]: row[5] for row in rows["chunks"]}
+            rows["facts"] = [
+                (*row[:5], text_of_fact(None, True, texts[row[1]], *row[3:5]), *row[6:]) if row[-1] else row
+                for row in rows["facts"]
+            ]
+            yield rows
+            start = span[1]
 
     def problems(self) -> Iterator[str]:
         """Yield what is damaged or inconsistent within the records. Raises nothing."""

@@ -39,6 +39,7 @@ from graphrag_core.engine.tables import Span
 from graphrag_core.ports import Keys
 
 FORMAT = 2
+OLDEST_FORMAT = 1  # which can be converted. It has the same tables, and names that depend on other documents
 APPLICATION_ID = 0x48475247  # "HGRG": identifies an index among SQLite files
 
 TABLES = """

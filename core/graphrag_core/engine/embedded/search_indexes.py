@@ -16,19 +16,16 @@ from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
 from graphrag_core.engine.embedded.attributes import AttributeColumns
 from graphrag_core.engine.embedded.background import Task, run_together
 from graphrag_core.engine.embedded.files import Folder, release_memory
-from graphrag_core.engine.embedded.graph_tables import GraphTables
+from graphrag_core.engine.embedded.graph_rows import graph_rows
 from graphrag_core.engine.embedded.keywords import TantivyKeywords, is_damage, stored_generation
 from graphrag_core.engine.embedded.records import Records, reported
 from graphrag_core.engine.embedded.schema import Change
 from graphrag_core.engine.embedded.vectors import FaissVectors
 from graphrag_core.engine.embedded.writer import Batch
-from graphrag_core.engine.graph.edits import GraphEdits
-from graphrag_core.engine.graph.live import LiveGraph
-from graphrag_core.engine.graph.sparse import Pairs
+from graphrag_core.engine.graph.memory import MemoryGraph
 from graphrag_core.engine.rows import FIELDS, Texts
 from graphrag_core.errors import DiskError, GraphRAGError
 from graphrag_core.ports import Keys, Matrix
-from graphrag_core.text import fingerprint
 
 _log = logging.getLogger(__name__)
 
@@ -37,8 +34,7 @@ _SMALL = 2_000  # texts: smaller keyword indexes are purged of tombstones at onc
 _MAX_TOMBSTONES = 0.05  # of all texts: from this share on larger ones are purged
 PATIENCE = 10.0
 """Seconds a reader waits for a running writer to finish its change."""
-_NEIGHBOURS = 8  # nearest names that each name is compared with
-_PAGE = 1_000
+_GRAPH = "graph.arrays"
 _ORDER = "order.arrays"  # the keys of chunks in the order of ids
 _ATTEMPTS = 3  # of a reader to map files that a writer replaces
 _FEW_CHANGES = 1_000  # chunks for each that changed: closing does not save then
@@ -46,7 +42,6 @@ _CHECKED_AT_ONCE = 128_000_000  # bytes of saved files up to which opening reads
 _MOST_SPARSE = 8  # times the number of keys: up to this largest key a lookup table is worth its memory
 
 _KEYWORD_FIELDS = {"chunks": len(FIELDS), "facts": 1}
-_IN_GRAPH = ("chunks", "names")
 
 
 class SearchIndexes:
@@ -68,12 +63,11 @@ class SearchIndexes:
         after one that failed; :meth:`sync` repairs it.
     """
 
-    def __init__(self, records: Records, folder: Folder | None, merge_similar: float | None) -> None:
+    def __init__(self, records: Records, folder: Folder | None) -> None:
         self._records = records
         self._folder = folder
-        self._merge_similar = merge_similar
         self._building = threading.Lock()
-        self._current: tuple[LiveGraph, Keys] | None = None  # see current_graph
+        self._id_places: Keys | None = None  # see current_graph
         self._by_id: Keys | None = None  # the keys of the chunks in the order of ids
         self._id_changes: list[Change] = []  # which are not part of it yet
         self._saved, self._saved_to = -1, Path()
@@ -103,7 +97,7 @@ class SearchIndexes:
         self._by_id, self._id_changes = None, []
         self._broken = False  # whether vectors and graph may have half a change
         self.vectors = self._unread_vectors()
-        self.graph = GraphTables()
+        self.graph, self._is_mapped = MemoryGraph(), False  # and whether it is that of a file, with what came since
         self.attributes = AttributeColumns(self._records)
 
     def _unread_vectors(self) -> dict[str, FaissVectors]:
@@ -121,21 +115,12 @@ class SearchIndexes:
 
     # -- views
 
-    @property
-    def chunk_keys(self) -> Keys:
-        """The keys of all chunks, in ascending order."""
-        with self._building:
-            return self.graph.chunk_keys
-
-    def current_graph(self) -> tuple[LiveGraph, Keys]:
+    def current_graph(self) -> tuple[MemoryGraph, Keys]:
         """Return the graph, and the places of its chunks in the order of ids."""
         with self._building, self._all_or_broken():
-            if self._current is None:
-                if self.graph.stale and self._merge_similar is not None:
-                    self.graph.merge(_similar_names(self.vectors["names"], self._merge_similar))
-                graph = self.graph.graph
-                self._current = graph, _places(self._keys_by_id(), graph.chunk_keys)
-            return self._current
+            if self._id_places is None:
+                self._id_places = _places(self._keys_by_id(), self.graph.chunk_keys)
+            return self.graph, self._id_places
 
     def _keys_by_id(self) -> Keys:
         """Return the keys of all chunks in the order of ids. New ones are put before their successors."""
@@ -174,7 +159,7 @@ class SearchIndexes:
         self.complete = False
         if self._records.read_only:
             self._await_writer()
-        self._current = None
+        self._id_places = None
         unsaved = self._unsaved
         keywords = [partial(self._sync_keywords, kind, batches) for kind in self.keywords]
         # tantivy releases the GIL
@@ -199,11 +184,8 @@ class SearchIndexes:
                     change = self._records.since(self.generation) or self._records.everything()
                 if change.generation != self.generation:
                     self._apply(change, None)
-            self.graph.edit(self.edits())
-
-    def edits(self) -> GraphEdits:
-        """Return the edits of the graph."""
-        return GraphEdits(self._records.meta.get("edits", ""), self._records.facts_to_hide)
+            if self.graph.is_worth_packing:
+                self.graph = self.graph.packed()
 
     def _apply(self, change: Change, batch: Batch | None) -> None:
         """Apply a change to vectors and graph; its content comes from a batch or from the records."""
@@ -216,11 +198,9 @@ class SearchIndexes:
             for keys, vectors in added:
                 store.add(keys, vectors)
         # Of a change of several transactions, what came in one and went in a later one was never in the graph.
-        chunks, names = (change.removed[kind][change.removed[kind] < change.added[kind][0]] for kind in _IN_GRAPH)
-        if len(chunks) or len(names):
-            self.graph.remove(chunks, names)
+        self.graph.remove(change.removed["chunks"][change.removed["chunks"] < change.added["chunks"][0]])
         for rows in [batch.rows] if batch else self._records.graph_rows(change):
-            self.graph.add(rows)
+            self.graph.add(graph_rows(rows))
         if self._by_id is not None:
             self._id_changes.append(change)
         first, last = change.added["chunks"]
@@ -402,21 +382,17 @@ class SearchIndexes:
         is_small = sum(file.stat().st_size for file in path.rglob("*.arrays")) <= _CHECKED_AT_ONCE
         if is_small and not folder.is_intact(path):
             return False
-        graph, vectors = GraphTables(), self._unread_vectors()
+        vectors = self._unread_vectors()
         try:
             for kind, store in vectors.items():
                 store.load(path / kind)
-            graph.load(path / "graph")
+            graph = MemoryGraph.load(load_arrays(path / _GRAPH))
             by_id = load_arrays(path / _ORDER)["chunks"].values
         except (OSError, ValueError, LookupError) as error:
             _log.warning("%s is damaged and will be rebuilt from the records: %s", path, error)
             return False
-        if self._records.meta.get("merge_similar", "None") != str(self._merge_similar):
-            graph.merge((np.empty(0, np.int64), np.empty(0, np.int64)))
-        saved = self._records.meta.get("edits_saved", fingerprint([""]))
-        graph.edit(self.edits(), applied=saved == fingerprint([self._records.meta.get("edits", "")]))
-        self.graph, self.vectors = graph, vectors
-        self._by_id, self._id_changes, self._current = by_id, [], None
+        self.graph, self.vectors, self._is_mapped = graph, vectors, True
+        self._by_id, self._id_changes, self._id_places = by_id, [], None
         self.generation = self._saved = generation
         if not is_small:
             checking = threading.Thread(
@@ -453,18 +429,15 @@ class SearchIndexes:
             return
 
         def write(folder: Path) -> None:
-            self.current_graph()  # with similar names merged, and chunks in the order of ids
+            self.current_graph()  # with chunks in the order of ids
             save_arrays(folder / _ORDER, {"chunks": self._keys_by_id() if self._by_id is None else self._by_id})
             for kind, span in self._records.everything().added.items():
                 (folder / kind).mkdir()
                 self.vectors[kind].save(folder / kind, most=span[1])
-            (folder / "graph").mkdir()
-            self.graph.save(folder / "graph")
+            save_arrays(folder / _GRAPH, self.graph.packed().arrays())
 
         try:
             path = self._folder.replace_derived(self.generation, write)
-            edits = fingerprint([self._records.meta.get("edits", "")])
-            self._records.set_meta({"merge_similar": str(self._merge_similar), "edits_saved": edits})
             written = [store.generation for store in self.keywords.values()]
             self._records.trim_journal(min(self.generation, *written))
         except (OSError, RuntimeError, DiskError) as error:
@@ -487,7 +460,7 @@ class SearchIndexes:
 
     def save_at_end(self) -> None:
         """Save, unless a large index has so few changes that the next opening applies them again in a moment."""
-        if not self.graph.mapped or self._unsaved * _FEW_CHANGES >= len(self.graph):
+        if not self._is_mapped or self._unsaved * _FEW_CHANGES >= len(self.graph):
             self.save()
 
     def close(self) -> None:
@@ -501,7 +474,7 @@ class SearchIndexes:
         try:
             self.close()
         finally:
-            self._current = None
+            self._id_places = None
             self._reset()
 
     # -- verification
@@ -538,14 +511,11 @@ class SearchIndexes:
                 yield f"vectors of {kind}: {wrong} differ from the records"
 
     def _graph_problems(self) -> Iterator[str]:
-        fresh = GraphTables()
-        fresh.edit(self.edits())
+        fresh = MemoryGraph()
         for rows in self._records.graph_rows(self._records.everything()):
-            fresh.add(rows)
-        if self._merge_similar is not None:
-            fresh.merge(_similar_names(self.vectors["names"], self._merge_similar))
-        mine = self.current_graph()[0].arrays()
-        for name, array in fresh.graph.arrays().items():
+            fresh.add(graph_rows(rows))
+        mine = self.graph.packed().arrays()
+        for name, array in fresh.packed().arrays().items():
             if not np.array_equal(mine[name], array):
                 yield f"graph: {name} differs from the records"
 
@@ -555,23 +525,6 @@ def _follow(batches: Sequence[Batch], generation: int) -> bool:
     befores = [batch.change.before for batch in batches]
     afters = [batch.change.generation for batch in batches]
     return bool(batches) and befores == [generation, *afters[:-1]]
-
-
-def _similar_names(vectors: FaissVectors, least: float) -> Pairs:
-    """Return pairs of name keys whose cosine is at least ``least``, the smaller key first.
-
-    Each name is compared with its eight nearest.
-    """
-    keys = vectors.keys
-    first: list[Keys] = [np.empty(0, np.int64)]
-    second: list[Keys] = [np.empty(0, np.int64)]
-    for start in range(0, len(keys), _PAGE):
-        page = keys[start : start + _PAGE]
-        for key, (near, scores) in zip(page, vectors.search(vectors.get(page), _NEIGHBOURS + 1), strict=True):
-            close = near[(scores >= least) & (near != key)]
-            first.append(np.minimum(key, close))
-            second.append(np.maximum(key, close))
-    return np.concatenate(first), np.concatenate(second)
 
 
 def _needs_purge(tombstones: int, size: int) -> bool:
@@ -587,7 +540,7 @@ def _places(keys: Keys, wanted: Keys) -> Keys:
         return order[at] if len(keys) else np.zeros(len(wanted), np.int64)
     table = np.zeros(largest + 1, np.int64)
     table[keys] = np.arange(len(keys))
-    places: Keys = table[wanted]
+    places: Keys = table[np.minimum(wanted, largest)]
     return places
 
 

@@ -36,7 +36,7 @@ from graphrag_core.text import hash64, normalise
 _NO_VECTORS = np.empty((0, 0), np.float32)
 _MAX_PARAMETERS = 999  # of a statement, in every SQLite
 _TEXT = 5  # the place of the text in a row of chunks or facts
-_GRAPH_WIDTH = GRAPH_COLUMNS["chunks"].count(",") + 1
+_GRAPH_WIDTH = 8  # columns of chunks that the graph is built from
 _ADD_USES = "UPDATE names SET uses = uses + ? WHERE key = ?"
 
 
@@ -104,7 +104,8 @@ def write(
         db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", changed.items())
     graph_rows: dict[str, Sequence[Row]] = {table: rows.tables[table] for table in GRAPH_COLUMNS}
     graph_rows["names"] = [(*row[:2], norms[row[1]], *row[2:]) for row in rows.tables["names"]]
-    graph_rows["chunks"] = [row[:_GRAPH_WIDTH] for row in rows.tables["chunks"]]
+    titles = {row[0]: row[2] if row[3] is None else row[3] for row in rows.tables["documents"]}
+    graph_rows["chunks"] = [(*row[:_GRAPH_WIDTH], titles[row[2]]) for row in rows.tables["chunks"]]
     return Batch(Change(before, before + 1, spans, gone), graph_rows, rows.texts, vectors)
 
 

@@ -1,25 +1,38 @@
 """Edits of the graph: renamed, merged, described and deleted entities, and hidden relations.
 
-The records stay as they are. The edits are a setting of the index, and are applied when the view is built, to the
-rows of the moment: so they hold for documents that come later, and taking one back leaves no trace. Entities are
+The records stay as they are. The edits are a setting of the index and are applied to each read: entities are mapped
+before and after it. So they hold for documents that come later, and taking one back leaves no trace. Entities are
 referred to by normalised names that documents write, which no other edit changes.
+
+Explicit edges (:mod:`graphrag_core.ingest.edges`) are read here, too: the fact of an edge holds the title of the
+document that it leads to, and is hidden while that document is not there.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from graphrag_core.model import Entity
-from graphrag_core.ports import Keys
-from graphrag_core.text import hash64, normalise
+from graphrag_core.engine.graph.counters import MENTION, SUBJECT
+from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs, kept_rows, once, ranges, remembered
+from graphrag_core.key_sets import among, distinct
+from graphrag_core.model import Entity, Fact
+from graphrag_core.ports import Adjacency, Keys, Scores
+from graphrag_core.text import EDGE, hash64, normalise
 
-FactReader = Callable[[Keys], Iterable[tuple[int, Sequence[int], str, str, str]]]
-"""Returns key, names, relation, value and text of facts."""
+if TYPE_CHECKING:
+    from graphrag_core.engine.graph.snapshot import GraphReads
+
+FactReader = Callable[[Keys], Sequence[tuple[Sequence[int], Fact]]]
+"""Returns the ids of the entities that facts name, in order, and the facts."""
+
+_EDGE = hash64(EDGE)
+_NONE: Keys = np.empty(0, np.int64)
 
 
 class Shown(NamedTuple):
@@ -41,23 +54,14 @@ class Shown(NamedTuple):
         )
 
 
-class _Edited(Protocol):
-    fact_keys: Keys
-
-    def find(self, spellings: Sequence[int]) -> dict[int, int]: ...
-    def joint_facts(self, entities: Keys) -> Keys: ...
-    def of_names(self, names: Keys) -> Keys: ...
-
-
 @dataclass(frozen=True)
 class GraphEdits:
-    """The edits of an index, oldest first, and a function that reads facts.
+    """The edits of an index, oldest first.
 
     ``text`` is the setting they are stored in: a list of :class:`~graphrag_core.Edit` as JSON.
     """
 
     text: str = ""
-    read: FactReader | None = None
 
     @property
     def _edits(self) -> list[dict[str, Any]]:
@@ -90,48 +94,321 @@ class GraphEdits:
             found.append((spellings, Shown(details.get("name"), details.get("type"), details.get("description"))))
         return found
 
-    def hidden(self, graph: _Edited) -> Keys:
-        """Return the keys of the facts of deleted relations."""
-        found: set[int] = set()
-        for details in self._of("delete_relation"):
-            numbers = [hash64(end) for end in details["ends"]]
-            known = graph.find(numbers)
-            if len(known) < len({*numbers}) or self.read is None:
-                continue
-            ends = [known[number] for number in numbers]
-            candidates = graph.fact_keys[graph.joint_facts(np.array([ends[0], ends[-1]], np.int64))]
-            for key, fact_names, relation, value, text in self.read(candidates):
-                same = normalise(relation) == normalise(details["relation"])
-                if details["relation"]:
-                    first = graph.of_names(np.array(fact_names[:1], np.int64)).tolist()
-                    same = same and first == ends[:1] and normalise(value) == normalise(details.get("value", ""))
-                else:
-                    same = same and _words(text) == _words(details["text"])
-                if same:
-                    found.add(key)
-        return np.array(sorted(found), np.int64)
+    def hidden(self) -> list[dict[str, Any]]:
+        """Return the deleted relations: ends, relation, value and text of each."""
+        return self._of("delete_relation")
 
 
 def _words(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def edited(
-    edits: GraphEdits, find: Callable[[Sequence[int]], Mapping[int, int]]
-) -> tuple[dict[int, Shown], dict[int, int]]:
-    """Return what is shown of edited entities, and the entities of names that no document writes, by hash.
+class EditedGraph:
+    """The graph as edits and explicit edges change it: see :class:`~graphrag_core.engine.graph.snapshot.GraphReads`.
 
-    ``find`` returns the entities of spellings, given by hash; unknown ones are left out.
+    An entity that was merged has the number of the one that represents it.
+
+    Parameters
+    ----------
+    graph
+        The graph as documents say it.
+    edits
+        The edits of the index.
+    read
+        Reads facts.
     """
-    shown: dict[int, Shown] = {}
-    new_names: dict[int, int] = {}
-    for numbers, change in edits.shown() if edits.text else ():
-        known = find(numbers)
-        entity = next((known[number] for number in numbers if number in known), None)
-        if entity is None:
-            continue
-        before = shown.get(entity, Shown())
-        shown[entity] = Shown(*(old if new is None else new for old, new in zip(before, change, strict=True)))
-        if change.name:
-            new_names[hash64(normalise(change.name))] = entity
-    return shown, new_names
+
+    def __init__(self, graph: GraphReads, edits: GraphEdits, read: FactReader) -> None:
+        self._graph = graph
+        self._edits = edits
+        self._read = read
+        self.first_entity, self.has_edges = graph.first_entity, graph.has_edges
+        self.ids, self.are_addresses, self.uses = graph.ids, graph.are_addresses, graph.uses
+        self.are_edges, self.every_edge = graph.are_edges, graph.every_edge
+
+    @property
+    def node_limit(self) -> int:
+        """All numbers of chunks and entities so far are below this one."""
+        return self._graph.node_limit
+
+    @property
+    def linked_share(self) -> float:
+        """That of the graph without edits."""
+        return self._graph.linked_share
+
+    # -- which entities are one
+
+    @property
+    @remembered
+    def _merged(self) -> tuple[Keys, Keys]:
+        """The entities that are one with others, ascending, and the one that represents each."""
+        representative: dict[int, int] = {}
+        groups = self._edits.groups()
+        known = self._graph.find(sorted({number for group in groups for number in group}))
+        for group in groups:
+            found = dict.fromkeys(entity for number in group for entity in known.get(number, ()))
+            if len(found) > 1:
+                first = next(iter(found))
+                old = {representative.get(entity, entity) for entity in found}
+                members = {one for one, other in representative.items() if other in old} | {*found} | old
+                representative |= dict.fromkeys(members, first)
+        members_ = np.array(sorted(representative), np.int64)
+        return members_, np.array([representative[one] for one in members_.tolist()], np.int64)
+
+    @property
+    @remembered
+    def _deleted(self) -> Keys:
+        """The entities that were deleted, ascending."""
+        found = self._graph.find(self._edits.deleted()).values() if self._edits.text else ()
+        return distinct(self._representing(np.array([one for own in found for one in own], np.int64)))
+
+    def _representing(self, entities: Keys) -> Keys:
+        """Return the entity that represents each."""
+        members, representatives = self._merged
+        inside = among(entities, members)
+        if not inside.any():
+            return entities
+        found = entities.copy()
+        found[inside] = representatives[np.searchsorted(members, entities[inside])]
+        return found
+
+    def _members(self, entities: Keys) -> Pairs:
+        """Return the entities that are one with each: how many, and which."""
+        members, representatives = self._merged
+        order = np.argsort(representatives, kind="stable")
+        start = np.searchsorted(representatives[order], entities, "left")
+        count = np.searchsorted(representatives[order], entities, "right") - start
+        alone = count == 0
+        found = np.empty(int(count.sum() + alone.sum()), np.int64)
+        counts = np.where(alone, 1, count)
+        ends = counts.cumsum()
+        found[ends[alone] - 1] = entities[alone]
+        found[ranges((ends - counts)[~alone], count[~alone])] = members[order][ranges(start, count)]
+        return counts, found
+
+    def _mapped(self, counts: Numbers, entities: Keys) -> tuple[Numbers, Keys, Flags]:
+        """Return rows of entities after edits, each once: their lengths, the entities, and which were kept."""
+        entities = self._representing(entities)
+        kept = ~among(entities, self._deleted)
+        owner = np.arange(len(counts)).repeat(counts)
+        kept[kept] = once(owner[kept], entities[kept])
+        return kept_rows(counts, kept), entities[kept], kept
+
+    @property
+    @remembered
+    def edits(self) -> tuple[dict[int, Shown], dict[int, int]]:
+        """What is shown of edited entities, and the entities of names that no document writes, by hash."""
+        shown: dict[int, Shown] = {}
+        new_names: dict[int, int] = {}
+        changes = self._edits.shown() if self._edits.text else []
+        known = self.find(sorted({number for numbers, _ in changes for number in numbers}))
+        for numbers, change in changes:
+            entity = next((known[number][0] for number in numbers if number in known), None)
+            if entity is None:
+                continue
+            before = shown.get(entity, Shown())
+            shown[entity] = Shown(*(old if new is None else new for old, new in zip(before, change, strict=True)))
+            if change.name:
+                new_names[hash64(normalise(change.name))] = entity
+        return shown, new_names
+
+    def find(self, ids: Sequence[int]) -> dict[int, list[int]]:
+        """Return for ids the entities that are so called."""
+        found = {}
+        for number, entities in self._graph.find(ids).items():
+            own = self._representing(np.array(entities, np.int64))
+            if len(own := own[~among(own, self._deleted)]):
+                found[number] = list(dict.fromkeys(own.tolist()))
+        return found
+
+    def names(self, entities: Keys) -> Pairs:
+        """Return the names of entities: how many each has, and their keys."""
+        counts, members = self._members(entities)
+        sizes, names = self._graph.names(members)
+        return np.bincount(np.arange(len(counts)).repeat(counts), sizes, len(counts)).astype(np.int64), names
+
+    def counts(self, entities: Keys) -> tuple[Keys, Flags]:
+        """Return how many chunks mention each entity, and whether it is the subject of any."""
+        counts, subjects = self._graph.counts(entities)
+        if (several := among(entities, self._merged[0])).any():
+            edges = self.walk(entities[several])
+            counts[several], subjects[several] = edges.counts, edges.totals > edges.counts * MENTION
+        return counts, subjects
+
+    def top(self, count: int) -> Keys:
+        """Return the entities that the most chunks mention, most first, without addresses."""
+        members, representatives = self._merged
+        found = self._graph.top(min(count + len(members) + len(self._deleted), 1 << 40))
+        found = distinct(self._representing(found), representatives)
+        found = found[~among(found, self._deleted) & ~self.are_addresses(found)]
+        return found[np.lexsort((self.ids(found), -self.counts(found)[0]))[:count]]
+
+    # -- edges
+
+    def walk(self, nodes: Keys) -> Adjacency:
+        """Return the mentions of nodes."""
+        is_chunk = nodes < self.first_entity
+        counts, members = self._members(nodes)
+        edges = self._graph.walk(members)
+        owner = np.arange(len(nodes)).repeat(counts).repeat(edges.counts)
+        targets = edges.targets.copy()
+        of_chunk = is_chunk[owner]
+        targets[of_chunk] = self._representing(targets[of_chunk])
+        order = np.lexsort((-edges.weights, owner)) if len(members) > len(nodes) else np.arange(len(owner))
+        owner, targets, weights = owner[order], targets[order], edges.weights[order]
+        kept = ~among(targets, self._deleted)
+        kept[kept] = once(owner[kept], targets[kept])
+        owner, targets, weights = owner[kept], targets[kept], weights[kept]
+        totals = np.bincount(owner, weights, len(nodes)).astype(np.float32)
+        return Adjacency(np.bincount(owner, minlength=len(nodes)), targets, weights, totals)
+
+    def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
+        """Return the number of mentions of each node. Of one that has at least ``most``, any number from there on."""
+        found = np.empty(len(nodes), np.float32)
+        read = (nodes < self.first_entity) | among(nodes, self._merged[0])
+        found[read] = self.walk(nodes[read]).counts
+        found[~read] = self._graph.degrees(nodes[~read], None if most is None else most[~read])
+        return found
+
+    # -- facts
+
+    @property
+    @remembered
+    def _gone(self) -> Keys:
+        """The facts of deleted relations, and the triples that hold a deleted entity, ascending."""
+        if not self._edits.text:
+            return _NONE
+        deleted = self._graph.find(self._edits.deleted())
+        names = [one for own in deleted.values() for one in own]
+        holding = distinct(self._graph.facts_of(self._members(distinct(np.array(names, np.int64)))[1])[1])
+        relations = self._edits.hidden()
+        ends = self.find(sorted({hash64(end) for details in relations for end in details["ends"]}))
+        wanted = [details for details in relations if all(hash64(end) in ends for end in details["ends"])]
+        first = distinct(np.array([one for details in wanted for one in ends[hash64(details["ends"][0])]], np.int64))
+        facts = distinct(holding, self._graph.facts_of(self._members(first)[1])[1])
+        rows = self._read(facts) if len(facts) else []
+        found = [
+            key
+            for key, (names_, fact) in zip(facts.tolist(), rows, strict=True)
+            if (fact.relation and among(np.array([key]), holding)[0])
+            or any(self._is_deleted(details, ends, names_, fact) for details in wanted)
+        ]
+        return np.array(found, np.int64)
+
+    def _is_deleted(
+        self, details: dict[str, Any], ends: dict[int, list[int]], names: Sequence[int], fact: Fact
+    ) -> bool:
+        """Return whether a fact is that of a deleted relation."""
+        if normalise(fact.relation) != normalise(details["relation"]):
+            return False
+        held = [set(own) for own in (self.find(names).get(name, ()) for name in names) if own]
+        both = [set(ends[hash64(end)]) for end in details["ends"]]
+        if not all(any(own & end for own in held) for end in (both[0], both[-1])):
+            return False
+        if details["relation"]:
+            same_value = normalise(fact.value) == normalise(details.get("value", ""))
+            return bool(held[0] & both[0]) and same_value
+        return _words(fact.text) == _words(details["text"])
+
+    def hidden(self, facts: Keys) -> Flags:
+        """Return which facts no question may see: those that edits deleted, and edges that lead nowhere."""
+        found = among(facts, self._gone)
+        if self.has_edges and (edges := self.are_edges(facts)).any():
+            found[edges] |= self._held(facts[edges])[0] < 2
+        return found
+
+    def every_hidden(self) -> Keys:
+        """Return all facts that no question may see."""
+        edges = self.every_edge() if self.has_edges else _NONE
+        return distinct(self._gone, edges[self.hidden(edges)])
+
+    def _held(self, facts: Keys) -> Pairs:
+        """Return the entities that facts hold, also those of hidden facts, with the titles that edges lead to."""
+        counts, entities, _ = self._mapped(*self._graph.entities_of(facts))
+        if not self.has_edges or not (edges := self.are_edges(facts)).any():
+            return counts, entities
+        owner = np.arange(len(facts)).repeat(counts)
+        addresses = np.flatnonzero(edges[owner] & self.are_addresses(entities))
+        titles = self._titles_of(entities[addresses])
+        owner = np.concatenate([owner, owner[addresses][titles >= 0]])
+        entities = np.concatenate([entities, titles[titles >= 0]])
+        order = np.argsort(owner, kind="stable")
+        owner, entities = owner[order], entities[order]
+        first = once(owner, entities)
+        return np.bincount(owner[first], minlength=len(facts)), entities[first]
+
+    def entities_of(self, facts: Keys) -> Pairs:
+        """Return the entities that facts hold: how many each has, and which; none of a hidden fact."""
+        counts, entities = self._held(facts)
+        if not (gone := self.hidden(facts)).any():
+            return counts, entities
+        return np.where(gone, 0, counts), entities[~gone.repeat(counts)]
+
+    def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs:
+        """Return the facts that hold each entity, in order, so many at most: how many, and which."""
+        counts, members = self._members(entities)
+        owner = np.arange(len(entities)).repeat(counts)
+        if self.has_edges:  # an edge that leads to a document holds its title
+            of, addresses = self._addresses_of(entities)
+            owner, members = np.concatenate([owner, of]), np.concatenate([members, addresses])
+        sizes, facts = self._graph.facts_of(members)
+        is_edge = np.arange(len(members)).repeat(sizes) >= counts.sum()
+        owner = owner.repeat(sizes)
+        kept = ~self.hidden(facts)
+        kept[is_edge] &= self.are_edges(facts[is_edge]) if self.has_edges else False
+        owner, facts = owner[kept], facts[kept]
+        order = np.lexsort((facts, owner))
+        owner, facts = owner[order], facts[order]
+        first = once(owner, facts)
+        owner, facts = owner[first], facts[first]
+        sizes = np.bincount(owner, minlength=len(entities))
+        if limit is not None:
+            place = np.arange(len(facts)) - (sizes.cumsum() - sizes).repeat(sizes)
+            sizes, facts = np.minimum(sizes, limit), facts[place < limit]
+        return sizes, facts
+
+    # -- the titles that explicit edges lead to
+
+    def _titles(self, chunks: Keys) -> Keys:
+        """Return the title of each chunk: its first subject that is no address; -1 if it has none."""
+        edges = self._graph.walk(chunks)
+        owner = np.arange(len(chunks)).repeat(edges.counts)
+        rows = np.flatnonzero(edges.weights == SUBJECT)
+        rows = rows[~self.are_addresses(edges.targets[rows])]
+        owners, first = np.unique(owner[rows], return_index=True)
+        found = np.full(len(chunks), -1, np.int64)
+        found[owners] = self._representing(edges.targets[rows[first]])
+        return found
+
+    def _about(self, entities: Keys) -> Pairs:
+        """Return the chunks that are about entities: the place of the entity, and the chunk."""
+        edges = self._graph.walk(entities)
+        about = edges.weights == SUBJECT
+        return np.arange(len(entities)).repeat(edges.counts)[about], edges.targets[about]
+
+    def _titles_of(self, addresses: Keys) -> Keys:
+        """Return for each address the title of its chunks, if no others have this title; else -1."""
+        owner, chunks = self._about(addresses)
+        title = self._titles(chunks)
+        count = np.bincount(owner, minlength=len(addresses))
+        lowest, highest = np.full(len(addresses), np.iinfo(np.int64).max), np.full(len(addresses), -1)
+        np.minimum.at(lowest, owner, title)
+        np.maximum.at(highest, owner, title)
+        found = np.where(lowest == highest, highest, -1)
+        known = np.flatnonzero(found >= 0)
+        of, titled = self._about(found[known])
+        uses = kept_rows(np.bincount(of, minlength=len(known)), self._titles(titled) == found[known][of])
+        found[known[uses != count[known]]] = -1
+        return found
+
+    def _addresses_of(self, titles: Keys) -> Pairs:
+        """Return the addresses of the documents with some titles: the place of the title, and the address."""
+        owner, chunks = self._about(titles)
+        edges = self._graph.walk(chunks)
+        of = owner.repeat(edges.counts)
+        rows = np.flatnonzero((edges.weights == SUBJECT) & self.are_addresses(edges.targets))
+        of, addresses = of[rows], edges.targets[rows]
+        first = once(of, addresses)
+        of, addresses = of[first], addresses[first]
+        leads = self._titles_of(addresses) == titles[of]
+        return of[leads], addresses[leads]

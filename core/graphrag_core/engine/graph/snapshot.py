@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -16,15 +18,19 @@ import numpy.typing as npt
 from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.analysis import contained, contained_in_facts, content_terms, matched, terms_of_names
 from graphrag_core.engine.copies import find_copies
-from graphrag_core.engine.graph.edits import Shown
-from graphrag_core.engine.graph.sparse import Pairs
-from graphrag_core.key_sets import among, distinct
+from graphrag_core.engine.graph.counters import SUBJECT
+from graphrag_core.engine.graph.edits import EditedGraph, GraphEdits, Shown
+from graphrag_core.engine.graph.sparse import Pairs, kept_rows, ranges
+from graphrag_core.key_sets import among, distinct, ordered
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Adjacency, FactRows, Keys, Kind, Matrix, Ranking, Scores
 from graphrag_core.text import EDGE, REFERS_TO, hash64, label, normalise
 from graphrag_core.text.markup import plain
 
 Flags = npt.NDArray[np.bool_]
+
+MOST_COUNTED = 200
+"""Passages of an entity that are counted in a scope: above, it is frequent."""
 
 OPENING = 200
 """Characters of a chunk in which the name that it opens with is looked for."""
@@ -35,6 +41,7 @@ _MAX_DESCRIPTIONS = 8  # of one entity
 _TOP_CANDIDATES = 3  # for each entity wanted, since numbers are left out
 _MOST_SEARCHED = 5_000  # facts, to find enough that are not equal
 _NAMES_PER_ENTITY = 4  # searched for each entity wanted, since several names may be one entity
+_MOST_LINKED = 64  # entities of a fact that are linked with each other
 _AS_IS = Shown()
 _NONE: Keys = np.empty(0, np.int64)
 
@@ -48,38 +55,32 @@ class Name(NamedTuple):
 
 
 class GraphReads(Protocol):
-    """The edges of a graph, of all chunks or of those in a scope.
+    """The rows of a graph, of all chunks or of those in a scope. Entities that do not exist there are left out.
 
-    Chunks have numbers below ``first_entity``, entities from there on. Pairs are how many each has, and which.
+    Chunks have numbers below ``first_entity``, entities from there on. Pairs are how many each has, and which. The
+    mentions of a chunk are in the order in which the extractor found them.
     """
 
-    linked_share: float
+    first_entity: int
+    has_edges: bool  # whether there are explicit edges
 
     @property
-    def first_entity(self) -> int: ...
+    def linked_share(self) -> float: ...
     @property
     def node_limit(self) -> int: ...
-    @property
-    def has_edits(self) -> bool: ...
-    @property
-    def edits(self) -> tuple[Mapping[int, Shown], Mapping[int, int]]: ...
-    def hidden(self, facts: Keys) -> Flags: ...
-    def find(self, spellings: Sequence[int]) -> dict[int, int]: ...
-    def of_names(self, names: Keys) -> Keys: ...
-    def names(self, entities: Keys) -> Pairs: ...
-    def uses(self, names: Keys) -> Keys: ...
+    def find(self, ids: Sequence[int]) -> dict[int, list[int]]: ...
     def ids(self, entities: Keys) -> Keys: ...
     def are_addresses(self, entities: Keys) -> Flags: ...
     def counts(self, entities: Keys) -> tuple[Keys, Flags]: ...
-    def subjects(self, chunks: Keys) -> Pairs: ...
-    def about(self, entities: Keys) -> Pairs: ...
-    def entities_of(self, facts: Keys) -> Pairs: ...
-    def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs: ...
-    def joint_facts(self, entities: Keys, limit: int | None = None) -> Keys: ...
-    def edges(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency: ...
+    def names(self, entities: Keys) -> Pairs: ...
+    def uses(self, names: Keys) -> Keys: ...
+    def top(self, count: int) -> Keys: ...
     def walk(self, nodes: Keys) -> Adjacency: ...
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores: ...
-    def top(self, count: int) -> Keys: ...
+    def entities_of(self, facts: Keys) -> Pairs: ...
+    def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs: ...
+    def are_edges(self, facts: Keys) -> Flags: ...
+    def every_edge(self) -> Keys: ...
 
 
 class Reads(Protocol):
@@ -89,6 +90,7 @@ class Reads(Protocol):
     chunk_count: int
     statistics_count: int
     unknown_keys: tuple[str, ...]
+    edits: str
     graph: GraphReads
 
     def metadata_keys(self) -> list[str]: ...
@@ -115,6 +117,8 @@ class Reads(Protocol):
     def digits(self, spellings: Keys) -> Keys: ...
     def names_like(self, start: str, inside: str) -> Keys: ...
     def find_chunks(self, ids: Sequence[str]) -> dict[str, int]: ...
+    def chunk_keys(self, chunks: Keys) -> Keys: ...
+    def fact_keys(self, facts: Keys) -> Keys: ...
     def record_access(self, facts: Keys, now: float) -> None: ...
 
 
@@ -123,18 +127,18 @@ class StoreSnapshot:
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
-        self._graph = reads.graph
+        self._graph: GraphReads = reads.graph
+        self._edited: EditedGraph | None = None
+        if reads.edits or reads.graph.has_edges:
+            self._graph = self._edited = EditedGraph(reads.graph, GraphEdits(reads.edits), self._named_facts)
         self.generation, self.unknown_keys = reads.generation, reads.unknown_keys
         self.metadata_keys = reads.metadata_keys
         self.chunk_count = reads.chunk_count
         self.statistics_count = reads.statistics_count
         self.first_entity = reads.graph.first_entity
-        self.linked_share = reads.graph.linked_share
         self.has = reads.has
-        self.neighbours = reads.graph.edges
-        self.walk = reads.graph.walk
-        self.degrees = reads.graph.degrees
-        self.entity_counts = reads.graph.counts
+        self.walk = self._graph.walk
+        self.degrees = self._graph.degrees
         self.chunks = reads.chunks
         self.find_chunks = reads.find_chunks
         self.record_access = reads.record_access
@@ -148,6 +152,10 @@ class StoreSnapshot:
     @property
     def node_limit(self) -> int:
         return self._graph.node_limit
+
+    @property
+    def linked_share(self) -> float:
+        return self._graph.linked_share
 
     # -- search
 
@@ -164,7 +172,7 @@ class StoreSnapshot:
 
     def _entities_of_names(self, names: Keys, scores: Scores, k: int) -> Ranking:
         """Return the best ``k`` entities of names."""
-        entities = self._graph.of_names(names)
+        entities = self._of_names(self._reads.names(names.tolist()), names)
         entities, scores = entities[entities >= 0], scores[entities >= 0]
         things = ~self._graph.are_addresses(entities)
         entities, scores = entities[things], scores[things]
@@ -180,9 +188,9 @@ class StoreSnapshot:
             check_deadline()
             found, scores = self._reads.keywords("facts", text, count)
             is_all = len(found) < count
-            seen = ~self._graph.hidden(found)
+            seen = ~self._hidden(found)
             found, scores = found[seen], scores[seen]
-            order = np.lexsort((self.id_order("facts", found), -scores))
+            order = ordered(found, [scores], partial(self.id_order, "facts"))
             statements = self._reads.fact_columns(found)[1][order]
             first = np.sort(np.unique(statements, return_index=True)[1])
             if len(first) >= k or is_all or count >= _MOST_SEARCHED:
@@ -261,7 +269,7 @@ class StoreSnapshot:
 
     def _renamed(self, entities: Keys) -> list[tuple[int, str]]:
         """Return the places of entities that edits have given a name, and this name in its normalised form."""
-        shown = self._graph.edits[0]
+        shown = self._shown
         if not shown:
             return []
         names = ((row, shown.get(entity, _AS_IS).name) for row, entity in enumerate(entities.tolist()))
@@ -316,11 +324,38 @@ class StoreSnapshot:
 
     # -- the graph
 
+    @property
+    def _shown(self) -> Mapping[int, Shown]:
+        """What is shown of edited entities."""
+        return {} if self._edited is None else self._edited.edits[0]
+
+    def _hidden(self, facts: Keys) -> Flags:
+        """Return which facts no question may see."""
+        return np.zeros(len(facts), np.bool_) if self._edited is None else self._edited.hidden(facts)
+
+    def hidden_facts(self) -> Keys:
+        """Return the keys of all facts that no question may see."""
+        return self._reads.fact_keys(_NONE if self._edited is None else self._edited.every_hidden())
+
     def find_entities(self, names: Iterable[str]) -> dict[str, int]:
         by_hash = {hash64(name): name for name in names if name[:1] != "→"}  # no question names an address
-        found = self._graph.find([*by_hash]) if by_hash else {}
-        found |= {number: entity for number, entity in self._graph.edits[1].items() if number in by_hash}
-        return {by_hash[number]: entity for number, entity in found.items()}
+        if not by_hash:
+            return {}
+        found = {by_hash[number]: self._most_mentioned(own) for number, own in self._graph.find([*by_hash]).items()}
+        renamed = {} if self._edited is None else self._edited.edits[1]
+        return found | {by_hash[number]: entity for number, entity in renamed.items() if number in by_hash}
+
+    def _most_mentioned(self, entities: Sequence[int]) -> int:
+        """Return one of the entities of a name."""
+        if len(entities) == 1:
+            return entities[0]
+        counts = self._graph.counts(np.array(entities, np.int64))[0].tolist()
+        return max(zip(counts, [-one for one in entities], entities, strict=True))[2]
+
+    def entity_counts(self, entities: Keys) -> tuple[Keys, Flags]:
+        counts, is_subject = self._graph.counts(entities)
+        is_scope = self.chunk_count < self.statistics_count
+        return (np.minimum(counts, MOST_COUNTED) if is_scope else counts), is_subject
 
     def spellings(self, entity: int) -> list[str]:
         """Return the normalised names of an entity that documents write, the one that represents it first."""
@@ -330,19 +365,75 @@ class StoreSnapshot:
         return [norm for norm in norms if norm[:1] != "→"]
 
     def subjects(self, chunks: Keys) -> Adjacency:
-        counts, targets = self._graph.subjects(chunks)
-        without = np.flatnonzero(counts == 0)
+        counts, targets, weights, _ = self._graph.walk(chunks)
+        about = weights == SUBJECT
+        owners, found = np.arange(len(chunks)).repeat(counts), targets[about]
+        sizes = np.bincount(owners[about], minlength=len(chunks))
+        without = np.flatnonzero(sizes == 0)
         if len(without):
-            opened = [openings(text) for text in self._reads.texts(chunks[without], OPENING)]
-            known = self.find_entities({name for names in opened for name in names})
-            owners, found = np.repeat(np.arange(len(chunks)), counts).tolist(), targets.tolist()
-            for at, names in zip(without.tolist(), opened, strict=True):
-                if name := next((name for name in names if name in known), None):
-                    owners.append(at)
-                    found.append(known[name])
-            order = np.argsort(owners, kind="stable")
-            counts, targets = np.bincount(owners, minlength=len(chunks)), np.array(found, np.int64)[order]
-        return Adjacency(counts, targets, np.ones(len(targets), np.float32), counts.astype(np.float32))
+            opened = self._opened(chunks[without], counts[without], targets[sizes.repeat(counts) == 0])
+            at = without[opened >= 0]
+            order = np.argsort(np.concatenate([owners[about], at]), kind="stable")
+            found = np.concatenate([found, opened[opened >= 0]])[order]
+            sizes[at] = 1
+        return Adjacency(sizes, found, np.ones(len(found), np.float32), sizes.astype(np.float32))
+
+    def _opened(self, chunks: Keys, counts: Keys, mentioned: Keys) -> Keys:
+        """Return for each chunk the entity that it mentions with the longest name that it opens with; -1 for none."""
+        found = np.full(len(chunks), -1, np.int64)
+        of_chunk = np.split(mentioned, counts.cumsum()[:-1])
+        ids = np.split(self._graph.ids(mentioned), counts.cumsum()[:-1])
+        for at, text in enumerate(self._reads.texts(chunks, OPENING)):
+            own = dict(zip(ids[at].tolist(), of_chunk[at].tolist(), strict=True))
+            found[at] = next((own[number] for name in openings(text) if (number := hash64(name)) in own), -1)
+        return found
+
+    def neighbours(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
+        is_entity = nodes >= self.first_entity
+        walked = nodes[~is_entity] if to == "entities" else nodes[is_entity] if to == "chunks" else nodes
+        places = np.flatnonzero(~is_entity if to == "entities" else is_entity if to == "chunks" else nodes >= 0)
+        counts, targets, weights, _ = self._graph.walk(walked)
+        owner = places.repeat(counts)
+        if to != "chunks" and is_entity.any():
+            of, others, sums = self._links(nodes[is_entity])
+            owner = np.concatenate([owner, np.flatnonzero(is_entity)[of]])
+            targets, weights = np.concatenate([targets, others]), np.concatenate([weights, sums])
+        strength = np.zeros(len(owner)) if limit is None else -weights
+        order = np.lexsort((*self._by_key(targets), strength, owner))
+        owner, targets, weights = owner[order], targets[order], weights[order]
+        counts = np.bincount(owner, minlength=len(nodes))
+        if limit is not None:
+            first = np.arange(len(owner)) - (counts.cumsum() - counts).repeat(counts) < limit
+            owner, targets, weights, counts = owner[first], targets[first], weights[first], np.minimum(counts, limit)
+        totals = np.bincount(owner, weights, len(nodes)).astype(np.float32)
+        return Adjacency(counts, targets, weights, totals)
+
+    def _by_key(self, nodes: Keys) -> tuple[Keys, Flags]:
+        """Return what sorts nodes, the most important last: chunks by key, then entities by id."""
+        is_entity = nodes >= self.first_entity
+        keys = np.empty(len(nodes), np.int64)
+        keys[~is_entity], keys[is_entity] = self._reads.chunk_keys(nodes[~is_entity]), self._graph.ids(nodes[is_entity])
+        return keys, is_entity
+
+    def _links(self, entities: Keys) -> tuple[Keys, Keys, Scores]:
+        """Return the entities that share a fact with each: the place of the entity, the other one, and the weight.
+
+        The weight is the sum of a tenth of the weights of these facts. A fact of many entities is a list, which does
+        not relate each to each.
+        """
+        counts, facts = self._graph.facts_of(entities)
+        owner, every = np.arange(len(entities)).repeat(counts), distinct(facts)
+        sizes, held = self._graph.entities_of(every)
+        at = every.searchsorted(facts)
+        wanted = np.where(sizes[at] > _MOST_LINKED, 0, sizes[at])
+        owner, other = owner.repeat(wanted), held[ranges((sizes.cumsum() - sizes)[at], wanted)]
+        strength = (self._reads.fact_columns(facts)[0] / 10).astype(np.float32).astype(np.float64).repeat(wanted)
+        related = other != entities[owner]
+        bits = self.node_limit.bit_length()
+        codes, place = np.unique(owner[related] << bits | other[related], return_inverse=True)
+        sums = np.round(np.bincount(place, strength[related], len(codes)), 6).astype(np.float32)
+        codes, sums = codes[sums != 0], sums[sums != 0]
+        return codes >> bits, codes & ((1 << bits) - 1), sums
 
     def facts_of(
         self,
@@ -354,7 +445,7 @@ class StoreSnapshot:
     ) -> Keys:
         wanted = distinct(entities)
         if joint and len(wanted) > 1:
-            facts = self._graph.joint_facts(wanted, limit)
+            facts = _in_all(*self._graph.facts_of(wanted, limit))
         else:
             facts = self._graph.facts_of(wanted, limit)[1]
             facts = distinct(facts) if len(wanted) > 1 else facts
@@ -362,7 +453,7 @@ class StoreSnapshot:
 
     def facts_in(self, chunks: Keys) -> Keys:
         facts = self._reads.facts_in(chunks)
-        facts = facts[~self._graph.hidden(facts)]
+        facts = facts[~self._hidden(facts)]
         facts = facts[np.argsort(self.id_order("facts", facts))]
         _, first = np.unique(self._reads.fact_columns(facts)[1], return_index=True)
         return facts[np.sort(first)]
@@ -385,42 +476,73 @@ class StoreSnapshot:
             return []
         rows = self._reads.facts(keys)
         known = self._reads.names(sorted({name for names, _ in rows for name in names}))
-        called = self._called(known)
+        meant = self._meant(keys, [names for names, _ in rows], known)
+        called = self._called({pair for own in meant for pair in own}, known)
         facts = []
-        for names, fact in rows:
-            entities = [called[name][0] for name in names if name in called]
-            text = fact.text
+        for (names, fact), own in zip(rows, meant, strict=True):
+            ends = [called[pair] for pair in own]
+            entities, text = [one for one, _ in ends], fact.text
             if fact.relation in ("", REFERS_TO):
                 entities = list(dict.fromkeys(entities))
             elif known[names[-1]].surface == EDGE and len(entities) > 1:
-                ends = list(dict.fromkeys(called[name][1] for name in names if name in called))
-                others = [end.removeprefix(f"{fact.relation}: ") for end in ends[1:] or ends[:1]]
-                text = f"{ends[0]} {fact.relation}: {', '.join(others)}"
+                shown = list(dict.fromkeys(name for _, name in ends))
+                others = [end.removeprefix(f"{fact.relation}: ") for end in shown[1:] or shown[:1]]
+                text = f"{shown[0]} {fact.relation}: {', '.join(others)}"
                 entities = list(dict.fromkeys(entities))
             facts.append(_changed(fact, tuple(entities), text))
         return facts
 
-    def _called(self, names: Mapping[int, Name]) -> dict[int, tuple[str, str]]:
-        """Return the id and the name of the entities of names, by the key of the name.
+    def _meant(
+        self, facts: Keys, names: Sequence[Sequence[int]], known: Mapping[int, Name]
+    ) -> list[list[tuple[int, int]]]:
+        """Return the names of facts with their entities. Names that are no entity's are left out."""
+        found = self._graph.find(sorted({known[name].spelling for own in names for name in own}))
+        one = {name: found[known[name].spelling] for name in known if known[name].spelling in found}
+        if any(len(entities) > 1 for entities in one.values()):  # an alias in some documents: those of the fact
+            counts, held = self._graph.entities_of(facts)
+            of_fact = [set(own.tolist()) for own in np.split(held, counts.cumsum()[:-1])]
+            return [
+                [(name, next((own for own in one[name] if own in inside), one[name][0])) for name in own if name in one]
+                for own, inside in zip(names, of_fact, strict=True)
+            ]
+        return [[(name, one[name][0]) for name in own if name in one] for own in names]
 
-        Edits and the labels of sections are taken into account. Names that are no entity's are left out.
+    def _named_facts(self, keys: Keys) -> list[tuple[list[int], Fact]]:
+        """Return the ids of the entities that facts name, and the facts."""
+        rows = self._reads.facts(keys)
+        known = self._reads.names(sorted({name for names, _ in rows for name in names}))
+        return [([known[name].spelling for name in names], fact) for names, fact in rows]
+
+    def _of_names(self, known: Mapping[int, Name], names: Keys) -> Keys:
+        """Return the entities of names, given by key; -1 for one of which there is none in scope."""
+        ids = [known[name].spelling for name in names.tolist()]
+        found = self._graph.find([*dict.fromkeys(ids)]) if ids else {}
+        return np.array([self._most_mentioned(found[number]) if number in found else -1 for number in ids], np.int64)
+
+    def _called(
+        self, pairs: AbstractSet[tuple[int, int]], names: Mapping[int, Name]
+    ) -> dict[tuple[int, int], tuple[str, str]]:
+        """Return the id and the name of entities, given with the name that a fact has for each.
+
+        Edits, aliases and the labels of sections are taken into account.
         """
-        keys = np.array([*names], np.int64)
-        entities = self._graph.of_names(keys)
-        keys, entities = keys[entities >= 0], entities[entities >= 0]
+        entities = distinct(np.array([entity for _, entity in pairs], np.int64))
         addresses = self._graph.are_addresses(entities)
-        labels = self._section_labels(distinct(entities[addresses])) if addresses.any() else {}
-        shown = self._graph.edits[0]
-        found = {}
-        for key, entity in zip(keys.tolist(), entities.tolist(), strict=True):
-            name = labels.get(entity) or shown.get(entity, _AS_IS).name
-            found[key] = (normalise(name) or name, name) if name else (names[key].norm, names[key].surface)
+        labels = self._section_labels(entities[addresses]) if addresses.any() else {}
+        ids = dict(zip(entities.tolist(), self._graph.ids(entities).tolist(), strict=True))
+        shown, found = self._shown, {}
+        for name, entity in pairs:
+            other = labels.get(entity) or shown.get(entity, _AS_IS).name
+            if not other and ids[entity] != names[name].spelling:  # an alias, or merged
+                other = self.entities(np.array([entity]))[0].name
+            own = (names[name].norm, names[name].surface)
+            found[name, entity] = (normalise(other) or other, other) if other else own
         return found
 
     def entities(self, keys: Keys) -> list[Entity]:
         wanted = keys.tolist()
         if missing := [entity for entity in dict.fromkeys(wanted) if entity not in self._entities]:
-            shown = self._graph.edits[0]
+            shown = self._shown
             for entity, read in zip(missing, self._read_entities(np.array(missing, np.int64)), strict=True):
                 self._entities[entity] = shown[entity].applied(read) if entity in shown else read
         return [self._entities[entity] for entity in wanted]
@@ -473,8 +595,9 @@ class StoreSnapshot:
         return entities[~np.isin(ids, self._reads.digits(ids))]
 
     def search_names(self, start: str, inside: str) -> Keys:
-        found = self._graph.of_names(self._reads.names_like(start, inside))
-        renamed = [entity for entity, shown in self._graph.edits[0].items() if shown.name is not None]
+        names = self._reads.names_like(start, inside)
+        found = self._of_names(self._reads.names(names.tolist()), names)
+        renamed = [entity for entity, shown in self._shown.items() if shown.name is not None]
         found = distinct(found[found >= 0], np.array(renamed, np.int64))
         found = found[~self._graph.are_addresses(found)]
         order = np.lexsort((self._graph.ids(found), -self._graph.counts(found)[0]))
@@ -482,7 +605,8 @@ class StoreSnapshot:
 
     def _section_labels(self, addresses: Keys) -> dict[int, str]:
         """Return the labels of the sections that addresses lead to."""
-        counts, chunks = self._graph.about(addresses)
+        counts, chunks, weights, _ = self._graph.walk(addresses)
+        counts, chunks = kept_rows(counts, weights == SUBJECT), chunks[weights == SUBJECT]
         addresses, counts = addresses[counts > 0], counts[counts > 0]
         # The first in the order of ids, whatever the order in which documents were added.
         order = np.lexsort((self.id_order("chunks", chunks), np.repeat(np.arange(len(addresses)), counts)))
@@ -490,7 +614,7 @@ class StoreSnapshot:
         first = self.chunks(chunks[order[ends - counts]])
         titles = (label(chunk.title, chunk.headings) or chunk.document_id for chunk in first)
         labels = dict(zip(addresses.tolist(), titles, strict=True))
-        if self._graph.has_edits:
+        if self._graph.has_edges:
             last = self.chunks(chunks[order[ends - 1]])
             for entity, names, one, other in zip(labels, self._names_of(addresses), first, last, strict=True):
                 if (surface := next(iter(names.values())).surface).startswith(EDGE):
@@ -504,6 +628,15 @@ class StoreSnapshot:
         named = [called for called, norm in norms.items() if norm in known]
         found = self.entities(np.array([known[norms[called]] for called in named], np.int64)) if named else []
         return dict(zip(named, found, strict=True))
+
+
+def _in_all(counts: Keys, values: Keys) -> Keys:
+    """Return the values that all rows have, given the lengths of the rows, which are in order."""
+    rows = sorted(np.split(values, np.cumsum(counts)[:-1]), key=len)
+    found = rows[0]
+    for row in rows[1:]:  # look the few up in the many
+        found = found[among(found, row)]
+    return found
 
 
 def fact_copies(reads: Reads, facts: Keys) -> list[Keys]:

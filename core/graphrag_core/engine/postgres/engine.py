@@ -17,20 +17,22 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from graphrag_core import forks
+from graphrag_core.engine.graph.memory import MemoryGraph
 from graphrag_core.engine.graph.snapshot import StoreSnapshot
-from graphrag_core.engine.postgres import graph, keywords, writer
+from graphrag_core.engine.postgres import counting, keywords, writer
+from graphrag_core.engine.postgres.cache import Cache
 from graphrag_core.engine.postgres.database import LOCK, Connection, Database, DriverError, lock
 from graphrag_core.engine.postgres.reads import VECTORS, PostgresTables, Scope, Transaction
 from graphrag_core.engine.postgres.schema import FACT_BITS, TABLES
-from graphrag_core.engine.postgres.seen import Seen
 from graphrag_core.engine.postgres.snapshot import PostgresReads
+from graphrag_core.engine.postgres.walk import SMALL_SCOPE, read_scope
 from graphrag_core.engine.rows import Accesses, Row
 from graphrag_core.engine.tables import SqlEngine, Tables, parts_of
 from graphrag_core.errors import DatabaseError, GraphRAGError, InputError
 from graphrag_core.filters import Filter
 from graphrag_core.model import Stats, Verification
 from graphrag_core.ports import Keys, Matrix, ParsedDocument
-from graphrag_core.text import hash64
+from graphrag_core.text import EDGE, hash64
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -45,9 +47,12 @@ _STATE = """
 SELECT i.generation, i.chunks, i.facts, i.lengths, i.dead,
     EXISTS (SELECT FROM chunk_vectors v WHERE v.index = i.id), EXISTS (SELECT FROM fact_vectors v WHERE v.index = i.id),
     EXISTS (SELECT FROM name_vectors v WHERE v.index = i.id),
-    coalesce(g.leading_chunks::double precision / nullif(g.chunks, 0), 0), coalesce(g.is_plain, true)
-FROM indexes i LEFT JOIN graph_state g ON g.index = i.id WHERE i.id = %s
+    EXISTS (SELECT FROM fact_entities x WHERE x.index = i.id AND x.entity = %s),
+    EXISTS (SELECT FROM mentions m WHERE m.index = i.id AND m.is_alias),
+    coalesce((SELECT s.value FROM settings s WHERE s.index = i.id AND s.name = 'edits'), '')
+FROM indexes i WHERE i.id = %s
 """
+_EDGE = hash64(EDGE)
 
 
 class PostgresEngine(SqlEngine):
@@ -61,8 +66,6 @@ class PostgresEngine(SqlEngine):
         may; else run ``hybrid-graphrag db init``.
     read_only
         Never write. The server may be a standby.
-    merge_similar
-        Cosine similarity of embedded names from which two entities are merged. It is stored with the index.
     exact
         Never search vectors with an HNSW index.
 
@@ -77,13 +80,10 @@ class PostgresEngine(SqlEngine):
     shared = True
     """Other processes may write at the same time."""
 
-    def __init__(
-        self, url: str, *, read_only: bool = False, merge_similar: float | None = None, exact: bool = False
-    ) -> None:
+    def __init__(self, url: str, *, read_only: bool = False, exact: bool = False) -> None:
         self.url = url
         self.read_only = read_only
         self.exact = exact
-        self._merge_similar = merge_similar
         self.database = Database(url, read_only=read_only)
         self.path = self.database.shown
         self.index = self.database.open()
@@ -95,12 +95,12 @@ class PostgresEngine(SqlEngine):
         # keys of chunks and unknown keys of metadata, by generation and filter
         self._scopes: OrderedDict[tuple[int, Filter], tuple[Keys, tuple[str, ...]]] = OrderedDict()
         self._approximate: tuple[int, tuple[str, ...]] = (-1, ())
-        self._seen_rows = (-1, Seen(0))  # the generation, and what questions have read of it
+        # What is known of the last generation: generic headings, and the share of chunks that lead to others.
+        self._generic: tuple[int, Keys] = (-1, np.empty(0, np.int64))
+        self._linked_share = (-1, 0.0)
+        # What questions have read, by generation and filter; and of small scopes the graph.
+        self._caches: OrderedDict[tuple[int, Filter | None], tuple[Cache, MemoryGraph | None]] = OrderedDict()
         self._seen = self.generation
-        if merge_similar is not None and not read_only:
-            similar = str(float(merge_similar))
-            if (writer.SIMILAR, similar) not in self._stored_settings():
-                writer.write(self.database, self.index, settings={writer.SIMILAR: similar})
         forks.watch(self)
 
     @property
@@ -243,7 +243,7 @@ class PostgresEngine(SqlEngine):
                     writer.copy(cursor, "segments", [(self.index, segment.first, segment.texts)])
                     writer.copy(cursor, "postings", segment.rows(self.index, segment.first))
                     keywords.tidy(cursor, self.index)
-                graph.rebuild(cursor, self.index)
+                counting.recount(cursor, self.index)
 
         self.database.repeated(run)
         self._dead = (-1, self._dead[1])
@@ -328,7 +328,7 @@ class PostgresEngine(SqlEngine):
             try:
                 with connection.pipeline(), connection.cursor(binary=True) as cursor:
                     cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                    state = cursor.execute(_STATE, (self.index,)).fetchone()
+                    state = cursor.execute(_STATE, (_EDGE, self.index)).fetchone()
             except DriverError as error:
                 raise self.database.translated(error) from error
             transaction = Transaction(self.database, connection, self.index, state)
@@ -337,23 +337,43 @@ class PostgresEngine(SqlEngine):
             approximate = self._approximate_kinds(transaction)
             if scope is not None:
                 transaction.restrict(self._scope(transaction, scope))
-            if transaction.scope.is_everything:
-                transaction.see(self._rows_seen(transaction))
-            return PostgresReads(transaction, self.accesses, approximate), connection
+            if self._generic[0] != transaction.generation:
+                self._generic = transaction.generation, transaction.read_generic()
+            transaction.generic = self._generic[1]
+            transaction.linked_share = lambda: self._share(transaction)
+            graph = self._use_cache(transaction, None if transaction.scope.is_everything else scope)
+            return PostgresReads(transaction, self.accesses, approximate, graph), connection
         except BaseException:
             with suppress(DriverError):
                 connection.rollback()
             self.database.pool.putconn(connection)
             raise
 
-    def _rows_seen(self, reads: Transaction) -> Seen:
-        """Return what questions have read of the generation of a transaction."""
+    def _use_cache(self, reads: Transaction, scope: Filter | None) -> MemoryGraph | None:
+        """Let a transaction use what questions with its scope have read. Return the graph of a small scope."""
+        key = reads.generation, scope
         with self._lock:
-            generation, seen = self._seen_rows
-            if generation != reads.generation or seen.is_full:
-                seen = Seen(reads.chunk_count)
-                self._seen_rows = reads.generation, seen
-        return seen
+            found = self._caches.pop(key, None)
+        chunks = reads.scope.chunks
+        if found is None or found[0].is_full:
+            graph = None if chunks is None or len(chunks) > SMALL_SCOPE else read_scope(reads, chunks)
+            found = Cache(reads.chunk_count), graph
+        reads.use(found[0])
+        with self._lock:
+            self._caches[key] = found
+            for old in [one for one in self._caches if one[0] != reads.generation]:
+                del self._caches[old]
+            while len(self._caches) > _MOST_SCOPES:
+                self._caches.popitem(last=False)
+        return found[1]
+
+    def _share(self, reads: Transaction) -> float:
+        """Return the share of chunks that lead to others. It is read once for a generation."""
+        generation, share = self._linked_share
+        if generation != reads.generation:
+            share = reads.read_linked_share()
+            self._linked_share = reads.generation, share
+        return share
 
     def _dead_chunks(self, reads: Transaction) -> Keys:
         """Return the deleted chunks that postings still have, in ascending order. The last ones are cached."""
@@ -426,11 +446,8 @@ class PostgresEngine(SqlEngine):
         return int(self.database.value("SELECT generation FROM indexes WHERE id = %s", (self.index,)))
 
     def settings(self) -> dict[str, str]:
-        return {name: value for name, value in self._stored_settings() if name != writer.SIMILAR}
-
-    def _stored_settings(self) -> list[Row]:
         self._check()
-        return self.database.rows("SELECT name, value FROM settings WHERE index = %s", (self.index,))
+        return dict(self.database.rows("SELECT name, value FROM settings WHERE index = %s", (self.index,)))
 
     def stored(self, document_ids: Sequence[str]) -> dict[str, str]:
         self._check()
@@ -460,7 +477,6 @@ class PostgresEngine(SqlEngine):
             return self._statistics(
                 StoreSnapshot(reads),
                 tables,
-                tables.keys(f"SELECT fact FROM hidden_facts WHERE index = {self.index}"),
                 entities=reads.count_entities(),
                 vectors={
                     kind: tables.rows(f"SELECT count(*) FROM {table} WHERE index = {self.index}")[0][0]
@@ -478,7 +494,7 @@ class PostgresEngine(SqlEngine):
             with self.database.snapshot() as cursor:
                 tables = PostgresTables.of(cursor, self.index)
                 problems = [*_record_problems(tables), *tables.content_problems(), *_posting_problems(tables)]
-                problems += graph.problems(cursor, self.index)
+                problems += counting.problems(cursor, self.index)
         except GraphRAGError as error:
             problems = [str(error)]
         return Verification(tuple(problems))
@@ -487,7 +503,7 @@ class PostgresEngine(SqlEngine):
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._check()
-        return _open, (self.url, self.read_only, self._merge_similar, self.exact)
+        return _open, (self.url, self.read_only, self.exact)
 
     def after_fork_in_child(self) -> None:
         """Leave the connections to the parent, and open others when they are needed."""
@@ -500,9 +516,9 @@ class PostgresEngine(SqlEngine):
         self.database.pool.open()  # without connecting
 
 
-def _open(url: str, read_only: bool, merge_similar: float | None, exact: bool) -> PostgresEngine:
+def _open(url: str, read_only: bool, exact: bool) -> PostgresEngine:
     """Open the engine of a pickle or of a copy. Both may write: so may many processes."""
-    return PostgresEngine(url, read_only=read_only, merge_similar=merge_similar, exact=exact)
+    return PostgresEngine(url, read_only=read_only, exact=exact)
 
 
 def _segments(tables: PostgresTables) -> Iterator[tuple[keywords.Segment, list[int]]]:

@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.graph.snapshot import Name
+from graphrag_core.engine.graph.counters import MENTION, MOST_TITLES, SUBJECT
+from graphrag_core.engine.graph.snapshot import MOST_COUNTED, Name
+from graphrag_core.engine.postgres.cache import Cache
 from graphrag_core.engine.postgres.database import Connection, Cursor, Database, DriverError, RawCursor, matrix
 from graphrag_core.engine.postgres.schema import FACT_BITS
-from graphrag_core.engine.postgres.seen import Numbering, Seen, groups
 from graphrag_core.engine.rows import Row
 from graphrag_core.engine.tables import Query, Tables, mark_missing, storable
 from graphrag_core.errors import DatabaseError
@@ -31,7 +32,6 @@ VECTORS = {"chunks": "chunk_vectors", "facts": "fact_vectors", "names": "name_ve
 _NONE: Keys = np.empty(0, np.int64)
 _FEW = 8  # times as many chunks as documents that match: up to which they are looked up one by one
 _PARAMETER = re.compile(r"%\((\w+)\)s")
-_MOST_SENT = 1 << 20  # bytes of a mask that is sent with a statement; beyond, the rows are chosen here
 
 SEES = "(%(mask)s::bytea IS NULL OR get_bit(%(mask)s, least(greatest({} - %(first)s, 0), %(last)s)) = 1)"
 """The condition that the snapshot sees a chunk, whose key replaces the braces; :meth:`Scope.mask` is passed with it."""
@@ -73,11 +73,11 @@ class Scope:
     def mask(self) -> dict[str, Any]:
         """The parameters of :data:`SEES`: a bit for each key of a span, and before and after it one for all others.
 
-        Without a mask, since it would be too large, the condition holds for every chunk: use :meth:`sees` as well.
+        Without a mask the condition holds for every chunk.
         """
         chosen = self.hidden if self.inside is None else self.inside
         first, last = (int(chosen[0]), int(chosen[-1])) if len(chosen) else (0, 0)
-        if self.is_everything or (last - first) // 8 > _MOST_SENT:
+        if self.is_everything:
             return {"mask": None, "first": 0, "last": 0}
         seen = np.full(last - first + 3, self.inside is None, np.bool_)
         if self.inside is not None:
@@ -180,7 +180,8 @@ class PostgresTables(Tables):
 
     def mentions(self, chunks: Keys) -> list[Any]:
         return self.rows(
-            "SELECT m.chunk, m.name, m.subject FROM mentions m "
+            "SELECT m.chunk, m.name, m.position < c.subjects FROM mentions m "
+            f"JOIN chunks c ON {self.own['c']}c.key = m.chunk "
             f"WHERE {self.own['m']}m.chunk = ANY(%s) ORDER BY m.chunk, m.position",
             (chunks,),
         )
@@ -270,24 +271,55 @@ _FACT: Columns = {"key": np.int64, "weight": np.float64, "statement": np.int64}
 _VECTOR: Columns = {"key": np.int64, "vector": None}
 
 
-def _entities_of(table: str) -> tuple[str, Columns]:
-    """Return the rows of the entities of a table."""
-    sql = (
-        "SELECT n.number, n.chunks, n.subjects > 0 AS subject, n.is_address "
-        f"FROM (SELECT DISTINCT entity FROM {table}) t {one_row('entities', 'n', 'n.number = t.entity')}"
-    )
-    return sql, {"number": np.int64, "chunks": np.int64, "subject": np.bool_, "is_address": np.bool_}
+_UNDER = "(e.headings + (e.titled > 0)::int)"
+_GENERIC = f"{_UNDER} >= {MOST_TITLES} AND e.passages - e.subjects < {_UNDER} AND e.triples = 0 AND NOT e.is_address"
+"""See :func:`~graphrag_core.engine.graph.counters.exist`."""
+
+_GENERIC_IDS = (
+    f"SELECT e.id FROM entities e WHERE e.index = %(index)s AND e.headings >= {MOST_TITLES - 1} AND {_GENERIC}"
+)
+"""The entities that are generic headings; the first condition is that of an index of the table."""
+
+_LINKED_SHARE = f"""
+SELECT avg(EXISTS (SELECT FROM mentions m CROSS JOIN LATERAL (
+    SELECT FROM entities e WHERE e.index = m.index AND e.id = m.entity AND e.subjects > 0 AND NOT ({_GENERIC}) LIMIT 1
+) e WHERE m.index = c.index AND m.chunk = c.key AND m.weight = {MENTION})::int)::double precision
+FROM (SELECT index, key FROM chunks WHERE index = %(index)s ORDER BY sample LIMIT %(most)s) c
+"""
+_SAMPLE = 1_000  # chunks from which the share of linked ones is estimated
+
+USES = "WHERE index = %(index)s AND entity = {} AND weight > 0"
+"""The condition that a row is one of the mentions of an entity, whose id replaces the braces."""
+_SCOPED = f"{USES} AND {SEES.format('chunk')}"
 
 
-def _names_of(entities: str) -> tuple[str, Columns]:
-    """Return the names of entities, with their spelling."""
+def _any(rows: str) -> str:
+    """Return the condition that there are some rows.
+
+    They are looked up. For ``EXISTS`` the server would read those of all entities if it believes them to be few.
+    """
+    return f"(SELECT count(*) FROM (SELECT FROM {rows} LIMIT 1) AS one) > 0"
+
+
+@cache
+def _entity_rows(given: str, *, in_scope: bool) -> tuple[str, Columns]:
+    """Return a statement for what is kept of entities, whose ids are in the column ``id`` of a query."""
+    passages, subject, there, more = "e.passages", "e.subjects > 0", "true", ""
+    if in_scope:
+        few = f"SELECT FROM mentions {_SCOPED.format('e.id')} LIMIT {MOST_COUNTED}"
+        about = _any(f"mentions {_SCOPED.format('e.id')} AND weight = {SUBJECT}")
+        more = f"CROSS JOIN LATERAL (SELECT (SELECT count(*) FROM ({few}) few) AS passages, {about} AS subject) s"
+        passages, subject = "s.passages", "s.subject"
+        there = "CASE WHEN e.is_address THEN s.subject ELSE s.passages > 0 END"
+    exists = f"CASE WHEN e.is_address THEN e.subjects > 0 ELSE e.passages > 0 AND NOT ({_GENERIC}) END"
     sql = (
-        f"SELECT t.entity, y.name, z.surface, z.spelling FROM ({entities}) t CROSS JOIN LATERAL (SELECT number "
-        "FROM spellings WHERE index = %(index)s AND entity = t.entity OFFSET 0) s CROSS JOIN LATERAL (SELECT name "
-        "FROM name_uses WHERE index = %(index)s AND spelling = s.number AND named OFFSET 0) y "
-        + one_row("names", "z", "z.key = y.name")
+        f"SELECT e.id, {passages} AS passages, {subject} AS subject, e.is_address, {exists} AND {there} AS there "
+        f"FROM (SELECT DISTINCT id FROM ({given}) g) t {one_row('entities', 'e', 'e.id = t.id')} {more}"
     )
-    return sql, {"entity": np.int64, "name": np.int64, "surface": object, "spelling": np.int64}
+    columns: Columns = {
+        "id": np.int64, "passages": np.int64, "subject": np.bool_, "is_address": np.bool_, "there": np.bool_,
+    }  # fmt: skip
+    return sql, columns
 
 
 def _rows_in(given: str, table: str, condition: str, columns: Iterable[str], which: str = "OFFSET 0") -> str:
@@ -296,10 +328,40 @@ def _rows_in(given: str, table: str, condition: str, columns: Iterable[str], whi
     return f"SELECT x.* FROM {given} CROSS JOIN LATERAL ({rows}) x"
 
 
-_CHUNK_EDGE: Columns = {"chunk": np.int64, "entity": np.int64, "weight": np.int16}
-_FACT_EDGE: Columns = {"fact": np.int64, "entity": np.int64}
-_CLAIM: Columns = {"name": np.int64, "type": object, "description": object}
-_CLAIMS = (_rows_in("u", "claims", "name = u.name", _CLAIM), _CLAIM)
+def _names_of(entities: str, *, in_scope: bool, has_aliases: bool) -> Statement:
+    """Return the names of entities, and what chunks say of them.
+
+    In a scope a name that is not the only one of its entity counts if a chunk in scope writes it.
+    """
+    written = ""
+    if in_scope or has_aliases:
+        seen = f"AND {SEES.format('chunk')}" if in_scope else ""
+        own = _any(f"mentions WHERE index = %(index)s AND entity = t.entity AND name = z.key {seen}")
+        written = f" WHERE z.several = 1 OR {own}"
+    names = "SELECT key, surface, spelling, count(*) OVER () AS several FROM names WHERE index = %(index)s AND "
+    found = "spelling = t.entity OFFSET 0"
+    if has_aliases:
+        found = (
+            "(spelling = t.entity OR key IN (SELECT name FROM mentions WHERE index = %(index)s AND entity = t.entity "
+            "AND is_alias)) OFFSET 0"
+        )
+        written = f" WHERE {own}"
+    sql = (
+        f"SELECT t.entity, z.key AS name, z.surface, z.spelling FROM ({entities}) t CROSS JOIN LATERAL "
+        f"({names}{found}) z{written}"
+    )
+    return {
+        "u": (sql, {"entity": np.int64, "name": np.int64, "surface": object, "spelling": np.int64}),
+        "k": (_rows_in("u", "claims", "name = u.name", _CLAIM), _CLAIM),
+    }
+
+
+MENTION_COLUMNS: Columns = {
+    "chunk": np.int64, "position": np.int64, "entity": np.int64, "weight": np.int16, "is_address": np.bool_,
+}  # fmt: skip
+_FACT_EDGE: Columns = {"fact": np.int64, "entity": np.int64, "is_address": np.bool_}
+_CLAIM: Columns = {"name": np.int64, "type": object, "description": object, "chunk": np.int64}
+_IN_CHUNK = f"key >= w.key << {FACT_BITS} AND key < (w.key + 1) << {FACT_BITS}"
 _CHUNK_TABLES: Statement = {
     **_GIVEN,
     "c": (
@@ -307,54 +369,82 @@ _CHUNK_TABLES: Statement = {
         + one_row("chunks", "n", "n.key = w.key"),
         {"key": np.int64, "id": object, "terms": object, "fact_terms": object},
     ),
-    "v": (f"SELECT n.key, n.vector FROM w {one_row('chunk_vectors', 'n', 'n.key = w.key')}", _VECTOR),
-    "f": (_rows_in("w", "facts", f"key >= w.key << {FACT_BITS} AND key < (w.key + 1) << {FACT_BITS}", _FACT), _FACT),
-}
-_CHUNK_GRAPH: Statement = {
-    "d": (
-        f"SELECT n.chunk, n.degree, n.total FROM w {one_row('chunk_nodes', 'n', 'n.chunk = w.key')}",
-        {"chunk": np.int64, "degree": np.int64, "total": np.int64},
+    "v": (
+        "SELECT n.key, n.vector FROM unnest(%(vectors)s::bigint[]) t(key) "
+        + one_row("chunk_vectors", "n", "n.key = t.key"),
+        _VECTOR,
     ),
-    "e": (_rows_in("w", "chunk_entities", "chunk = w.key", _CHUNK_EDGE), _CHUNK_EDGE),
-    "n": _entities_of("e"),
-    "u": _names_of("SELECT DISTINCT entity FROM e WHERE weight > 1"),
-    "k": _CLAIMS,
+    "f": (_rows_in("w", "facts", _IN_CHUNK, _FACT), _FACT),
 }
 _FACT_TABLES: Statement = {
     **_GIVEN,
     "f": (f"SELECT n.key, n.weight, n.statement FROM w {one_row('facts', 'n', 'n.key = w.key')}", _FACT),
-    "c": (
-        f"SELECT n.key, n.id FROM (SELECT DISTINCT key >> {FACT_BITS} AS key FROM w) t "
-        + one_row("chunks", "n", "n.key = t.key"),
-        {"key": np.int64, "id": object},
-    ),
     "v": (f"SELECT n.key, n.vector FROM w {one_row('fact_vectors', 'n', 'n.key = w.key')}", _VECTOR),
 }
-_FACT_GRAPH: Statement = {
-    "x": (_rows_in("w", "fact_entities", "fact = w.key", _FACT_EDGE), _FACT_EDGE),
-    "n": _entities_of("x"),
-}
-_NAME_TABLES: Statement = {**_GIVEN, "u": _names_of("SELECT key AS entity FROM w"), "k": _CLAIMS}
-_SPELLING_TABLES: Statement = {
-    **_GIVEN,
-    "s": (
-        f"SELECT n.number, n.entity FROM w {one_row('spellings', 'n', 'n.number = w.key AND n.entity IS NOT NULL')}",
-        {"number": np.int64, "entity": np.int64},
-    ),
-    "u": _names_of("SELECT DISTINCT entity FROM s"),
-    "k": _CLAIMS,
-}
 
 
-def _facts_of(limited: bool) -> Statement:
+@cache
+def _chunk_graph(*, in_scope: bool, has_aliases: bool) -> Statement:
+    """Return what is read of the graph with chunks: mentions, entities, and the names of subjects."""
+    return {
+        "e": (_rows_in("w", "mentions", "chunk = w.key AND weight > 0", MENTION_COLUMNS), MENTION_COLUMNS),
+        "n": _entity_rows("SELECT entity AS id FROM e", in_scope=in_scope),
+        **_names_of(
+            f"SELECT DISTINCT entity FROM e WHERE weight = {SUBJECT}", in_scope=in_scope, has_aliases=has_aliases
+        ),
+    }
+
+
+def addresses_of(table: str, *, in_scope: bool) -> tuple[str, Columns]:
+    """Return the addresses in a table that exist: some chunk in scope is about them."""
+    about = "entities e WHERE e.index = %(index)s AND e.id = t.entity AND e.subjects > 0"
+    if in_scope:
+        about = f"mentions {_SCOPED.format('t.entity')} AND weight = {SUBJECT}"
+    return f"SELECT t.entity FROM (SELECT DISTINCT entity FROM {table} WHERE is_address) t WHERE {_any(about)}", {
+        "entity": np.int64
+    }
+
+
+@cache
+def _fact_graph(*, in_scope: bool) -> Statement:
+    """Return what is read of the graph with facts: their entities."""
+    return {
+        "x": (_rows_in("w", "fact_entities", "fact = w.key", _FACT_EDGE), _FACT_EDGE),
+        "a": addresses_of("x", in_scope=in_scope),
+    }
+
+
+@cache
+def _called(*, in_scope: bool, has_aliases: bool) -> Statement:
+    """Return the entities that have an id as a name, and their names."""
+    own = "SELECT w.key AS number, w.key AS entity FROM w"
+    if has_aliases:
+        seen = f"AND {SEES.format('m.chunk')}" if in_scope else ""
+        own += (
+            " UNION SELECT w.key, m.entity FROM w CROSS JOIN LATERAL (SELECT key FROM names WHERE index = %(index)s "
+            "AND spelling = w.key OFFSET 0) s CROSS JOIN LATERAL (SELECT entity, chunk FROM mentions "
+            f"WHERE index = %(index)s AND name = s.key AND is_alias OFFSET 0) m WHERE true {seen}"
+        )
+    return {
+        **_GIVEN,
+        "s": (own, {"number": np.int64, "entity": np.int64}),
+        "n": _entity_rows("SELECT entity AS id FROM s", in_scope=in_scope),
+        **_names_of("SELECT id AS entity FROM n WHERE there", in_scope=in_scope, has_aliases=has_aliases),
+    }
+
+
+@cache
+def _facts_of(*, in_scope: bool, limited: bool) -> Statement:
     """Return the facts of entities, and what is read of facts."""
+    seen = f"AND {SEES.format(f'(fact >> {FACT_BITS})')}" if in_scope else ""
     own = "ORDER BY fact LIMIT %(limit)s" if limited else "OFFSET 0"
     return {
         **_GIVEN,
-        "o": (_rows_in("w", "fact_entities", "entity = w.key", _FACT_EDGE, own), _FACT_EDGE),
+        "o": (_rows_in("w", "fact_entities", f"entity = w.key {seen}", _FACT_EDGE, own), _FACT_EDGE),
         "d": ("SELECT DISTINCT fact AS key FROM o ORDER BY 1", {}),
         "f": (f"SELECT n.key, n.weight, n.statement FROM d {one_row('facts', 'n', 'n.key = d.key')}", _FACT),
         "x": (_rows_in("d", "fact_entities", "fact = d.key", _FACT_EDGE), _FACT_EDGE),
+        "a": addresses_of("x", in_scope=in_scope),
     }
 
 
@@ -362,12 +452,24 @@ class Transaction(PostgresTables):
     """A transaction that sees one generation of an index, restricted to a scope.
 
     ``state`` has the generation, the counts of chunks and facts, the lengths of all texts in tokens, the number of
-    deleted chunks in postings, whether there are vectors of chunks, facts and names, the share of chunks that lead to
-    others, and whether the graph was made without edits, merged names and explicit edges.
+    deleted chunks in postings, whether there are vectors of chunks, facts and names, explicit edges and aliases, and
+    the edits of the graph.
+
+    Attributes
+    ----------
+    generic
+        The ids of entities that are generic headings, in ascending order.
+    share
+        Returns the share of chunks that lead to others.
+    cache
+        What questions with this scope have read.
+    unknown_keys
+        The keys of the scope's filter that no document has.
     """
 
+    generic: Keys
+    linked_share: Callable[[], float]
     unknown_keys: tuple[str, ...] = ()
-    """The keys of the scope's filter that no document has."""
 
     def __init__(self, database: Database, connection: Connection, index: int, state: Row | None) -> None:
         super().__init__(index, self._run)
@@ -377,7 +479,7 @@ class Transaction(PostgresTables):
         self.connection = connection
         self.generation, self.statistics_count, self.fact_count, self.lengths, self.has_dead = state[:5]
         self.has_vectors: dict[str, bool] = dict(zip(VECTORS, state[5:8], strict=True))
-        self.linked_share, self.is_plain = state[8:]
+        self.has_edges, self.has_aliases, self.edits = state[8:]
         self.dead = _NONE
         self.restrict(EVERYTHING)
 
@@ -388,17 +490,11 @@ class Transaction(PostgresTables):
         if len(scope.hidden):
             inside = scope.inside
             self.chunk_count -= len(scope.hidden) if inside is None else int(among(scope.hidden, inside).sum())
-        self.see(Seen(self.chunk_count))
 
-    def see(self, seen: Seen) -> None:
+    def use(self, cache: Cache) -> None:
         """Use what was read of this generation and this scope, and add to it."""
-        self.seen = seen
-        self._names = seen.name_rows
-
-    @property
-    def numbering(self) -> Numbering:
-        """The numbers of nodes."""
-        return self.seen.numbering
+        self.cache = cache
+        self._names = cache.name_rows
 
     def _run(self, sql: str, parameters: Any) -> list[Row]:
         with self.cursor() as cursor:
@@ -409,132 +505,172 @@ class Transaction(PostgresTables):
         row = self._one_row(_as_arrays(sql, types), parameters)
         return tuple(_received(data, np.dtype(kind)) for data, kind in zip(row, types, strict=True))
 
-    def arrays(
-        self, tables: str, columns: Mapping[str, Mapping[str, npt.DTypeLike | None]], **parameters: Any
-    ) -> dict[str, dict[str, Any]]:
-        """Return columns of several tables of one ``WITH``: numbers as arrays, vectors (None) and others as lists."""
-        chosen = [(own, column, kind) for own, of in columns.items() for column, kind in of.items()]
-        own_rows = (
-            f"(SELECT {', '.join(_aggregated(column, kind) for column, kind in of.items())} FROM {own}) AS {own}_"
-            for own, of in columns.items()
-        )
-        row = self._one_row(f"WITH {tables} SELECT * FROM {', '.join(own_rows)}", parameters)
-        found: dict[str, dict[str, Any]] = {own: {} for own in columns}
-        for (own, column, kind), data in zip(chosen, row, strict=True):
-            found[own][column] = _array(data, kind)
-        return found
-
-    def see_chunks(self, keys: Keys) -> None:
-        """Read what questions ask about chunks, given by key, in one statement, unless it was read."""
-        seen, numbering = self.seen, self.numbering
-        missing = np.array([key for key in distinct(keys).tolist() if key not in seen.facts_in], np.int64)
-        if len(missing) == 0:
-            return
-        has_graph = self.scope.is_everything
-        found = self.read({**_CHUNK_TABLES, **(_CHUNK_GRAPH if has_graph else {})}, keys=missing)
-        chunks, vectors, facts = found["c"], found["v"], found["f"]
-        ids, terms = chunks["id"], zip(chunks["terms"], chunks["fact_terms"], strict=True)
-        seen.ids.update(zip(chunks["key"].tolist(), ids, strict=True))
-        seen.terms.update(zip(chunks["key"].tolist(), terms, strict=True))
-        seen.vectors.update(zip(vectors["key"].tolist(), vectors["vector"], strict=True))
-        self._keep_facts(facts)
-        if has_graph:
-            self._keep_names(found["u"], found["k"])
-            seen.keep_entities(*found["n"].values())
-            nodes, edges = found["d"], found["e"]
-            numbers = numbering.of_chunks(nodes["chunk"])
-            seen.degrees.set(numbers, nodes["degree"])
-            order = np.lexsort((edges["entity"], edges["chunk"]))
-            own, entities, weights = (column[order] for column in edges.values())
-            starts, ends = own.searchsorted(nodes["chunk"]), own.searchsorted(nodes["chunk"], "right")
-            entities, weights = numbering.of_entities(entities), weights.astype(np.float32)
-            totals = nodes["total"].astype(np.float32)
-            for number, start, end, total in zip(numbers.tolist(), starts.tolist(), ends.tolist(), totals, strict=True):
-                seen.chunk_edges[number] = entities[start:end], weights[start:end], total
-            seen.edge_count += len(own)
-        of_chunk = np.sort(facts["key"])
-        first, last = (of_chunk.searchsorted(key << FACT_BITS) for key in (missing, missing + 1))
-        for key, start, end in zip(missing.tolist(), first.tolist(), last.tolist(), strict=True):
-            seen.facts_in[key] = of_chunk[start:end]
-
-    def see_facts(self, facts: Keys) -> None:
-        """Read what questions ask about facts in one statement, unless it was read."""
-        seen = self.seen
-        missing = np.array([fact for fact in distinct(facts).tolist() if fact not in seen.fact_vectors], np.int64)
-        if len(missing) == 0:
-            return
-        has_graph = self.scope.is_everything
-        found = self.read({**_FACT_TABLES, **(_FACT_GRAPH if has_graph else {})}, keys=missing)
-        self._keep_facts(found["f"])
-        seen.ids.update(zip(found["c"]["key"].tolist(), found["c"]["id"], strict=True))
-        if has_graph:
-            self.keep_fact_entities(missing, *found["x"].values())
-            seen.keep_entities(*found["n"].values())
-        vectors = dict.fromkeys(missing.tolist(), np.empty(0, np.float32))
-        vectors.update(zip(found["v"]["key"].tolist(), found["v"]["vector"], strict=True))
-        seen.fact_vectors.update(vectors)
-
-    def see_facts_of(self, entities: Keys, limit: int | None) -> tuple[Keys, Keys]:
-        """Return the facts of entities, given by key, with the entity; all or some of each. They are read with it."""
-        found = self.read(_facts_of(limit is not None), keys=distinct(entities), limit=limit)
-        self._keep_facts(found["f"])
-        self.keep_fact_entities(found["f"]["key"], *found["x"].values())
-        return found["o"]["entity"], found["o"]["fact"]
-
-    def see_spellings(self, spellings: Sequence[int]) -> None:
-        """Read the entities of spellings, and the names of these, in one statement, unless they were read."""
-        known = self.seen.spelt
-        if missing := [number for number in spellings if number not in known]:
-            found = self.read(_SPELLING_TABLES, keys=np.array(missing, np.int64))
-            self._keep_names(found["u"], found["k"])
-            entities = dict.fromkeys(missing, -1)
-            numbers = self.numbering.of_entities(found["s"]["entity"]).tolist()
-            entities.update(zip(found["s"]["number"].tolist(), numbers, strict=True))
-            known.update(entities)
-
-    def see_names(self, entities: Keys) -> None:
-        """Read the names of entities, given by number, in one statement, unless they were read."""
-        missing = np.array([one for one in distinct(entities).tolist() if one not in self.seen.names], np.int64)
-        if len(missing) == 0:
-            return
-        found = self.read(_NAME_TABLES, keys=self.numbering.entities(missing))
-        self._keep_names(found["u"], found["k"])
-        for entity in missing.tolist():
-            self.seen.names.setdefault(entity, _NONE)
-
     def read(self, tables: Statement, **parameters: Any) -> dict[str, dict[str, Any]]:
         """Return the columns of several tables, each of which may use those before it, in one statement.
 
         Numbers are arrays; vectors (None), arrays as the server sends them (bytes) and others are lists.
         """
-        sql = ", ".join(f"{name} AS MATERIALIZED ({own})" for name, (own, _) in tables.items())
-        columns = {name: columns for name, (_, columns) in tables.items() if columns}
-        return self.arrays(sql, columns, **parameters)
+        chosen = [(own, column, kind) for own, (_, of) in tables.items() for column, kind in of.items()]
+        row = self._one_row(
+            _of_tables(tuple((name, sql, *of.items()) for name, (sql, of) in tables.items())), parameters
+        )
+        found: dict[str, dict[str, Any]] = {own: {} for own in tables}
+        for (own, column, kind), data in zip(chosen, row, strict=True):
+            found[own][column] = _array(data, kind)
+        return found
 
-    def keep_fact_entities(self, facts: Keys, owners: Keys, entities: Keys) -> None:
-        """Keep the entities of facts, given by key."""
-        order = np.lexsort((entities, owners))
-        owners, numbers = owners[order], self.numbering.of_entities(entities[order])
-        first, last = owners.searchsorted(facts), owners.searchsorted(facts, "right")
-        for fact, start, end in zip(facts.tolist(), first.tolist(), last.tolist(), strict=True):
-            self.seen.fact_entities[fact] = numbers[start:end]
+    def read_generic(self) -> Keys:
+        """Read the entities that are generic headings."""
+        found: Keys = np.sort(self.columns(_GENERIC_IDS, np.int64)[0])
+        return found
+
+    def read_linked_share(self) -> float:
+        """Read the share of chunks that mention the subject of another chunk, estimated from a sample."""
+        return float(self.rows(_LINKED_SHARE, {"index": self.index, "most": _SAMPLE})[0][0] or 0)
+
+    # -- what questions ask about, read in one statement unless it was read
+
+    @property
+    def _settings(self) -> dict[str, bool]:
+        return {"in_scope": not self.scope.is_everything, "has_aliases": self.has_aliases}
+
+    def see_chunks(self, keys: Keys) -> None:
+        """Read chunks, given by key, with their vectors and facts."""
+        cache = self.cache
+        missing = np.array([key for key in distinct(keys).tolist() if key not in cache.facts_in], np.int64)
+        if len(missing) == 0:
+            return
+        without = np.array([key for key in missing.tolist() if key not in cache.vectors], np.int64)
+        found = self.read(_CHUNK_TABLES, keys=missing, vectors=without)
+        chunks, vectors, facts = found["c"], found["v"], found["f"]
+        ids, terms = chunks["id"], zip(chunks["terms"], chunks["fact_terms"], strict=True)
+        cache.ids.update(zip(chunks["key"].tolist(), ids, strict=True))
+        cache.terms.update(zip(chunks["key"].tolist(), terms, strict=True))
+        cache.vectors.update(zip(vectors["key"].tolist(), vectors["vector"], strict=True))
+        self._keep_facts(facts)
+        of_chunk = np.sort(facts["key"])
+        first, last = (of_chunk.searchsorted(key << FACT_BITS) for key in (missing, missing + 1))
+        for key, start, end in zip(missing.tolist(), first.tolist(), last.tolist(), strict=True):
+            cache.facts_in[key] = of_chunk[start:end]
+
+    def see_mentions(self, chunks: Keys) -> None:
+        """Read the mentions of chunks, given by number in ascending order, their entities, and names of subjects."""
+        found = self.read(
+            {**_GIVEN, **_chunk_graph(**self._settings)}, keys=self.cache.numbering.chunks(chunks), **self.scope.mask
+        )
+        rows, entities = found["e"], found["n"]
+        self._keep_names(found["u"], found["k"], distinct(rows["entity"][rows["weight"] == SUBJECT]))
+        self.cache.keep_entities(*entities.values())
+        there = among(rows["entity"], np.sort(entities["id"][entities["there"]]))
+        self.keep_mentions(chunks, {name: column[there] for name, column in rows.items()})
+
+    def keep_mentions(self, chunks: Keys, rows: Mapping[str, Any]) -> None:
+        """Keep the mentions of chunks, given by number in ascending order."""
+        cache = self.cache
+        owner = cache.numbering.of_chunks(rows["chunk"])
+        order = np.lexsort((rows["position"], owner))
+        inside = order[among(owner[order], chunks)]
+        at, weights = chunks.searchsorted(owner[inside]), rows["weight"][inside].astype(np.float32)
+        totals = np.bincount(at, weights, len(chunks)).astype(np.float32)
+        targets = cache.numbering.of_entities(rows["entity"][inside])
+        cache.edges.add(chunks, at, targets, weights, totals)
+        cache.degrees.set(chunks, np.bincount(at, minlength=len(chunks)))
+
+    def see_facts(self, facts: Keys) -> None:
+        """Read facts with their vectors."""
+        cache = self.cache
+        missing = np.array([fact for fact in distinct(facts).tolist() if fact not in cache.fact_vectors], np.int64)
+        if len(missing) == 0:
+            return
+        found = self.read(_FACT_TABLES, keys=missing)
+        self._keep_facts(found["f"])
+        vectors = dict.fromkeys(missing.tolist(), np.empty(0, np.float32))
+        vectors.update(zip(found["v"]["key"].tolist(), found["v"]["vector"], strict=True))
+        cache.fact_vectors.update(vectors)
+
+    def see_fact_entities(self, facts: Keys) -> None:
+        """Read the entities of facts."""
+        if len(missing := self.cache.fact_entities.missing(facts)):
+            in_scope = not self.scope.is_everything
+            entities = _entity_rows("SELECT entity AS id FROM x", in_scope=in_scope)
+            tables = {**_GIVEN, **_fact_graph(in_scope=in_scope), "n": entities}
+            found = self.read(tables, keys=missing, **self.scope.mask)
+            self.cache.keep_entities(*found["n"].values())
+            self._keep_fact_entities(missing, found)
+
+    def see_facts_of(self, entities: Keys, limit: int | None) -> dict[str, Any]:
+        """Return the facts of entities, given by id, with the entity; all or some of each. They are read with it."""
+        tables = _facts_of(in_scope=not self.scope.is_everything, limited=limit is not None)
+        found = self.read(tables, keys=distinct(entities), limit=limit, **self.scope.mask)
+        self._keep_facts(found["f"])
+        self._keep_fact_entities(distinct(found["f"]["key"]), found)
+        return found["o"]
+
+    def see_ids(self, ids: Sequence[int]) -> None:
+        """Read the entities that have ids as a name, and the names of these."""
+        known = self.cache.found
+        if missing := [number for number in ids if number not in known]:
+            found = self.read(_called(**self._settings), keys=np.array(missing, np.int64), **self.scope.mask)
+            self.cache.keep_entities(*found["n"].values())
+            there = np.sort(found["n"]["id"][found["n"]["there"]])
+            self._keep_names(found["u"], found["k"], there)
+            own: dict[int, list[int]] = {number: [] for number in missing}
+            number, entity = found["s"]["number"], found["s"]["entity"]
+            order = np.lexsort((entity, entity != number))
+            order = order[among(entity[order], there)]
+            numbers = self.cache.numbering.of_entities(entity[order]).tolist()
+            for one, node in zip(number[order].tolist(), numbers, strict=True):
+                own[one].append(node)
+            known.update(own)
+
+    def see_entities(self, ids: Keys) -> None:
+        """Read entities, given by id, and their names. Of those that are not there, nothing exists."""
+        tables = {
+            **_GIVEN,
+            "n": _entity_rows("SELECT key AS id FROM w", in_scope=not self.scope.is_everything),
+            **_names_of("SELECT id AS entity FROM n WHERE there", **self._settings),
+        }
+        none = np.zeros(len(ids), np.bool_)
+        self.cache.keep_entities(ids, np.zeros(len(ids), np.int64), none, none, none)
+        found = self.read(tables, keys=ids, **self.scope.mask)
+        self.cache.keep_entities(*found["n"].values())
+        self._keep_names(found["u"], found["k"], np.sort(ids))
+
+    def see_names(self, entities: Keys) -> None:
+        """Read the names of entities, given by number."""
+        if len(missing := self.cache.names.missing(entities)):
+            self.see_entities(self.cache.numbering.entities(missing))
+
+    def _keep_fact_entities(self, facts: Keys, found: Mapping[str, Any]) -> None:
+        fact, ids, is_address = found["x"].values()
+        there = ~among(ids, self.generic) & (~is_address | among(ids, np.sort(found["a"]["entity"])))
+        entities, order = self.cache.numbering.of_entities(ids), np.argsort(ids, kind="stable")
+        self.cache.exists.set(entities, there)
+        self.cache.is_address.set(entities, is_address)
+        self.cache.fact_entities.add(facts, fact[order], entities[order])
 
     def _keep_facts(self, rows: Mapping[str, Any]) -> None:
         columns = zip(rows["weight"].tolist(), rows["statement"].tolist(), strict=True)
-        self.seen.columns.update(zip(rows["key"].tolist(), columns, strict=True))
+        self.cache.columns.update(zip(rows["key"].tolist(), columns, strict=True))
 
-    def _keep_names(self, rows: Mapping[str, Any], claimed: Mapping[str, Any]) -> None:
-        names, known, claims = rows["name"].tolist(), self.seen.name_rows, dict[int, list[tuple[int, str, str]]]()
+    def _keep_names(self, rows: Mapping[str, Any], claimed: Mapping[str, Any], entities: Keys) -> None:
+        """Keep the names of entities, given by id, all of which were read."""
+        names, known, claims = rows["name"].tolist(), self.cache.name_rows, dict[int, list[tuple[int, str, str]]]()
         claims.update((name, []) for name in names)
-        for claim in zip(claimed["name"].tolist(), claimed["type"], claimed["description"], strict=True):
-            claims[claim[0]].append(claim)
-        self.seen.claims.update(claims)
+        seen = self.scope.sees(claimed["chunk"]).tolist()
+        for name, kind, description, is_seen in zip(
+            claimed["name"].tolist(), claimed["type"], claimed["description"], seen, strict=True
+        ):
+            if is_seen:
+                claims[name].append((name, kind, description))
+        self.cache.claims.update(claims)
         for name, surface, spelling in zip(names, rows["surface"], rows["spelling"].tolist(), strict=True):
             if name not in known:
                 known[name] = Name(surface, normalise(surface), spelling)
-        order = np.lexsort((rows["name"], rows["entity"]))
-        owners, names = self.numbering.of_entities(rows["entity"][order]), rows["name"][order]
-        self.seen.names.update((entity, names[start:end]) for entity, start, end in groups(owners))
+        numbers = np.sort(self.cache.numbering.of_entities(entities))
+        order = np.argsort(rows["name"], kind="stable")
+        owners = self.cache.numbering.of_entities(rows["entity"][order])
+        self.cache.names.add(numbers, owners, rows["name"][order])
 
     def _one_row(self, sql: str, parameters: dict[str, Any]) -> Row:
         """Return the only row of a statement. The driver would read a long text again each time."""
@@ -589,6 +725,18 @@ def columns(
     """
     (row,) = rows(_as_arrays(sql, types), parameters)
     return tuple(_received(data, np.dtype(kind)) for data, kind in zip(row, types, strict=True))
+
+
+@lru_cache(maxsize=200)
+def _of_tables(tables: tuple[tuple[Any, ...], ...]) -> str:
+    """Return a statement that reads columns of tables, each of which has a name, a query, and columns with types."""
+    given = ", ".join(f"{name} AS MATERIALIZED ({sql})" for name, sql, *_ in tables)
+    rows = (
+        f"(SELECT {', '.join(_aggregated(column, kind) for column, kind in columns)} FROM {name}) AS {name}_"
+        for name, _, *columns in tables
+        if columns
+    )
+    return f"WITH {given} SELECT * FROM {', '.join(rows)}"
 
 
 def _as_arrays(sql: str, types: Sequence[npt.DTypeLike]) -> str:

@@ -6,7 +6,7 @@ Several indexes share the tables: each row starts with the number of its index. 
 Keys. A chunk has a number from the sequence ``chunk_keys``, which hands out blocks of ``BLOCK`` numbers. A document has
 the number of its first chunk. A fact has the number ``chunk << 20 | ordinal``: its chunk needs no lookup, and the facts
 of a chunk are consecutive. A name (``"Auth Service"``) and a spelling (its normalised form) have the 64-bit hashes of
-their texts, so that writers agree on them without asking each other. An entity is the spelling that represents it.
+their texts, so that writers agree on them without asking each other. An entity has the number of its spelling.
 
 Rows of documents, chunks and facts are written once and never changed, but for ``last_accessed`` and ``access_count``.
 ``names.uses`` counts the chunks that mention a name, which is deleted with its last use. Ids are unique within an
@@ -26,16 +26,16 @@ it, and the quantised length of each. A segment are the texts of one write, or o
 The tables ``catalogue_...`` have the files that the command line indexed (see
 :mod:`graphrag_core.documents.catalogue`).
 
-``spellings`` and all tables after it are derived from the others (see :mod:`~graphrag_core.engine.postgres.graph`).
-``spellings.entity`` is null for a spelling that is no name, ``alias_of`` the long name that a short one stands for.
-``chunk_nodes.foreign_subjects`` is the number of the chunk's entities that are the subjects of other chunks only.
-``graph_state.is_plain`` says that the tables were made without edits, merged names and explicit edges.
+``mentions.weight`` is 6 for a subject of the chunk, 1 for another entity, and 0 for a further name of an entity that
+the chunk mentions before. ``is_alias`` says that the name stands for another entity than that of its spelling.
+``entities`` has the counters of :mod:`~graphrag_core.engine.graph.counters`. ``chunks.sample`` orders chunks at random:
+the first thousand are a sample.
 """
 
 import re
 from functools import cache
 
-VERSION = 2
+VERSION = 3
 """The version of the tables. A database of another one is refused."""
 
 BLOCK = 32
@@ -58,7 +58,7 @@ TABLES = {
         index integer NOT NULL, key bigint NOT NULL, id text COLLATE "C" NOT NULL, document bigint NOT NULL,
         ordinal integer NOT NULL, start integer NOT NULL, text text NOT NULL, subjects integer NOT NULL,
         headings text, page integer, terms bytea NOT NULL, fact_terms bytea, near integer[] NOT NULL,
-        facts integer NOT NULL, lengths integer[] NOT NULL, PRIMARY KEY (index, key)
+        facts integer NOT NULL, lengths integer[] NOT NULL, sample bigint NOT NULL, PRIMARY KEY (index, key)
     """,
     "names": """
         index integer NOT NULL, key bigint NOT NULL, surface text COLLATE "C" NOT NULL, spelling bigint NOT NULL,
@@ -66,7 +66,8 @@ TABLES = {
     """,
     "mentions": """
         index integer NOT NULL, chunk bigint NOT NULL, position integer NOT NULL, name bigint NOT NULL,
-        spelling bigint NOT NULL, subject boolean NOT NULL, PRIMARY KEY (index, chunk, position)
+        entity bigint NOT NULL, weight smallint NOT NULL, in_title boolean NOT NULL, is_address boolean NOT NULL,
+        is_alias boolean NOT NULL, PRIMARY KEY (index, chunk, position)
     """,
     "facts": """
         index integer NOT NULL, key bigint NOT NULL, chunk bigint NOT NULL, start integer, stop integer, text text,
@@ -76,9 +77,9 @@ TABLES = {
         valid_from double precision, valid_to double precision, statement bigint NOT NULL,
         PRIMARY KEY (index, key)
     """,
-    "fact_names": """
-        index integer NOT NULL, fact bigint NOT NULL, position integer NOT NULL, name bigint NOT NULL,
-        spelling bigint NOT NULL, PRIMARY KEY (index, fact, position)
+    "fact_entities": """
+        index integer NOT NULL, fact bigint NOT NULL, entity bigint NOT NULL, is_address boolean NOT NULL,
+        PRIMARY KEY (index, fact, entity)
     """,
     "claims": """
         index integer NOT NULL, chunk bigint NOT NULL, position integer NOT NULL, name bigint NOT NULL,
@@ -86,7 +87,7 @@ TABLES = {
     """,
     "aliases": """
         index integer NOT NULL, chunk bigint NOT NULL, position integer NOT NULL, short bigint NOT NULL,
-        long bigint NOT NULL, short_spelling bigint NOT NULL, long_spelling bigint NOT NULL
+        long bigint NOT NULL
     """,
     "chunk_vectors": "index integer NOT NULL, key bigint NOT NULL, vector {vector} NOT NULL, PRIMARY KEY (index, key)",
     "fact_vectors": "index integer NOT NULL, key bigint NOT NULL, vector {vector} NOT NULL, PRIMARY KEY (index, key)",
@@ -95,47 +96,15 @@ TABLES = {
         index integer NOT NULL, field smallint NOT NULL, term bigint NOT NULL, segment bigint NOT NULL,
         keys bytea NOT NULL, counts bytea NOT NULL, norms bytea NOT NULL, PRIMARY KEY (index, field, term, segment)
     """,
-    "spellings": """
-        index integer NOT NULL, number bigint NOT NULL, subjects integer NOT NULL, spoken integer NOT NULL,
-        titles integer NOT NULL, mentions integer NOT NULL, alias_of bigint, entity bigint,
-        PRIMARY KEY (index, number)
-    """,
-    "name_uses": """
-        index integer NOT NULL, spelling bigint NOT NULL, name bigint NOT NULL, is_address boolean NOT NULL,
-        mentions integer NOT NULL, triples integer NOT NULL, named boolean NOT NULL,
-        PRIMARY KEY (index, spelling, name)
-    """,
-    "headings": """
-        index integer NOT NULL, spelling bigint NOT NULL, title bigint NOT NULL, chunks integer NOT NULL,
-        PRIMARY KEY (index, spelling, title)
-    """,
     "entities": """
-        index integer NOT NULL, number bigint NOT NULL, chunks integer NOT NULL, subjects integer NOT NULL,
-        is_address boolean NOT NULL, PRIMARY KEY (index, number)
+        index integer NOT NULL, id bigint NOT NULL, is_address boolean NOT NULL, passages integer NOT NULL,
+        subjects integer NOT NULL, titled integer NOT NULL, headings integer NOT NULL, triples integer NOT NULL,
+        PRIMARY KEY (index, id)
     """,
-    "chunk_nodes": """
-        index integer NOT NULL, chunk bigint NOT NULL, degree integer NOT NULL, total integer NOT NULL,
-        foreign_subjects integer NOT NULL, PRIMARY KEY (index, chunk)
-    """,
-    "chunk_entities": """
-        index integer NOT NULL, chunk bigint NOT NULL, entity bigint NOT NULL, weight smallint NOT NULL,
-        PRIMARY KEY (index, chunk, entity)
-    """,
-    "fact_entities": """
-        index integer NOT NULL, fact bigint NOT NULL, entity bigint NOT NULL, PRIMARY KEY (index, fact, entity)
-    """,
-    "links": """
-        index integer NOT NULL, entity bigint NOT NULL, other bigint NOT NULL, sum double precision NOT NULL,
-        weight real NOT NULL, PRIMARY KEY (index, entity, other)
-    """,
-    "hidden_facts": "index integer NOT NULL, fact bigint NOT NULL, PRIMARY KEY (index, fact)",
 }
 """The columns of the tables that may be partitioned: each by a hash of its index and of its second column."""
 
 _PARTITIONED = {"attributes": "document", "postings": "term"}  # by another column than the second
-
-DERIVED = (*list(TABLES)[list(TABLES).index("spellings") :], "graph_state")
-"""The tables that are derived from the others."""
 
 SMALL_TABLES = f"""
 CREATE TABLE meta (name text PRIMARY KEY, value text NOT NULL);
@@ -150,9 +119,6 @@ CREATE TABLE segments (index integer NOT NULL, segment bigint NOT NULL, texts in
 CREATE TABLE dead_chunks (index integer NOT NULL, chunk bigint NOT NULL, PRIMARY KEY (index, chunk));
 CREATE TABLE commits (index integer NOT NULL, batch bigint NOT NULL, generation bigint NOT NULL,
     PRIMARY KEY (index, batch));
-CREATE TABLE graph_state (
-    index integer PRIMARY KEY, chunks bigint NOT NULL, leading_chunks bigint NOT NULL, is_plain boolean NOT NULL
-);
 CREATE TABLE catalogue_settings (index integer NOT NULL, key text COLLATE "C" NOT NULL, value text NOT NULL,
     PRIMARY KEY (index, key));
 CREATE TABLE catalogue_files (
@@ -175,22 +141,17 @@ CREATE INDEX chunks_id ON chunks (index, id);
 CREATE INDEX chunks_document ON chunks (index, document, key);
 CREATE INDEX chunks_near ON chunks USING gin (near) WITH (fastupdate = off);
 CREATE INDEX names_spelling ON names (index, spelling);
-CREATE INDEX mentions_spelling ON mentions (index, spelling, chunk) INCLUDE (name, subject);
+CREATE INDEX mentions_entity ON mentions (index, entity, weight DESC, chunk) INCLUDE (name);
+CREATE INDEX mentions_alias ON mentions (index, name, entity) WHERE is_alias;
 CREATE INDEX facts_relation ON facts (index, relation, key) WHERE relation IS NOT NULL;
-CREATE INDEX fact_names_spelling ON fact_names (index, spelling, fact);
+CREATE INDEX fact_entities_entity ON fact_entities (index, entity, fact);
 CREATE INDEX claims_chunk ON claims (index, chunk);
 CREATE INDEX claims_name ON claims (index, name);
 CREATE INDEX aliases_chunk ON aliases (index, chunk);
-CREATE INDEX aliases_short ON aliases (index, short_spelling);
-CREATE INDEX aliases_long ON aliases (index, long_spelling);
 CREATE INDEX postings_segment ON postings (index, segment);
-CREATE INDEX spellings_entity ON spellings (index, entity);
-CREATE INDEX spellings_alias ON spellings (index, alias_of) WHERE alias_of IS NOT NULL;
-CREATE INDEX spellings_merged ON spellings (index, number, entity) WHERE entity <> number;
-CREATE INDEX name_uses_address ON name_uses (index, spelling) WHERE is_address;
-CREATE INDEX entities_chunks ON entities (index, chunks DESC, number) WHERE NOT is_address;
-CREATE INDEX chunk_entities_entity ON chunk_entities (index, entity, weight DESC, chunk);
-CREATE INDEX fact_entities_entity ON fact_entities (index, entity, fact);
+CREATE INDEX entities_passages ON entities (index, passages DESC, id) WHERE NOT is_address;
+CREATE INDEX entities_headings ON entities (index, id) WHERE headings >= 3;
+CREATE INDEX chunks_sample ON chunks (index, sample);
 """
 
 _COLUMN = re.compile(r"\s*\w+ ((?:double precision|[a-z]\w*)(?:\[\])?)(?: |\Z)")
@@ -204,7 +165,7 @@ OF_CHUNK = {
 }
 """The tables whose rows are deleted with their chunk, and the column with its key."""
 
-OF_FACT = {"facts": "key", "fact_names": "fact", "fact_vectors": "key"}
+OF_FACT = {"facts": "key", "fact_entities": "fact", "fact_vectors": "key"}
 """The tables whose rows are deleted with their fact, and the column with its key."""
 
 

@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 
 from graphrag_core.deadline import check_deadline
-from graphrag_core.engine.graph.edits import GraphEdits
-from graphrag_core.engine.graph.snapshot import fact_copies
+from graphrag_core.engine.graph.memory import MemoryGraph
+from graphrag_core.engine.graph.snapshot import GraphReads, fact_copies
 from graphrag_core.engine.postgres.database import Halfvec, matrix
-from graphrag_core.engine.postgres.graph import graph_settings
-from graphrag_core.engine.postgres.graph_reads import TableGraph
 from graphrag_core.engine.postgres.keywords import Keywords
 from graphrag_core.engine.postgres.reads import SEES, VECTORS, Transaction, one_row, rows_of
 from graphrag_core.engine.postgres.schema import FACT_BITS
-from graphrag_core.engine.postgres.scoped_reads import SpellingUses, TableScope
+from graphrag_core.engine.postgres.walk import ScopeGraph, TableGraph
 from graphrag_core.engine.rows import Accesses, Row
 from graphrag_core.engine.tables import TableReads, chunk_of
 from graphrag_core.key_sets import best
@@ -41,16 +39,27 @@ class PostgresReads(TableReads):
         The transaction, with the scope.
     approximate
         The kinds whose vectors are searched with an HNSW index.
+    scope
+        The graph of a small scope; None if the tables are walked.
     """
 
-    def __init__(self, transaction: Transaction, accesses: Accesses, approximate: Sequence[str] = ()) -> None:
+    def __init__(
+        self, transaction: Transaction, accesses: Accesses, approximate: Sequence[str], scope: MemoryGraph | None
+    ) -> None:
         self.transaction = self._tables = transaction
         self._accesses = accesses
         self.names = transaction.names
         self.rows = transaction.rows
         self._index = transaction.index
-        self._numbering = numbering = transaction.numbering
-        self._chunk_keys, self._chunk_numbers = numbering.chunks, numbering.of_chunks
+        self.graph: GraphReads
+        if scope is None:
+            numbering = transaction.cache.numbering
+            self.graph = TableGraph(transaction)
+            self._chunk_keys, self._chunk_numbers = numbering.chunks, numbering.of_chunks
+        else:
+            self.graph = ScopeGraph(transaction, scope)
+            self._chunk_keys, self._chunk_numbers = scope.chunk_keys.__getitem__, scope.chunk_keys.searchsorted
+        self._small = scope
         self._fact_keys = self._fact_numbers = np.asarray
         self._sees = None if transaction.scope.is_everything else transaction.scope.sees
         self._approximate = approximate
@@ -59,20 +68,9 @@ class PostgresReads(TableReads):
         self.generation, self.unknown_keys = transaction.generation, transaction.unknown_keys
         self.chunk_count = transaction.chunk_count
         self.statistics_count = transaction.statistics_count
-        self._seen = transaction.seen
-        self._found: Keys = np.empty(0, np.int64)  # chunks that were found and not yet read
+        self._cache, self.edits = transaction.cache, transaction.edits
         self._near_facts: Keys = np.empty(0, np.int64)  # facts of the best chunks
         self._chunk_rows: dict[int, Row] = {}
-        linked_share, is_plain = transaction.linked_share, transaction.is_plain
-        edits, similar = GraphEdits(), None
-        if not is_plain:
-            with transaction.cursor() as cursor:
-                edits, similar = graph_settings(cursor, self._index)
-        if transaction.scope.is_everything:
-            self.graph = TableGraph(transaction, linked_share, edits, has_edits=not is_plain)
-        else:
-            uses = SpellingUses(transaction, similar, has_edits=not is_plain)
-            self.graph = TableScope(uses, linked_share, edits, has_edits=not is_plain)
 
     # -- rankings
 
@@ -92,8 +90,7 @@ class PostgresReads(TableReads):
         found = self._nearest(kind, vectors, k)
         if kind != "chunks":
             return found
-        self._found = np.concatenate([self._found, *(keys for keys, _ in found)])
-        return [(self._numbering.of_chunks(keys), scores) for keys, scores in found]
+        return [(self._chunk_numbers(keys), scores) for keys, scores in found]
 
     def _nearest(self, kind: str, queries: Matrix, k: int) -> list[Ranking]:
         """Return for each query the best ``k`` keys and scores, best first, and what ties with the last."""
@@ -110,6 +107,8 @@ class PostgresReads(TableReads):
                 wanted *= 4
                 ((keys, vectors),) = self._candidates(kind, query[None, :], wanted)  # noqa: PLW2901
                 scores = np.vecdot(vectors, query)
+            if kind == "chunks":
+                self._cache.vectors.update(zip(keys.tolist(), vectors, strict=True))
             rankings.append(best(keys, scores, k))
         return rankings
 
@@ -124,7 +123,7 @@ class PostgresReads(TableReads):
         chunk = f"(v.key >> {FACT_BITS})" if kind == "facts" else "v.key"
         chunks = scope.chunks
         if kind == "names" and chunks is not None:
-            parameters["inside"] = self._names_in(chunks)
+            parameters["inside"] = self._names_in(chunks) if self._small is None else self._small["names.key"]
             given, where = (
                 "unnest(%(inside)s) c(key) CROSS JOIN LATERAL (SELECT * FROM ",
                 " AND v.key = c.key OFFSET 0) v",
@@ -132,17 +131,14 @@ class PostgresReads(TableReads):
         elif kind == "names" and not scope.is_everything:
             parameters["hidden"] = self._names_in(scope.hidden, alone=True)
             where = " AND v.key <> ALL(%(hidden)s)"
-        elif chunks is not None and (scope.mask["mask"] is None or _FEW * len(chunks) < self.statistics_count):
+        elif chunks is not None and _FEW * len(chunks) < self.statistics_count:
             parameters["inside"] = chunks
             given = "unnest(%(inside)s) c(key) CROSS JOIN LATERAL (SELECT * FROM "
             held = f"v.key >= c.key << {FACT_BITS} AND v.key < (c.key + 1) << {FACT_BITS}"
             where = f" AND {held if kind == 'facts' else 'v.key = c.key'} OFFSET 0) v"
-        elif scope.mask["mask"] is not None:
+        elif not scope.is_everything:
             parameters |= scope.mask
             where = f" AND {SEES.format(chunk)}"
-        elif not scope.is_everything:
-            parameters["hidden"] = scope.hidden
-            where = f" AND {chunk} <> ALL(%(hidden)s)"
         if kind in self._approximate and not given and not exact:
             # Literals, which the planner compares with the condition and the expression of the index.
             column, index = f"(v.vector::halfvec({queries.shape[1]}))", str(self._index)
@@ -163,7 +159,7 @@ class PostgresReads(TableReads):
     def _names_in(self, chunks: Keys, *, alone: bool = False) -> Keys:
         """Return the names that chunks, given by key, mention; ``alone``: that no other chunk mentions."""
         others = (
-            "WHERE NOT EXISTS (SELECT FROM mentions o WHERE o.index = %(index)s AND o.spelling = m.spelling "
+            "WHERE NOT EXISTS (SELECT FROM mentions o WHERE o.index = %(index)s AND o.entity = m.entity "
             "AND o.name = m.name AND o.chunk <> ALL(%(chunks)s))"
         )
         (names,) = self.transaction.columns(
@@ -178,36 +174,33 @@ class PostgresReads(TableReads):
         if kind == "facts":
             self.transaction.see_facts(np.concatenate([keys, self._near_facts]))
             return keys, scores
-        self._found = np.concatenate([self._found, keys])
-        return self._numbering.of_chunks(keys), scores
+        return self._chunk_numbers(keys), scores
 
     def similarities(self, kind: str, keys: Keys, vector: Matrix) -> Scores:
         found = np.zeros(len(keys), np.float32)
-        wanted = self._numbering.chunks(keys) if kind == "chunks" else keys
+        wanted = self._chunk_keys(keys) if kind == "chunks" else keys
         if kind == "chunks":
-            self._see(wanted)
-            vectors = self._seen.vectors
+            self.transaction.see_chunks(wanted)
+            vectors = self._cache.vectors
         else:
             self.transaction.see_facts(wanted)
-            vectors = self._seen.fact_vectors
+            vectors = self._cache.fact_vectors
         known = [at for at, key in enumerate(wanted.tolist()) if len(vectors.get(key, ()))]
         if known:
             # Row by row: a matrix product rounds a row differently by its position.
             found[known] = np.vecdot(np.stack([vectors[key] for key in wanted[known].tolist()]), vector)
         return found
 
-    def _see(self, chunks: Keys) -> None:
-        """Read chunks, given by key, and those that were found before, unless they were read."""
-        if any(key not in self._seen.facts_in for key in chunks.tolist()):
-            self.transaction.see_chunks(np.concatenate([chunks, self._found]))
-            self._found = self._found[:0]
-
     def id_places(self, chunks: Keys) -> Keys:
         """Return numbers that sort these chunks; those of another call are not comparable."""
-        distinct, place = np.unique(self._numbering.chunks(chunks), return_inverse=True)
-        wanted, ids = distinct.tolist(), self._seen.ids
+        distinct, place = np.unique(self._chunk_keys(chunks), return_inverse=True)
+        wanted, ids = distinct.tolist(), self._cache.ids
         if missing := [key for key in wanted if key not in ids]:
-            self._see(np.array(missing, np.int64))
+            rows = self.rows(
+                f"SELECT n.key, n.id FROM {rows_of('chunks', 'n', 'key', 'keys')}",
+                {"index": self._index, "keys": np.array(missing, np.int64)},
+            )
+            ids.update(rows)
         order = sorted(range(len(wanted)), key=[ids[key] for key in wanted].__getitem__)
         ranks = np.empty(len(wanted), np.int64)
         ranks[order] = np.arange(len(wanted))
@@ -230,42 +223,44 @@ class PostgresReads(TableReads):
         rows = self.rows(
             f"SELECT c.key, c.near, w.* FROM (SELECT * FROM chunks WHERE near && ({near}) OFFSET 0) c "
             f"LEFT JOIN LATERAL ({chunk}) w ON true WHERE c.index = %(index)s",
-            {"index": self._index, "keys": self._numbering.chunks(chunks)},
+            {"index": self._index, "keys": self._chunk_keys(chunks)},
         )
         self._chunk_rows.update((row[0], row[2:]) for row in rows if row[2] is not None)
         return [(number, rows[at][1]) for at, number in self._in_scope(rows)]
 
     def chunks(self, chunks: Keys) -> list[Chunk]:
         """Return chunks in the order given."""
-        keys, rows = self._numbering.chunks(chunks).tolist(), self._chunk_rows
+        keys, rows = self._chunk_keys(chunks).tolist(), self._chunk_rows
         if missing := [key for key in keys if key not in rows]:
             found = self.transaction.chunk_rows("c.key = ANY(%s)", np.array(missing, np.int64))
             rows.update((row[0], row) for row in found)
-        self._seen.ids.update((key, rows[key][1]) for key in keys)
+        self._cache.ids.update((key, rows[key][1]) for key in keys)
         return [chunk_of(rows[key]) for key in keys]
 
     def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
-        keys, terms = self._numbering.chunks(chunks).tolist(), self._seen.terms
+        keys, terms = self._chunk_keys(chunks).tolist(), self._cache.terms
         if missing := [key for key in dict.fromkeys(keys) if key not in terms]:
             rows = self.rows(
                 f"SELECT n.key, n.id, n.terms, n.fact_terms FROM {rows_of('chunks', 'n', 'key', 'keys')}",
                 {"index": self._index, "keys": np.array(missing, np.int64)},
             )
             terms.update((row[0], (row[2], row[3] or b"")) for row in rows)
-            self._seen.ids.update((row[0], row[1]) for row in rows)
+            self._cache.ids.update((row[0], row[1]) for row in rows)
         return [terms[key] for key in keys]
 
     def facts_in(self, chunks: Keys) -> Keys:
-        keys = self._numbering.chunks(chunks)
-        self._see(keys)
-        self._near_facts = np.concatenate([np.empty(0, np.int64), *(self._seen.facts_in[key] for key in keys.tolist())])
+        keys = self._chunk_keys(chunks)
+        self.transaction.see_chunks(keys)
+        self._near_facts = np.concatenate(
+            [np.empty(0, np.int64), *(self._cache.facts_in[key] for key in keys.tolist())]
+        )
         return self._near_facts
 
     def fact_places(self, facts: Keys) -> tuple[Keys, Keys]:
-        return self._numbering.of_chunks(facts >> FACT_BITS), facts & ((1 << FACT_BITS) - 1)
+        return self._chunk_numbers(facts >> FACT_BITS), facts & ((1 << FACT_BITS) - 1)
 
     def fact_columns(self, facts: Keys) -> tuple[Scores, Keys]:
-        columns = self._seen.columns
+        columns = self._cache.columns
         if missing := [fact for fact in dict.fromkeys(facts.tolist()) if fact not in columns]:
             rows = self.rows(
                 f"SELECT f.key, f.weight, f.statement FROM {rows_of('facts', 'f', 'key', 'keys')}",
@@ -276,8 +271,8 @@ class PostgresReads(TableReads):
         return np.array([row[0] for row in found], np.float32), np.array([row[1] for row in found], np.int64)
 
     def claims(self, names: Sequence[int]) -> list[tuple[int, str, str]]:
-        claims = self._seen.claims
-        if self._sees is None and all(name in claims for name in names):
+        claims = self._cache.claims
+        if all(name in claims for name in names):
             return [claim for name in names for claim in claims[name]]
         return super().claims(names)
 
@@ -300,9 +295,8 @@ class PostgresReads(TableReads):
     def count_entities(self) -> int:
         """Return the number of entities that are neither addresses nor numbers, for the statistics of the index."""
         rows = self.rows(
-            "SELECT (SELECT count(*) FROM entities WHERE index = %(index)s AND NOT is_address) - "
-            "(SELECT count(*) FROM entities e WHERE e.index = %(index)s AND NOT e.is_address AND EXISTS ("
-            "SELECT FROM names n WHERE n.index = e.index AND n.spelling = e.number AND n.surface !~ '[^0-9]'))",
+            "SELECT count(*) FROM entities e WHERE e.index = %(index)s AND NOT e.is_address AND NOT EXISTS ("
+            "SELECT FROM names n WHERE n.index = e.index AND n.spelling = e.id AND n.surface !~ '[^0-9]')",
             {"index": self._index},
         )
-        return int(rows[0][0])
+        return int(rows[0][0]) - len(self.transaction.generic)

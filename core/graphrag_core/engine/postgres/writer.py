@@ -2,23 +2,25 @@
 
 Rows of chunks and facts are copied first, while other writers do the same. Then the transaction takes the lock of the
 index, and what depends on other writers happens one after the other: conflicts of ids are found, replaced documents
-deleted, names counted, the generation counted up and the derived graph brought up to date. The lock is released by the
-commit. No row is waited for before the lock is held, so writers cannot wait for each other in a circle.
+deleted, names and uses of entities counted, and the generation counted up. The lock is released by the commit. No row
+is waited for before the lock is held, so writers cannot wait for each other in a circle.
 """
 
 import json
 import secrets
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from decimal import Decimal
 from typing import cast
+from zlib import crc32
 
 import numpy as np
 
 from graphrag_core.engine.codes import decode, encode
-from graphrag_core.engine.graph.change import GraphRows
-from graphrag_core.engine.postgres import graph, keywords
+from graphrag_core.engine.graph.counters import MENTION, SUBJECT, Mentions
+from graphrag_core.engine.postgres import keywords
+from graphrag_core.engine.postgres.counting import Counts, read_counts, store_counts
 from graphrag_core.engine.postgres.database import Cursor, Database, Halfvec, copy_rows, lock, may_repeat
 from graphrag_core.engine.postgres.reads import PostgresTables, rows_of
 from graphrag_core.engine.postgres.schema import BLOCK, FACT_BITS, OF_CHUNK, OF_FACT, column_types
@@ -44,13 +46,7 @@ from graphrag_core.errors import (
 )
 from graphrag_core.filters import attributes
 from graphrag_core.ports import Keys, Matrix, ParsedDocument
-from graphrag_core.text import hash64, normalise, unwrap
-
-EDITS = "edits"
-"""The setting with edits of the graph."""
-
-SIMILAR = "merge_similar"
-"""The setting with the cosine similarity from which on names are one entity."""
+from graphrag_core.text import hash64, normalise, title_names, unwrap
 
 EMBEDS = "embeds"
 """The setting that says what is embedded besides chunks."""
@@ -137,6 +133,8 @@ class Batch:
         self.lengths = np.zeros(5, np.int64)
         self.uses = Counter(name for parsed in documents for names in parsed.names for name in names)
         self.names = {name: (hash64(name), hash64(normalise(name))) for name in self.uses}  # key and spelling
+        self._mentioned: list[tuple[int, int, int, bool, bool, bool]] = []  # see Mentions
+        self._in_triples: list[int] = []
         following = iter(keys)
         for parsed in documents:
             self._add_document(parsed, [next(following) for _ in parsed.chunks])
@@ -144,6 +142,14 @@ class Batch:
             segment = int(self.chunks[0])
             self.tables["segments"].append((index, segment, self.segment.texts))
             self.tables["postings"] = self.segment.rows(index, segment)
+
+    def counts(self) -> Counts:
+        """Return how the documents use entities."""
+        columns = [*zip(*self._mentioned, strict=True)] or [()] * 6
+        document, chunk, entity = (np.array(column, np.int64) for column in columns[:3])
+        subject, in_title, is_address = (np.array(column, np.bool_) for column in columns[3:])
+        mentions = Mentions(document, chunk, entity, subject, in_title, is_address)
+        return Counts(mentions, np.array(self._in_triples, np.int64))
 
     def _add_document(self, parsed: ParsedDocument, keys: Sequence[int]) -> None:
         """Add a document with its chunks, facts, vectors and filterable metadata."""
@@ -154,38 +160,70 @@ class Batch:
             text = None if kind == "number" else PostgresTables.stored_value(kind, value)
             self.tables["attributes"].append((index, name, kind, text, number, keys[0]))
         facts: list[int] = []
-        for key, rows in zip(keys, chunk_rows(parsed, self.names), strict=True):
+        chunks = [*chunk_rows(parsed, self.names)]
+        longs = self._longs(chunks)
+        title = {hash64(normalise(name)) for name in title_names(parsed.chunks[0].title)}
+        for key, rows in zip(keys, chunks, strict=True):
             if len(rows.facts) >> FACT_BITS:
                 raise DocumentError(document.id, f"a chunk has more than {1 << FACT_BITS} facts: cut smaller chunks")
-            self._add_chunk(key, keys[0], rows)
+            self._add_chunk(key, keys[0], rows, longs)
+            self._add_mentions(key, keys[0], rows, longs, title)
             facts += range(key << FACT_BITS, (key << FACT_BITS) + len(rows.facts))
         for owner, owners, vectors in (("chunk", keys, parsed.chunk_vectors), ("fact", facts, parsed.fact_vectors)):
             if vectors is not None and len(owners):
                 values = Halfvec.rows(stored(f"{owner}s", vectors))
                 self.tables[f"{owner}_vectors"] += [(index, *row) for row in zip(owners, values, strict=True)]
 
-    def _add_chunk(self, key: int, document: int, rows: ChunkRows) -> None:
+    def _longs(self, chunks: Sequence[ChunkRows]) -> dict[str, int]:
+        """Return the entities that short names stand for in a document which gives each one long name.
+
+        What is itself short for another name in the document is no long name.
+        """
+        found: defaultdict[str, set[int]] = defaultdict(set)
+        for short, long in (pair for rows in chunks for pair in rows.aliases):
+            if self.names[long][1] != self.names[short][1]:
+                found[short].add(self.names[long][1])
+        alone = {short: next(iter(longs)) for short, longs in found.items() if len(longs) == 1}
+        shorts = {self.names[short][1] for short in alone}
+        return {short: long for short, long in alone.items() if long not in shorts}
+
+    def _add_chunk(self, key: int, document: int, rows: ChunkRows, longs: Mapping[str, int]) -> None:
         """Add a chunk with its facts, aliases and the types and descriptions of its entities."""
         index, tables, known, chunk = self.index, self.tables, self.names, rows.chunk
         lengths = self.segment.add_chunk(key, rows.fields)
         whole = unwrap(chunk.text)
         lengths.append(
-            sum(self._add_fact((key << FACT_BITS) + at, key, whole, fact) for at, fact in enumerate(rows.facts))
+            sum(self._add_fact((key << FACT_BITS) + at, key, whole, fact, longs) for at, fact in enumerate(rows.facts))
         )
         self.lengths += lengths
         tables["chunks"].append((
             index, key, chunk.id, document, chunk.ordinal, chunk.start, chunk.text, rows.subjects, rows.headings,
             chunk.page, rows.terms, rows.fact_terms, list(rows.near), len(rows.facts), lengths,
+            crc32(chunk.id.encode("utf-8", "surrogatepass")),
         ))  # fmt: skip
-        for position, (name, is_subject) in enumerate(rows.names.items()):
-            tables["mentions"].append((index, key, position, *known[name], is_subject))
         for name, kind, description in rows.claims:
             tables["claims"].append((index, key, len(tables["claims"]), known[name][0], kind, description))
         for short, long in rows.aliases:
-            keys, spellings = zip(known[short], known[long], strict=True)
-            tables["aliases"].append((index, key, len(tables["aliases"]), *keys, *spellings))
+            tables["aliases"].append((index, key, len(tables["aliases"]), known[short][0], known[long][0]))
 
-    def _add_fact(self, key: int, chunk: int, whole: str, fact: FactRow) -> int:
+    def _add_mentions(
+        self, key: int, document: int, rows: ChunkRows, longs: Mapping[str, int], title: Container[int]
+    ) -> None:
+        """Add the names of a chunk, with their entities."""
+        seen = set[int]()
+        for position, (name, is_subject) in enumerate(rows.names.items()):
+            own, spelling = self.names[name]
+            entity = longs.get(name, spelling)
+            weight = 0 if entity in seen else SUBJECT if is_subject else MENTION
+            in_title, is_address = entity in title, name.startswith(ADDRESS)
+            self.tables["mentions"].append((
+                self.index, key, position, own, entity, weight, in_title, is_address, entity != spelling,
+            ))  # fmt: skip
+            if weight:
+                self._mentioned.append((document, key, entity, is_subject, in_title, is_address))
+            seen.add(entity)
+
+    def _add_fact(self, key: int, chunk: int, whole: str, fact: FactRow, longs: Mapping[str, int]) -> int:
         """Add a fact; ``whole`` is the text of its chunk without line breaks. Return the number of its tokens."""
         text = whole[fact.start : fact.stop] if fact.text is None else fact.text
         relation, names = fact.columns[0], [self.names[name][0] for name in fact.names]
@@ -193,8 +231,10 @@ class Batch:
             self.index, key, chunk, fact.start, fact.stop, None if fact.is_plain else fact.text, fact.is_plain, names,
             *fact.columns, statement_number(text, relation, np.array(names, "<i8").tobytes()),
         ))  # fmt: skip
-        for position, name in enumerate(fact.names):
-            self.tables["fact_names"].append((self.index, key, position, *self.names[name]))
+        entities = {longs.get(name, self.names[name][1]): name.startswith(ADDRESS) for name in fact.names}
+        self.tables["fact_entities"] += [(self.index, key, *entity) for entity in entities.items()]
+        if relation is not None:
+            self._in_triples += entities
         return self.segment.add(keywords.FACTS, key, fact.search_text)
 
 
@@ -237,7 +277,7 @@ def _write(
     generation = int(row[0])
     _check_settings(cursor, index, settings, expected)
     ids = [row[2] for row in tables["documents"]]
-    old_rows, unused = GraphRows(), list[int]()
+    counts, unused = batch.counts(), list[int]()
     if removed:
         stored = PostgresTables.of(cursor, index)
         gone = stored.chunks_of_documents(removed)
@@ -245,7 +285,7 @@ def _write(
         if before := list(stored.accesses(replaced)) if replaced else []:
             add_accesses(cursor, index, kept_accesses(before, (row[1] for row in tables["facts"]), added, batch.names))
         if len(gone):
-            old_rows = graph.read_rows(cursor, index, gone)
+            counts.add(read_counts(cursor, index, gone), -1)
             unused = _delete(cursor, index, gone)
     _check_ids(cursor, batch, ids)
     copy(cursor, "documents", [(*row[:7], generation, *row[8:]) for row in tables["documents"]])
@@ -271,7 +311,7 @@ def _write(
             "WHERE index = %(index)s ORDER BY generation DESC OFFSET %(kept)s LIMIT 1)",
             {"index": index, "kept": _KEPT_COMMITS},
         )
-    graph.publish(cursor, index, batch.chunks, old_rows, edited=bool({EDITS, SIMILAR}.intersection(settings)))
+    store_counts(cursor, index, counts)
     keywords.tidy(cursor, index)
 
 

@@ -1,0 +1,718 @@
+"""The graph of an index in memory: which chunks mention which entities, which facts hold them, and what is counted.
+
+Rows are appended by additions. A deletion subtracts what it counted, and marks its chunks: reads leave out marked
+chunks as they leave out those that are not in scope. :class:`GraphView` is what a question reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from graphrag_core.engine.graph.counters import COUNTERS, MENTION, SUBJECT, Mentions, count, exist
+from graphrag_core.engine.graph.sparse import (
+    Array,
+    Flags,
+    Growing,
+    Numbers,
+    Pairs,
+    Rows,
+    kept_rows,
+    once,
+    remembered,
+    spans,
+)
+from graphrag_core.key_sets import among, distinct
+from graphrag_core.ports import Adjacency, Keys, Scores
+from graphrag_core.text import EDGE, hash64
+
+_EDGE = hash64(EDGE)
+_NONE: Numbers = np.empty(0, np.int64)
+_ROOM = 1_024  # chunks, and a quarter of all, that can be added before entities get other places
+_MANY, _SMALL = 1_000, 0.25  # chunks, and the share, from which on removed and new ones are worth packing
+_AHEAD, _FEW = 2, 8  # of the chunks of an entity so many times what is enough are looked at, and a few
+_BITS, _KINDS = 2, 3  # of an index of mentions: whether a subject, and whether in the title
+_SAMPLE = 1_000  # chunks from which the share of linked ones is estimated
+
+_COLUMNS: dict[str, npt.DTypeLike] = {
+    "chunks.key": np.int64, "chunks.document": np.int32, "chunks.sample": np.uint32,
+    "entities.id": np.int64, "entities.is_address": np.bool_, "entities.counters": np.int32,
+    "names.key": np.int64, "names.entity": np.int32,
+    "facts.key": np.int64, "facts.chunk": np.int32, "facts.weight": np.float32, "facts.triple": np.bool_,
+    "facts.statement": np.uint32,
+    "aliases.chunk": np.int32, "aliases.name": np.int32, "aliases.entity": np.int32,
+}  # fmt: skip
+_ROWS = ("mentions", "name_chunks", "name_terms", "entity_names", "fact_entities", "entity_facts")
+
+
+class GraphRows(NamedTuple):
+    """What some documents add to a graph. Chunks, facts and names are given by key, in ascending order.
+
+    Attributes
+    ----------
+    chunks, documents, samples
+        Chunks, their documents, and numbers that choose a sample of them.
+    names, entities, addresses, terms
+        New names, the ids of their entities, whether they are addresses; the places of names and their terms.
+    titles
+        The places of chunks, and the ids of the entities that the titles of their documents name.
+    mentions
+        The place of the chunk, the name, and whether it is a subject, in the order of chunks and positions.
+    facts
+        Key, chunk, weight, whether it is a triple, and a number that is the same for facts that say the same.
+    held
+        The place of the fact, and the name.
+    aliases
+        The place of a chunk, a short name, and the long name that it stands for in the document of the chunk.
+    """
+
+    chunks: Numbers
+    documents: Numbers
+    samples: Array
+    names: Numbers
+    entities: Numbers
+    addresses: Flags
+    terms: tuple[Numbers, Array]
+    titles: Pairs
+    mentions: tuple[Numbers, Numbers, Flags]
+    facts: tuple[Numbers, Numbers, Array, Flags, Array]
+    held: Pairs
+    aliases: tuple[Numbers, Numbers, Numbers]
+
+
+class MemoryGraph:
+    """The graph of all chunks. Not safe to read while it changes.
+
+    Chunks, facts and names have their place in the order of keys as number. Entities have places from ``first_entity``
+    on, in the order in which they came, and numbers in the order of their ids (:attr:`numbers`). A row of ``mentions``
+    is that of a chunk or of an entity, by place: four times the place of the other end, and 1 more if the entity is a
+    subject of the chunk, 2 more if it is in the title of the document. Those of a chunk are in the order in which the
+    extractor found them.
+
+    Attributes
+    ----------
+    first_entity
+        Numbers of chunks are below this one.
+    removed
+        How many chunks were removed whose rows are still there.
+    """
+
+    def __init__(self) -> None:
+        self._columns = {name: Growing(np.empty((0, *_width(name)), dtype)) for name, dtype in _COLUMNS.items()}
+        self._rows = {name: Rows() for name in _ROWS}
+        self.first_entity = 0
+        self._start()
+
+    def _start(self) -> None:
+        ids = self._columns["entities.id"].values
+        self._known, self._new = ids, dict[int, int]()  # the ids that are in order, and the places of the others
+        self._there = Growing(np.ones(len(self._columns["chunks.key"]), np.bool_))
+        self.removed = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop what was computed from the rows before a change."""
+        for name in ("everything", "_about", "linked_share", "edge_facts", "numbers"):
+            self.__dict__.pop(name, None)
+
+    def __getitem__(self, column: str) -> Array:
+        """Return a column such as ``"facts.chunk"``: not a copy."""
+        return self._columns[column].values
+
+    def __len__(self) -> int:
+        """Return the number of chunks, removed ones included as long as there are rows of them."""
+        return len(self._columns["chunks.key"])
+
+    @property
+    def node_limit(self) -> int:
+        """All numbers of chunks and entities are below this one."""
+        return self.first_entity + len(self._columns["entities.id"])
+
+    @property
+    def chunk_keys(self) -> Keys:
+        """The keys of chunks by number, also of removed ones."""
+        return self["chunks.key"]
+
+    @property
+    def there(self) -> Flags:
+        """Which chunks were not removed."""
+        return self._there.values
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held in memory."""
+        return sum(column.nbytes for column in self._columns.values()) + sum(
+            rows.nbytes for rows in self._rows.values()
+        )
+
+    # -- changes
+
+    def add(self, rows: GraphRows) -> None:
+        """Add rows of documents that are not there yet."""
+        self._forget()
+        chunks = len(self) + len(rows.chunks)
+        if chunks > self.first_entity:
+            self._renumber(_capacity(chunks))
+        first_chunk, first_fact = len(self), len(self._columns["facts.key"])
+        self._add_names(rows)
+        names, slot_of = self["names.key"], self["names.entity"]
+        chunk, name, subject = rows.mentions
+        name_row = np.searchsorted(names, name)
+        entity = slot_of[name_row].astype(np.int64)
+        fact_key, fact_chunk, weight, triple, statement = rows.facts
+        fact, held = rows.held[0], slot_of[np.searchsorted(names, rows.held[1])].astype(np.int64)
+        if len(rows.aliases[0]):
+            where, short, long = self._aliases(rows)
+            codes = short << 32 | rows.documents[where]
+            entity = _replaced(entity, name_row << 32 | rows.documents[chunk], codes, long)
+            in_fact = rows.documents[np.searchsorted(rows.chunks, fact_chunk)][fact]
+            held = _replaced(held, np.searchsorted(names, rows.held[1]) << 32 | in_fact, codes, long)
+            moved = entity != slot_of[name_row]
+            for column, values in zip(
+                ("chunk", "name", "entity"), (chunk + first_chunk, name_row, entity), strict=True
+            ):
+                self._columns[f"aliases.{column}"].append(values[moved])
+            self._add_aliases(distinct(entity[moved] << 32 | name_row[moved]))
+
+        self._rows["name_chunks"].append(name_row, chunk + first_chunk)
+        for column, values in zip(("key", "document", "sample"), rows[:3], strict=True):
+            self._columns[f"chunks.{column}"].append(values)
+        self._there.extend(len(rows.chunks), fill=True)
+        kept = once(chunk, entity)
+        chunk, entity, subject = chunk[kept], entity[kept], subject[kept]
+        in_title = among(chunk << 32 | entity, np.sort(rows.titles[0] << 32 | self._slots(rows.titles[1])))
+        mentions = self._rows["mentions"]
+        mentions.extend(self.node_limit)
+        mentions.append(*_both_ways(chunk + first_chunk, entity + self.first_entity, subject + 2 * in_title))
+        for column, values in zip(
+            ("key", "chunk", "weight", "triple", "statement"),
+            (fact_key, np.searchsorted(rows.chunks, fact_chunk) + first_chunk, weight, triple, statement),
+            strict=True,
+        ):
+            self._columns[f"facts.{column}"].append(values)
+        first = np.flatnonzero(once(fact, held))
+        first = first[np.lexsort((self["entities.id"][held[first]], fact[first]))]
+        fact, held = fact[first], held[first]
+        for name_, owners, values, size in (
+            ("fact_entities", fact + first_fact, held, first_fact + len(fact_key)),
+            ("entity_facts", held, fact + first_fact, len(self._columns["entities.id"])),
+        ):
+            self._rows[name_].extend(size)
+            self._rows[name_].append(owners, values)
+        self._count(1, held[triple[fact]], rows.documents[chunk], chunk, entity, subject, in_title)
+
+    def _add_names(self, rows: GraphRows) -> None:
+        first, slots = len(self._columns["names.key"]), self._slots(rows.entities, new=True)
+        self._columns["names.key"].append(rows.names)
+        self._columns["names.entity"].append(slots)
+        self["entities.is_address"][slots[rows.addresses]] = True
+        for name in ("name_terms", "name_chunks"):
+            self._rows[name].extend(first + len(slots))
+        self._rows["name_terms"].append(first + rows.terms[0], rows.terms[1])
+        self._rows["entity_names"].extend(len(self._columns["entities.id"]))
+        self._rows["entity_names"].append(slots, first + np.arange(len(slots)))
+
+    def _aliases(self, rows: GraphRows) -> tuple[Numbers, Numbers, Numbers]:
+        """Return the short names that documents give one long name: a chunk, the short name, and the entity.
+
+        What is itself short for another name in the document is no long name: names of an entity include its own.
+        """
+        chunk, *ends = rows.aliases
+        short, long = (np.searchsorted(self["names.key"], end) for end in ends)
+        entity = self["names.entity"][long].astype(np.int64)
+        other = entity != self["names.entity"][short]
+        chunk, short, entity = chunk[other], short[other], entity[other]
+        _, place = np.unique(short << 32 | rows.documents[chunk], return_inverse=True)
+        kept = once(place, entity)
+        chunk, short, entity, place = chunk[kept], short[kept], entity[kept], place[kept]
+        alone = np.bincount(place)[place] == 1 if len(place) else kept
+        chunk, short, entity = chunk[alone], short[alone], entity[alone]
+        document = rows.documents[chunk]
+        moved = distinct(self["names.entity"][short].astype(np.int64) << 32 | document)
+        is_long = ~among(entity << 32 | document, moved)
+        return chunk[is_long], short[is_long], entity[is_long]
+
+    def _add_aliases(self, pairs: Numbers) -> None:
+        """Give entities names that they do not have yet: pairs of an entity and a name, in one number."""
+        known, entities = self._rows["entity_names"], distinct(pairs >> 32)
+        counts, names = known.gather(entities)
+        pairs = pairs[~among(pairs, np.sort(entities.repeat(counts) << 32 | names))]
+        known.append(pairs >> 32, pairs & 0xFFFFFFFF)
+
+    def remove(self, chunks: Keys) -> None:
+        """Remove chunks, given by key: those of whole documents."""
+        if len(chunks) == 0:
+            return
+        self._forget()
+        gone = np.sort(np.searchsorted(self["chunks.key"], chunks))
+        counts, codes = self._rows["mentions"].gather(gone)
+        chunk, entity = gone.repeat(counts), (codes >> _BITS) - self.first_entity
+        facts, _ = spans(self["facts.chunk"], gone)
+        _, held = self._rows["fact_entities"].gather(facts[self["facts.triple"][facts]])
+        documents = self["chunks.document"][chunk].astype(np.int64)
+        self._count(-1, held, documents, chunk, entity, codes & 1 > 0, codes & 2 > 0)
+        self._there.values[gone] = False
+        self.removed += len(gone)
+
+    def _count(self, sign: int, in_triples: Numbers, *mentions: Array) -> None:
+        """Add what documents say to the counters, or subtract it. The mentions are without ``is_address``."""
+        document, chunk, entity, subject, in_title = mentions
+        is_address = self["entities.is_address"][entity]
+        slots, counts = count(Mentions(document, chunk, entity, subject, in_title, is_address), in_triples)
+        self["entities.counters"][slots] += (sign * counts).astype(np.int32)
+
+    def _slots(self, ids: Array, *, new: bool = False) -> Numbers:
+        """Return the places of entities, given by id; -1 for unknown ones, or the next place for ``new`` ones."""
+        known = self._known
+        at = np.minimum(np.searchsorted(known, ids), max(len(known) - 1, 0))
+        found = np.where(known[at] == ids, at, -1) if len(known) else np.full(len(ids), -1)
+        if len(places := np.flatnonzero(found < 0)) and (new or self._new):
+            numbers = ids[places].tolist()
+            if new:
+                first = len(self._columns["entities.id"])
+                added = [number for number in dict.fromkeys(numbers) if number not in self._new]
+                self._new |= zip(added, range(first, first + len(added)), strict=True)
+                self._columns["entities.id"].append(added)
+                for column in ("entities.is_address", "entities.counters"):
+                    self._columns[column].extend(len(added))
+            found[places] = [self._new.get(number, -1) for number in numbers]
+        return found
+
+    def _renumber(self, first_entity: int) -> None:
+        """Give entities other numbers, so that there is room for more chunks."""
+        chunks = np.arange(len(self))
+        counts, codes = self._rows["mentions"].gather(chunks)
+        moved = first_entity - self.first_entity
+        self.first_entity = first_entity
+        pairs = _both_ways(chunks.repeat(counts), (codes >> _BITS) + moved, codes & _KINDS)
+        self._rows["mentions"] = Rows.of(*pairs, self.node_limit)
+
+    # -- files
+
+    def arrays(self) -> dict[str, Array]:
+        """Return all that :meth:`load` needs. Rows of removed chunks must have been dropped, see :meth:`packed`."""
+        found = {name: column.values for name, column in self._columns.items()}
+        for name, rows in self._rows.items():
+            found |= {f"{name}.counts": rows.counts, f"{name}.indices": rows.indices}
+        return found
+
+    @classmethod
+    def load(cls, arrays: Mapping[str, Growing]) -> MemoryGraph:
+        """Return the graph of which :meth:`arrays` returned these arrays; raise ``ValueError`` if they do not fit."""
+        graph = cls()
+        for table in {name.partition(".")[0] for name in _COLUMNS}:
+            graph._columns |= {name: arrays[name] for name in _COLUMNS if name.startswith(f"{table}.")}
+            if len({len(column) for name, column in graph._columns.items() if name.startswith(f"{table}.")}) > 1:
+                raise ValueError(f"the columns of {table!r} differ in length")
+        graph._rows = {name: Rows(arrays[f"{name}.counts"], arrays[f"{name}.indices"]) for name in _ROWS}
+        graph.first_entity = len(graph._rows["mentions"].counts) - len(graph._columns["entities.id"])
+        sizes = {
+            "name_chunks": "names", "name_terms": "names", "entity_names": "entities", "fact_entities": "facts",
+            "entity_facts": "entities",
+        }  # fmt: skip
+        wrong = [name for name, of in sizes.items() if len(graph._rows[name].counts) != len(graph[_first(of)])]
+        wrong += [name for name, rows in graph._rows.items() if int(rows.counts.sum()) != len(rows.indices)]
+        if wrong or graph.first_entity < len(graph):
+            raise ValueError(f"the rows of {', '.join(wrong) or 'mentions'} are not as many as are counted")
+        graph._start()
+        return graph
+
+    def packed(self) -> MemoryGraph:
+        """Return the same graph without the rows of removed chunks, and with entities in the order of their ids.
+
+        Entities and names without a use are left out. Equal rows give equal graphs.
+        """
+        is_packed = all(rows.is_packed for rows in self._rows.values())
+        if is_packed and self.removed == 0 and not self._new and self.first_entity == _capacity(len(self)):
+            return self
+        new = MemoryGraph()
+        chunks = np.flatnonzero(self.there)
+        facts = np.flatnonzero(self.there[self["facts.chunk"]])
+        used = self._rows["name_chunks"].counts > 0
+        if self.removed:
+            counts, uses = self._rows["name_chunks"].gather(np.arange(len(used)))
+            used = kept_rows(counts, self.there[uses]) > 0
+        names = np.flatnonzero(used)
+        ids = self["entities.id"]
+        is_used = self["entities.counters"][:, 0] > 0
+        is_used[self["names.entity"][names]] = True
+        entities = np.flatnonzero(is_used)
+        entities = entities[np.argsort(ids[entities])]
+        place = {
+            kind: _places(kept, size)
+            for kind, kept, size in (
+                ("chunks", chunks, len(self)), ("facts", facts, len(self["facts.key"])),
+                ("names", names, len(used)), ("entities", entities, len(ids)),
+            )
+        }  # fmt: skip
+        aliases = self.there[self["aliases.chunk"]]
+        kept: dict[str, Array] = {
+            "chunks": chunks, "facts": facts, "names": names, "entities": entities, "aliases": aliases,
+        }  # fmt: skip
+        refer = {
+            "names.entity": "entities", "facts.chunk": "chunks", "aliases.chunk": "chunks", "aliases.name": "names",
+            "aliases.entity": "entities",
+        }  # fmt: skip
+        for name in _COLUMNS:
+            values = self[name][kept[name.partition(".")[0]]]
+            new._columns[name] = Growing(place[refer[name]][values].astype(values.dtype) if name in refer else values)
+        new.first_entity = _capacity(len(chunks))
+        counts, codes = self._rows["mentions"].gather(chunks)
+        targets = place["entities"][(codes >> _BITS) - self.first_entity] + new.first_entity
+        both = _both_ways(np.arange(len(chunks)).repeat(counts), targets, codes & _KINDS)
+        new._rows["mentions"] = Rows.of(*both, new.first_entity + len(entities))
+        counts, terms = self._rows["name_terms"].gather(names)
+        new._rows["name_terms"] = Rows.of(np.arange(len(names)).repeat(counts), terms, len(names))
+        own = new["names.entity"].astype(np.int64) << 32 | np.arange(len(names))
+        pairs = distinct(own, new["aliases.entity"].astype(np.int64) << 32 | new["aliases.name"])
+        new._rows["entity_names"] = Rows.of(pairs >> 32, pairs & 0xFFFFFFFF, len(entities))
+        for name, owner, other in (
+            ("name_chunks", "names", "chunks"), ("fact_entities", "facts", "entities"),
+            ("entity_facts", "entities", "facts"),
+        ):  # fmt: skip
+            counts, indices = self._rows[name].gather(kept[owner])
+            owners, indices = np.arange(len(counts)).repeat(counts), place[other][indices]
+            left = indices >= 0
+            owners, indices = owners[left], indices[left]
+            if other != "entities":  # in the order of keys, whatever was added first
+                order = np.lexsort((indices, owners))
+                owners, indices = owners[order], indices[order]
+            new._rows[name] = Rows.of(owners, indices, len(kept[owner]))
+        new._start()
+        return new
+
+    @property
+    def is_worth_packing(self) -> bool:
+        """Whether so much was removed or is new that packing pays."""
+        changed = self.removed / max(len(self), 1), len(self._new) / max(len(self._columns["entities.id"]), 1)
+        return self.removed + len(self._new) > _MANY and max(changed) > _SMALL
+
+    # -- what all views of a state share
+
+    @property
+    @remembered
+    def numbers(self) -> Pairs | None:
+        """The number of each place of a chunk or entity, and the place of each number; None if they are the same."""
+        if not self._new:
+            return None
+        ids, known = self["entities.id"], len(self._known)
+        new = known + np.argsort(ids[known:], kind="stable")
+        order = np.insert(np.arange(known), np.searchsorted(self._known, ids[new]), new)
+        places = np.concatenate([np.arange(self.first_entity), self.first_entity + order])
+        numbers = np.empty_like(places)
+        numbers[places] = np.arange(len(places))
+        return numbers, places
+
+    @property
+    @remembered
+    def everything(self) -> Flags:
+        """Which chunks and entities exist for a question without a scope, by place."""
+        found = np.zeros(self.node_limit, np.bool_)
+        found[: len(self)] = self.there
+        found[self.first_entity :] = exist(self["entities.counters"], self["entities.is_address"])
+        return found
+
+    @property
+    @remembered
+    def _about(self) -> Pairs:
+        """The addresses that chunks are about, and these chunks, by place."""
+        addresses = self.first_entity + np.flatnonzero(self["entities.is_address"])
+        counts, codes = self._rows["mentions"].gather(addresses)
+        about = codes & 1 > 0
+        return addresses.repeat(counts)[about], codes[about] >> _BITS
+
+    def seen(self, chunks: Flags | None) -> Flags:
+        """Return which chunks and entities exist for a question that sees some chunks; None for all.
+
+        Other entities than addresses exist if a chunk in scope mentions them, which is not looked up here.
+        """
+        if chunks is None:
+            return self.everything
+        found = self.everything.copy()
+        found[: len(self)] &= chunks
+        addresses, about = self._about
+        found[addresses] = False
+        found[addresses[found[about]]] = True
+        return found
+
+    @property
+    @remembered
+    def linked_share(self) -> float:
+        """The share of chunks that mention the subject of another chunk, estimated from a sample."""
+        chunks = np.flatnonzero(self.there)
+        if len(chunks) > _SAMPLE:
+            order = np.argpartition(self["chunks.sample"][chunks], _SAMPLE)[:_SAMPLE]
+            chunks = chunks[order]
+        counts, codes = self._rows["mentions"].gather(chunks)
+        entities = codes >> _BITS
+        leads = (codes & 1 == 0) & self.everything[entities]
+        leads &= self["entities.counters"][entities - self.first_entity, 1] > 0
+        return float((kept_rows(counts, leads) > 0).mean()) if len(chunks) else 0.0
+
+    @property
+    def has_edges(self) -> bool:
+        """Whether there are explicit edges."""
+        return len(self.edge_facts) > 0
+
+    @property
+    @remembered
+    def edge_facts(self) -> Numbers:
+        """The facts that are explicit edges, ascending."""
+        slots = self._slots(np.array([_EDGE], np.int64))
+        return np.sort(self._rows["entity_facts"].gather(slots[slots >= 0])[1])
+
+    def names_in(self, chunks: Flags) -> Flags:
+        """Return which names some chunks mention."""
+        counts, found = self._rows["name_chunks"].gather(np.arange(len(self["names.key"])))
+        return kept_rows(counts, chunks[found]) > 0
+
+    def name_terms(self, names: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
+        """Return the terms of names, given by key, as hashes: how many each has, and which."""
+        counts, terms = self._rows["name_terms"].gather(np.searchsorted(self["names.key"], names))
+        return counts, terms.astype(np.uint32)
+
+    def facts_in(self, chunks: Keys) -> Keys:
+        """Return the facts of chunks."""
+        return spans(self["facts.chunk"], chunks)[0]
+
+    def fact_places(self, facts: Keys) -> Pairs:
+        """Return the chunk of each fact, and its place in the chunk. The facts of a chunk follow each other."""
+        chunks = self["facts.chunk"][facts].astype(np.int64)
+        return chunks, facts - np.searchsorted(self["facts.chunk"], chunks.astype(np.int32))
+
+
+class GraphView:
+    """The graph of the chunks that a question sees: see :class:`~graphrag_core.engine.graph.snapshot.GraphReads`.
+
+    Parameters
+    ----------
+    graph
+        The graph of all chunks.
+    chunks
+        Which chunks are in scope, by number; None for all.
+    """
+
+    def __init__(self, graph: MemoryGraph, chunks: Flags | None) -> None:
+        self._graph = graph
+        self._rows = graph._rows  # noqa: SLF001 - of this module
+        self.first_entity, self.node_limit = graph.first_entity, graph.node_limit
+        self.has_edges, self._numbers = graph.has_edges, graph.numbers
+        self._seen = graph.seen(chunks)
+        self._in_scope = chunks is not None
+        self._all_there = chunks is None and graph.removed == 0
+        self._degrees: npt.NDArray[np.float32] | None = None  # of nodes in a scope, as far as they were counted
+
+    @property
+    def linked_share(self) -> float:
+        """That of all chunks: whether the graph is worth following is decided from all documents."""
+        return self._graph.linked_share
+
+    def _places(self, nodes: Keys) -> Numbers:
+        """Return the places of chunks and entities."""
+        return nodes if self._numbers is None else self._numbers[1][nodes]
+
+    def _nodes(self, places: Numbers) -> Keys:
+        """Return the numbers of chunks and entities."""
+        return places if self._numbers is None else self._numbers[0][places]
+
+    def _slots(self, entities: Keys) -> Numbers:
+        """Return the rows of entities in the tables of the graph."""
+        return self._places(entities) - self.first_entity
+
+    # -- entities
+
+    def find(self, ids: Sequence[int]) -> dict[int, list[int]]:
+        """Return for ids the entities that are so called: the one of that id, and those of which it is an alias."""
+        slots = self._graph._slots(np.array(ids, np.int64))  # noqa: SLF001 - of this module
+        known = np.flatnonzero(slots >= 0)
+        found: dict[int, list[int]] = {}
+        nodes = self._nodes(slots[known] + self.first_entity)
+        for place, node, exists in zip(known.tolist(), nodes.tolist(), self.exist(nodes).tolist(), strict=True):
+            if exists:
+                found[ids[place]] = [node]
+        if len(self._graph["aliases.chunk"]):
+            for slot, node in self._aliases(slots[known]):
+                for place in known[slots[known] == slot].tolist():
+                    own = found.setdefault(ids[place], [])
+                    own += [node] if node not in own else []
+        return found
+
+    def _aliases(self, slots: Numbers) -> list[tuple[int, int]]:
+        """Return the rows of entities whose names are aliases in scope, and the numbers of what these stand for."""
+        graph = self._graph
+        of_name = graph["names.entity"][graph["aliases.name"]].astype(np.int64)
+        rows = np.flatnonzero(among(of_name, np.sort(slots)))
+        meant = graph["aliases.entity"][rows].astype(np.int64) + self.first_entity
+        seen = self._seen[graph["aliases.chunk"][rows]] & self._seen[meant]
+        pairs = distinct(of_name[rows][seen] << 32 | self._nodes(meant[seen]))
+        return [*zip((pairs >> 32).tolist(), (pairs & 0xFFFFFFFF).tolist(), strict=True)]
+
+    def exist(self, entities: Keys) -> Flags:
+        """Return which entities exist for the question."""
+        there = self._seen[self._places(entities)]
+        return there & (self.degrees(entities, np.ones(len(entities))) > 0) if self._in_scope else there
+
+    def ids(self, entities: Keys) -> Keys:
+        """Return the ids of entities."""
+        return self._graph["entities.id"][self._slots(entities)]
+
+    def are_addresses(self, entities: Keys) -> Flags:
+        """Return whether each entity is the address of a section."""
+        return self._graph["entities.is_address"][self._slots(entities)]
+
+    def counts(self, entities: Keys) -> tuple[Keys, Flags]:
+        """Return how many chunks mention each entity, and whether it is the subject of any."""
+        if self._in_scope:
+            edges = self.walk(entities)
+            return edges.counts, edges.totals > edges.counts * MENTION
+        counters = self._graph["entities.counters"][self._slots(entities)]
+        return counters[:, 0].astype(np.int64), counters[:, 1] > 0
+
+    def names(self, entities: Keys) -> Pairs:
+        """Return the names of entities that chunks in scope write: how many each has, and their keys."""
+        slots = self._slots(entities)
+        counts, names = self._rows["entity_names"].gather(slots)
+        if not self._all_there or len(self._graph["aliases.chunk"]):
+            several = np.flatnonzero((counts > 1).repeat(counts))
+            if len(several):
+                kept = np.ones(len(names), np.bool_)
+                kept[several] = self._written(names[several], slots.repeat(counts)[several])
+                counts, names = kept_rows(counts, kept), names[kept]
+        return counts, self._graph["names.key"][names].astype(np.int64)
+
+    def _written(self, names: Numbers, entities: Numbers) -> Flags:
+        """Return which names a chunk in scope writes for an entity."""
+        counts, chunks = self._rows["name_chunks"].gather(names)
+        seen, aliases = self._seen[chunks], self._graph
+        if len(aliases["aliases.chunk"]):
+            own = aliases["names.entity"][names].astype(np.int64)
+            code = names.repeat(counts) << 32 | chunks
+            alias = aliases["aliases.name"].astype(np.int64) << 32 | aliases["aliases.chunk"]
+            means = _replaced(own.repeat(counts), code, alias, aliases["aliases.entity"].astype(np.int64))
+            seen = seen & (means == entities.repeat(counts))
+        return kept_rows(counts, seen) > 0
+
+    def uses(self, names: Keys) -> Keys:
+        """Return how many chunks in scope mention each name, given by key."""
+        counts, chunks = self._rows["name_chunks"].gather(np.searchsorted(self._graph["names.key"], names))
+        return counts if self._all_there else kept_rows(counts, self._seen[chunks])
+
+    def top(self, count: int) -> Keys:
+        """Return the entities that the most chunks mention, most first, without addresses."""
+        things = self._seen[self.first_entity :] & ~self._graph["entities.is_address"]
+        uses = self._graph["entities.counters"][:, 0]
+        if self._in_scope:
+            entities = self.walk(np.flatnonzero(self._seen[: len(self._graph)])).targets
+            uses = np.bincount(self._slots(entities), minlength=len(uses))
+        found = np.flatnonzero(things & (uses > 0))
+        found = found[np.lexsort((self._graph["entities.id"][found], -uses[found]))[:count]]
+        return self._nodes(self.first_entity + found)
+
+    # -- edges
+
+    def walk(self, nodes: Keys) -> Adjacency:
+        """Return the mentions of nodes: the entities of chunks, and the chunks of entities."""
+        counts, codes = self._rows["mentions"].gather(self._places(nodes))
+        kept = self._seen[codes >> _BITS]
+        if not kept.all():
+            counts, codes = kept_rows(counts, kept), codes[kept]
+        weights = np.where(codes & 1, np.float32(SUBJECT), np.float32(MENTION))
+        totals = np.bincount(np.arange(len(nodes)).repeat(counts), weights, len(nodes)).astype(np.float32)
+        return Adjacency(counts, self._nodes(codes >> _BITS), weights, totals)
+
+    def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
+        """Return the number of mentions of each node. Of one that has at least ``most``, any number from there on."""
+        is_chunk = nodes < self.first_entity
+        found = np.empty(len(nodes), np.float32)
+        if not self._in_scope:
+            found[~is_chunk] = self._graph["entities.counters"][self._slots(nodes[~is_chunk]), 0]
+            found[is_chunk] = self._walked(nodes[is_chunk])
+            return found
+        if self._degrees is None:
+            self._degrees = np.full(self.node_limit, -1, np.float32)
+        found = self._degrees[nodes]
+        unread = np.flatnonzero(found < (np.inf if most is None else most))
+        if most is not None:
+            limits = (_AHEAD * most[unread]).astype(np.int64) + _FEW
+            few = self._rows["mentions"].counts[self._places(nodes[unread])] > limits
+            ahead = unread[few]
+            found[ahead] = self._walked(nodes[ahead], limits[few])
+            unread = np.concatenate([unread[~few], ahead[found[ahead] < most[ahead]]])
+        found[unread] = self._walked(nodes[unread])
+        self._degrees[nodes] = found
+        return found
+
+    def _walked(self, nodes: Keys, limit: Numbers | None = None) -> Numbers:
+        """Return how many mentions nodes have in scope, all or among the first."""
+        counts, codes = self._rows["mentions"].gather(self._places(nodes), limit)
+        return kept_rows(counts, self._seen[codes >> _BITS])
+
+    # -- facts
+
+    def are_edges(self, facts: Keys) -> Flags:
+        """Return which facts are explicit edges."""
+        return among(facts, self._graph.edge_facts)
+
+    def every_edge(self) -> Keys:
+        """Return all explicit edges in scope."""
+        facts = self._graph.edge_facts
+        return facts[self._seen[self._graph["facts.chunk"][facts]]]
+
+    def entities_of(self, facts: Keys) -> Pairs:
+        """Return the entities that facts hold: how many each has, and which."""
+        counts, slots = self._rows["fact_entities"].gather(facts)
+        places = slots + self.first_entity
+        kept = self._seen[places]
+        if not kept.all():
+            counts, places = kept_rows(counts, kept), places[kept]
+        return counts, self._nodes(places)
+
+    def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs:
+        """Return the facts that hold each entity, in order, so many at most: how many, and which."""
+        counts, facts = self._rows["entity_facts"].gather(self._slots(entities), limit if self._all_there else None)
+        if self._all_there:
+            return counts, facts
+        kept = self._seen[self._graph["facts.chunk"][facts]]
+        counts, facts = kept_rows(counts, kept), facts[kept]
+        if limit is not None:
+            place = np.arange(len(facts)) - (counts.cumsum() - counts).repeat(counts)
+            counts, facts = np.minimum(counts, limit), facts[place < limit]
+        return counts, facts
+
+
+def _capacity(chunks: int) -> int:
+    """Return for how many chunks there is room before the places of entities."""
+    return chunks + chunks // 4 + _ROOM
+
+
+def _width(column: str) -> tuple[int, ...]:
+    return (len(COUNTERS),) if column == "entities.counters" else ()
+
+
+def _first(table: str) -> str:
+    return next(name for name in _COLUMNS if name.startswith(f"{table}."))
+
+
+def _both_ways(chunks: Numbers, entities: Numbers, kinds: Numbers) -> Pairs:
+    """Return mentions, in the order of chunks, as pairs of a row and an index: those of chunks, then of entities."""
+    owners, others = np.concatenate([chunks, entities]), np.concatenate([entities, chunks])
+    return owners, others << _BITS | np.tile(kinds, 2)
+
+
+def _places(kept: Numbers, count: int) -> Numbers:
+    """Return for each of so many rows its place among those that are kept, and -1 for the others."""
+    place = np.full(count, -1, np.int64)
+    place[kept] = np.arange(len(kept))
+    return place
+
+
+def _replaced(values: Numbers, codes: Numbers, known: Numbers, others: Numbers) -> Numbers:
+    """Return values, of which those with a known code are replaced."""
+    order = np.argsort(known)
+    found = among(codes, known[order])
+    replaced = values.copy()
+    replaced[found] = others[order][np.searchsorted(known[order], codes[found])]
+    return replaced

@@ -1,0 +1,358 @@
+"""The graph of an index in PostgreSQL: which chunks mention which entities, and which facts hold them.
+
+A round of a walk is one statement, restricted to the scope by a mask of chunks that is sent with it. Of a small scope
+all rows are read at once, and it is walked in memory. Keys of chunks and ids of entities become numbers here, see
+:class:`~graphrag_core.engine.postgres.cache.Numbering`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphrag_core.engine.graph.counters import MENTION, SUBJECT
+from graphrag_core.engine.graph.memory import GraphRows, GraphView, MemoryGraph
+from graphrag_core.engine.graph.sparse import Flags, Pairs
+from graphrag_core.engine.postgres.cache import Lists, as_flags
+from graphrag_core.engine.postgres.reads import (
+    MENTION_COLUMNS,
+    SEES,
+    USES,
+    Statement,
+    Transaction,
+    addresses_of,
+    one_row,
+    rows_of,
+)
+from graphrag_core.engine.postgres.schema import FACT_BITS
+from graphrag_core.key_sets import among, distinct
+from graphrag_core.ports import Adjacency, Keys, Scores
+from graphrag_core.text import EDGE, hash64
+
+SMALL_SCOPE = 2_000
+"""Chunks up to which a scope is read at once and walked in memory."""
+
+PUSH_DEGREE = 5_000
+"""The number of mentions of one node that a walk gets, the strongest."""
+
+_EDGE = hash64(EDGE)
+_UNLIMITED = 1 << 40
+_NONE: Keys = np.empty(0, np.int64)
+_FEW, _SCOPED = USES, f"{USES} AND {SEES.format('chunk')}"
+
+
+@cache
+def _round(*, in_scope: bool) -> Statement:
+    """Return a statement for one round of a walk.
+
+    ``e`` are the mentions of chunks, ``a`` the addresses among them that exist. ``n`` are entities with their counters,
+    ``x`` the chunks of those that have fewer than ``most``: all, or the strongest. In a scope nothing is known of an
+    entity before its chunks are read: there ``x`` has as many as decide.
+    """
+    count, read, limit, rows = "e.passages, e.subjects", " WHERE n.passages < n.most", f"{PUSH_DEGREE}", _FEW
+    if in_scope:
+        count, read, limit, rows = "0 AS passages, 0 AS subjects", "", f"least(n.most, {PUSH_DEGREE})", _SCOPED
+    strongest = f"SELECT chunk, weight FROM mentions {rows.format('n.id')} ORDER BY weight DESC, chunk LIMIT {limit}"
+    mentions = (
+        f"SELECT m.* FROM unnest(%(chunks)s::bigint[]) w(key) CROSS JOIN LATERAL (SELECT {', '.join(MENTION_COLUMNS)} "
+        "FROM mentions WHERE index = %(index)s AND chunk = w.key AND weight > 0 OFFSET 0) m"
+    )
+    return {
+        "e": (mentions, MENTION_COLUMNS),
+        "a": addresses_of("e", in_scope=in_scope),
+        "n": (
+            f"SELECT t.id, t.most, {count} FROM unnest(%(entities)s::bigint[], %(most)s::bigint[]) AS t(id, most) "
+            + one_row("entities", "e", "e.id = t.id"),
+            {"id": np.int64, "passages": np.int64, "subjects": np.int64},
+        ),
+        "x": (
+            f"SELECT n.id, y.* FROM n CROSS JOIN LATERAL ({strongest}) y{read}",
+            {"id": np.int64, "chunk": np.int64, "weight": np.int16},
+        ),
+    }
+
+
+class TableGraph:
+    """The graph of all chunks, or of those in a scope: see :class:`~graphrag_core.engine.graph.snapshot.GraphReads`."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._cache = transaction.cache
+        self._numbering = transaction.cache.numbering
+        self._in_scope = not transaction.scope.is_everything
+        self.first_entity, self.has_edges = self._numbering.first_entity, transaction.has_edges
+
+    def _columns(self, sql: str, *types: npt.DTypeLike, **parameters: Any) -> tuple[Any, ...]:
+        return self._transaction.columns(sql, *types, **self._transaction.scope.mask, **parameters)
+
+    @property
+    def linked_share(self) -> float:
+        return self._transaction.linked_share()
+
+    @property
+    def node_limit(self) -> int:
+        return self._numbering.node_limit
+
+    # -- entities
+
+    def find(self, ids: Sequence[int]) -> dict[int, list[int]]:
+        self._transaction.see_ids(ids)
+        return {number: own for number in ids if (own := self._cache.found[number])}
+
+    def ids(self, entities: Keys) -> Keys:
+        return self._numbering.entities(entities)
+
+    def are_addresses(self, entities: Keys) -> Flags:
+        self._see(entities)
+        return as_flags(self._cache.is_address.of(entities))
+
+    def counts(self, entities: Keys) -> tuple[Keys, Flags]:
+        if len(missing := distinct(entities[self._cache.passages.of(entities) < 0])):
+            self._transaction.see_entities(self._numbering.entities(missing))
+        return self._cache.passages.of(entities).astype(np.int64), as_flags(self._cache.is_subject.of(entities))
+
+    def _exist(self, entities: Keys) -> Flags:
+        self._see(entities)
+        return as_flags(self._cache.exists.of(entities))
+
+    def _see(self, entities: Keys) -> None:
+        """Read entities, unless they were read."""
+        if len(missing := distinct(entities[self._cache.exists.of(entities) < 0])):
+            self._transaction.see_entities(self._numbering.entities(missing))
+
+    def names(self, entities: Keys) -> Pairs:
+        self._transaction.see_names(entities)
+        return self._cache.names.get(entities)
+
+    def uses(self, names: Keys) -> Keys:
+        uses = "(SELECT count(*) FROM mentions m WHERE m.index = %(index)s AND m.entity = n.spelling "
+        uses += f"AND m.name = n.key AND {SEES.format('m.chunk')})"
+        key, found = self._columns(
+            f"SELECT n.key, {uses if self._in_scope else 'n.uses'} FROM {rows_of('names', 'n', 'key', 'names')} "
+            "ORDER BY n.key",
+            np.int64, np.int64, names=distinct(names),
+        )  # fmt: skip
+        counts: Keys = found[np.searchsorted(key, names)]
+        return counts
+
+    def top(self, count: int) -> Keys:
+        generic = self._transaction.generic
+        sql = "SELECT id FROM entities WHERE index = %(index)s AND NOT is_address ORDER BY passages DESC, id"
+        if self._in_scope:
+            sql = (
+                f"SELECT entity FROM mentions WHERE index = %(index)s AND weight > 0 AND NOT is_address AND "
+                f"{SEES.format('chunk')} GROUP BY entity ORDER BY count(*) DESC, entity"
+            )
+        (found,) = self._columns(f"{sql} LIMIT %(count)s", np.int64, count=min(count + len(generic), 1 << 62))
+        return self._numbering.of_entities(found[~among(found, generic)][:count])
+
+    # -- edges
+
+    def walk(self, nodes: Keys) -> Adjacency:
+        missing = self._cache.edges.missing(nodes)
+        if len(missing) and missing[-1] < self.first_entity:
+            self._transaction.see_mentions(missing)
+        else:
+            self._read(missing, None)
+        return Adjacency(*self._cache.edges.gather(nodes))
+
+    def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
+        """Return the number of mentions of each node. Those of nodes with fewer than ``most`` are read with them."""
+        known = self._cache.degrees.of(nodes)
+        wanted = np.full(len(nodes), np.inf) if most is None else most
+        few = known < wanted
+        missing = self._cache.edges.missing(nodes[few])
+        if len(missing):
+            order = np.argsort(nodes[few])
+            self._read(missing, np.ceil(wanted[few][order[nodes[few][order].searchsorted(missing)]]))
+            known = self._cache.degrees.of(nodes)
+        return known
+
+    def _read(self, nodes: Keys, most: npt.NDArray[np.float64] | None) -> None:
+        """Read the mentions of nodes, which were not read yet, in ascending order. Degrees are kept.
+
+        Of an entity with at least ``most``, none are read.
+        """
+        if len(nodes) == 0:
+            return
+        numbering, first = self._numbering, nodes.searchsorted(self.first_entity)
+        chunks, entities = nodes[:first], nodes[first:]
+        limits = np.full(len(entities), _UNLIMITED) if most is None else np.minimum(most[first:], _UNLIMITED)
+        limits = limits.astype(np.int64)
+        found = self._transaction.read(
+            _round(in_scope=self._in_scope), chunks=numbering.chunks(chunks), entities=numbering.entities(entities),
+            most=limits, **self._transaction.scope.mask,
+        )  # fmt: skip
+        rows = found["e"]
+        gone = among(rows["entity"], self._transaction.generic)
+        gone |= rows["is_address"] & ~among(rows["entity"], np.sort(found["a"]["entity"]))
+        self._transaction.keep_mentions(chunks, {name: column[~gone] for name, column in rows.items()})
+
+        ids, chunk, weight = found["x"].values()
+        owner = numbering.of_entities(ids)
+        order = np.lexsort((chunk, -weight, owner))
+        owner, chunk, weight = owner[order], chunk[order], weight[order].astype(np.float32)
+        counters = {name: np.zeros(len(entities), np.int64) for name in ("passages", "subjects")}
+        known = entities.searchsorted(numbering.of_entities(found["n"]["id"]))
+        at = entities.searchsorted(owner)
+        for name, values in counters.items():
+            values[known] = found["n"][name]
+        if self._in_scope:
+            counters = {
+                "passages": np.bincount(at, minlength=len(entities)),
+                "subjects": np.bincount(at, weight == SUBJECT, len(entities)).astype(np.int64),
+            }
+        self._cache.degrees.set(entities, counters["passages"])
+        few = counters["passages"] < limits
+        totals = (counters["passages"] * MENTION + counters["subjects"] * (SUBJECT - MENTION)).astype(np.float32)
+        kept, place = few[at], few.cumsum() - 1
+        self._cache.edges.add(
+            entities[few], place[at[kept]], numbering.of_chunks(chunk[kept]), weight[kept], totals[few]
+        )
+
+    # -- facts
+
+    def are_edges(self, facts: Keys) -> Flags:
+        (found,) = self._columns(
+            f"SELECT x.fact FROM {rows_of('fact_entities', 'x', 'fact', 'facts')} WHERE x.entity = %(edge)s",
+            np.int64, facts=facts, edge=_EDGE,
+        )  # fmt: skip
+        return among(facts, np.sort(found))
+
+    def every_edge(self) -> Keys:
+        (facts,) = self._columns(
+            "SELECT fact FROM fact_entities WHERE index = %(index)s AND entity = %(edge)s ORDER BY fact",
+            np.int64, edge=_EDGE,
+        )  # fmt: skip
+        return facts[self._transaction.scope.sees(facts >> FACT_BITS)]  # type: ignore[no-any-return]
+
+    def entities_of(self, facts: Keys) -> Pairs:
+        self._transaction.see_fact_entities(facts)
+        counts, entities = self._cache.fact_entities.get(facts)
+        kept = self._exist(entities)
+        owner = np.arange(len(facts)).repeat(counts)[kept]
+        return np.bincount(owner, minlength=len(facts)), entities[kept]
+
+    def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs:
+        known = self._cache.facts_of if limit is None else Lists()
+        if len(missing := known.missing(entities)):
+            found = self._transaction.see_facts_of(self._numbering.entities(missing), limit)
+            owners, order = self._numbering.of_entities(found["entity"]), np.argsort(found["fact"])
+            known.add(missing, owners[order], found["fact"][order])
+        return known.get(entities)
+
+
+def _of_chunks(table: str, columns: str) -> str:
+    """Return the rows of a table that belong to the chunks ``w``."""
+    return (
+        f"SELECT {columns} FROM w CROSS JOIN LATERAL "
+        f"(SELECT * FROM {table} WHERE index = %(index)s AND chunk = w.key OFFSET 0) m"
+    )
+
+
+_SCOPE_ROWS: Statement = {
+    "w": ("SELECT unnest(%(keys)s::bigint[]) AS key", {}),
+    "c": (
+        f"SELECT n.key, n.document FROM w {one_row('chunks', 'n', 'n.key = w.key')} ORDER BY n.key",
+        {"key": np.int64, "document": np.int64},
+    ),
+    "m": (
+        _of_chunks("mentions", "m.chunk, m.position, m.name, m.weight"),
+        {"chunk": np.int64, "position": np.int64, "name": np.int64, "weight": np.int16},
+    ),
+    "s": (
+        "SELECT n.key, n.spelling, n.is_address FROM (SELECT DISTINCT name FROM m) t "
+        + one_row("names", "n", "n.key = t.name"),
+        {"key": np.int64, "spelling": np.int64, "is_address": np.bool_},
+    ),
+    "f": (
+        (
+            "SELECT n.key, n.weight, n.names FROM w CROSS JOIN LATERAL (SELECT key, weight, names FROM facts "
+            f"WHERE index = %(index)s AND key >= w.key << {FACT_BITS} AND key < (w.key + 1) << {FACT_BITS} OFFSET 0) n"
+        ),
+        {"key": np.int64, "weight": np.float64},
+    ),
+    "h": (
+        "SELECT f.key AS fact, u.name FROM f CROSS JOIN LATERAL unnest(f.names) WITH ORDINALITY u(name, position)",
+        {"fact": np.int64, "name": np.int64},
+    ),
+    "a": (
+        _of_chunks("aliases", "m.chunk, m.short, m.long"),
+        {"chunk": np.int64, "short": np.int64, "long": np.int64},
+    ),
+}
+"""All rows of the chunks of a small scope."""
+
+
+def read_scope(transaction: Transaction, chunks: Keys) -> MemoryGraph:
+    """Read the graph of the chunks of a small scope."""
+    graph = MemoryGraph()
+    graph.add(_graph_rows(transaction.read(_SCOPE_ROWS, keys=chunks), transaction.generic))
+    return graph
+
+
+class ScopeGraph(GraphView):
+    """The graph of the chunks of a small scope. Facts have their keys."""
+
+    def __init__(self, transaction: Transaction, graph: MemoryGraph) -> None:
+        super().__init__(graph, None)
+        self._transaction = transaction
+
+    @property
+    def linked_share(self) -> float:
+        """That of all chunks."""
+        return self._transaction.linked_share()
+
+    def entities_of(self, facts: Keys) -> Pairs:
+        """Return the entities that facts hold: how many each has, and which."""
+        return super().entities_of(self._graph["facts.key"].searchsorted(facts))
+
+    def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs:
+        """Return the facts that hold each entity, in order, so many at most: how many, and which."""
+        counts, facts = super().facts_of(entities, limit)
+        return counts, self._graph["facts.key"][facts]
+
+    def are_edges(self, facts: Keys) -> Flags:
+        """Return which facts are explicit edges."""
+        return super().are_edges(self._graph["facts.key"].searchsorted(facts))
+
+    def every_edge(self) -> Keys:
+        """Return all explicit edges in scope."""
+        return self._graph["facts.key"][super().every_edge()]
+
+
+def _graph_rows(found: dict[str, dict[str, Any]], generic: Keys) -> GraphRows:
+    """Return the rows of a scope. Generic headings are left out: they are those of all documents."""
+    chunks, names, facts = found["c"], found["s"], found["f"]
+    order = np.argsort(names["key"])
+    key, spelling, is_address = (names[column][order] for column in ("key", "spelling", "is_address"))
+    kept = ~among(spelling, generic)
+    key, spelling, is_address = key[kept], spelling[kept], is_address[kept]
+    mentions = found["m"]
+    order = np.lexsort((mentions["position"], mentions["chunk"]))
+    chunk, name, weight = (mentions[column][order] for column in ("chunk", "name", "weight"))
+    inside = among(name, key)
+    fact_order = np.argsort(facts["key"])
+    fact = facts["key"][fact_order]
+    held = found["h"]
+    order = np.argsort(held["fact"], kind="stable")
+    owner, holds = held["fact"][order], held["name"][order]
+    named = among(holds, key)
+    aliases = found["a"]
+    both = among(aliases["short"], key) & among(aliases["long"], key)
+    return GraphRows(
+        chunks["key"], np.unique(chunks["document"], return_inverse=True)[1],
+        np.zeros(len(chunks["key"]), np.uint32), key, spelling, is_address,
+        (_NONE, np.empty(0, np.uint32)), (_NONE, _NONE),
+        (chunks["key"].searchsorted(chunk[inside]), name[inside], weight[inside] == SUBJECT),
+        (
+            fact, fact >> FACT_BITS, facts["weight"][fact_order].astype(np.float32), np.zeros(len(fact), np.bool_),
+            np.zeros(len(fact), np.uint32),
+        ),
+        (fact.searchsorted(owner[named]), holds[named]),
+        (chunks["key"].searchsorted(aliases["chunk"][both]), aliases["short"][both], aliases["long"][both]),
+    )  # fmt: skip

@@ -1,0 +1,80 @@
+"""``rebuild``: entities and facts are extracted again, also from folders of an older format."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+
+import pytest
+from model_server import ChatServer
+
+from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.testing import HashEmbedder
+
+
+@pytest.fixture
+def kb(run, tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "auth.md").write_text(
+        "# Auth Service\n\nThe Auth Service trusts the Keyring. It is sold by Solheim Systems."
+    )
+    (tmp_path / "docs" / "old.md").write_text("# Ledger\n\nThe Ledger belongs to the Harbour Team.")
+    assert run("index", "docs", "--embedder", "hash", "--no-graph").exit_code == 0
+    assert run("memory", "remember", "Harbour Team", "owns", "Keyring").exit_code == 0
+    return tmp_path / "kb"
+
+
+def facts(run):
+    return json.loads(run("stats", "--json").stdout)["facts"]
+
+
+def test_entities_and_facts_are_extracted_again_with_other_settings(run, kb):
+    assert facts(run) == 1
+    result = run("rebuild", "kb", "--graph")
+    assert (result.exit_code, result.stdout) == (0, "3 documents extracted again in kb\n")
+    assert facts(run) > 2
+    assert run("graph", "entities", "solheim").stdout.startswith("Solheim Systems")
+    assert "Keyring" in run("memory", "list").stdout
+    assert run("verify").exit_code == 0
+    again = run("index", "docs")
+    assert "0 added, 0 changed, 0 removed, 2 unchanged" in again.stdout, "the settings are stored with the index"
+    assert run("rebuild", "--quiet").stdout == ""
+
+
+def test_a_folder_of_an_older_format_is_converted(run, kb):
+    with closing(sqlite3.connect(kb / "records.sqlite")) as database:
+        database.execute("PRAGMA user_version = 1")
+    refused = run("query", "Who owns the Keyring?")
+    assert refused.exit_code == 1
+    assert "hybrid-graphrag rebuild kb" in " ".join(refused.stderr.split())
+    assert run("rebuild", "kb", "--graph").stdout == "3 documents extracted again in kb\n"
+    assert [path.name for path in kb.parent.iterdir() if path.name.startswith(".")] == []
+    assert run("verify").exit_code == 0
+    assert facts(run) > 2
+    assert "2 unchanged" in run("index", "docs").stdout, "the catalogue of files is kept"
+
+
+def test_facts_of_a_language_model_are_read_from_its_stored_answers(run, kb):
+    with ChatServer() as server:
+        assert run("index", "docs", "--graph", "--llm", f"{server.url}/tiny", "--yes").exit_code == 0
+        calls, before = len(server.bodies), facts(run)
+        assert run("rebuild").exit_code == 0
+        assert (len(server.bodies), facts(run)) == (calls, before)
+        (kb / "answers.sqlite").unlink()
+        refused = run("rebuild", stdin="n\n")
+        assert refused.exit_code == 1
+        assert "nothing was changed: confirm with --yes" in refused.stderr
+        assert run("rebuild", "--yes").exit_code == 0
+        assert len(server.bodies) > calls
+
+
+def test_what_cannot_be_rebuilt_is_named(run, tmp_path):
+    assert "no index in nothing" in run("rebuild", "nothing").stderr
+    with KnowledgeIndex.open(tmp_path / "own", HashEmbedder()) as index:
+        index.add([Document("1", "The Auth Service trusts the Keyring.")])
+    refused = run("rebuild", "own")
+    assert refused.exit_code == 1
+    assert "was built with hash-64" in refused.stderr
+    assert run("rebuild", "own", "--embedder", "hash").exit_code == 0
+    assert not (tmp_path / "own" / "files.sqlite").exists(), "the index of a program has no catalogue"

@@ -1,0 +1,344 @@
+"""``index.rebuild`` extracts again from the stored text; folders of an older format are converted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphrag_core import (
+    Chunker,
+    Document,
+    Extraction,
+    Fact,
+    GraphRetriever,
+    KnowledgeIndex,
+    Mention,
+)
+from graphrag_core.engine.embedded.upgrade import upgraded
+from graphrag_core.errors import IndexLocked, InputError, ReadOnlyIndex, UnsupportedFormat
+from graphrag_core.research import research_documents
+from graphrag_core.testing import CountingEmbedder, HashEmbedder
+
+GUIDE = """# Auth Service
+
+The Auth Service trusts the [Keyring](#keyring). Mara Lindqvist (ML) runs it, and ML wrote `token_store.py`.
+
+## Keyring
+
+The Keyring is sold by Solheim Systems in Uppsala. It keeps the keys of the Harbour Team.
+
+Term
+: A word of the glossary.
+""" + "".join(f"\n## Part {n}\n\n" + f"Part {n} of the Ledger belongs to the Harbour Team. " * 30 for n in range(3))
+DOCUMENTS = [
+    Document("guide.md", GUIDE, metadata={"author": "Ada Lovelace"}),
+    Document("b", "Charles Babbage met Ludwig Moser.", metadata={"author": "Ada Lovelace"}),
+    *(
+        Document(f"{piece}-{at}", text, metadata={"source": "pieces.txt", "start_index": at})
+        for at, (piece, text) in enumerate(
+            [("z", "Bruce Perens wrote the Social Contract."), ("a", "Later Bruce left Debian.")]
+        )
+    ),
+    *research_documents(
+        {
+            "academic_papers": [
+                {"arxiv_id": "2501.03236", "title": "MAGMA Memory", "abstract": "A memory of four graphs."}
+            ]
+        }
+    ),
+]
+CHUNKER = Chunker(max_tokens=64, overlap=8, whole_until=128)
+EDGES = ["author"]
+
+
+class Shout:
+    """An extractor that finds one entity and one fact in each chunk, and cannot read some documents."""
+
+    identity = "shout"
+
+    def __init__(self, unreadable=(), partly=()):
+        self.unreadable, self.partly = unreadable, partly
+
+    def extract(self, chunks):
+        for chunk in chunks:
+            if chunk.document_id in self.unreadable:
+                raise ValueError("unreadable")
+        return [
+            Extraction((), (), "too slow") if chunk.document_id in self.partly else
+            Extraction((Mention("Shouted Name"),), (Fact(("Shouted Name",), f"Shouted {chunk.id}."),))
+            for chunk in chunks
+        ]  # fmt: skip
+
+
+def contents(index):
+    """Return what is stored of each document, but for keys and times."""
+    found = {}
+    for one in index.engine.parsed(index.document_ids(), accesses=True):
+        facts = [[(f.text, f.entities, f.relation, f.access_count) for f in e.facts] for e in one.extractions]
+        claims = [sorted(map(repr, e.mentions)) for e in one.extractions]
+        found[one.document.id] = one.document, list(one.chunks), facts, claims, list(map(dict, one.names)), one.digest
+    return found
+
+
+def chunk_vectors(index):
+    return {one.document.id: one.chunk_vectors.tolist() for one in index.engine.parsed(index.document_ids())}
+
+
+def opened(path, embedder=None, **settings):
+    given = {"chunker": CHUNKER, "embed_facts": True, "embed_names": True, "edges": EDGES, "progress": False}
+    return KnowledgeIndex.open(path, embedder or HashEmbedder(), **{**given, **settings})
+
+
+def test_a_rebuilt_index_equals_a_new_one_and_no_passage_is_embedded(tmp_path):
+    with opened(tmp_path / "new") as index:
+        index.add(DOCUMENTS)
+        wanted, vectors = contents(index), chunk_vectors(index)
+    with opened(tmp_path / "old", extractor=Shout()) as index:
+        index.add(DOCUMENTS)
+        assert index.graph.entity("Shouted Name")
+        passages = {
+            text for chunk in index.engine.parsed(index.document_ids()) for text in (c.text for c in chunk.chunks)
+        }
+    embedder = CountingEmbedder()
+    with opened(tmp_path / "old", embedder, batch_size=2) as index:
+        report = index.rebuild()
+        assert (report.added, report.replaced, report.unchanged, report.problems) == (0, len(DOCUMENTS), 0, {})
+        assert contents(index) == wanted
+        assert chunk_vectors(index) == vectors
+        assert embedder.texts
+        assert not passages & set(embedder.texts), "facts and names only"
+        assert index.graph.entity("Shouted Name") is None
+        assert index.verify(), str(index.verify())
+        del embedder.texts[:]
+        index.rebuild()
+        assert not embedder.texts, "all of them have vectors"
+        assert contents(index) == wanted
+        assert index.add(DOCUMENTS).unchanged == len(DOCUMENTS)
+        assert index.verify(), str(index.verify())
+
+
+def test_vectors_that_were_passed_stay_also_if_texts_are_equal():
+    with KnowledgeIndex(HashEmbedder(2), chunker=None, progress=False) as index:
+        given = {"a": [1.0, 0.0], "b": [0.0, 1.0]}
+        index.add([Document(name, "The same text.") for name in given], vectors=given)
+        index.rebuild()
+        assert chunk_vectors(index) == {"a": [[1.0, 0.0]], "b": [[0.0, 1.0]]}
+
+
+def test_told_facts_edits_and_accesses_survive(tmp_path):
+    with opened(tmp_path) as index:
+        index.add(DOCUMENTS)
+        index.memory.remember("Harbour Team", "owns", "Keyring", valid_from="2024-01-01", valid_to="2025-01-01")
+        index.memory.remember("Harbour Team", "owns", "Ledger")
+        index.graph.rename("Solheim Systems", "Solheim")
+        index.graph.delete_entity("Debian")
+        with index.engine.snapshot() as snapshot:
+            keys = np.array([*snapshot.find_entities(["keyring", "ledger"]).values()], np.int64)
+            snapshot.record_access(snapshot.facts_of(keys), 5.0)
+    with opened(tmp_path) as index:
+        before = contents(index)
+        assert sum(f[3] for _, _, facts, *_ in before.values() for of in facts for f in of) > 2
+        index.rebuild()
+        assert contents(index) == before
+        assert [edit.action for edit in index.graph.edits()] == ["rename", "delete_entity"]
+        assert index.graph.entity("Solheim Systems").name == "Solheim"
+        assert index.graph.entity("Debian") is None
+        assert {fact.text for fact in index.graph.facts("Harbour Team") if fact.relation == "owns"} == {
+            "Harbour Team owns Ledger"
+        }
+
+
+def test_documents_whose_extraction_fails_keep_what_they_had(tmp_path):
+    with opened(tmp_path) as index:
+        index.add(DOCUMENTS)
+        before = contents(index)
+    failing = Shout(unreadable={"b"}, partly={"z-0"})
+    with opened(tmp_path, extractor=failing) as index:
+        report = index.rebuild()
+        after = contents(index)
+        assert set(report.problems) == {"b", "z-0"}
+        assert "Shout raised ValueError on document 'b': unreadable" in report.problems["b"]
+        assert report.problems["z-0"] == "too slow"
+        assert (report.replaced, report.unchanged) == (len(DOCUMENTS) - 2, 2)
+        assert all((after[name] == before[name]) == (name in report.problems) for name in before)
+        assert index.verify(), str(index.verify())
+        failing.unreadable = failing.partly = ()
+        assert index.add(DOCUMENTS).replaced == 2, "they are extracted again when they are added again"
+
+
+def test_a_document_that_another_chunker_would_cut_otherwise_is_not_taken_for_unchanged(tmp_path):
+    with opened(tmp_path) as index:
+        index.add(DOCUMENTS)
+        chunks = index.chunks("guide.md")
+    with opened(tmp_path, chunker=Chunker(max_tokens=32, overlap=0, whole_until=32)) as index:
+        index.rebuild()
+        assert index.chunks("guide.md") == chunks
+        assert index.add(DOCUMENTS).replaced >= 1
+        assert len(index.chunks("guide.md")) > len(chunks)
+
+
+def test_rebuilding_needs_the_embedder_of_facts_and_an_index_that_can_be_written(tmp_path):
+    with opened(tmp_path) as index:
+        index.add(DOCUMENTS)
+    with KnowledgeIndex.open(tmp_path, progress=False) as index, pytest.raises(InputError, match="with its embedder"):
+        index.rebuild()
+    with KnowledgeIndex.open(tmp_path, read_only=True) as index, pytest.raises(ReadOnlyIndex):
+        index.rebuild()
+    with KnowledgeIndex.open(tmp_path / "plain", HashEmbedder(), embed_facts=False, embed_names=False) as index:
+        index.add(DOCUMENTS)
+        vectors = chunk_vectors(index)
+    with KnowledgeIndex.open(tmp_path / "plain", extractor=Shout(), progress=False) as index:
+        index.rebuild()
+        assert index.graph.entity("Shouted Name")
+        assert chunk_vectors(index) == vectors
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[2])
+from graphrag_core import Combined, SentenceExtractor
+from test_rebuild import opened, upgraded
+
+class Deadly(SentenceExtractor):
+    def extract(self, chunks):
+        if any(chunk.document_id == "guide.md" for chunk in chunks):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().extract(chunks)
+
+where = sys.argv[1]
+with upgraded(where) as folder, opened(folder, extractor=Combined(Deadly()), batch_size=1) as index:
+    index.rebuild()
+"""
+
+
+def kill_in_the_middle(folder):
+    script = [sys.executable, "-c", KILLED, str(folder), str(Path(__file__).parent)]
+    assert subprocess.run(script, check=False, env={**os.environ}).returncode == -signal.SIGKILL
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_killed_in_the_middle_it_leaves_a_valid_index_that_the_next_call_finishes(tmp_path):
+    with opened(tmp_path, extractor=Shout()) as index:
+        index.add(DOCUMENTS)
+    kill_in_the_middle(tmp_path)
+    with opened(tmp_path) as index:
+        assert index.verify(), str(index.verify())
+        assert 0 < index.graph.entity("Shouted Name").mentions < sum(len(index.chunks(d.id)) for d in DOCUMENTS)
+        index.rebuild()
+        assert index.graph.entity("Shouted Name") is None
+        found = contents(index)
+    with opened(tmp_path / "new") as index:
+        index.add(DOCUMENTS)
+        assert contents(index) == found
+
+
+# -- folders of an older format
+
+SETTINGS_OF_FORMAT_1 = {"merge_similar": "None", "edits_saved": "c804ce198ec337e3dc762bdd1a09aece"}
+
+
+@pytest.fixture
+def format_1(tmp_path):
+    """A folder of format 1: the same tables, two more settings, other names."""
+    folder = tmp_path / "kb"
+    with opened(folder, extractor=Shout()) as index:
+        index.add(DOCUMENTS)
+        index.memory.remember("Harbour Team", "owns", "Keyring")
+        index.graph.describe("Keyring", type="vault")
+        with index.engine.snapshot() as snapshot:
+            keys = np.array([*snapshot.find_entities(["keyring"]).values()], np.int64)
+            snapshot.record_access(snapshot.facts_of(keys), 5.0)
+    (folder / "answers.sqlite").write_bytes(b"of the command line")
+    database = sqlite3.connect(folder / "records.sqlite")
+    database.executemany("INSERT INTO meta VALUES (?, ?)", SETTINGS_OF_FORMAT_1.items())
+    database.execute("PRAGMA user_version = 1")
+    database.commit()
+    database.close()
+    return folder
+
+
+def convert(folder, **settings):
+    with upgraded(folder) as place, opened(place, **settings) as index:
+        return place, index.rebuild()
+
+
+def test_an_older_format_is_refused_with_the_command_that_converts_it(format_1):
+    for read_only in (False, True):
+        with pytest.raises(UnsupportedFormat, match=f"has format 1, .*`hybrid-graphrag rebuild {format_1}`"):
+            KnowledgeIndex.open(format_1, HashEmbedder(), read_only=read_only)
+
+
+def test_an_older_format_is_converted_in_its_place(format_1):
+    embedder = CountingEmbedder()
+    place, report = convert(format_1, embedder=embedder)
+    assert place != format_1
+    assert not place.exists()
+    assert report.replaced == len(DOCUMENTS) + 1
+    assert not {chunk.text for d in DOCUMENTS for chunk in CHUNKER.split(d)} & set(embedder.texts)
+    assert (format_1 / "answers.sqlite").read_bytes() == b"of the command line"
+    with opened(format_1) as index:
+        assert index.verify(), str(index.verify())
+        assert index.graph.entity("Shouted Name") is None
+        assert index.graph.entity("Keyring").type == "vault"
+        (told,) = index.memory.facts()
+        assert contents(index)[told.chunk_id][2] == [
+            [("Harbour Team owns Keyring", ("Harbour Team", "Keyring"), "owns", 1)]
+        ]
+        assert index.add(DOCUMENTS).unchanged == len(DOCUMENTS)
+        assert GraphRetriever(index).retrieve("Who sells the Keyring?").hits
+        found = {name: rows for name, rows in contents(index).items() if not name.startswith("fact:")}
+    with opened(format_1.parent / "new") as index:
+        index.add(DOCUMENTS)
+        assert contents(index) == found
+    assert convert(format_1)[0] == format_1, "a folder of the current format is rebuilt in its place"
+
+
+def format_and_rows(folder):
+    with closing(sqlite3.connect(folder / "records.sqlite")) as database:
+        return database.execute("PRAGMA user_version").fetchone()[0], list(database.iterdump())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_the_old_records_are_there_until_the_new_ones_are_complete(format_1, monkeypatch):
+    before = format_and_rows(format_1)
+    kill_in_the_middle(format_1)
+    assert format_and_rows(format_1) == before
+    with pytest.raises(KeyboardInterrupt), upgraded(format_1):
+        raise KeyboardInterrupt
+    assert format_and_rows(format_1) == before
+    assert [path.name for path in format_1.parent.iterdir()] == ["kb"], "nothing of the killed process is left"
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    for method in ("replace", "rename"):  # before and after the new records are in place
+        with ExitStack() as ended:
+            with opened(ended.enter_context(upgraded(format_1))) as index:
+                index.rebuild()
+            monkeypatch.setattr(Path, method, interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                ended.close()
+            monkeypatch.undo()
+        assert (format_and_rows(format_1) == before) == (method == "replace")
+    with opened(format_1) as index:
+        assert index.verify(), str(index.verify())
+        assert len(index) == len(DOCUMENTS) + 1
+        assert index.graph.entity("Shouted Name") is None
+
+
+def test_a_folder_that_somebody_uses_is_not_converted(format_1):
+    reader = sqlite3.connect(format_1 / "records.sqlite")
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM meta").fetchone()
+    with pytest.raises(IndexLocked, match="close the index there"), upgraded(format_1):
+        pass
+    reader.close()
+    convert(format_1)
