@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from changes import SETTINGS, some_document
 
-from graphrag_core import Document, KnowledgeIndex
+from graphrag_core import Document, KnowledgeIndex, SentenceExtractor
 from graphrag_core.engine.postgres import PostgresEngine, counting, reads
 from graphrag_core.engine.postgres import engine as engine_module
 from graphrag_core.engine.postgres.database import create
@@ -150,6 +150,50 @@ def test_a_scope_is_that_of_the_embedded_engine(urls) -> None:
                     degrees = snapshot.degrees(nodes, np.full(len(nodes), most))
                     for label, degree in zip(labels(snapshot, nodes), degrees.tolist(), strict=True):
                         assert degree == exact[label] or most <= degree <= max(most, exact[label])
+
+
+@pytest.mark.usefixtures("scopes_are_walked")
+def test_generic_headings_of_a_scope_are_those_of_all_documents(urls) -> None:
+    """One that a triple holds is a name, in every scope. Others are none, in a scope that has few of them, too."""
+    body = "# {0} Manual\n\nThe {0} Manual starts here.\n\n## {1}\n\nOne does this with care.\n"
+    documents = [
+        Document(f"{name} {heading}", body.format(name, heading), f"{name} Manual", {"team": "x" if at else "y"})
+        for at, name in enumerate(("Alpha", "Bravo", "Charlie", "Delta", "Foxtrot"))
+        for heading in ("Installation Steps", "Cable Layout")
+    ]
+    settings = {**SETTINGS, "extractor": SentenceExtractor()}
+    with (
+        KnowledgeIndex(HashEmbedder(16), **settings) as wanted,
+        KnowledgeIndex(HashEmbedder(16), engine=PostgresEngine(urls()), **settings) as found,
+    ):
+        for index in (wanted, found):
+            index.add(documents)
+            index.memory.remember("Installation Steps", "needs", "Grounding Kit")
+            for where in ({"team": "x"}, {"team": "y"}):
+                assert index.graph.entity("Installation Steps", where=where) is not None
+                assert index.graph.entity("Cable Layout", where=where) is None
+        assert_same(wanted, found, {"team": "x"})
+        assert_same(wanted, found, {"team": "y"})
+
+
+def test_a_read_that_failed_leaves_nothing_behind(url, monkeypatch) -> None:
+    """What questions share of a generation is what the server said."""
+    with make_index(PostgresEngine(url)) as index:
+        index.add([Document("1", "Ada Lovelace wrote to Charles Babbage.", "Letters")])
+        expected = [entity.name for entity, _ in index.graph.neighbours("Ada Lovelace")]
+        index.engine._caches.clear()
+        read = reads.Transaction.read
+
+        def fail(self, tables, **parameters):
+            if "n" in tables and "s" not in tables:
+                raise KeyboardInterrupt
+            return read(self, tables, **parameters)
+
+        monkeypatch.setattr(reads.Transaction, "read", fail)
+        with pytest.raises(KeyboardInterrupt), index.engine.snapshot() as snapshot:
+            snapshot.entity_counts(snapshot.subjects(snapshot.search_keywords("chunks", "Ada", 1)[0]).targets)
+        monkeypatch.undo()
+        assert [entity.name for entity, _ in index.graph.neighbours("Ada Lovelace")] == expected
 
 
 def test_a_filter_is_resolved_by_one_statement(urls, monkeypatch) -> None:

@@ -115,7 +115,7 @@ class MemoryGraph:
 
     def _forget(self) -> None:
         """Drop what was computed from the rows before a change."""
-        for name in ("everything", "_about", "linked_share", "edge_facts", "numbers"):
+        for name in ("everything", "_about", "linked_share", "edge_facts", "numbers", "alias_order"):
             self.__dict__.pop(name, None)
 
     def __getitem__(self, column: str) -> Array:
@@ -167,6 +167,8 @@ class MemoryGraph:
         if len(rows.aliases[0]):
             where, short, long = self._aliases(rows)
             codes = short << 32 | rows.documents[where]
+            order = np.argsort(codes)
+            codes, long = codes[order], long[order]
             entity = _replaced(entity, name_row << 32 | rows.documents[chunk], codes, long)
             in_fact = rows.documents[np.searchsorted(rows.chunks, fact_chunk)][fact]
             held = _replaced(held, np.searchsorted(names, rows.held[1]) << 32 | in_fact, codes, long)
@@ -464,6 +466,22 @@ class MemoryGraph:
         slots = self._slots(np.array([_EDGE], np.int64))
         return np.sort(self._rows["entity_facts"].gather(slots[slots >= 0])[1])
 
+    @property
+    @remembered
+    def alias_order(self) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+        """Names and chunks of aliases as ascending codes, what each stands for; entities of names, and their rows."""
+        name, entity = (self[f"aliases.{column}"].astype(np.int64) for column in ("name", "entity"))
+        code, of_name = name << 32 | self["aliases.chunk"], self["names.entity"][name].astype(np.int64)
+        by_code, by_name = np.argsort(code), np.argsort(of_name, kind="stable")
+        return code[by_code], entity[by_code], of_name[by_name], by_name
+
+    def hide(self, ids: Keys) -> None:
+        """Let some entities not exist, and all others whatever their headings. For the graph of a scope."""
+        self._forget()
+        self["entities.counters"][:, 2:] = 0
+        slots = self._slots(ids)
+        self["entities.counters"][slots[slots >= 0]] = 0
+
     def names_in(self, chunks: Flags) -> Flags:
         """Return which names some chunks mention."""
         counts, found = self._rows["name_chunks"].gather(np.arange(len(self["names.key"])))
@@ -543,11 +561,12 @@ class GraphView:
     def _aliases(self, slots: Numbers) -> list[tuple[int, int]]:
         """Return the rows of entities whose names are aliases in scope, and the numbers of what these stand for."""
         graph = self._graph
-        of_name = graph["names.entity"][graph["aliases.name"]].astype(np.int64)
-        rows = np.flatnonzero(among(of_name, np.sort(slots)))
+        of_name, by_name = graph.alias_order[2:]
+        at, _ = spans(of_name, distinct(slots))
+        rows = by_name[at]
         meant = graph["aliases.entity"][rows].astype(np.int64) + self.first_entity
         seen = self._seen[graph["aliases.chunk"][rows]] & self._seen[meant]
-        pairs = distinct(of_name[rows][seen] << 32 | self._nodes(meant[seen]))
+        pairs = distinct(of_name[at][seen] << 32 | self._nodes(meant[seen]))
         return [*zip((pairs >> 32).tolist(), (pairs & 0xFFFFFFFF).tolist(), strict=True)]
 
     def exist(self, entities: Keys) -> Flags:
@@ -586,12 +605,10 @@ class GraphView:
     def _written(self, names: Numbers, entities: Numbers) -> Flags:
         """Return which names a chunk in scope writes for an entity."""
         counts, chunks = self._rows["name_chunks"].gather(names)
-        seen, aliases = self._seen[chunks], self._graph
-        if len(aliases["aliases.chunk"]):
-            own = aliases["names.entity"][names].astype(np.int64)
-            code = names.repeat(counts) << 32 | chunks
-            alias = aliases["aliases.name"].astype(np.int64) << 32 | aliases["aliases.chunk"]
-            means = _replaced(own.repeat(counts), code, alias, aliases["aliases.entity"].astype(np.int64))
+        seen = self._seen[chunks]
+        if len(self._graph["aliases.chunk"]):
+            means = self._graph["names.entity"][names].astype(np.int64).repeat(counts)
+            means = _replaced(means, names.repeat(counts) << 32 | chunks, *self._graph.alias_order[:2])
             seen = seen & (means == entities.repeat(counts))
         return kept_rows(counts, seen) > 0
 
@@ -710,9 +727,8 @@ def _places(kept: Numbers, count: int) -> Numbers:
 
 
 def _replaced(values: Numbers, codes: Numbers, known: Numbers, others: Numbers) -> Numbers:
-    """Return values, of which those with a known code are replaced."""
-    order = np.argsort(known)
-    found = among(codes, known[order])
+    """Return values, of which those with a known code are replaced. Known codes are in ascending order."""
+    found = among(codes, known)
     replaced = values.copy()
-    replaced[found] = others[order][np.searchsorted(known[order], codes[found])]
+    replaced[found] = others[np.searchsorted(known, codes[found])]
     return replaced

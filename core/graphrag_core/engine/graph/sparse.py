@@ -47,13 +47,13 @@ class Growing:
 
     def extend(self, count: int, fill: Any = 0) -> None:
         """Add one value several times."""
-        start, self._size = self._size, self._size + count
-        if self._size > len(self._buffer):
-            room = self._size + (self._size >> 2) + 16
-            buffer = np.empty((room, *self._buffer.shape[1:]), self._buffer.dtype)
+        start, size, buffer = self._size, self._size + count, self._buffer
+        if size > len(buffer):
+            buffer = np.empty((size + (size >> 2) + 16, *buffer.shape[1:]), buffer.dtype)
             buffer[:start] = self._buffer[:start]
-            self._buffer = buffer
-        self._buffer[start : self._size] = fill
+        buffer[start:size] = fill
+        self._buffer = buffer  # before the size: other threads read meanwhile
+        self._size = size
 
     @property
     def nbytes(self) -> int:

@@ -337,9 +337,11 @@ class PostgresEngine(SqlEngine):
             approximate = self._approximate_kinds(transaction)
             if scope is not None:
                 transaction.restrict(self._scope(transaction, scope))
-            if self._generic[0] != transaction.generation:
-                self._generic = transaction.generation, transaction.read_generic()
-            transaction.generic = self._generic[1]
+            generation, generic = self._generic
+            if generation != transaction.generation:
+                generic = transaction.read_generic()
+                self._generic = transaction.generation, generic
+            transaction.generic = generic
             transaction.linked_share = lambda: self._share(transaction)
             graph = self._use_cache(transaction, None if transaction.scope.is_everything else scope)
             return PostgresReads(transaction, self.accesses, approximate, graph), connection
@@ -410,9 +412,11 @@ class PostgresEngine(SqlEngine):
     def _approximate_kinds(self, reads: Transaction) -> tuple[str, ...]:
         if self.exact or max(reads.chunk_count, reads.fact_count) < APPROXIMATE_FROM:
             return ()
-        if self._approximate[0] != reads.generation:
-            self._approximate = reads.generation, self._indexed_kinds()
-        return self._approximate[1]
+        generation, kinds = self._approximate
+        if generation != reads.generation:
+            kinds = self._indexed_kinds()
+            self._approximate = reads.generation, kinds
+        return kinds
 
     def load_blob(self, name: str) -> bytes | None:
         """Return what was stored under a name; None if nothing was."""
@@ -511,6 +515,7 @@ class PostgresEngine(SqlEngine):
             return
         forks.leak(self.database.pool, self.database)
         self._lock = threading.Lock()
+        self._caches.clear()  # another thread may hold a lock of one
         self.accesses = Accesses()
         self.database = Database(self.url, read_only=self.read_only)
         self.database.pool.open()  # without connecting

@@ -342,8 +342,8 @@ def _names_of(entities: str, *, in_scope: bool, has_aliases: bool) -> Statement:
     found = "spelling = t.entity OFFSET 0"
     if has_aliases:
         found = (
-            "(spelling = t.entity OR key IN (SELECT name FROM mentions WHERE index = %(index)s AND entity = t.entity "
-            "AND is_alias)) OFFSET 0"
+            "key = ANY(ARRAY(SELECT key FROM names WHERE index = %(index)s AND spelling = t.entity UNION SELECT name "
+            "FROM mentions WHERE index = %(index)s AND entity = t.entity AND is_alias)) OFFSET 0"
         )
         written = f" WHERE {own}"
     sql = (
@@ -573,8 +573,8 @@ class Transaction(PostgresTables):
         at, weights = chunks.searchsorted(owner[inside]), rows["weight"][inside].astype(np.float32)
         totals = np.bincount(at, weights, len(chunks)).astype(np.float32)
         targets = cache.numbering.of_entities(rows["entity"][inside])
-        cache.edges.add(chunks, at, targets, weights, totals)
         cache.degrees.set(chunks, np.bincount(at, minlength=len(chunks)))
+        cache.edges.add(chunks, at, targets, weights, totals)
 
     def see_facts(self, facts: Keys) -> None:
         """Read facts with their vectors."""
@@ -630,10 +630,11 @@ class Transaction(PostgresTables):
             "n": _entity_rows("SELECT key AS id FROM w", in_scope=not self.scope.is_everything),
             **_names_of("SELECT id AS entity FROM n WHERE there", **self._settings),
         }
-        none = np.zeros(len(ids), np.bool_)
-        self.cache.keep_entities(ids, np.zeros(len(ids), np.int64), none, none, none)
         found = self.read(tables, keys=ids, **self.scope.mask)
         self.cache.keep_entities(*found["n"].values())
+        unknown = ids[~among(ids, np.sort(found["n"]["id"]))]
+        none = np.zeros(len(unknown), np.bool_)
+        self.cache.keep_entities(unknown, none.astype(np.int64), none, none, none)
         self._keep_names(found["u"], found["k"], np.sort(ids))
 
     def see_names(self, entities: Keys) -> None:

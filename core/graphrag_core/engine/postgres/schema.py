@@ -143,6 +143,7 @@ CREATE INDEX chunks_near ON chunks USING gin (near) WITH (fastupdate = off);
 CREATE INDEX names_spelling ON names (index, spelling);
 CREATE INDEX mentions_entity ON mentions (index, entity, weight DESC, chunk) INCLUDE (name);
 CREATE INDEX mentions_alias ON mentions (index, name, entity) WHERE is_alias;
+CREATE INDEX mentions_aliased ON mentions (index, entity, name) WHERE is_alias;
 CREATE INDEX facts_relation ON facts (index, relation, key) WHERE relation IS NOT NULL;
 CREATE INDEX fact_entities_entity ON fact_entities (index, entity, fact);
 CREATE INDEX claims_chunk ON claims (index, chunk);

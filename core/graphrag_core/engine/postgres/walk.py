@@ -33,7 +33,7 @@ from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Adjacency, Keys, Scores
 from graphrag_core.text import EDGE, hash64
 
-SMALL_SCOPE = 2_000
+SMALL_SCOPE = 6_000
 """Chunks up to which a scope is read at once and walked in memory."""
 
 PUSH_DEGREE = 5_000
@@ -129,8 +129,9 @@ class TableGraph:
         return self._cache.names.get(entities)
 
     def uses(self, names: Keys) -> Keys:
-        uses = "(SELECT count(*) FROM mentions m WHERE m.index = %(index)s AND m.entity = n.spelling "
-        uses += f"AND m.name = n.key AND {SEES.format('m.chunk')})"
+        rows = "(SELECT count(*) FROM mentions m WHERE m.index = %(index)s AND {} AND m.name = n.key "
+        rows += f"AND {SEES.format('m.chunk')})"
+        uses = f"{rows.format('m.entity = n.spelling')} + {rows.format('m.is_alias')}"
         key, found = self._columns(
             f"SELECT n.key, {uses if self._in_scope else 'n.uses'} FROM {rows_of('names', 'n', 'key', 'names')} "
             "ORDER BY n.key",
@@ -169,8 +170,7 @@ class TableGraph:
         if len(missing):
             order = np.argsort(nodes[few])
             self._read(missing, np.ceil(wanted[few][order[nodes[few][order].searchsorted(missing)]]))
-            known = self._cache.degrees.of(nodes)
-        return known
+        return self._cache.degrees.of(nodes)  # again: another thread may have read them meanwhile
 
     def _read(self, nodes: Keys, most: npt.NDArray[np.float64] | None) -> None:
         """Read the mentions of nodes, which were not read yet, in ascending order. Degrees are kept.
@@ -291,7 +291,8 @@ _SCOPE_ROWS: Statement = {
 def read_scope(transaction: Transaction, chunks: Keys) -> MemoryGraph:
     """Read the graph of the chunks of a small scope."""
     graph = MemoryGraph()
-    graph.add(_graph_rows(transaction.read(_SCOPE_ROWS, keys=chunks), transaction.generic))
+    graph.add(_graph_rows(transaction.read(_SCOPE_ROWS, keys=chunks)))
+    graph.hide(transaction.generic)  # decided from all documents
     return graph
 
 
@@ -325,17 +326,14 @@ class ScopeGraph(GraphView):
         return self._graph["facts.key"][super().every_edge()]
 
 
-def _graph_rows(found: dict[str, dict[str, Any]], generic: Keys) -> GraphRows:
-    """Return the rows of a scope. Generic headings are left out: they are those of all documents."""
+def _graph_rows(found: dict[str, dict[str, Any]]) -> GraphRows:
+    """Return the rows of a scope."""
     chunks, names, facts = found["c"], found["s"], found["f"]
     order = np.argsort(names["key"])
     key, spelling, is_address = (names[column][order] for column in ("key", "spelling", "is_address"))
-    kept = ~among(spelling, generic)
-    key, spelling, is_address = key[kept], spelling[kept], is_address[kept]
     mentions = found["m"]
     order = np.lexsort((mentions["position"], mentions["chunk"]))
     chunk, name, weight = (mentions[column][order] for column in ("chunk", "name", "weight"))
-    inside = among(name, key)
     fact_order = np.argsort(facts["key"])
     fact = facts["key"][fact_order]
     held = found["h"]
@@ -348,7 +346,7 @@ def _graph_rows(found: dict[str, dict[str, Any]], generic: Keys) -> GraphRows:
         chunks["key"], np.unique(chunks["document"], return_inverse=True)[1],
         np.zeros(len(chunks["key"]), np.uint32), key, spelling, is_address,
         (_NONE, np.empty(0, np.uint32)), (_NONE, _NONE),
-        (chunks["key"].searchsorted(chunk[inside]), name[inside], weight[inside] == SUBJECT),
+        (chunks["key"].searchsorted(chunk), name, weight == SUBJECT),
         (
             fact, fact >> FACT_BITS, facts["weight"][fact_order].astype(np.float32), np.zeros(len(fact), np.bool_),
             np.zeros(len(fact), np.uint32),
