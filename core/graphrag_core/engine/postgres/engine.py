@@ -43,6 +43,7 @@ APPROXIMATE_FROM = 100_000
 _PATIENCE = "60s"  # to wait for transactions that began before an HNSW index was created
 _PAGE = 500  # texts of a segment
 _MOST_SCOPES = 16  # scopes whose chunks are kept in memory
+_SMALL_SHARE, _FEW_CHUNKS = 8, 500  # a scope is small that has an eighth of the chunks, or so few
 _STATE = """
 SELECT i.generation, i.chunks, i.facts, i.lengths, i.dead,
     EXISTS (SELECT FROM chunk_vectors v WHERE v.index = i.id), EXISTS (SELECT FROM fact_vectors v WHERE v.index = i.id),
@@ -358,7 +359,8 @@ class PostgresEngine(SqlEngine):
             found = self._caches.pop(key, None)
         chunks = reads.scope.chunks
         if found is None or found[0].is_full:
-            graph = None if chunks is None or len(chunks) > SMALL_SCOPE else read_scope(reads, chunks)
+            most = min(SMALL_SCOPE, max(reads.statistics_count // _SMALL_SHARE, _FEW_CHUNKS))
+            graph = None if chunks is None or len(chunks) > most else read_scope(reads, chunks)
             found = Cache(reads.chunk_count), graph
         reads.use(found[0])
         with self._lock:
