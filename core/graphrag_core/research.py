@@ -41,7 +41,6 @@ _VERSION = re.compile(r"v\d+$")
 _SEPARATOR = re.compile(r"\s*[;,]\s*(?:and\s+)?|\s+and\s+")
 _NAME_KEYS = ("name", "title", "full_name", "arxiv_id", "id", "label")
 _YEAR = re.compile(r"(?:19|20)\d\d")
-_ARXIV_ID = re.compile(r"\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7}")
 
 # Metadata key: relation, type of the other entity (empty: that of the document), weight, and the fact's text.
 _RELATIONS = {
@@ -288,22 +287,18 @@ def _extract(chunk: Chunk) -> Extraction:
     # An alias is a subject too: keyword search then ranks a paper above those that only cite its arXiv id.
     mentions = [Mention(chunk.title, kind, aliases=aliases, subject=True)]
     mentions += [Mention(alias, kind, subject=True) for alias in aliases]
-    mentions += [Mention(_place(alias), subject=True) for alias in aliases if _place(alias) != alias]
+    # Written in another way it is an entity of its own: other documents that name the arXiv id lead here.
+    mentions += [Mention(normalise(alias), kind, subject=True) for alias in aliases if normalise(alias) != alias]
     facts: list[Fact] = []
     if chunk.ordinal == 0:  # once per document, not per chunk
         # A paper introduces a concept; a project only relates to it.
         relations = _RELATIONS if kind == "paper" else {**_RELATIONS, "concepts": _RELATIONS["topics"]}
         for key, (relation, other_kind, weight, phrase) in relations.items():
             for other in _metadata_names(chunk, key):
-                mentions.append(Mention(_place(other), other_kind or kind))
+                mentions.append(Mention(other, other_kind or kind))
                 text = phrase.format(subject=chunk.title, other=other)
-                facts.append(Fact((chunk.title, _place(other)), text, relation=relation, weight=weight))
+                facts.append(Fact((chunk.title, other), text, relation=relation, weight=weight))
     return Extraction(tuple(dict.fromkeys(mentions)), tuple(dict.fromkeys(facts)))
-
-
-def _place(name: str) -> str:
-    """Return the address of the paper with an arXiv id, which another document may have; other names as they are."""
-    return f"→arxiv/{name}" if _ARXIV_ID.fullmatch(name) else name
 
 
 def _metadata_names(chunk: Chunk, key: str) -> list[str]:
