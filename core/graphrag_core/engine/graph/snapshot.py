@@ -346,11 +346,11 @@ class StoreSnapshot:
         return found | {by_hash[number]: entity for number, entity in renamed.items() if number in by_hash}
 
     def _most_mentioned(self, entities: Sequence[int]) -> int:
-        """Return one of the entities of a name."""
+        """Return one of the entities of a name; of equal ones what it stands for: the name's own is the first."""
         if len(entities) == 1:
             return entities[0]
         counts = self._graph.counts(np.array(entities, np.int64))[0].tolist()
-        return max(zip(counts, [-one for one in entities], entities, strict=True))[2]
+        return max((count, at > 0, -one) for at, (count, one) in enumerate(zip(counts, entities, strict=True)))[2] * -1
 
     def entity_counts(self, entities: Keys) -> tuple[Keys, Flags]:
         counts, is_subject = self._graph.counts(entities)
