@@ -124,7 +124,7 @@ class EditedGraph:
         self._read = read
         self.first_entity, self.has_edges = graph.first_entity, graph.has_edges
         self.ids, self.are_addresses, self.uses = graph.ids, graph.are_addresses, graph.uses
-        self.are_edges, self.every_edge = graph.are_edges, graph.every_edge
+        self.are_edges, self.every_edge, self.are_triples = graph.are_edges, graph.every_edge, graph.are_triples
 
     @property
     def node_limit(self) -> int:
@@ -278,37 +278,31 @@ class EditedGraph:
         """The facts of deleted relations, and the triples that hold a deleted entity, ascending."""
         if not self._edits.text:
             return _NONE
-        deleted = self._graph.find(self._edits.deleted())
-        names = [one for own in deleted.values() for one in own]
-        holding = distinct(self._graph.facts_of(self._members(distinct(np.array(names, np.int64)))[1])[1])
+        deleted = [one for own in self._graph.find(self._edits.deleted()).values() for one in own]
+        holding = distinct(self._graph.facts_of(self._members(distinct(np.array(deleted, np.int64)))[1])[1])
+        found = [holding[self._graph.are_triples(holding)]]
         relations = self._edits.hidden()
         ends = self.find(sorted({hash64(end) for details in relations for end in details["ends"]}))
-        wanted = [details for details in relations if all(hash64(end) in ends for end in details["ends"])]
-        first = distinct(np.array([one for details in wanted for one in ends[hash64(details["ends"][0])]], np.int64))
-        facts = distinct(holding, self._graph.facts_of(self._members(first)[1])[1])
-        rows = self._read(facts) if len(facts) else []
-        found = [
-            key
-            for key, (names_, fact) in zip(facts.tolist(), rows, strict=True)
-            if (fact.relation and among(np.array([key]), holding)[0])
-            or any(self._is_deleted(details, ends, names_, fact) for details in wanted)
-        ]
-        return np.array(found, np.int64)
+        for details in relations:
+            both = [ends.get(hash64(details["ends"][at]), []) for at in (0, -1)]
+            facts, others = (
+                distinct(self._graph.facts_of(self._members(np.array(end, np.int64))[1])[1]) for end in both
+            )
+            facts = facts[among(facts, others)]
+            rows = self._read(facts) if len(facts) else []
+            gone = [self._is_deleted(details, set(both[0]), names, fact) for names, fact in rows]
+            found.append(facts[np.array(gone, np.bool_)])
+        return distinct(*found)
 
-    def _is_deleted(
-        self, details: dict[str, Any], ends: dict[int, list[int]], names: Sequence[int], fact: Fact
-    ) -> bool:
-        """Return whether a fact is that of a deleted relation."""
+    def _is_deleted(self, details: dict[str, Any], first: set[int], names: Sequence[int], fact: Fact) -> bool:
+        """Return whether a fact between the ends of a deleted relation, of which these are the first, is this one."""
         if normalise(fact.relation) != normalise(details["relation"]):
             return False
-        held = [set(own) for own in (self.find(names).get(name, ()) for name in names) if own]
-        both = [set(ends[hash64(end)]) for end in details["ends"]]
-        if not all(any(own & end for own in held) for end in (both[0], both[-1])):
-            return False
-        if details["relation"]:
-            same_value = normalise(fact.value) == normalise(details.get("value", ""))
-            return bool(held[0] & both[0]) and same_value
-        return _words(fact.text) == _words(details["text"])
+        if not details["relation"]:
+            return _words(fact.text) == _words(details["text"])
+        known = self.find(names)
+        subject = next((known[name] for name in names if name in known), [])
+        return not first.isdisjoint(subject) and normalise(fact.value) == normalise(details.get("value", ""))
 
     def hidden(self, facts: Keys) -> Flags:
         """Return which facts no question may see: those that edits deleted, and edges that lead nowhere."""

@@ -673,6 +673,10 @@ class GraphView:
         """Return which facts are explicit edges."""
         return among(facts, self._graph.edge_facts)
 
+    def are_triples(self, facts: Keys) -> Flags:
+        """Return which facts have a relation."""
+        return self._graph["facts.triple"][facts]
+
     def every_edge(self) -> Keys:
         """Return all explicit edges in scope."""
         facts = self._graph.edge_facts

@@ -223,6 +223,13 @@ class TableGraph:
         )  # fmt: skip
         return among(facts, np.sort(found))
 
+    def are_triples(self, facts: Keys) -> Flags:
+        (found,) = self._columns(
+            f"SELECT f.key FROM {rows_of('facts', 'f', 'key', 'facts')} WHERE f.relation IS NOT NULL",
+            np.int64, facts=facts,
+        )  # fmt: skip
+        return among(facts, np.sort(found))
+
     def every_edge(self) -> Keys:
         (facts,) = self._columns(
             "SELECT fact FROM fact_entities WHERE index = %(index)s AND entity = %(edge)s ORDER BY fact",
@@ -271,10 +278,11 @@ _SCOPE_ROWS: Statement = {
     ),
     "f": (
         (
-            "SELECT n.key, n.weight, n.names FROM w CROSS JOIN LATERAL (SELECT key, weight, names FROM facts "
+            "SELECT n.* FROM w CROSS JOIN LATERAL "
+            "(SELECT key, weight, names, relation IS NOT NULL AS triple FROM facts "
             f"WHERE index = %(index)s AND key >= w.key << {FACT_BITS} AND key < (w.key + 1) << {FACT_BITS} OFFSET 0) n"
         ),
-        {"key": np.int64, "weight": np.float64},
+        {"key": np.int64, "weight": np.float64, "triple": np.bool_},
     ),
     "h": (
         "SELECT f.key AS fact, u.name FROM f CROSS JOIN LATERAL unnest(f.names) WITH ORDINALITY u(name, position)",
@@ -321,6 +329,10 @@ class ScopeGraph(GraphView):
         """Return which facts are explicit edges."""
         return super().are_edges(self._graph["facts.key"].searchsorted(facts))
 
+    def are_triples(self, facts: Keys) -> Flags:
+        """Return which facts have a relation."""
+        return super().are_triples(self._graph["facts.key"].searchsorted(facts))
+
     def every_edge(self) -> Keys:
         """Return all explicit edges in scope."""
         return self._graph["facts.key"][super().every_edge()]
@@ -348,7 +360,7 @@ def _graph_rows(found: dict[str, dict[str, Any]]) -> GraphRows:
         (_NONE, np.empty(0, np.uint32)), (_NONE, _NONE),
         (chunks["key"].searchsorted(chunk), name, weight == SUBJECT),
         (
-            fact, fact >> FACT_BITS, facts["weight"][fact_order].astype(np.float32), np.zeros(len(fact), np.bool_),
+            fact, fact >> FACT_BITS, facts["weight"][fact_order].astype(np.float32), facts["triple"][fact_order],
             np.zeros(len(fact), np.uint32),
         ),
         (fact.searchsorted(owner[named]), holds[named]),
