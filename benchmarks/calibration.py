@@ -27,8 +27,9 @@ import numpy as np
 import numpy.typing as npt
 from quality import GROUPS, SHARED, Dataset, family, index_of, is_answer, lines, load
 
-from graphrag_core import Calibration, Chunk, GraphRetriever
+from graphrag_core import Chunk, GraphRetriever
 from graphrag_core.evaluation import Judged, Question, fit_calibration, judge_hits, reliability, scores_of
+from graphrag_core.strategies import Calibration
 
 SETS = tuple(chain(*GROUPS.values()))
 OTHER = {  # by family; docs_dev for the others

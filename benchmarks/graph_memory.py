@@ -18,9 +18,10 @@ import numpy as np
 from scipy.sparse import csr_array
 from synthetic import ReadyVectors, documents
 
-from graphrag_core import KnowledgeIndex, PageRank
+from graphrag_core import KnowledgeIndex
 from graphrag_core.engine.embedded import EmbeddedEngine
 from graphrag_core.query.query import Query
+from graphrag_core.strategies import PageRank
 from graphrag_core.text import normalise
 
 SIZES = [10_000, 100_000]

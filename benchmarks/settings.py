@@ -31,10 +31,11 @@ import numpy as np
 from quality import DEPTH, PLAIN, SETS, Dataset, Recalls, cell, family, index_of, load, recall
 from scipy.stats import bootstrap
 
-from graphrag_core import Chunk, Coverage, GraphRetriever, Reranked
+from graphrag_core import Chunk, GraphRetriever
 from graphrag_core.ports import Ranking
 from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.query import Query
+from graphrag_core.strategies import Coverage, Reranked
 
 MEASURES = ("recall@2", "recall@5", "recall@10")
 DECIDE = [1, 2]  # the measures by which a setting is chosen

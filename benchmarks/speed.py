@@ -19,9 +19,10 @@ import faiss
 import numpy as np
 from synthetic import documents
 
-from graphrag_core import Document, GraphRetriever, KnowledgeIndex, PageRank, Result
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex, Result
 from graphrag_core.engine.embedded import EmbeddedEngine
 from graphrag_core.ports import Matrix
+from graphrag_core.strategies import PageRank
 
 TARGETS = {10_000: 8.0, 100_000: 1.0, 1_000_000: 0.3}
 RERANK = 3.0  # milliseconds

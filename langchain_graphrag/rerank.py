@@ -11,11 +11,12 @@ from typing import Any
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import BaseDocumentCompressor, Document
 
-from graphrag_core import Chunk, Coverage, ScoreReranker
+from graphrag_core import Chunk
 from graphrag_core.adapter import overrides
 from graphrag_core.errors import InputError
 from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.external_rerank import Returned, Scores, run_reranker, scores_of_returned
+from graphrag_core.strategies import Coverage, ScoreReranker
 from langchain_graphrag.documents import to_document
 
 _OWN_SCORE = "relevance_score"  # the metadata key under which compressors write their score
@@ -43,7 +44,7 @@ def compressor_reranker(
     passages
         How many passages it gets, and at least as many as the query returns.
     first
-        Orders the passages before; :class:`graphrag_core.Coverage` by default.
+        Orders the passages before; :class:`graphrag_core.strategies.Coverage` by default.
     """
     if not isinstance(compressor, BaseDocumentCompressor):
         raise InputError(f"{compressor!r:.80} is not a document compressor: pass a LangChain BaseDocumentCompressor")

@@ -10,11 +10,12 @@ from typing import Any
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 
-from graphrag_core import Chunk, Coverage, ScoreReranker
+from graphrag_core import Chunk
 from graphrag_core.adapter import overrides
 from graphrag_core.errors import InputError
 from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.external_rerank import Returned, Scores, run_reranker, scores_of_returned
+from graphrag_core.strategies import Coverage, ScoreReranker
 from llama_graphrag.nodes import stored_node
 
 
@@ -40,7 +41,7 @@ def postprocessor_reranker(
     passages
         How many nodes it gets, and at least as many as the query returns.
     first
-        Orders the nodes before; :class:`graphrag_core.Coverage` by default.
+        Orders the nodes before; :class:`graphrag_core.strategies.Coverage` by default.
     """
     if not isinstance(postprocessor, BaseNodePostprocessor):
         raise InputError(f"{postprocessor!r:.80} is not a node postprocessor: pass a LlamaIndex BaseNodePostprocessor")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from graphrag_core import Channel, Chunk, Entity, Fact, Hit, Link, Result, Step, Trace
-from graphrag_core.result import Explanation, LazyExplanation, Reason
+from graphrag_core import Chunk, Entity, Fact, Hit, Result
+from graphrag_core.result import Channel, Explanation, LazyExplanation, Link, Reason, Step, Trace
 
 HOSTILE = (
     "</script><script>alert(1)</script><img src=x onerror=alert(2)>\" onload='x' <!-- ]]> \u2028 {{$policy}} &lt;b&gt;"

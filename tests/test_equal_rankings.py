@@ -10,15 +10,8 @@ from llama_index.core.schema import TextNode
 from llama_support import Hashed
 from mixed_documents import DOCUMENTS, QUESTIONS
 
-from graphrag_core import (
-    Coverage,
-    ExpansionQueries,
-    GraphRetriever,
-    KnowledgeIndex,
-    Neighbourhood,
-    PageRank,
-    ReciprocalRank,
-)
+from graphrag_core import GraphRetriever, KnowledgeIndex
+from graphrag_core.strategies import Coverage, ExpansionQueries, Neighbourhood, PageRank, ReciprocalRank
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever as LangChainRetriever
 from llama_graphrag import GraphRAGRetriever as LlamaRetriever

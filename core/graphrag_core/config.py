@@ -33,7 +33,8 @@ from graphrag_core.query.coverage import Coverage, Reranker
 from graphrag_core.query.cross_encoder import CrossEncoder
 from graphrag_core.query.fusion import Additive, Anchored, Fusion, OwnScores, ReciprocalRank, Weighted
 from graphrag_core.query.settings import SearchSettings
-from graphrag_core.query.strategies import (
+from graphrag_core.retriever import Cache
+from graphrag_core.strategies import (
     CitationGraph,
     ExpansionQueries,
     GraphStrategy,
@@ -42,7 +43,6 @@ from graphrag_core.query.strategies import (
     RelatedEntities,
     SpreadingActivation,
 )
-from graphrag_core.retriever import Cache
 
 with optional_import("pydantic", "cli", "Reading a settings file"):
     from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError

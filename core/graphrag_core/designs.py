@@ -16,7 +16,7 @@ from graphrag_core.query.fusion import Additive, Gate, OwnScores, ReciprocalRank
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.routing import Router, Rule
 from graphrag_core.query.settings import SearchSettings
-from graphrag_core.query.strategies import (
+from graphrag_core.strategies import (
     CitationGraph,
     ExpansionQueries,
     Neighbourhood,

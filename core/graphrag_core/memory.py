@@ -62,7 +62,7 @@ class Memory:
             True if the object is a value ("dark mode") and no entity.
         source, confidence
             Where the fact comes from and how certain it is, from 0 to 1: what
-            :class:`~graphrag_core.Relevance` weighs.
+            :class:`~graphrag_core.strategies.Relevance` weighs.
         status
             ``"staged"``, ``"confirmed"`` or ``"rejected"``. By default the status that the fact has; of a new fact
             confirmed if it is the user's (``source="user_edit"``), else staged. So a fact that was rejected stays

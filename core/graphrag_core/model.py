@@ -149,7 +149,7 @@ class Fact:
         A literal instead of a second entity ("dark mode").
     confidence, source, status, created, last_accessed, access_count
         How reliable the fact is, where it comes from, whether it is confirmed, and when (seconds since
-        the epoch) and how often it was read: what :class:`~graphrag_core.Relevance` weighs. A fact that an
+        the epoch) and how often it was read: what :class:`~graphrag_core.strategies.Relevance` weighs. A fact that an
         extractor rejects is not stored.
     span
         The start and end of the fact in its chunk's text, if it is a part of it.

@@ -144,7 +144,7 @@ class Hit:
         The passage.
     score
         Falls with the rank. By default how likely the passage belongs to the answer, from 0 to 1
-        (:class:`~graphrag_core.Calibration`). Cosine similarity for the vector method, BM25 for the keyword
+        (:class:`~graphrag_core.strategies.Calibration`). Cosine similarity for the vector method, BM25 for the keyword
         method, a strength from 0 to 1 for the graph method, and the own score of a fusion or reranker that has one.
     channels
         The channels that found the passage.
@@ -153,12 +153,12 @@ class Hit:
         first ``k``, or if a query generated from the graph found it.
     graph_expansion
         The query that found it, for strategies that search with generated queries
-        (:class:`~graphrag_core.ExpansionQueries`).
+        (:class:`~graphrag_core.strategies.ExpansionQueries`).
     copies
         The ids of other passages with the same or nearly the same text.
     via
         The entity through which the strategy found the passage and its hop, for strategies that tell
-        (:class:`~graphrag_core.RelatedEntities`).
+        (:class:`~graphrag_core.strategies.RelatedEntities`).
     community
         The id of the community that the passage stands for, of the method ``"global"``.
     explanation

@@ -213,7 +213,8 @@ class GraphRetriever:
             fact holds them; these documents are not searched. What is neither is said in ``advice``.
         count_access
             False if reading facts is not to count as an access, by which
-            :class:`~graphrag_core.SpreadingActivation` weighs them. An answer from the cache does not count again.
+            :class:`~graphrag_core.strategies.SpreadingActivation` weighs them.
+            An answer from the cache does not count again.
         explain
             True explains the result at once, and not when it is first asked for: after the index is closed, nothing can
             be explained (:class:`~graphrag_core.Result`).
@@ -340,9 +341,9 @@ class GraphRetriever:
             The question.
         llm
             The language model that writes the answer: :class:`~graphrag_core.llm.OpenAIChat` for any OpenAI-compatible
-            endpoint, another :class:`~graphrag_core.ChatModel`, a function from a prompt to a text, or a text such as
-            ``"gpt-4o-mini"`` or ``"http://localhost:11434/v1/llama3.1"``. Without one the answer consists of the
-            sentences of the passages that match best, and its ``kind`` is ``"extract"``.
+            endpoint, another :class:`~graphrag_core.llm.ChatModel`, a function from a prompt to a text, or a text
+            such as ``"gpt-4o-mini"`` or ``"http://localhost:11434/v1/llama3.1"``. Without one the answer consists of
+            the sentences of the passages that match best, and its ``kind`` is ``"extract"``.
         max_tokens
             The budget of the passages in the prompt.
         tokenizer
@@ -457,9 +458,9 @@ class GraphRetriever:
     ) -> int | Future[int]:
         """Run questions in advance to fill the cache; return how many.
 
-        Warming reads no fact in the sense of :class:`~graphrag_core.Relevance`: access counts stay as they are. The
-        first time that a warmed question is asked counts. The first query on a new generation of the index also
-        loads the graph for all later ones.
+        Warming reads no fact in the sense of :class:`~graphrag_core.strategies.Relevance`: access counts stay as
+        they are. The first time that a warmed question is asked counts. The first query on a new generation of the
+        index also loads the graph for all later ones.
 
         Parameters
         ----------

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from graphrag_core import Cache, Document, Gate, GraphRetriever, KnowledgeIndex, Neighbourhood, Weighted, config
+from graphrag_core import Cache, Document, GraphRetriever, KnowledgeIndex, config
 from graphrag_core.errors import ConfigError
+from graphrag_core.strategies import Gate, Neighbourhood, Weighted
 from graphrag_core.testing import HashEmbedder
 
 

@@ -8,8 +8,9 @@ import sys
 import pytest
 from model_server import StreamServer
 
-from graphrag_core import Document, GraphRetriever, KnowledgeIndex, OpenAIChat, as_chat_model
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex, OpenAIChat
 from graphrag_core.errors import InputError, LLMError, LLMUnreachable, MissingDependency
+from graphrag_core.llm import as_chat_model
 from graphrag_core.query.ask import INSTRUCTIONS, NO_SENTENCE, NOT_FOUND, CitationReader, build_messages
 from graphrag_core.testing import HashEmbedder
 

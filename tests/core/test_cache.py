@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from graphrag_core import Cache, Document, GraphRetriever, KnowledgeIndex, PageRank
+from graphrag_core import Cache, Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import InputError
+from graphrag_core.strategies import PageRank
 from graphrag_core.testing import HashEmbedder
 
 

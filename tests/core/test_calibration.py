@@ -8,9 +8,10 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from graphrag_core import Anchored, Calibration, Document, GraphRetriever, KnowledgeIndex, ReciprocalRank, Weighted
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import InputError
 from graphrag_core.evaluation import Question, fit_calibration, judge_hits, reliability, scores_of
+from graphrag_core.strategies import Anchored, Calibration, ReciprocalRank, Weighted
 from graphrag_core.testing import HashEmbedder
 
 DOCUMENTS = [

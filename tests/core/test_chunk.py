@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_samples import MARKDOWN
 
-from graphrag_core import Chunker, Document, Mark
+from graphrag_core import Chunker, Document
 from graphrag_core.errors import InputError
 from graphrag_core.ingest.chunker import page_of, title_of, whole_document
+from graphrag_core.model import Mark
 from graphrag_core.text import estimate_tokens, most_tokens, sentences
 from graphrag_core.text.markup import BLOCKS
 

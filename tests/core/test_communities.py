@@ -6,9 +6,10 @@ import gzip
 
 import pytest
 
-from graphrag_core import Document, GraphRetriever, KnowledgeIndex, Router
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.communities import summary_messages
 from graphrag_core.model import Community
+from graphrag_core.strategies import Router
 from graphrag_core.testing import HashEmbedder
 
 PLANETS = "Mercury Venus Mars Jupiter Saturn".split()

@@ -11,10 +11,11 @@ import tiktoken
 from answers import explained, explained_hit
 from hypothesis import given, settings
 
-from graphrag_core import Chunk, Entity, Fact, Hit, Result, Step
+from graphrag_core import Chunk, Entity, Fact, Hit, Result
 from graphrag_core.context.display import Highlighter
 from graphrag_core.context.relations import inverse
 from graphrag_core.errors import InputError
+from graphrag_core.result import Step
 from graphrag_core.text import estimate_tokens, token_counter
 
 AUTH = Entity("auth service", "Auth Service", "concept", "Core authentication service handling JWT issuance.")

@@ -7,10 +7,11 @@ import logging
 import numpy as np
 import pytest
 
-from graphrag_core import Coverage, Document, GraphRetriever, KnowledgeIndex, PageRank, Reranked, Weighted
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import InputError
 from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.recognise import sides
+from graphrag_core.strategies import Coverage, PageRank, Reranked, Weighted
 from graphrag_core.testing import CHAIN, HashEmbedder
 
 MANUAL = [

@@ -13,9 +13,10 @@ import pytest
 from fault_runs import Damage, answers, damage, damages, make_base, state_of
 from support import SERVICES
 
-from graphrag_core import Document, KnowledgeIndex, Verification
+from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.engine.embedded import keywords, search_indexes
 from graphrag_core.errors import DamagedIndex, GraphRAGError
+from graphrag_core.model import Verification
 from graphrag_core.testing import HashEmbedder
 
 SAMPLE = 24  # damages; benchmarks/torture/faults.py takes all

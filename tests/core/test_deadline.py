@@ -9,7 +9,7 @@ from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.deadline import deadline
 from graphrag_core.errors import DeadlineExceeded
 from graphrag_core.filters import parse
-from graphrag_core.query.strategies import Neighbourhood, PageRank, RelatedEntities, SpreadingActivation
+from graphrag_core.strategies import Neighbourhood, PageRank, RelatedEntities, SpreadingActivation
 from graphrag_core.testing import HashEmbedder
 
 

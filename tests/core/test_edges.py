@@ -8,19 +8,10 @@ import numpy as np
 import pytest
 from support import snapshot
 
-from graphrag_core import (
-    Chunker,
-    Document,
-    ExpansionQueries,
-    GraphRetriever,
-    KnowledgeIndex,
-    Neighbourhood,
-    PageRank,
-    RelatedEntities,
-    SpreadingActivation,
-)
+from graphrag_core import Chunker, Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import InputError, ReadOnlyIndex
 from graphrag_core.ingest.edges import parse_edges, value_name, values
+from graphrag_core.strategies import ExpansionQueries, Neighbourhood, PageRank, RelatedEntities, SpreadingActivation
 from graphrag_core.testing import CountingEmbedder, HashEmbedder
 
 EDGES = [("author", "author"), ("links", "id")]

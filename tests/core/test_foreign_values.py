@@ -19,11 +19,11 @@ from graphrag_core import (
     Fact,
     GraphRetriever,
     KnowledgeIndex,
-    Mark,
     Mention,
     SentenceExtractor,
 )
 from graphrag_core.errors import DocumentError, EmbedderError, ExtractionError, GraphRAGError, InputError
+from graphrag_core.model import Mark
 from graphrag_core.testing import HashEmbedder
 
 FACT = Fact(("Auth Service", "Keyring"), "Auth Service uses Keyring", "uses")

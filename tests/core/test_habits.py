@@ -17,22 +17,12 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from graphrag_core import (
-    Anchored,
-    Cache,
-    Coverage,
-    Document,
-    ExpansionQueries,
-    GraphRetriever,
-    KnowledgeIndex,
-    Neighbourhood,
-    ReciprocalRank,
-    SearchSettings,
-)
+from graphrag_core import Cache, Document, GraphRetriever, KnowledgeIndex, SearchSettings
 from graphrag_core.errors import DocumentError, EmbedderError, FilterError, InputError
 from graphrag_core.ingest.embedding import combined_error
 from graphrag_core.query.memory_tool import MemoryWriter, to_content
 from graphrag_core.query.settings import search_options
+from graphrag_core.strategies import Anchored, Coverage, ExpansionQueries, Neighbourhood, ReciprocalRank
 from graphrag_core.testing import CHAIN, CountingEmbedder, HashEmbedder
 
 

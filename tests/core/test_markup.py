@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_samples import MARKDOWN
 
-from graphrag_core import Mark
+from graphrag_core.model import Mark
 from graphrag_core.text.markup import BLOCKS, has_markup, plain, scan, slug
 
 

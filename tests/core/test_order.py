@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from mixed_documents import DOCUMENTS, QUESTIONS
 
-from graphrag_core import Chunker, Document, GraphRetriever, KnowledgeIndex, Trace
+from graphrag_core import Chunker, Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
+from graphrag_core.result import Trace
 from graphrag_core.testing import HashEmbedder
 
 METHODS = ("hybrid", "vector", "keyword", "graph", "agentic")

@@ -11,25 +11,27 @@ import numpy as np
 import pytest
 
 from graphrag_core import (
-    Anchored,
     Combined,
-    ExpansionQueries,
     KnowledgeExtractor,
     KnowledgeIndex,
     LLMExtractor,
+    SearchSettings,
+    SentenceExtractor,
+    adapter,
+)
+from graphrag_core.embedders import Onnx, WordLlama
+from graphrag_core.engine.embedded import EmbeddedEngine
+from graphrag_core.strategies import (
+    Anchored,
+    ExpansionQueries,
     Neighbourhood,
     OwnScores,
     PageRank,
     ReciprocalRank,
     RelatedEntities,
-    SearchSettings,
-    SentenceExtractor,
     SpreadingActivation,
     Weighted,
-    adapter,
 )
-from graphrag_core.embedders import Onnx, WordLlama
-from graphrag_core.engine.embedded import EmbeddedEngine
 from graphrag_core.testing import (
     EmbedderSuite,
     EngineSuite,

@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from graphrag_core import Document, KnowledgeIndex, PageRank
+from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.strategies import PageRank
 
 NAMES = ["Ada Lovelace", "Auth Service", "Redis", "Uppsala", "Bergen", "Keyring", "Solheim Systems", "Mara Lindqvist"]
 

@@ -8,10 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphrag_core import Coverage, Document, GraphRetriever, KnowledgeIndex, Link, PageRank, Weighted
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.demo import sample_documents
 from graphrag_core.query.coverage import Links, Reasons, Reranker
 from graphrag_core.query.query import Query
+from graphrag_core.result import Link
+from graphrag_core.strategies import Coverage, PageRank, Weighted
 from graphrag_core.testing import HashEmbedder
 
 MANUAL = [

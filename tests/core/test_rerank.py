@@ -10,18 +10,10 @@ import sys
 import numpy as np
 import pytest
 
-from graphrag_core import (
-    Chunk,
-    Coverage,
-    CrossEncoder,
-    Document,
-    Gate,
-    GraphRetriever,
-    KnowledgeIndex,
-    ScoreReranker,
-)
+from graphrag_core import Chunk, CrossEncoder, Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import InputError, MissingDependency, RerankerError
 from graphrag_core.query.external_rerank import Returned, scores_of_returned
+from graphrag_core.strategies import Coverage, Gate, ScoreReranker
 from graphrag_core.testing import CHAIN, CHAIN_QUESTION, HashEmbedder
 
 NOTES = [Document(f"note-{i:02}", f"Harbour note {i}: the crane {'moves slowly ' * i}today.") for i in range(60)]

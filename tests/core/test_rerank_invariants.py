@@ -11,23 +11,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mixed_documents import DOCUMENTS, QUESTIONS
 
-from graphrag_core import (
+from graphrag_core import Chunker, GraphRetriever, KnowledgeIndex
+from graphrag_core.filters import parse
+from graphrag_core.query.query import Query
+from graphrag_core.query.recognise import sides
+from graphrag_core.result import Trace
+from graphrag_core.strategies import (
     Anchored,
-    Chunker,
     Coverage,
     ExpansionQueries,
-    GraphRetriever,
-    KnowledgeIndex,
     Neighbourhood,
     PageRank,
     ReciprocalRank,
     Recogniser,
-    Trace,
     Weighted,
 )
-from graphrag_core.filters import parse
-from graphrag_core.query.query import Query
-from graphrag_core.query.recognise import sides
 from graphrag_core.testing import HashEmbedder
 
 

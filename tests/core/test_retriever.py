@@ -5,15 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphrag_core import (
+from graphrag_core import Document, Extraction, GraphRetriever, KnowledgeIndex, Mention
+from graphrag_core.errors import FilterError, InputError
+from graphrag_core.query.fusion import Fusion, confidence
+from graphrag_core.strategies import (
     Anchored,
-    Document,
     ExpansionQueries,
-    Extraction,
     Gate,
-    GraphRetriever,
-    KnowledgeIndex,
-    Mention,
     Neighbourhood,
     PageRank,
     ReciprocalRank,
@@ -21,8 +19,6 @@ from graphrag_core import (
     SpreadingActivation,
     Weighted,
 )
-from graphrag_core.errors import FilterError, InputError
-from graphrag_core.query.fusion import Fusion, confidence
 from graphrag_core.testing import CHAIN, HashEmbedder
 
 

@@ -7,31 +7,25 @@ from dataclasses import replace
 import pytest
 from seeds_000 import BLOCK, CREATES, DOCUMENTS, QUESTION
 
-from graphrag_core import (
-    Additive,
-    Anchored,
-    Coverage,
-    Document,
-    Entity,
-    Expansion,
-    ExpansionQueries,
-    Fact,
-    GraphRetriever,
-    KnowledgeExtractor,
-    KnowledgeIndex,
-    Neighbourhood,
-    PageRank,
-    ReciprocalRank,
-    Recogniser,
-    Result,
-    SpreadingActivation,
-    Weighted,
-)
+from graphrag_core import Document, Entity, Fact, GraphRetriever, KnowledgeExtractor, KnowledgeIndex, Result
 from graphrag_core.context.relations import inverse
 from graphrag_core.designs import HYBRID
 from graphrag_core.errors import InputError
 from graphrag_core.query.query import Query
-from graphrag_core.query.strategies import GraphStrategy
+from graphrag_core.strategies import (
+    Additive,
+    Anchored,
+    Coverage,
+    Expansion,
+    ExpansionQueries,
+    GraphStrategy,
+    Neighbourhood,
+    PageRank,
+    ReciprocalRank,
+    Recogniser,
+    SpreadingActivation,
+    Weighted,
+)
 from graphrag_core.testing import CHAIN, FixedExtractor, FusionSuite, HashEmbedder, StrategySuite
 
 

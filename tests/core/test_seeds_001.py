@@ -8,14 +8,12 @@ import math
 import pytest
 from confident import ANSWER, CONFIDENCE, PASSAGES, QUESTION, RELATIONS, ROUNDING, SUBJECTS, Cosines
 
-from graphrag_core import (
-    Document,
+from graphrag_core import Document, Fact, GraphRetriever, KnowledgeExtractor, KnowledgeIndex
+from graphrag_core.designs import CONFIDENT
+from graphrag_core.errors import InputError
+from graphrag_core.strategies import (
     ExpansionQueries,
-    Fact,
     Gate,
-    GraphRetriever,
-    KnowledgeExtractor,
-    KnowledgeIndex,
     Neighbourhood,
     OwnScores,
     PageRank,
@@ -23,8 +21,6 @@ from graphrag_core import (
     RelatedEntities,
     SpreadingActivation,
 )
-from graphrag_core.designs import CONFIDENT
-from graphrag_core.errors import InputError
 from graphrag_core.testing import CHAIN, FixedExtractor, HashEmbedder
 
 

@@ -5,17 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphrag_core import (
-    Document,
-    ExpansionQueries,
-    Fact,
-    GraphRetriever,
-    KnowledgeIndex,
-    ReciprocalRank,
-    Recogniser,
-)
+from graphrag_core import Document, Fact, GraphRetriever, KnowledgeIndex
 from graphrag_core.designs import KG2RAG
 from graphrag_core.query.query import Query
+from graphrag_core.strategies import ExpansionQueries, ReciprocalRank, Recogniser
 from graphrag_core.testing import CountingEmbedder, FixedExtractor, HashEmbedder, StrategySuite
 
 QUESTION = "How do I handle FastAPI database connections?"

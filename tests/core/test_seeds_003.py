@@ -13,20 +13,12 @@ from math import log10
 import numpy as np
 import pytest
 
-from graphrag_core import (
-    Cache,
-    Document,
-    Fact,
-    GraphRetriever,
-    KnowledgeIndex,
-    Recogniser,
-    Relevance,
-    SpreadingActivation,
-)
+from graphrag_core import Cache, Document, Fact, GraphRetriever, KnowledgeIndex
 from graphrag_core.designs import MEMORY
 from graphrag_core.errors import DocumentError, ExtractionError, InputError, ReadOnlyIndex
 from graphrag_core.ingest import remembered
 from graphrag_core.query.strategies.activation import WEEK
+from graphrag_core.strategies import Recogniser, Relevance, SpreadingActivation
 from graphrag_core.testing import CountingEmbedder, FixedExtractor, HashEmbedder
 
 ADA, BOB = {"user": "ada"}, {"user": "bob"}

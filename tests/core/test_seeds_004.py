@@ -10,26 +10,20 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from graphrag_core import (
-    Chunker,
+from graphrag_core import Chunker, Combined, Document, Extraction, GraphRetriever, KnowledgeIndex, SentenceExtractor
+from graphrag_core.designs import RESEARCH
+from graphrag_core.errors import EmbedderMismatch, InputError
+from graphrag_core.research import FindingsExtractor, research_documents
+from graphrag_core.strategies import (
     CitationGraph,
-    Combined,
-    Document,
     Expansion,
     ExpansionQueries,
-    Extraction,
-    GraphRetriever,
-    KnowledgeIndex,
+    GraphStrategy,
     Neighbourhood,
     PageRank,
     ReciprocalRank,
-    SentenceExtractor,
     SpreadingActivation,
 )
-from graphrag_core.designs import RESEARCH
-from graphrag_core.errors import EmbedderMismatch, InputError
-from graphrag_core.query.strategies import GraphStrategy
-from graphrag_core.research import FindingsExtractor, research_documents
 from graphrag_core.testing import FusionSuite, HashEmbedder, StrategySuite
 
 PAPERS = {

@@ -7,13 +7,13 @@ from math import log2, log10
 
 import pytest
 
-from graphrag_core import (
-    Document,
+from graphrag_core import Document, Fact, GraphRetriever, KnowledgeIndex
+from graphrag_core.errors import InputError
+from graphrag_core.query.query import Query
+from graphrag_core.query.strategies.activation import WEEK
+from graphrag_core.strategies import (
     ExpansionQueries,
-    Fact,
     Gate,
-    GraphRetriever,
-    KnowledgeIndex,
     Neighbourhood,
     ReciprocalRank,
     Recogniser,
@@ -21,9 +21,6 @@ from graphrag_core import (
     SpreadingActivation,
     Weighted,
 )
-from graphrag_core.errors import InputError
-from graphrag_core.query.query import Query
-from graphrag_core.query.strategies.activation import WEEK
 from graphrag_core.testing import FixedExtractor, HashEmbedder
 
 

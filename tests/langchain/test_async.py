@@ -11,9 +11,9 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from graphrag_core import GraphRetriever, KnowledgeIndex, PageRank
+from graphrag_core import GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import DocumentError, EmbedderError
-from graphrag_core.query.strategies import GraphStrategy
+from graphrag_core.strategies import GraphStrategy, PageRank
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever

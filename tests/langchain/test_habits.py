@@ -32,8 +32,9 @@ from langchain_core.runnables import RunnableLambda, RunnableParallel
 from langchain_core.vectorstores import InMemoryVectorStore
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from graphrag_core import KnowledgeIndex, Neighbourhood
+from graphrag_core import KnowledgeIndex
 from graphrag_core.errors import EmbedderError, FilterError, InputError
+from graphrag_core.strategies import Neighbourhood
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever, create_memory_search_tool

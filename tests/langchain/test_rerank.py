@@ -21,8 +21,9 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.runnables import RunnableLambda
 
-from graphrag_core import Coverage, CrossEncoder, GraphRetriever, ScoreReranker
+from graphrag_core import CrossEncoder, GraphRetriever
 from graphrag_core.errors import InputError, RerankerError
+from graphrag_core.strategies import Coverage, ScoreReranker
 from graphrag_core.testing import CHAIN, HashEmbedder
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 from langchain_graphrag import GraphRAGRetriever, compressor_reranker

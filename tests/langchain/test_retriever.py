@@ -13,19 +13,7 @@ from langchain_core.runnables import ConfigurableField
 from langchain_core.stores import InMemoryByteStore
 
 import graphrag_core
-from graphrag_core import (
-    Anchored,
-    Chunker,
-    Coverage,
-    Gate,
-    GraphRetriever,
-    KnowledgeIndex,
-    PageRank,
-    ReciprocalRank,
-    SearchSettings,
-    SpreadingActivation,
-    Weighted,
-)
+from graphrag_core import Chunker, GraphRetriever, KnowledgeIndex, SearchSettings
 from graphrag_core.errors import (
     DocumentError,
     EmbedderMismatch,
@@ -36,6 +24,7 @@ from graphrag_core.errors import (
     ReadOnlyIndex,
 )
 from graphrag_core.query.explanation import Explainer
+from graphrag_core.strategies import Anchored, Coverage, Gate, PageRank, ReciprocalRank, SpreadingActivation, Weighted
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 from graphrag_core.testing import CountingEmbedder, HashEmbedder
 from langchain_graphrag import GraphRAGRetriever

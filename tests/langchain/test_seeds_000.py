@@ -6,15 +6,10 @@ import pytest
 from langchain_core.documents import Document
 from seeds_000 import BLOCK, DOCUMENTS, QUESTION
 
-from graphrag_core import (
-    Additive,
-    GraphRetriever,
-    KnowledgeExtractor,
-    KnowledgeIndex,
-    Neighbourhood,
-)
+from graphrag_core import GraphRetriever, KnowledgeExtractor, KnowledgeIndex
 from graphrag_core.designs import HYBRID, KG2RAG
 from graphrag_core.errors import InputError
+from graphrag_core.strategies import Additive, Neighbourhood
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever, create_memory_search_tool
 

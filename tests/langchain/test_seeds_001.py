@@ -8,8 +8,8 @@ import pytest
 from confident import ANSWER, CONFIDENCE, PASSAGES, QUESTION, RELATIONS, ROUNDING, SUBJECTS, Cosines
 from langchain_core.documents import Document
 
-from graphrag_core import Gate
 from graphrag_core.designs import CONFIDENT
+from graphrag_core.strategies import Gate
 from graphrag_core.testing import FixedExtractor
 from langchain_graphrag import GraphRAGRetriever, create_memory_search_tool
 

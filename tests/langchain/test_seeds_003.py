@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from langchain_core.embeddings import Embeddings
 
-from graphrag_core import SpreadingActivation
 from graphrag_core.designs import MEMORY
 from graphrag_core.errors import InputError
+from graphrag_core.strategies import SpreadingActivation
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever, create_memory_search_tool, create_memory_tools
 

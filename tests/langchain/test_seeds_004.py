@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from langchain_core.documents import Document
 
-from graphrag_core import ReciprocalRank
 from graphrag_core.designs import RESEARCH
 from graphrag_core.errors import EmbedderMismatch
 from graphrag_core.research import research_documents
+from graphrag_core.strategies import ReciprocalRank
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever
 

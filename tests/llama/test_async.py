@@ -13,8 +13,9 @@ from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.schema import NodeRelationship, QueryBundle, RelatedNodeInfo, TextNode
 from llama_support import QUESTION, Hashed, ids, make_nodes
 
-from graphrag_core import Anchored, SentenceExtractor
+from graphrag_core import SentenceExtractor
 from graphrag_core.errors import EmbedderError
+from graphrag_core.strategies import Anchored
 from graphrag_core.testing import HashEmbedder
 from llama_graphrag import GraphRAGRetriever, LocalEmbedding
 

@@ -22,8 +22,9 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 from llama_support import QUESTION, Hashed, ids, make_nodes
 
-from graphrag_core import Chunk, Coverage, CrossEncoder, GraphRetriever, ScoreReranker
+from graphrag_core import Chunk, CrossEncoder, GraphRetriever
 from graphrag_core.errors import InputError, RerankerError
+from graphrag_core.strategies import Coverage, ScoreReranker
 from graphrag_core.testing import CHAIN, HashEmbedder
 from llama_graphrag import GraphRAGRetriever, postprocessor_reranker
 

@@ -23,9 +23,10 @@ from llama_index.core.schema import (
 from llama_support import QUESTION, Hashed, ids, make_nodes
 
 import graphrag_core
-from graphrag_core import Gate, GraphRetriever, KnowledgeIndex, Neighbourhood, ReciprocalRank
+from graphrag_core import GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import DocumentError, InputError
 from graphrag_core.query.explanation import Explainer
+from graphrag_core.strategies import Gate, Neighbourhood, ReciprocalRank
 from graphrag_core.testing import CHAIN, HashEmbedder
 from llama_graphrag import GraphRAGInsertEvent, GraphRAGRetrievalEvent, GraphRAGRetriever, LocalEmbedding
 

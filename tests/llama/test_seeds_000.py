@@ -7,14 +7,9 @@ from llama_index.core.schema import TextNode
 from llama_support import Hashed, ids
 from seeds_000 import BLOCK, DOCUMENTS, QUESTION
 
-from graphrag_core import (
-    Additive,
-    GraphRetriever,
-    KnowledgeExtractor,
-    KnowledgeIndex,
-    Neighbourhood,
-)
+from graphrag_core import GraphRetriever, KnowledgeExtractor, KnowledgeIndex
 from graphrag_core.designs import HYBRID, KG2RAG
+from graphrag_core.strategies import Additive, Neighbourhood
 from graphrag_core.testing import HashEmbedder
 from llama_graphrag import GraphRAGRetriever, memory_search_tool
 

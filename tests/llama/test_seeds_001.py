@@ -15,8 +15,8 @@ from llama_index.core.graph_stores.types import (
 )
 from llama_index.core.schema import TextNode
 
-from graphrag_core import Gate
 from graphrag_core.designs import CONFIDENT
+from graphrag_core.strategies import Gate
 from graphrag_core.testing import FixedExtractor
 from llama_graphrag import GraphRAGRetriever, memory_search_tool
 

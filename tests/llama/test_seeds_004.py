@@ -6,10 +6,10 @@ import pytest
 from llama_index.core.schema import Document, TextNode
 from llama_support import Hashed
 
-from graphrag_core import ReciprocalRank
 from graphrag_core.designs import RESEARCH
 from graphrag_core.errors import EmbedderMismatch
 from graphrag_core.research import research_documents
+from graphrag_core.strategies import ReciprocalRank
 from llama_graphrag import GraphRAGRetriever
 
 FINDINGS = {

@@ -9,8 +9,9 @@ import numpy as np
 import psycopg
 import pytest
 
-from graphrag_core import Document, GraphRetriever, KnowledgeIndex, PageRank
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.engine.postgres import PostgresEngine
+from graphrag_core.strategies import PageRank
 
 PLACES = [f"Place Number{at}" for at in range(120)]
 

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from graphrag_core import Answer, AnswerStream
+from graphrag_core import Answer
 from graphrag_core.cli import options, render
 from graphrag_core.context.escape import for_terminal, one_line
 from graphrag_core.errors import LLMError
 from graphrag_core.llm import OpenAIChat
-from graphrag_core.query.ask import MAX_TOKENS
+from graphrag_core.query.ask import MAX_TOKENS, AnswerStream
 
 
 @options.expand

@@ -20,7 +20,7 @@ from rich.theme import Theme
 from rich.tree import Tree
 from tqdm import tqdm
 
-from graphrag_core import Channel, Community, Hit, Result, Step
+from graphrag_core import Hit, Result
 from graphrag_core.context.display import (
     Highlighter,
     HitText,
@@ -32,6 +32,8 @@ from graphrag_core.context.display import (
 )
 from graphrag_core.context.escape import for_terminal, json_for_terminal, one_line
 from graphrag_core.errors import FileError
+from graphrag_core.model import Community
+from graphrag_core.result import Channel, Step
 
 _CHANNELS = {"graph": "magenta", "vector": "cyan", "keyword": "yellow", "links": "blue"}
 _STYLES = {"title": "bold", "match": "bold", "quiet": "dim", "good": "green", "bad": "red", "partial": "yellow"}

@@ -118,7 +118,8 @@ def copies_note(hit: Hit) -> str:
 def how_found(hit: Hit) -> str:
     """Return how a passage was found if no path through the graph leads to it.
 
-    >>> from graphrag_core import Channel, Hit
+    >>> from graphrag_core import Hit
+    >>> from graphrag_core.result import Channel
     >>> how_found(Hit(Chunk("c", "c", "Text"), 1.0, {"vector": Channel(5, 0.3), "keyword": Channel(2, 7.1)}))
     'found by plain search: keyword rank 2, vector rank 5'
     """

@@ -1,5 +1,4 @@
 """The read pipeline: from a question to ranked passages with reasons. Start at ``pipeline.run_search``.
 
-Import strategies from ``query.strategies``, fusions from ``query.fusion``; the names most people need are in
-``graphrag_core`` itself.
+Users import the parts of a search from ``graphrag_core.strategies``.
 """

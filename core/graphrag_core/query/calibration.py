@@ -42,7 +42,7 @@ class Calibration:
     together
         The same, in the first five passages together.
     trust
-        How far the graph decided the order (:attr:`Reranked.trust <graphrag_core.Reranked>`).
+        How far the graph decided the order (:attr:`Reranked.trust <graphrag_core.strategies.Reranked>`).
     link
         Whether the passage is linked to a better one (:attr:`Hit.link <graphrag_core.Hit>`).
     without_graph

@@ -25,10 +25,10 @@ _LONGEST = 100_000  # a larger number stands for "unknown" in tokenizer_config.j
 class CrossEncoder(LocalModel):
     """Scores passages by reading each together with the question. Runs on the CPU, without torch.
 
-    Pass it as ``reranker`` to a retriever: it orders the best passages of :class:`~graphrag_core.Coverage`. For other
-    settings wrap it: ``ScoreReranker(CrossEncoder(folder), passages=50)``. The model reads the title, the nearest
-    heading and the text of a passage; what is longer than its input is cut off. The score is the model's output, which
-    may be negative.
+    Pass it as ``reranker`` to a retriever: it orders the best passages of
+    :class:`~graphrag_core.strategies.Coverage`. For other settings wrap it: ``ScoreReranker(CrossEncoder(folder),
+    passages=50)``. The model reads the title, the nearest heading and the text of a passage; what is longer than its
+    input is cut off. The score is the model's output, which may be negative.
 
     Parameters
     ----------

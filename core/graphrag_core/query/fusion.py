@@ -241,7 +241,7 @@ class Additive(Fusion):
     ----------
     max_chunks
         How many passages the graph may add, its strongest first. None leaves it to the strategy
-        (:class:`~graphrag_core.Neighbourhood` has another limit).
+        (:class:`~graphrag_core.strategies.Neighbourhood` has another limit).
     fusion
         The scores and the order.
     """

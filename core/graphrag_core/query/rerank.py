@@ -41,7 +41,7 @@ class ScoreReranker(Reranker):
         How many passages are scored, and at least as many as the query returns. Up to this number, a larger ``k``
         adds hits and leaves the first ones as they are.
     first
-        Orders the passages before; :class:`~graphrag_core.Coverage` by default.
+        Orders the passages before; :class:`~graphrag_core.strategies.Coverage` by default.
 
     Raises
     ------

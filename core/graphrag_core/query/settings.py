@@ -93,15 +93,15 @@ class SearchSettings:
         False restricts the hybrid method to vector and keyword search.
     fusion
         How plain search and graph become one ranking. None is the strategy's own, which for
-        PageRank is :class:`~graphrag_core.Anchored`.
+        PageRank is :class:`~graphrag_core.strategies.Anchored`.
     reranker
-        Orders the passages of the hybrid method. True uses :class:`~graphrag_core.Coverage` where both the
+        Orders the passages of the hybrid method. True uses :class:`~graphrag_core.strategies.Coverage` where both the
         strategy and the fusion are the default; False orders them by the fusion alone. A function that scores
         passages, such as a :class:`~graphrag_core.CrossEncoder`, orders the best of them
-        (:class:`~graphrag_core.ScoreReranker`).
+        (:class:`~graphrag_core.strategies.ScoreReranker`).
     gate, recogniser
         When the graph is trusted, and how entities are found in a question. None is the strategy's own, as
-        :class:`~graphrag_core.RelatedEntities` has them, or else the default.
+        :class:`~graphrag_core.strategies.RelatedEntities` has them, or else the default.
     router
         Chooses a method for ``"agentic"``.
     candidates
@@ -118,7 +118,7 @@ class SearchSettings:
     calibration
         How the scores of the hybrid method are computed where a ranking says nothing but the order, as that of
         ``Coverage`` and ``Anchored``: by default the probability that a passage belongs to the answer
-        (:class:`~graphrag_core.Calibration`). False for 1 / rank.
+        (:class:`~graphrag_core.strategies.Calibration`). False for 1 / rank.
     score_threshold
         Hits with a lower score are left out, so that a result can be empty. It applies to
         :attr:`Hit.score <graphrag_core.Hit>`, whatever the score of the method and the fusion is.

@@ -5,8 +5,8 @@ import numpy as np
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Document
 from graphrag_core.query.fusion import Fusion, Lead
-from graphrag_core.query.strategies import GraphStrategy
 from graphrag_core.retriever import GraphRetriever
+from graphrag_core.strategies import GraphStrategy
 from graphrag_core.testing.embedders import HashEmbedder
 from graphrag_core.testing.samples import CHAIN, CHAIN_QUESTION
 

@@ -12,21 +12,14 @@ import pytest
 from changes import CHUNKER, MORE, StatedAliases, some_document
 from support import snapshot
 
-from graphrag_core import (
-    Combined,
-    Document,
-    GraphRetriever,
-    KnowledgeExtractor,
-    KnowledgeIndex,
-    SentenceExtractor,
-    Trace,
-)
+from graphrag_core import Combined, Document, GraphRetriever, KnowledgeExtractor, KnowledgeIndex, SentenceExtractor
 from graphrag_core.engine.embedded.graph_rows import graph_rows
 from graphrag_core.engine.graph.counters import COUNTERS, Mentions, count, exist
 from graphrag_core.engine.graph.memory import MemoryGraph
 from graphrag_core.engine.graph.sparse import Growing, Rows, remembered
 from graphrag_core.filters import parse
 from graphrag_core.model import Extraction, Fact, Mention
+from graphrag_core.result import Trace
 from graphrag_core.testing import HashEmbedder
 from graphrag_core.testing.samples import FixedExtractor
 

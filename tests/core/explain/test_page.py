@@ -27,10 +27,10 @@ from answers import (
 )
 from parsed import parse
 
-from graphrag_core import Channel, Chunk, Entity, Fact, Hit, Result, Step
+from graphrag_core import Chunk, Entity, Fact, Hit, Result
 from graphrag_core.explain import page, svg
 from graphrag_core.explain.templates import asset
-from graphrag_core.result import LazyExplanation
+from graphrag_core.result import Channel, LazyExplanation, Step
 
 
 def policy(root) -> dict[str, str]:

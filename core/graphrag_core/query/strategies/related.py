@@ -24,7 +24,7 @@ class RelatedEntities(GraphStrategy):
     """The "confident retriever": a few passages of each related entity, scored by strength / 10 of the relation.
 
     The ``k`` vector hits keep their cosine similarity; what the graph adds to them has
-    strength / 10 · confidence; both are sorted by score (:class:`~graphrag_core.OwnScores`).
+    strength / 10 · confidence; both are sorted by score (:class:`~graphrag_core.strategies.OwnScores`).
 
     Parameters
     ----------
