@@ -242,7 +242,7 @@ def _read_files(batch: Any, metadata: Mapping[str, Any], max_bytes: int) -> Iter
         file = File(Path(item["path"]), item["name"], item["size"], item["explicit"])
         problems: list[Problem] = []
         count = 0
-        for found in file_documents(file, item["name"], metadata, max_bytes):
+        for found in file_documents(file, metadata, max_bytes):
             if isinstance(found, Problem):
                 problems.append(found)
                 continue

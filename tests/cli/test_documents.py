@@ -310,7 +310,7 @@ def test_rows_are_streamed(tmp_path):
     path = tmp_path / "long.jsonl"
     path.write_text('{"text": "One."}\n' * 3 + "{broken\n")
     (file,) = walk_files([path])
-    rows = file_documents(file, "long.jsonl", {})
+    rows = file_documents(file, {})
     assert [next(rows).id for _ in range(3)] == ["long.jsonl#1", "long.jsonl#2", "long.jsonl#3"]
 
 

@@ -7,6 +7,7 @@ import posixpath
 import re
 import zipfile
 import zlib
+from collections.abc import Iterator
 from dataclasses import replace
 from email.message import EmailMessage
 from email.policy import default
@@ -89,11 +90,11 @@ def read_epub(data: bytes) -> Content:
 def _spine(book: zipfile.ZipFile) -> tuple[str, list[str]]:
     """Return a book's title and the paths of its chapters, without the table of contents."""
     container = ET.fromstring(book.read("META-INF/container.xml"))  # noqa: S314 - expat limits entities
-    root = next(node.attrib["full-path"] for node in container.iter() if node.tag.endswith("rootfile"))
+    root = next(_elements(container, "rootfile")).attrib["full-path"]
     package = ET.fromstring(book.read(root))  # noqa: S314
-    titles = [node.text for node in package.iter() if node.tag.endswith("}title") and node.text]
-    items = {node.attrib.get("id"): node.attrib for node in package.iter() if node.tag.endswith("}item")}
-    order = [items.get(node.attrib.get("idref")) for node in package.iter() if node.tag.endswith("}itemref")]
+    titles = [node.text for node in _elements(package, "}title") if node.text]
+    items = {node.attrib.get("id"): node.attrib for node in _elements(package, "}item")}
+    order = [items.get(node.attrib.get("idref")) for node in _elements(package, "}itemref")]
     paths = [
         posixpath.normpath(posixpath.join(posixpath.dirname(root), unquote(item["href"])))
         for item in order
@@ -102,6 +103,10 @@ def _spine(book: zipfile.ZipFile) -> tuple[str, list[str]]:
     if len(paths) > _MAX_CHAPTERS:
         raise FileError(f"has more than {_MAX_CHAPTERS:,} chapters: split it")
     return " ".join(titles[0].split()) if titles else "", paths
+
+
+def _elements(root: ET.Element, tag: str) -> Iterator[ET.Element]:
+    return (node for node in root.iter() if node.tag.endswith(tag))
 
 
 def _book_target(href: str) -> str:

@@ -118,7 +118,7 @@ def html_content(source: str) -> Content:
     _remove_furniture(page)
     root = _main(page)
     title = _title(page, root, site_title)
-    heading = _own_heading(root, site_title)
+    heading = _first_heading(root, site_title)
     for node in root.css("h1 > span:first-child, h2 > span:first-child, h3 > span:first-child, h4 > span:first-child"):
         if _SECTION_NUMBER.fullmatch(node.text()):
             node.decompose()
@@ -238,28 +238,36 @@ def _remove_furniture(page: LexborHTMLParser) -> None:
 
 
 def _remove_step_links(page: LexborHTMLParser) -> None:
-    """Remove navigation bars, and the first and last blocks that hardly hold more than links to the pages around."""
+    """Remove navigation bars, and the first and last blocks with little but links to the previous and next pages."""
     for link in page.css("a[class*='prev'], a[class*='next'], a[class*='toc']"):
         if _is_step_link(link) or _CONTENTS_HEADING.fullmatch(one_line(link)):
-            link.decompose()  # it may stand in the middle of the page's text
-    steps = [link for link in page.css("a") if _is_step_link(link) or _is_crumb(link)]
-    ids = {link.mem_id for link in steps if _is_step_link(link)}
-    gone: set[int] = set()
+            link.decompose()  # it may be in the middle of the page's text
+    links = [link for link in page.css("a") if _is_step_link(link) or _is_crumb(link)]
+    steps = {link.mem_id for link in links if _is_step_link(link)}
+    removed: set[int] = set()
     too_long: set[int] = set()
-    for number, link in enumerate(steps):
-        if link.mem_id in gone:
-            continue
-        is_outer = number < _MOST_STEP_LINKS or number >= len(steps) - _MOST_STEP_LINKS
-        block, found = link.parent, None
-        while block is not None and block.tag in _AROUND_STEPS and block.mem_id not in too_long:
-            if len(text := one_line(block)) > _LONGEST_STEPS:
-                too_long.add(block.mem_id)
-            elif _is_navigation_bar(block) or (is_outer and _is_mostly_steps(block, text, ids)):
-                found = block
-            block = block.parent
-        if found is not None:
-            gone.update(one.mem_id for one in found.css("a"))
-            found.decompose()
+    for number, link in enumerate(links):
+        is_inner = _MOST_STEP_LINKS <= number < len(links) - _MOST_STEP_LINKS
+        if link.mem_id not in removed:
+            block = _step_block(link, set() if is_inner else steps, too_long)
+            if block is not None:
+                removed.update(inner.mem_id for inner in block.css("a"))
+                block.decompose()
+
+
+def _step_block(link: LexborNode, steps: set[int], too_long: set[int]) -> LexborNode | None:
+    """Return the outermost navigation bar around a link, or block that is mostly links of ``steps``.
+
+    Blocks whose text is too long for a navigation bar are added to ``too_long``, so that each is read once.
+    """
+    found, block = None, link.parent
+    while block is not None and block.tag in _AROUND_STEPS and block.mem_id not in too_long:
+        if len(text := one_line(block)) > _LONGEST_STEPS:
+            too_long.add(block.mem_id)
+        elif _is_navigation_bar(block) or _is_mostly_steps(block, text, steps):
+            found = block
+        block = block.parent
+    return found
 
 
 def _is_step_link(link: LexborNode) -> bool:
@@ -279,8 +287,8 @@ def _is_crumb(link: LexborNode) -> bool:
 
 def _is_mostly_steps(block: LexborNode, text: str, steps: set[int]) -> bool:
     links = block.css("a")
-    linked = sum(len(_STEP_LINK.sub("", one_line(one))) for one in links)
-    return sum(one.mem_id in steps for one in links) > 1 and 2 * linked >= len(_STEP_LINK.sub("", text))
+    linked = sum(len(_STEP_LINK.sub("", one_line(link))) for link in links)
+    return sum(link.mem_id in steps for link in links) > 1 and 2 * linked >= len(_STEP_LINK.sub("", text))
 
 
 def _is_navigation_bar(block: LexborNode) -> bool:
@@ -370,38 +378,47 @@ def _main(page: LexborHTMLParser) -> LexborNode:
 
 
 def _title(page: LexborHTMLParser, root: LexborNode, site_title: str) -> str:
-    """Return the page's own title: its heading, or the <title> without the name of the site."""
-    found = [_heading_text(node) for node in root.css("h1")]
-    headings = [heading for text in found if (heading := _NUMBER.sub("", text))]
-    named = page.css_first("meta[property='og:site_name']")
-    site = (named.attributes.get("content") or "").strip() if named else ""
+    """Return the title of a page: a heading, or the <title> without the name of the site."""
     parts = [part.strip() for part in _TITLE_SEPARATOR.split(site_title) if part.strip()]
-    names = {_NUMBER.sub("", name) for name in (site_title, *parts[: max(1, len(parts) - 1)])}
-    names |= {_PARENTHESIS.sub("", name) for name in names}  # "Quoting (Shell Manual)"
-    if heading := next((name for text in found if (name := _named(text, names))), ""):
+    if heading := _heading_in_title(root, site_title, parts):
         return heading
-    for node in root.css("h2, h3, h4"):
-        if heading := _named(_heading_text(node), names):
-            for banner in root.css("h1") if len(found) == 1 else ():
-                banner.decompose()  # a heading that all pages of the site have
-            return heading
-    is_section = bool(found and site_title and _NUMBER.match(found[0]))  # "1. Overview" is no title
-    if len(headings) == 1 and not is_section and headings[0] != site and (len(parts) < 2 or headings[0] != parts[-1]):
-        return headings[0]
+    site_name = page.css_first("meta[property='og:site_name']")
+    site = (site_name.attributes.get("content") or "").strip() if site_name else ""
+    heading = _only_heading(root, site_title)
+    if heading and heading not in (site, *parts[1:][-1:]):
+        return heading
     parts = [part for part in parts if part != site] or parts
     if len(parts) > 1:
-        return _NUMBER.sub("", site_title[: site_title.rfind(parts[-1])].rstrip(" |·•»:—–-"))
-    if parts:
-        return _NUMBER.sub("", parts[0])
-    return _NUMBER.sub("", _heading_text(root.css_first("h1, h2, h3")))
+        title = site_title[: site_title.rfind(parts[-1])].rstrip(" |·•»:—–-")
+    else:
+        title = parts[0] if parts else _heading_text(root.css_first("h1, h2, h3"))
+    return _NUMBER.sub("", title)
 
 
-def _named(heading: str, names: set[str]) -> str:
-    """Return a heading without its number if it is one of some names, else nothing."""
-    return next((text for text in (_NUMBER.sub("", heading), _LEADING_NUMBER.sub("", heading)) if text in names), "")
+def _heading_in_title(root: LexborNode, site_title: str, parts: list[str]) -> str:
+    """Return the first heading that the <title> contains, without its number. ``parts`` are those of the title."""
+    names = {_NUMBER.sub("", name) for name in (site_title, *parts[: max(1, len(parts) - 1)])}
+    names |= {_PARENTHESIS.sub("", name) for name in names}  # "Quoting (Shell Manual)"
+    banners = root.css("h1")
+    for node in (*banners, *root.css("h2, h3, h4")):
+        text = _heading_text(node)
+        for heading in (_NUMBER.sub("", text), _LEADING_NUMBER.sub("", text)):
+            if heading and heading in names:
+                if node.tag != "h1" and len(banners) == 1:
+                    banners[0].decompose()  # a heading that all pages of the site have
+                return heading
+    return ""
 
 
-def _own_heading(root: LexborNode, site_title: str) -> str:
+def _only_heading(root: LexborNode, site_title: str) -> str:
+    """Return the heading of a page with one <h1>, unless it is that of a section, as "1. Overview"."""
+    texts = [_heading_text(node) for node in root.css("h1")]
+    headings = [heading for text in texts if (heading := _NUMBER.sub("", text))]
+    is_title = len(headings) == 1 and not (site_title and _NUMBER.match(texts[0]))
+    return headings[0] if is_title else ""
+
+
+def _first_heading(root: LexborNode, site_title: str) -> str:
     """Return the first heading that is not the <title>."""
     headings = (_NUMBER.sub("", _heading_text(node)) for node in root.css("h1, h2, h3, h4, h5, h6"))
     return next((heading for heading in headings if heading and heading != site_title), "")

@@ -141,7 +141,7 @@ def changed_documents(index: KnowledgeIndex, catalogue: Catalogue, source: FileS
         if isinstance(found, File) and found.suffix in FORMATS:
             entry = catalogue.register(found)
             if not _is_indexed(index, catalogue, entry, source.scan(found)[0]):
-                for item in file_documents(found, entry.name, source.metadata, source.max_bytes):
+                for item in file_documents(replace(found, name=entry.name), source.metadata, source.max_bytes):
                     if isinstance(item, Document):
                         yield item
 
@@ -198,7 +198,7 @@ class SyncRun:
     def _file_documents(self, file: File, entry: CatalogueEntry, digest: str, rows: int) -> Iterator[Document]:
         size = max(file.size, 1)
         complete, empty, left = True, False, float(size)
-        for item in file_documents(file, entry.name, self.source.metadata, self.source.max_bytes):
+        for item in file_documents(replace(file, name=entry.name), self.source.metadata, self.source.max_bytes):
             if isinstance(item, Problem):
                 complete, empty = complete and item.empty, empty or item.empty
                 self.add_problem(item)
