@@ -160,7 +160,7 @@ def row_content(fields: Mapping[str, Any], number: int, title: str = "") -> Cont
     id_field, row_id = _first_value(fields, names, _ID_FIELDS)
     title_key, row_title = _first_value(fields, names, _TITLE_FIELDS)
     if not row_title:
-        title_key, row_title = title, _title_value(fields, title) or str(metadata.get("title", "") or "")
+        title_key, row_title = title, _title_value(fields, title, metadata)
     prose_field = _prose_field(fields, names)
     prose = others.pop(prose_field) if prose_field else ""
     hidden = (id_field, title_key) if prose else ()
@@ -217,10 +217,11 @@ def _are_titles(values: Sequence[Any]) -> bool:
     return len(titles) >= 0.9 * len(values) and len(set(titles)) >= _MIN_DISTINCT * len(titles)
 
 
-def _title_value(fields: Mapping[str, Any], title: str) -> str:
+def _title_value(fields: Mapping[str, Any], title: str, metadata: Mapping[str, Any]) -> str:
+    """Return the title of a row from the field that names rows, or from its metadata."""
     values = [str(fields.get(name) or "") for name in ([title] if title in fields else title.split("+"))]
     joined = " ".join(" ".join(values).split())
-    return joined if _is_name(joined) else ""
+    return joined if _is_name(joined) else str(metadata.get("title") or "")
 
 
 def _is_name(value: Any) -> bool:

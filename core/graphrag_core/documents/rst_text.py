@@ -42,7 +42,7 @@ CODE = set(
     "ipython ipython3 console productionlist math mermaid uml".split()
 )
 _WRAPPERS = set(
-    "container rst-class class-wrapper compound only ifconfig hlist tab-set tabs grid figure centered".split()
+    "container rst-class class-wrapper compound only ifconfig hlist tab-set tabs grid figure centered glossary".split()
 )
 _OBJECTS = set(
     "function method attribute class exception data module currentmodule staticmethod classmethod property decorator "
@@ -247,16 +247,12 @@ class _Tree:
                     self._argument(" ".join(lines))
 
     def visit_container(self, node: Any) -> None:
-        directive, argument = node["directive"], node["argument"]
-        name = directive.rpartition(":")[2]
+        """Write a directive."""
+        argument = node["argument"]
+        name = node["directive"].rpartition(":")[2]
         first_line = " ".join(argument)
-        if name in ("module", "currentmodule", "automodule", "py:module"):
-            self.module = first_line
-            if name != "currentmodule":
-                self.writer.anchor(first_line)
-            self.title = self.title or (first_line if node.children else "")
-            self.level += not self.level  # its headings are below the module's name
-            self.children(node)
+        if name in ("module", "currentmodule", "automodule"):
+            self._write_module(node, name, first_line)
         elif name in CODE:
             language = "" if name == "math" or not node["code"] else first_line
             self.writer.code(textwrap.dedent(node["code"]) or first_line, language)
@@ -265,18 +261,21 @@ class _Tree:
         elif name in _VERSIONS:
             version, _, text = first_line.partition(" ")
             self._labelled(f"{_VERSIONS[name]} {version}{': ' if text or node.children else '.'}", node, text)
-        elif name in _WRAPPERS or name == "glossary" or (name == "class" and not _is_object(first_line)):
+        elif name in _WRAPPERS or (name == "class" and not _is_object(first_line)):
             self.children(node)
-        elif (
-            name in _OBJECTS
-            or name.startswith("auto")
-            or ":" in directive
-            or (not node.children and _is_object(first_line))
-        ):
+        elif _describes_object(node, name, first_line):
             self._describe(node, name, [line.rstrip("\\") for line in argument])
         else:
             self._argument(first_line)
             self.children(node)
+
+    def _write_module(self, node: Any, directive: str, name: str) -> None:
+        self.module = name
+        if directive != "currentmodule":
+            self.writer.anchor(name)
+        self.title = self.title or (name if node.children else "")
+        self.level += not self.level  # its headings are below the module's name
+        self.children(node)
 
     def _labelled(self, label: str, node: Any, text: str = "") -> None:
         self.writer.block()
@@ -382,28 +381,22 @@ class _Tree:
             self.children(node)
             return
         role, text = node["role"].lower().rpartition(":")[2], " ".join(node.astext().split())
-        # "NAME_<CONFIG>" is a name, "title <target>" and :ref:`title<label>` are links.
-        titled = _ROLE_TARGET.fullmatch(text) if " <" in text or role in ("doc", *_LABEL_ROLES) else None
-        shown, target = (titled[1], titled[2]) if titled and titled[1] else (text, text.strip("<>") if titled else text)
         if not role:
             self.writer.literal(text) if _is_object(text) else self.writer.write(text)
-        elif role in _PLAIN_ROLES or _SITE_ROLES.search(role):
+            return
+        # "NAME_<CONFIG>" is a name, "title <target>" and :ref:`title<label>` are links.
+        titled = _ROLE_TARGET.fullmatch(text) if " <" in text or role in ("doc", *_LABEL_ROLES) else None
+        title, target = titled.groups() if titled else ("", text)
+        shown = title or text
+        if role in _PLAIN_ROLES or _SITE_ROLES.search(role):
             self.writer.write(shown)
-        elif role in ("pep", "rfc"):
-            number = target.partition("#")[0]
-            pep, rfc = f"peps.python.org/pep-{number:0>4}/", f"www.rfc-editor.org/rfc/rfc{number}"
-            with self.writer.span("link", f"https://{pep if role == 'pep' else rfc}"):
-                self.writer.write(shown if titled else f"{role.upper()} {shown}")
         elif role in _LITERAL_ROLES:
             self.writer.literal(shown)
-        elif role in ("doc", "download"):
-            with self.writer.span("link", target if "/" in target else f"./{target}"):
-                self.writer.write(shown)
-        elif role in _LABEL_ROLES:
-            with self.writer.span("link", target.lower()):  # labels and terms are not case-sensitive
-                self.writer.write(shown)
+        elif link := _role_link(role, target):
+            with self.writer.span("link", link):
+                self.writer.write(f"{role.upper()} {shown}" if role in ("pep", "rfc") and not title else shown)
         else:
-            self._object_role(shown, target, is_titled=bool(titled and titled[1]))
+            self._object_role(shown, target, is_titled=bool(title))
 
     def _object_role(self, shown: str, target: str, *, is_titled: bool) -> None:
         if shown.startswith("!"):
@@ -433,6 +426,24 @@ def _is_bold_line(node: Any) -> bool:
 
 def _is_object(argument: str) -> bool:
     return _IDENTIFIER.fullmatch(argument) is not None
+
+
+def _describes_object(node: Any, name: str, first_line: str) -> bool:
+    """Whether a directive documents an object, such as a function or an option."""
+    if name in _OBJECTS or name.startswith("auto") or ":" in node["directive"]:
+        return True
+    return not node.children and _is_object(first_line)
+
+
+def _role_link(role: str, target: str) -> str:
+    """Return the link target of a role for standards, documents or labels; empty for other roles."""
+    if role in ("pep", "rfc"):
+        number = target.partition("#")[0]
+        pep, rfc = f"peps.python.org/pep-{number:0>4}/", f"www.rfc-editor.org/rfc/rfc{number}"
+        return f"https://{pep if role == 'pep' else rfc}"
+    if role in ("doc", "download"):
+        return target if "/" in target else f"./{target}"
+    return target.lower() if role in _LABEL_ROLES else ""  # labels and terms are not case-sensitive
 
 
 def _object_name(signature: str) -> str:

@@ -16,17 +16,8 @@ from graphrag_core.evaluation.compare import WITHOUT_GRAPH, Report
 from graphrag_core.evaluation.measures import Recall
 
 # Colours that stand for CSS variables until the SVG is written.
-_VARIABLES = {
-    "#0a0001": "--text",
-    "#0a0002": "--text-soft",
-    "#0a0003": "--border",
-    "#0a0004": "--accent",
-    "#0a0005": "--vector",
-    "#0a0006": "--keyword",
-    "#0a0007": "--other",
-    "#0a0008": "--link",
-    "#0a0009": "--surface",
-}
+_NAMES = "text text-soft border accent vector keyword other link surface".split()
+_VARIABLES = {f"#0a{number:04}": f"--{name}" for number, name in enumerate(_NAMES, 1)}
 _TEXT, _SOFT, _BORDER, _ACCENT, _VECTOR, _KEYWORD, _OTHER, _LINK, _SURFACE = _VARIABLES
 _COLOURS = {"hybrid": _ACCENT, "vector": _VECTOR, "keyword": _KEYWORD, WITHOUT_GRAPH: _TEXT, "graph": _LINK}
 _STYLE: dict[Any, Any] = {
