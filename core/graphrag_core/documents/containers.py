@@ -78,12 +78,12 @@ def read_epub(data: bytes) -> Content:
     except (zipfile.BadZipFile, KeyError, ET.ParseError, EOFError, zlib.error, StopIteration) as error:
         raise FileError("not an EPUB file, or damaged") from error
     pages = [(path, page) for path, page in pages if page.text.strip()]
-    marks, at = list[Mark](), 0
+    marks, offset = list[Mark](), 0
     for path, page in pages:
-        marks.append(Mark("anchor", at, at, posixpath.basename(path)))
-        for mark in page.marks_from(at):
+        marks.append(Mark("anchor", offset, offset, posixpath.basename(path)))
+        for mark in page.marks_from(offset):
             marks.append(replace(mark, value=_book_target(mark.value)) if mark.kind == "link" else mark)
-        at += len(page.text) + 2
+        offset += len(page.text) + 2
     return Content("\n\n".join(page.text for _, page in pages), title, marks=tuple(marks))
 
 

@@ -130,8 +130,8 @@ def html_content(source: str) -> Content:
 
 def title_element(data: bytes) -> bytes:
     """Return what a web page has in its ``<title>``, undecoded, to compare the titles of many pages."""
-    found = _TITLE_BYTES.search(data)
-    return b" ".join(found[1].split()) if found else b""
+    title = _TITLE_BYTES.search(data)
+    return b" ".join(title[1].split()) if title else b""
 
 
 def readable(document: Document) -> Document:
@@ -171,8 +171,8 @@ def is_html(text: str) -> bool:
 
 def _without_tags(source: str) -> Content:
     """Return the text of a page without its tags, and its title."""
-    found = _TITLE_TAG.search(source)
-    title = " ".join(plain(found[1]).split()) if found else ""
+    match = _TITLE_TAG.search(source)
+    title = " ".join(plain(match[1]).split()) if match else ""
     return Content(plain(_TITLE_TAG.sub("", _HIDDEN.sub("", source))).strip(), title)
 
 
@@ -206,12 +206,12 @@ def _is_parsable(source: str) -> bool:
 
 def _close(nested: list[str], tag: str) -> None:
     """Remove from open elements what an end tag closes, or less. One of an element that is not open does nothing."""
-    for at in range(len(nested) - 1, -1, -1):
-        if nested[at] == tag:
+    for position in range(len(nested) - 1, -1, -1):
+        if nested[position] == tag:
             stays = tag in _FORMATTING or tag in _FOREIGN  # blocks in these stay open
-            del nested[at : at + 1 if stays else None]
+            del nested[position : position + 1 if stays else None]
             return
-        if nested[at] in _BOUNDARIES:
+        if nested[position] in _BOUNDARIES:
             return
 
 
@@ -260,14 +260,14 @@ def _step_block(link: LexborNode, steps: set[int], too_long: set[int]) -> Lexbor
 
     Blocks whose text is too long for a navigation bar are added to ``too_long``, so that each is read once.
     """
-    found, block = None, link.parent
+    outermost, block = None, link.parent
     while block is not None and block.tag in _AROUND_STEPS and block.mem_id not in too_long:
         if len(text := one_line(block)) > _LONGEST_STEPS:
             too_long.add(block.mem_id)
         elif _is_navigation_bar(block) or _is_mostly_steps(block, text, steps):
-            found = block
+            outermost = block
         block = block.parent
-    return found
+    return outermost
 
 
 def _is_step_link(link: LexborNode) -> bool:
@@ -295,11 +295,11 @@ def _is_navigation_bar(block: LexborNode) -> bool:
     """Whether a block holds nothing but steps ("Next: Tides, [Index]") or the path to the page ("Home » Tides")."""
     links = block.css("a[href]")
     texts = [one_line(link) for link in links]
-    whole, at, between = one_line(block), 0, ""  # with a null character for each link
+    whole, end, between = one_line(block), 0, ""  # with a null character for each link
     for text in texts:
-        start = whole.find(text, at)
-        between, at = f"{between}{whole[at:start]}\0", start + len(text)
-    between += whole[at:]
+        start = whole.find(text, end)
+        between, end = f"{between}{whole[end:start]}\0", start + len(text)
+    between += whole[end:]
     steps = sum(map(_is_step, links, texts))
     if _CRUMBS.fullmatch(between):
         return len(links) > 1 or steps > 0
@@ -336,15 +336,15 @@ def _is_menu(cell: LexborNode, page: LexborHTMLParser) -> bool:
 def _remove_last_lines(root: LexborNode) -> None:
     """Remove short blocks at the end that say when a page was changed or whose it is, and links to its neighbours."""
     blocks = [node for node in root.css("p, div, small, center, address") if node.text(strip=True)]
-    found = [node for node in blocks[:4] if _STEP_LINKS.fullmatch(one_line(node))]
+    removed = [node for node in blocks[:4] if _STEP_LINKS.fullmatch(one_line(node))]
     last = [(node, one_line(node)) for node in blocks[-4:]]
-    found += [
+    removed += [
         node for node, text in last if len(text) < 250 and (_LAST_LINES.match(text) or _STEP_LINKS.fullmatch(text))
     ]
-    gone: set[int] = set()  # blocks are nested
-    for node in found:
-        if node.mem_id not in gone:
-            gone.update(inner.mem_id for inner in node.traverse())
+    removed_ids: set[int] = set()  # blocks are nested
+    for node in removed:
+        if node.mem_id not in removed_ids:
+            removed_ids.update(inner.mem_id for inner in node.traverse())
             node.decompose()
 
 
@@ -371,9 +371,9 @@ def _main(page: LexborHTMLParser) -> LexborNode:
     body = page.body
     assert body is not None  # noqa: S101 - the caller has seen it
     for selector in ("main", "[role=main]", "article"):
-        found = page.css(selector)
-        if len(found) == 1 and len(found[0].text()) > len(body.text()) * _MIN_MAIN_SHARE:
-            return found[0]
+        nodes = page.css(selector)
+        if len(nodes) == 1 and len(nodes[0].text()) > len(body.text()) * _MIN_MAIN_SHARE:
+            return nodes[0]
     return body
 
 

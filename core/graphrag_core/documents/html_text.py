@@ -267,8 +267,8 @@ def _language(node: LexborNode) -> str:
     code = node.css_first("code")
     parent = node.parent
     for element in (node, code, parent, parent.parent if parent else None):
-        if element is not None and (found := _LANGUAGE.search(element.attributes.get("class") or "")):
-            return "" if found[1].lower() in _NOT_LANGUAGES else found[1]
+        if element is not None and (language := _LANGUAGE.search(element.attributes.get("class") or "")):
+            return "" if language[1].lower() in _NOT_LANGUAGES else language[1]
     return ""
 
 

@@ -86,11 +86,11 @@ def load_documents(
         Whether to follow symbolic links that lead out of the given folders.
     """
     report = on_problem or (lambda problem: _log.warning("%s", problem))
-    for found in walk_files(paths, follow_links=follow_links):
-        if isinstance(found, Problem):
-            report(found)
-        elif found.suffix in FORMATS or found.explicit:
-            for item in file_documents(found, metadata or {}, max_bytes):
+    for file in walk_files(paths, follow_links=follow_links):
+        if isinstance(file, Problem):
+            report(file)
+        elif file.suffix in FORMATS or file.explicit:
+            for item in file_documents(file, metadata or {}, max_bytes):
                 if isinstance(item, Document):
                     yield item
                 else:

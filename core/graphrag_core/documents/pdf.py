@@ -194,12 +194,12 @@ def _is_monospaced(pdfium: Any, raw: Any, index: int) -> bool:
 
 def _outline(file: Any) -> dict[str, tuple[int, bool]]:
     """Return the titles of the outline, with their levels and whether they end in a number."""
-    found: dict[str, tuple[int, bool]] = {}
+    outline: dict[str, tuple[int, bool]] = {}
     for entry in file.get_toc(max_depth=6):
         title = (entry.get_title() or "").strip()
-        found.setdefault(_key(title), (entry.level + 1, _ENDS_IN_NUMBER.search(title) is not None))
-    found.pop("", None)
-    return found
+        outline.setdefault(_key(title), (entry.level + 1, _ENDS_IN_NUMBER.search(title) is not None))
+    outline.pop("", None)
+    return outline
 
 
 # -- order
@@ -259,7 +259,7 @@ def _join_rows(lines: Sequence[_Line]) -> list[_Line]:
         else:
             joined.append(line)
             parts.append([line.text])
-    return [replace(line, text=" ".join(own)) for line, own in zip(joined, parts, strict=True)]
+    return [replace(line, text=" ".join(texts)) for line, texts in zip(joined, parts, strict=True)]
 
 
 # -- what is repeated, and what is a heading
@@ -315,8 +315,8 @@ def _margin(lines: Sequence[_Line]) -> list[_Line]:
 
 def _page_offsets(line: _Line) -> list[int]:
     """Return the differences between numbers at the ends of a line and its page: the same for all page numbers."""
-    found = re.match(r"(\d{1,4})\b|.*?\b(\d{1,4})$", line.text)
-    return [int(number) - line.page for number in found.groups() if number] if found else []
+    numbers = re.match(r"(\d{1,4})\b|.*?\b(\d{1,4})$", line.text)
+    return [int(number) - line.page for number in numbers.groups() if number] if numbers else []
 
 
 def _place(line: _Line) -> tuple[str, int]:
@@ -332,7 +332,7 @@ def _with_headings(lines: list[_Line], body: float, outline: dict[str, tuple[int
         {line.size for line in lines if line.size >= body * _HEADING_RATIO and not line.is_code}, reverse=True
     )
     levels = {size: rank for rank, size in enumerate(sizes[:6], 1)}
-    found = []
+    result = []
     for line in lines:
         level = 0
         if re.search(r"[^\W\d_]", line.text) and len(line.text) < 200 and not line.is_code:
@@ -342,8 +342,8 @@ def _with_headings(lines: list[_Line], body: float, outline: dict[str, tuple[int
                     continue
             else:
                 level = levels.get(line.size, 0)
-        found.append(replace(line, level=level) if level else line)
-    return found
+        result.append(replace(line, level=level) if level else line)
+    return result
 
 
 def _key(title: str) -> str:

@@ -56,12 +56,12 @@ def as_paths(paths: str | Path | Iterable[str | Path]) -> tuple[str, ...]:
     """
     try:
         given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-        found = [os.fspath(path) for path in given]
+        names = [os.fspath(path) for path in given]
     except TypeError as error:
         raise InputError(f"{paths!r:.80} is not a path: pass a str or a Path, or a list of them") from error
-    if not all(isinstance(path, str) and path for path in found):
+    if not all(isinstance(path, str) and path for path in names):
         raise InputError(f"{paths!r:.80} has a path that is empty or bytes: pass a str or a Path for each")
-    return tuple(found)
+    return tuple(names)
 
 
 def walk_files(paths: str | Path | Iterable[str | Path], *, follow_links: bool = False) -> Iterator[File | Problem]:
@@ -78,15 +78,15 @@ def walk_files(paths: str | Path | Iterable[str | Path], *, follow_links: bool =
     places = [place for place in map(folder_of, given) if place]
     for path in given:
         place = folder_of(path)
-        found: Iterable[tuple[File, os.stat_result] | Problem]
+        items: Iterable[tuple[File, os.stat_result] | Problem]
         if place:
-            found = _walk_folder(*place, places, follow_links=follow_links)
+            items = _walk_folder(*place, places, follow_links=follow_links)
         elif os.path.lexists(path):
-            found = _file(Path(path).absolute(), Path(path).name, explicit=True)
+            items = _file(Path(path).absolute(), Path(path).name, explicit=True)
         else:
-            found = [Problem(_printable(path), "no such file or folder")]
+            items = [Problem(_printable(path), "no such file or folder")]
         is_empty = True
-        for item in found:
+        for item in items:
             if isinstance(item, Problem):
                 yield item
                 continue

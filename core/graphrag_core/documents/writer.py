@@ -33,8 +33,8 @@ def defined_name(term: str) -> str:
     >>> defined_name("abs(X)"), defined_name("--log-level=<level> [default: info]"), defined_name("visibility timeout")
     ('abs', '--log-level', 'visibility timeout')
     """
-    found = _OPTION.match(term) or _CALL.fullmatch(term)
-    return found[1] if found else term
+    match = _OPTION.match(term) or _CALL.fullmatch(term)
+    return match[1] if match else term
 
 
 def fence_of(code: str) -> str:
@@ -258,8 +258,8 @@ class Writer:
             if start not in ends:
                 ends[start] = text.find("\n", start) % (len(text) + 1)
             end = ends[start]
-            found = text.find(name, start, min(end, start + _LONGEST_LINE))
-            place = (found, found + len(name)) if found >= 0 else (start, end)
+            offset = text.find(name, start, min(end, start + _LONGEST_LINE))
+            place = (offset, offset + len(name)) if offset >= 0 else (start, end)
             self._marks.append(Mark("term", *place, name))
         kept = dict.fromkeys(mark for mark in self._marks if mark.start <= len(text))
         marks = tuple(sorted(kept, key=lambda mark: (mark.start, mark.end)))

@@ -44,7 +44,7 @@ class Judgement:
         grades = gold if isinstance(gold, Mapping) else dict.fromkeys(gold, 1.0)
         places = {item: place for place, item in enumerate(grades)}
         return cls(
-            tuple((places[one],) if one in places else () for one in dict.fromkeys(ranked)),
+            tuple((places[item],) if item in places else () for item in dict.fromkeys(ranked)),
             tuple(map(float, grades.values())),
         )
 
@@ -97,9 +97,11 @@ class Measure(ABC):
         if isinstance(text, Measure):
             return text
         form = _FORM.fullmatch(text) if isinstance(text, str) else None
-        kind = next((one for one in MEASURES if form is not None and one.name == form.group(1).lower()), None)
+        kind = next(
+            (measure for measure in MEASURES if form is not None and measure.name == form.group(1).lower()), None
+        )
         if form is None or kind is None:
-            names = ", ".join(f"{one.name}@K" for one in MEASURES)
+            names = ", ".join(f"{measure.name}@K" for measure in MEASURES)
             raise InputError(f"no measure is named {text!r}: use one of {names}, such as recall@5")
         return kind(int(form.group(2)))
 

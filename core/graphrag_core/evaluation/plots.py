@@ -61,7 +61,7 @@ def plots(report: Report) -> dict[str, str] | None:
                 drawn["questions"] = _questions, 2 * _WIDTH, 2.4
     if any(answer.milliseconds for answer in report.answered):
         drawn["latency"] = _latency, _WIDTH, methods
-    found = {}
+    themed = {}
     for name, (draw, width, height) in drawn.items():
         with mpl.rc_context({**_STYLE, "svg.hashsalt": name}), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as a font without the characters of a label: the browser has others
@@ -69,8 +69,8 @@ def plots(report: Report) -> dict[str, str] | None:
             draw(figure.add_subplot(), report)
             file = io.StringIO()
             figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-        found[name] = _themed(name, file.getvalue())
-    return found
+        themed[name] = _themed(name, file.getvalue())
+    return themed
 
 
 def _themed(name: str, svg: str) -> str:
@@ -157,8 +157,8 @@ def _differences(axes: Any, report: Report) -> None:
     rows += [(f"{kind} ({len(part.judged)})", part.difference(first)) for kind, part in kinds]
     _rows(axes, [label for label, _ in rows])
     axes.axvline(0, color=_SOFT, linewidth=1.2)
-    for row, (_, found) in enumerate(rows):
-        _whisker(axes, row, found.value, found.interval, _ACCENT if found.significant else _OTHER)
+    for row, (_, difference) in enumerate(rows):
+        _whisker(axes, row, difference.value, difference.interval, _ACCENT if difference.significant else _OTHER)
     if kinds:
         axes.axhline(len(report.measures) - 0.5, color=_BORDER, linewidth=1)
     low, high = axes.get_xlim()

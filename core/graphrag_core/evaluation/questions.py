@@ -426,7 +426,7 @@ class GoldFinder:
     def _has(self, quote: str) -> bool:
         """Return whether a passage of the index contains a quote: keyword search for its words finds candidates."""
         words, needed = _words(quote), _pairs(quote)
-        phrases = [" ".join(words[at : at + 4]) for at in range(0, min(len(words), 60), 3)]
+        phrases = [" ".join(words[start : start + 4]) for start in range(0, min(len(words), 60), 3)]
         queries = (" ".join(f'"{phrase}"' for phrase in phrases), " ".join(words[:60]))
         with self._index.engine.snapshot() as snapshot:
             for query, count in zip(queries, (_SEARCHED, 10 * _SEARCHED), strict=True):
