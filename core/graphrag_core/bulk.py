@@ -1,8 +1,8 @@
 """Index many documents with the processes of a Ray cluster, into an index in PostgreSQL.
 
-Documents are read, chunked, extracted from, embedded and written by Ray Data (``map_batches``). Each worker has an
-index of its own that is open for writing, and adds its batches with :meth:`~graphrag_core.KnowledgeIndex.add`: the
-result is that of one process. Needs the extra ``ray``.
+Documents are read, chunked, extracted from, embedded and written by Ray Data (``map_batches``). Each worker
+opens the index for writing and adds its batches with :meth:`~graphrag_core.KnowledgeIndex.add`. The result is the same
+as with one process. Needs the extra ``ray``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from graphrag_core.text import hash64
 
 _BLOCK, _CHARACTERS = 50_000, 50_000_000  # of an iterable that are handed to Ray at once: documents, and their texts
 _ROWS = 200  # documents of a file in a block
-_CPUS = 0.5  # of a worker that writes: it often waits for the database; the rest is for those that read files
+_CPUS = 0.5  # of a worker that writes: it often waits for the database; the rest is for workers that read files
 _FILES = 16  # read by a task
 
 Rows = dict[str, list[Any]]
@@ -221,7 +221,7 @@ def _blocks(ray: Any, documents: Iterable[Document]) -> Iterator[Any]:
 
 
 def _dataset_rows(batch: Mapping[str, Any]) -> Rows:
-    """Return the rows of a user's dataset as those of documents."""
+    """Convert the rows of a user's dataset to rows of documents."""
     for name in ("id", "text"):
         if name not in batch:
             raise InputError(f"the dataset has no column {name!r}: it needs id and text, and may have title, metadata")

@@ -31,7 +31,7 @@ Format = Literal["graphml", "csv", "parquet"]
 """``graphml`` is a file, ``csv`` and ``parquet`` a folder with the files entities and facts."""
 
 _ENTITY, _VALUE = "entity", "value"  # kinds of nodes
-_MENTIONED_WITH = "MENTIONED_WITH"  # the type of an edge between two entities of one sentence, which is no relation
+_MENTIONED_WITH = "MENTIONED_WITH"  # the type of an edge between two entities of one sentence, which is not a relation
 _BATCH = 5_000  # rows in a batch of Parquet
 _INVALID = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 has no place for
 _BREAKS = re.compile("[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")  # at which some reader ends a cell or a line
@@ -58,7 +58,7 @@ _DEFAULTS: Mapping[str, Any] = {
 class Exported:
     """What :func:`export_graph` wrote. In GraphML and CSV a sentence has several ``edges``.
 
-    ``entities`` are those that ``index.graph.entities`` lists. ``other_nodes`` are numbers, such as years, and
+    ``entities`` are counted as ``index.graph.entities`` lists them. ``other_nodes`` are numbers, such as years, and
     documents: only facts hold them.
     """
 

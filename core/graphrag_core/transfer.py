@@ -27,7 +27,7 @@ _PASSES = 5  # over a source that other processes change meanwhile
 class Copied:
     """What :func:`copy_index` did.
 
-    ``counts`` are those of source and target, which are equal. ``written`` are the documents that this call wrote: all
+    ``counts`` are equal in source and target. ``written`` are the documents that this call wrote: all
     of them, unless it continued a copy that was interrupted.
     """
 

@@ -96,7 +96,7 @@ class _FileTables:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Convert an error of SQLite to one that says what to do."""
+        """Raise an error of SQLite as a DiskError that says what to do."""
         try:
             yield
         except sqlite3.Error as error:
@@ -151,7 +151,7 @@ class Catalogue:
         self._tables = tables
         self._unwritten: set[tuple[str, int]] = set()  # documents that were added, and the keys of their files
         self.run = 0 if run is None else run
-        if run is None:  # begin one, with a number above that of every run before
+        if run is None:  # begin a run with a higher number than every run before
             rows = self._rows(
                 "INSERT INTO catalogue_settings (\"index\", key, value) VALUES (%(index)s, %(name)s, '1') "
                 'ON CONFLICT ("index", key) DO UPDATE '
@@ -345,7 +345,7 @@ def open_catalogue(path: str | Path, *, read_only: bool = False, run: int | None
     read_only
         Never write. By default a catalogue that is missing is created.
     run
-        The run to take part in, of another process; None begins one.
+        The number of a run that another process began; None begins a new run.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Read web pages with selectolax: the page's own text, without what the site puts around it."""
+"""Read web pages with selectolax, without the boilerplate that the site puts around the text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FURNITURE = set(
     "skip permalink headerlink anchorlink editlink feedback share social tagline copyright newsletter advert ads "
     "nosearch masthead topbar toolbar switcher docnav topnav subnav sidenav navheader navfooter navlinks".split()
 )
-"""Words in the class or id of an element that say it is no part of the page's text."""
+"""Words in the class or id of an element that mark it as boilerplate, not a part of the page's text."""
 _CONTENT_WORDS = set("content main body article document page wrapper container layout section with has no".split())
 _KEPT_TAGS = {"html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "code", "dt", "dd", "li"}
 _CLASS_WORD = re.compile(r"[a-z]+|[A-Z][a-z]*")
@@ -215,7 +215,7 @@ def _close(nested: list[str], tag: str) -> None:
             return
 
 
-# -- what is not the page's own
+# -- boilerplate: what the site puts around the text of a page
 
 
 def _remove_furniture(page: LexborHTMLParser) -> None:
@@ -358,7 +358,7 @@ def _is_furniture(node: LexborNode) -> bool:
 
 
 def _is_table_of_contents(node: LexborNode, anchors: set[str | None]) -> bool:
-    """Whether a list only links to places on its own page."""
+    """Whether a list only links to places on the same page."""
     links = node.css("a")
     targets = [(link.attributes.get("href") or "").partition("#") for link in links]
     if len(links) < 3 or len({path for path, _, _ in targets}) > 1 or any(part not in anchors for *_, part in targets):
@@ -396,7 +396,7 @@ def _title(page: LexborHTMLParser, root: LexborNode, site_title: str) -> str:
 
 
 def _heading_in_title(root: LexborNode, site_title: str, parts: list[str]) -> str:
-    """Return the first heading that the <title> contains, without its number. ``parts`` are those of the title."""
+    """Return the first heading that the <title> contains, without its number. ``parts`` are the parts of the title."""
     names = {_NUMBER.sub("", name) for name in (site_title, *parts[: max(1, len(parts) - 1)])}
     names |= {_PARENTHESIS.sub("", name) for name in names}  # "Quoting (Shell Manual)"
     banners = root.css("h1")
@@ -411,7 +411,7 @@ def _heading_in_title(root: LexborNode, site_title: str, parts: list[str]) -> st
 
 
 def _only_heading(root: LexborNode, site_title: str) -> str:
-    """Return the heading of a page with one <h1>, unless it is that of a section, as "1. Overview"."""
+    """Return the heading of a page with one <h1>, unless it is the heading of a section, as "1. Overview"."""
     texts = [_heading_text(node) for node in root.css("h1")]
     headings = [heading for text in texts if (heading := _NUMBER.sub("", text))]
     is_title = len(headings) == 1 and not (site_title and _NUMBER.match(texts[0]))

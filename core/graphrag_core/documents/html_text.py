@@ -166,7 +166,7 @@ def _is_self_link(node: LexborNode | None, href: str) -> bool:
 
 
 def _is_data_table(node: LexborNode) -> bool:
-    """Whether a table holds data: one that holds headings or tables, or blocks without labels above, is a layout."""
+    """Whether a table holds data. A table that holds headings, tables, or blocks without column labels is a layout."""
     rows = [_cells(row) for row in node.css("tr")]
     if node.css_first("h1, h2, h3, h4, h5, h6, table table") is not None or not any(len(cells) > 1 for cells in rows):
         return False
@@ -251,7 +251,7 @@ def _one_line_per_break(node: LexborNode) -> list[str]:
 
 
 def _level_above(node: LexborNode, levels: dict[int, int]) -> int:
-    """Return the level of the heading above a node, 1 if there is none. ``levels`` has those of nodes before it."""
+    """Return the level of the heading above a node, by default 1. ``levels`` caches the levels of earlier nodes."""
     level, before = 1, node.prev
     while before is not None:
         known = levels.get(before.mem_id, _HEADINGS.get(before.tag or ""))

@@ -65,7 +65,7 @@ def read_docx(data: bytes) -> Content:
 
 
 def _style_name(paragraph: Paragraph, known: dict[str | None, str]) -> str:
-    """Return the name of a paragraph's style. ``known`` has those that were looked up, which takes milliseconds."""
+    """Return the name of a paragraph's style. ``known`` caches the names: a lookup takes milliseconds."""
     key = paragraph._p.style  # noqa: SLF001 - python-docx looks through all styles for it each time
     if key not in known:
         known[key] = (paragraph.style.name if paragraph.style else "") or ""

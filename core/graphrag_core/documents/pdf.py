@@ -107,7 +107,7 @@ def _page_lines(page: Any, number: int) -> list[_Line]:
     lines: list[_Line] = []
     characters: list[str] = []
     boxes: list[tuple[float, float]] = []  # left and right of each character
-    places: list[int] = []  # of the characters that are no spaces
+    places: list[int] = []  # of the characters other than spaces
     begin = end = base = start = size = 0.0
     row = 0
 

@@ -146,7 +146,7 @@ def row_content(fields: Mapping[str, Any], number: int, title: str = "") -> Cont
     The text has one line per field: ``team: Identity.`` If a field such as ``text`` or
     ``description`` holds prose, the text begins with it, and the lines of the other fields
     follow; the title and the id are not repeated. ``title`` is the field that names the rows of
-    this file, if no field is called so.
+    this file, if no field is named "title" or the like.
 
     >>> row_content({"name": "Ada", "team": "Identity", "since": 2019}, 1).text
     'name: Ada.\nteam: Identity.\nsince: 2019.'
@@ -192,7 +192,7 @@ def _is_shallow(value: Any) -> bool:
 
 
 def title_field(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the field that names rows: one called so, or the first whose values are short and differ.
+    """Return the field that names rows: the first whose values are short and differ; empty if a field is named "title".
 
     Two fields for a first and a last name are returned with "+" between them.
 

@@ -75,8 +75,8 @@ class FileSource:
 class Progress:
     """How far :func:`sync_files` has come: files, and bytes of files.
 
-    ``files`` counts those that are done. ``indexed`` are the bytes whose documents are written to the
-    index, ``skipped`` those of files that cost nothing: unchanged and unreadable ones.
+    ``files`` counts completed files. ``indexed`` are the bytes whose documents are written to the index, ``skipped``
+    the bytes of unchanged and unreadable files, which cost nothing.
     """
 
     files: int = 0
@@ -121,7 +121,7 @@ def sync_files(
     on_problem: Callable[[Problem], None] = lambda _: None,
     on_change: Callable[[FileChange], None] | None = None,
 ) -> SyncReport:
-    """Add new documents, replace changed ones and delete those of missing files.
+    """Add new documents, replace changed ones and delete the documents of missing files.
 
     If a file can no longer be read, its documents stay. If it is missing from a folder or
     pattern that still exists, they are deleted, unless ``keep_missing``. An interrupted run

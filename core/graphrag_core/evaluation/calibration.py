@@ -1,4 +1,4 @@
-"""Fit the scores of the hybrid method to one's own questions, and see how reliable scores are."""
+"""Fit the scores of the hybrid method to your questions, and measure how reliable scores are."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ class Report:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The gold documents and quotes that are not in the index. They are no part of any measure."""
+        """The gold documents and quotes that are not in the index. They are not measured."""
         return tuple(dict.fromkeys(item for answer in self.answered for item in answer.missing))
 
     def by_type(self) -> dict[str, Report]:

@@ -83,7 +83,7 @@ class Measure(ABC):
 
     @abstractmethod
     def _value(self, judgement: Judgement, ranks: Mapping[int, int]) -> float:
-        """Return the measure; ``ranks`` are those of the gold items that are found."""
+        """Return the measure; ``ranks`` has the ranks of the gold items that are found."""
 
     @staticmethod
     def parse(text: str | Measure) -> Measure:
@@ -129,8 +129,8 @@ class Precision(Measure):
 class NDCG(Measure):
     """Normalised discounted cumulative gain: a gold item found at rank ``r`` counts ``grade / log2(r + 1)``.
 
-    The sum is divided by that of the best possible ranking, in which each gold item has a rank to itself. It is at most
-    1, also where one passage has several evidence quotes.
+    The sum is divided by the sum of the best possible ranking, in which each gold item has a separate rank. It is at
+    most 1, also where one passage has several evidence quotes.
     """
 
     name = "ndcg"

@@ -236,7 +236,7 @@ def _dataset_rows(dataset: Any, where: str) -> Iterator[tuple[str, Any]]:
         raise FileError(f"{where}: needs 'queries' and 'relevant_docs', objects by query id")
     for query, text in queries.items():
         gold = relevant.get(query, [])
-        # The ids are those of LlamaIndex nodes: another index of the same texts has other ids.
+        # The ids are ids of LlamaIndex nodes: another index of the same texts has other ids.
         evidence = [corpus[node] for node in gold if node in corpus]
         yield f"{where}, query {query}", {"id": query, "question": text, "gold": gold, "evidence": evidence}
 
