@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from typing_extensions import Self
 
@@ -59,20 +59,13 @@ class CatalogueEntry:
     path: str = ""
 
 
-class _Tables(Protocol):
-    """The tables of a catalogue. Parameters are written ``%(name)s``; ``index`` is given."""
-
-    machine: str  # whose paths these are; empty for a folder, which may move to another machine
-
-    def execute(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]: ...
-    def commit(self) -> None: ...
-    def close(self) -> None: ...
-
-
 class _FileTables:
-    """Tables in a SQLite file. Changes are written together, by ``commit``."""
+    """Tables in a SQLite file. Changes are written together, by ``commit``.
 
-    machine = ""
+    Parameters of statements are written ``%(name)s``; ``index`` is given.
+    """
+
+    machine = ""  # whose paths these are: the folder may move to another machine
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self._path = path
@@ -147,7 +140,7 @@ class Catalogue:
     If a run is interrupted, the next one knows every document that may be in the index.
     """
 
-    def __init__(self, tables: _Tables, run: int | None) -> None:
+    def __init__(self, tables: _FileTables | _DatabaseTables, run: int | None) -> None:
         self._tables = tables
         self._unwritten: set[tuple[str, int]] = set()  # documents that were added, and the keys of their files
         self.run = 0 if run is None else run
@@ -354,11 +347,11 @@ def open_catalogue(path: str | Path, *, read_only: bool = False, run: int | None
     NotAnIndex
         With ``read_only``, there is no such index in the database.
     """
-    tables: _Tables = (
-        _DatabaseTables(str(path), read_only=read_only)
-        if is_address(path)
-        else _FileTables(Path(path) / CATALOGUE, read_only=read_only)
-    )
+    tables: _FileTables | _DatabaseTables
+    if is_address(path):
+        tables = _DatabaseTables(str(path), read_only=read_only)
+    else:
+        tables = _FileTables(Path(path) / CATALOGUE, read_only=read_only)
     try:
         return Catalogue(tables, 0 if read_only else run)
     except BaseException:

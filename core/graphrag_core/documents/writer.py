@@ -284,26 +284,21 @@ class Writer:
             self._append("\n" * self._breaks)
             self._line_is_empty = True
         self._breaks = 0
+        if self._space and not self._line_is_empty:
+            self._append(" ")
+        self._mark_points()
         if self._line_is_empty:
-            self._start_line()
-        else:
-            if self._space:
-                self._append(" ")
-            self._mark_points()
+            for indent in self._indents:
+                self._append(indent.rest if indent.is_written else indent.first)
+                indent.is_written = True
+            self._terms_of_lines.extend((self._length, name) for name in self._terms)
+            self._terms.clear()
         self._space = False
         for span in self._spans:
             if span.start < 0:
                 span.start = self._length
         self._append(text)
         self._line_is_empty = False
-
-    def _start_line(self) -> None:
-        self._mark_points()
-        for indent in self._indents:
-            self._append(indent.rest if indent.is_written else indent.first)
-            indent.is_written = True
-        self._terms_of_lines.extend((self._length, name) for name in self._terms)
-        self._terms.clear()
 
     def _mark_points(self) -> None:
         self._marks.extend(Mark(kind, self._length, self._length, value) for kind, value in self._points)
