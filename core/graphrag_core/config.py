@@ -49,6 +49,8 @@ with optional_import("pydantic", "cli", "Reading a settings file"):
 
 NAME = "hybrid-graphrag.toml"
 """The name of the file that :func:`find` looks for."""
+LOCAL = ("localhost", "127.0.0.1", "::1")
+"""The names of this machine."""
 
 STRATEGIES: Mapping[str, type] = {
     "pagerank": PageRank,
@@ -70,18 +72,17 @@ _NAMED: Mapping[Any, Mapping[str, type]] = {
     Fusion: FUSIONS,
     Reranker: {"coverage": Coverage},
 }
-_NO_SETTINGS = ("cache", "refresh_every")  # arguments of a retriever that are no settings of a question
+_NO_SETTINGS = ("cache", "refresh_every")  # arguments of a retriever that are not settings of a question
 _Model = TypeVar("_Model", bound=BaseModel)
 _KINDS: Mapping[str, Any] = {**get_type_hints(SearchSettings), "cache": Cache}
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
 
 
-def _dashed(name: str) -> str:
-    return name.replace("_", "-")
-
-
 class _Table(BaseModel):
-    model_config = ConfigDict(**_STRICT, extra="forbid", frozen=True, alias_generator=_dashed, populate_by_name=True)
+    model_config = ConfigDict(
+        **_STRICT, extra="forbid", frozen=True, populate_by_name=True,
+        alias_generator=lambda name: name.replace("_", "-"),
+    )  # fmt: skip
 
 
 class IndexTable(_Table):

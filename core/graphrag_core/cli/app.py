@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 
 from graphrag_core import __version__
@@ -70,17 +71,16 @@ def _global_options(
     context: typer.Context,
     config_file: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--config",
             envvar="HYBRID_GRAPHRAG_CONFIG",
             metavar="FILE",
             help="Settings file; none ignores all. Default: the nearest hybrid-graphrag.toml in the working "
             "directory or above it.",
-            show_default=False,
         ),
     ] = None,
     version: Annotated[  # noqa: ARG001 - its callback prints it
-        bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
+        bool, Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Options before the command."""

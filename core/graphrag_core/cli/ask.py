@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 from rich.text import Text
+from typer import Argument, Option
 
 from graphrag_core import Answer
 from graphrag_core.cli import options, render
+from graphrag_core.cli.options import LLM, Json
 from graphrag_core.context.escape import for_terminal, one_line
 from graphrag_core.errors import LLMError
 from graphrag_core.llm import OpenAIChat
@@ -17,11 +19,11 @@ from graphrag_core.query.ask import MAX_TOKENS, AnswerStream
 
 @options.expand
 def ask(
-    question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
+    question: Annotated[str, Argument(help="The question.")],
     search: options.Search,
-    llm: options.LLM = None,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Token limit of the passages in the prompt.")] = MAX_TOKENS,
-    json: options.Json = False,
+    llm: LLM = None,
+    max_tokens: Annotated[int, Option(min=1, help="Token limit of the passages in the prompt.")] = MAX_TOKENS,
+    json: Json = False,
 ) -> None:
     """Answer a question from the documents, with numbered citations.
 

@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from graphrag_core.cli import options, render
+from graphrag_core.cli.options import KB, Json
 from graphrag_core.config import NAME, Config, load
 from graphrag_core.engine.address import shown
 from graphrag_core.errors import ConfigError
@@ -37,7 +38,7 @@ def option_defaults(command: Any, config: Config, name: str = "") -> dict[str, A
     }
 
 
-def config(json: options.Json = False) -> None:
+def config(json: Json = False) -> None:
     """Show the settings in effect and where each comes from: the environment or hybrid-graphrag.toml.
 
     The command line comes first, then the environment, then the nearest hybrid-graphrag.toml in the working directory
@@ -58,7 +59,7 @@ def config(json: options.Json = False) -> None:
 
 def _in_effect(config: Config) -> dict[str, tuple[Any, str]]:
     """Return what is not a default, and the index, by key: the value and its source."""
-    settings: dict[str, tuple[Any, str]] = {"kb": (options.KB, "default")}
+    settings: dict[str, tuple[Any, str]] = {"kb": (KB, "default")}
     for key, value in config.model_dump(by_alias=True, exclude_unset=True).items():
         if isinstance(value, dict):
             settings |= {f"{key}.{name}": (one, NAME) for name, one in value.items()}

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
+from typer import Argument, Option
 
 from graphrag_core import Result
 from graphrag_core.cli import options, render
+from graphrag_core.cli.options import Json
 from graphrag_core.context.context import Style
 from graphrag_core.context.escape import for_terminal
 from graphrag_core.errors import GraphRAGError
@@ -25,19 +27,14 @@ logging.getLogger("graphrag_core.retriever").addHandler(logging.NullHandler())
 
 @options.expand
 def query(
-    question: Annotated[
-        str | None,
-        typer.Argument(help="Without one, questions are read from a prompt or stdin.", show_default=False),
-    ] = None,
+    question: Annotated[str | None, Argument(help="Without one, questions are read from a prompt or stdin.")] = None,
     *,
     search: options.StrategySearch,
-    context: Annotated[
-        Style | None, typer.Option("--context", "-c", help="Print a context for an LLM instead of hits.")
-    ] = None,
+    context: Annotated[Style | None, Option("--context", "-c", help="Print a context for an LLM, not hits.")] = None,
     max_tokens: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Token limit of the context. Default: 500, or the design's.")
+        int | None, Option(metavar="N", min=1, help="Token limit of the context. Default: 500, or the design's.")
     ] = None,
-    json: options.Json = False,
+    json: Json = False,
 ) -> None:
     """Search for passages that answer a question. [retriever] in hybrid-graphrag.toml has more settings."""
     with options.open_index(search.kb) as index:
@@ -63,11 +60,9 @@ def query(
 
 @options.expand
 def explain(
-    question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
+    question: Annotated[str, Argument(help="The question.")],
     search: options.StrategySearch,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write an interactive HTML page, which works offline.")
-    ] = None,
+    html: Annotated[Path | None, Option(metavar="FILE", help="Write an interactive page that works offline.")] = None,
 ) -> None:
     """Show why passages are found: entities, scores by channel, paths through the graph, and facts."""
     with options.open_index(search.kb) as index:

@@ -112,14 +112,16 @@ def print_list(found: Sequence[Any], line: Callable[[Any], str], *, as_json: boo
         print_error(none)
 
 
-def make_table(first: str, *numbers: str) -> Table:
-    """Return a table with one column of names, and columns of numbers."""
-    columns = [Column(name, justify="right", no_wrap=True) for name in numbers]
-    return Table(Column(first, overflow="fold"), *columns, box=None, pad_edge=False, header_style="quiet")
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, bold: str = "") -> None:
+    """Print a table with one column of names and columns of numbers. The row whose name is ``bold`` is bold.
 
-
-def print_table(table: Table) -> None:
-    """Print a table. Its width is limited on a terminal only, so that a file or a pipe gets every cell whole."""
+    Its width is limited on a terminal only, so that a file or a pipe gets every cell whole.
+    """
+    name, *numbers = columns
+    right = (Column(number, justify="right", no_wrap=True) for number in numbers)
+    table = Table(Column(name, overflow="fold"), *right, box=None, pad_edge=False, header_style="quiet")
+    for row in rows:
+        table.add_row(*row, style="bold" if row[0] == bold else "")
     console = stdout() if sys.stdout.isatty() else stdout(width=_UNLIMITED)
     console.print(table)
 

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
+from typer import Option
 
 from graphrag_core.cli import options, render
+from graphrag_core.cli.options import KB, LLM, EmbedderName, Json, Kb, Where
+from graphrag_core.config import LOCAL
 from graphrag_core.errors import ConfigError, InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -20,23 +23,21 @@ if TYPE_CHECKING:
 class Server:
     """Options of commands that serve an index."""
 
-    kb: options.Kb = options.KB
-    host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1"
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port to listen on; 0 for a free one.")] = 8000
+    kb: Kb = KB
+    host: Annotated[str, Option(help="The address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1"
+    port: Annotated[int, Option(min=0, max=65_535, help="The port to listen on; 0 for a free one.")] = 8000
     keys: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="API keys, as 'hybrid-graphrag key new' writes them. Read on change."),
+        Path | None, Option(metavar="FILE", help="API keys, as 'hybrid-graphrag key new' writes them. Read on change.")
     ] = None
     no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="Serve everybody who reaches the port, without API keys, on any address.")
+        bool, Option("--no-auth", help="Serve everybody who reaches the port, without API keys, on any address.")
     ] = False
     write: Annotated[
-        bool,
-        typer.Option("--write", help="Open the index for writing: clients may change documents and remember facts."),
+        bool, Option("--write", help="Open the index for writing: clients may change documents and remember facts.")
     ] = False
-    where: options.Where = None
-    llm: options.LLM = None
-    embedder: options.EmbedderName = None
+    where: Where = None
+    llm: LLM = None
+    embedder: EmbedderName = None
 
     def check_access(self) -> "ApiKeys | None":
         """Return the keys of the server; refuse to serve a network without them."""
@@ -50,7 +51,7 @@ class Server:
             if not len(found):
                 raise InputError(f"{self.keys} has no keys: create one with {create} --keys {self.keys} --name NAME")
             return found
-        if self.host not in options.LOCAL and not self.no_auth:
+        if self.host not in LOCAL and not self.no_auth:
             raise InputError(
                 f"--host {self.host} serves other machines, which needs --keys FILE (create one with {create} --name "
                 "NAME), or --no-auth to serve everybody"
@@ -60,7 +61,7 @@ class Server:
     @property
     def allowed_hosts(self) -> list[str] | None:
         """The names under which clients may reach the server; None for the default ones."""
-        open_to_all = self.no_auth and self.host not in options.LOCAL
+        open_to_all = self.no_auth and self.host not in LOCAL
         return options.CONFIG.get().serve.allowed_hosts or (["*"] if open_to_all else None)
 
     def gateway(self, keys: "ApiKeys | None", **defaults: Any) -> "Gateway":
@@ -95,7 +96,7 @@ class Server:
 class McpServer(Server):
     """Options of ``mcp``."""
 
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port to listen on; 0 for a free one.")] = 8001
+    port: Annotated[int, Option(min=0, max=65_535, help="The port to listen on; 0 for a free one.")] = 8001
 
 
 @options.expand
@@ -117,7 +118,7 @@ def serve(server: Server) -> None:
 @options.expand
 def mcp(
     server: McpServer,
-    http: Annotated[bool, typer.Option("--http", help="Streamable HTTP at /mcp instead of stdin and stdout.")] = False,
+    http: Annotated[bool, Option("--http", help="Streamable HTTP at /mcp instead of stdin and stdout.")] = False,
 ) -> None:
     """Serve the index to agents as tools (Model Context Protocol): search, ask, entity, neighbours, path, remember.
 
@@ -135,16 +136,16 @@ def mcp(
 
 
 key = typer.Typer(no_args_is_help=True, help="API keys for serve and mcp --http.")
-_KeyFile = Annotated[Path, typer.Option("--keys", metavar="FILE", help="The file of the keys.")]
+_KeyFile = Annotated[Path, Option("--keys", metavar="FILE", help="The file of the keys.")]
 
 
 @key.command("new")
 def new_key(
-    name: Annotated[str, typer.Option(help="Names the key in logs.", show_default=False)],
+    name: Annotated[str, Option(help="Names the key in logs.")],
     keys: _KeyFile = Path("keys.toml"),
-    where: options.Where = None,
-    write: Annotated[bool, typer.Option("--write", help="The key may change documents and remember facts.")] = False,
-    rate: Annotated[float | None, typer.Option(metavar="N", min=1, help="Requests per minute.")] = None,
+    where: Where = None,
+    write: Annotated[bool, Option("--write", help="The key may change documents and remember facts.")] = False,
+    rate: Annotated[float | None, Option(metavar="N", min=1, help="Requests per minute.")] = None,
 ) -> None:
     """Create an API key and print it, once: the file has its hash only.
 
@@ -161,7 +162,7 @@ def new_key(
 
 
 @key.command("list")
-def list_keys(keys: _KeyFile = Path("keys.toml"), json: options.Json = False) -> None:
+def list_keys(keys: _KeyFile = Path("keys.toml"), json: Json = False) -> None:
     """List the keys of a file: names, filters and rights."""
     from graphrag_core.serve import ApiKeys
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from graphrag_core.cli import options, render
 from graphrag_core.cli.index import FileJob, print_counts, print_problem
@@ -39,10 +39,10 @@ _STYLES = {"added": "good", "changed": "partial", "removed": "bad"}
 
 @options.expand
 def watch(
-    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Folders, files and glob patterns.")],
+    paths: Annotated[list[str], Argument(metavar="PATH", help="Folders, files and glob patterns.")],
     job: FileJob,
     poll: Annotated[
-        bool, typer.Option("--poll", help="Look at the files now and then, for network drives and some containers.")
+        bool, Option("--poll", help="Look at the files now and then, for network drives and some containers.")
     ] = False,
 ) -> None:
     """Index files, then keep the index in step while they change. One line for each changed file. Ctrl-C ends it.

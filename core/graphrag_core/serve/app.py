@@ -22,7 +22,7 @@ from graphrag_core.explore import Explorer, server_page
 from graphrag_core.explore.explorer import MAX_DRAWN, MAX_PAGE
 from graphrag_core.explore.page import POLICY
 from graphrag_core.serve import models as api
-from graphrag_core.serve.errors import STATUS, NotAllowed
+from graphrag_core.serve.errors import STATUS, NotAllowed, error_body, reported
 from graphrag_core.serve.gateway import Gateway
 from graphrag_core.serve.keys import Key
 from graphrag_core.serve.operations import parameter, parameters, request_model
@@ -40,14 +40,13 @@ try:
     from starlette.types import Scope
 
     from graphrag_core.serve.http import (
+        KEY,
         Assets,
         EventStream,
         Guard,
         body_route,
-        error_body,
         error_response,
         event,
-        reported,
         secret_of,
         while_connected,
     )
@@ -56,18 +55,14 @@ except ImportError as _error:
     raise MissingDependency("fastapi, prometheus-client and uvicorn", "serve", "The HTTP server") from _error
 
 _log = logging.getLogger(__name__)
-_KEY = "graphrag_core.key"  # in a scope: the key, of a request that was authenticated before its body was read
 _DESCRIPTION = (
     "Passages, answers, entities and paths from an index of documents. "
     'Send an API key as `Authorization: Bearer KEY`. Errors are `{"error": {"type", "message"}}`.'
 )
-_TOLD = {
-    **{status: (kind.__doc__ or "").partition("\n")[0] for kind, status in reversed(STATUS.items())},
-    415: "The body is not sent as JSON.",
-    422: "The request does not match the schema.",
-}
+_MEANINGS = {status: (kind.__doc__ or "").partition("\n")[0] for kind, status in reversed(STATUS.items())}
+_MEANINGS |= {415: "The body is not sent as JSON.", 422: "The request does not match the schema."}
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": api.ErrorResponse, "description": text} for status, text in sorted(_TOLD.items())
+    status: {"model": api.ErrorResponse, "description": text} for status, text in sorted(_MEANINGS.items())
 }
 
 
@@ -83,11 +78,6 @@ def create_app(gateway: Gateway, *, allowed_hosts: Sequence[str] | None = None, 
         else this machine's, so that no web page can reach a server without keys by DNS rebinding.
     log_questions
         Whether the log has the paths with their parameters. By default it has neither questions nor names.
-
-    Raises
-    ------
-    MissingDependency
-        FastAPI is not installed.
     """
 
     @asynccontextmanager
@@ -137,7 +127,7 @@ def create_app(gateway: Gateway, *, allowed_hosts: Sequence[str] | None = None, 
 
 async def _library_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, GraphRAGError)  # noqa: S101 - registered for it
-    key: Key | None = getattr(request.state, "key", None)
+    key: Key | None = request.scope.get(KEY)
     return error_response(error, restricted=key is None or key.restricted)
 
 
@@ -145,11 +135,11 @@ async def _validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for it
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     is_json = kind == "application/json" or kind.endswith("+json")
-    if not is_json and any(one["loc"][0] == "body" for one in error.errors()):
-        problem = f"the Content-Type is {kind!r:.100}" if kind else "the header Content-Type is missing"
-        message = f"{problem}: send the body as JSON with 'Content-Type: application/json'"
+    if not is_json and any(problem["loc"][0] == "body" for problem in error.errors()):
+        sent = f"the Content-Type is {kind!r:.100}" if kind else "the header Content-Type is missing"
+        message = f"{sent}: send the body as JSON with 'Content-Type: application/json'"
         return JSONResponse(error_body("UnsupportedMediaType", message), 415)
-    problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+    problems = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors())
     return JSONResponse(error_body("ValidationError", problems), 422)
 
 
@@ -165,11 +155,9 @@ async def _http_error(_: Request, error: Exception) -> Response:
 
 
 async def _authenticated(request: Request) -> Key:
-    gateway: Gateway = request.app.state.gateway
-    key: Key | None = request.scope.get(_KEY)
-    if key is None:
-        key = gateway.authenticate(secret_of(request.headers))
-        request.scope[_KEY] = request.state.key = key
+    if KEY not in request.scope:
+        request.scope[KEY] = request.app.state.gateway.authenticate(secret_of(request.headers))
+    key: Key = request.scope[KEY]
     return key
 
 
@@ -265,8 +253,8 @@ async def _respond(
 
 def _described(operation: Callable[..., Any]) -> dict[str, str]:
     """Return the summary and the description of a route: a docstring without what is for callers in Python."""
-    told = [one for one in (inspect.getdoc(operation) or "").split("\n\n") if "``" not in one]
-    return {"summary": told[0].rstrip("."), "description": "\n\n".join(told)}
+    paragraphs = [text for text in (inspect.getdoc(operation) or "").split("\n\n") if "``" not in text]
+    return {"summary": paragraphs[0].rstrip("."), "description": "\n\n".join(paragraphs)}
 
 
 # -- routes of their own
@@ -364,7 +352,7 @@ async def _events(
         yield event("error", reported(error, restricted=key.restricted))
     except Exception:  # noqa: BLE001 - the status was sent: the client is told in an event
         _log.exception("an answer failed")
-        yield event("error", error_body("InternalError", "the server failed: see its log"))
+        yield event("error", error_body())
     finally:
         await pieces.aclose()
 

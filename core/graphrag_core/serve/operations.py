@@ -21,18 +21,18 @@ def parameters(operation: Callable[..., Any], *, omit: Collection[str] = ()) -> 
     :meth:`Gateway.remember` what a fact is told with, and those of other operations what ``retrieve`` takes.
     """
     name = getattr(operation, "func", operation).__name__
-    found = inspect.signature(operation, eval_str=True).parameters.values()
-    listed = [one.replace(kind=one.KEYWORD_ONLY) for one in found if one.kind is not one.VAR_KEYWORD]
-    if any(one.kind is one.VAR_KEYWORD for one in found):
+    signature = inspect.signature(operation, eval_str=True).parameters.values()
+    listed = [one.replace(kind=one.KEYWORD_ONLY) for one in signature if one.kind is not one.VAR_KEYWORD]
+    if len(listed) < len(signature):
         if name == "retrieve":
-            listed += [_option(replace(one, default=None, help=f"{one.help} Default: the server's setting."))
-                       for one in search_options()]  # fmt: skip
+            settings = (replace(one, default=None, help=f"{one.help} Default: the server's setting.")
+                        for one in search_options())  # fmt: skip
+            listed += map(_option, settings)
         elif name == "remember":
             listed += map(_option, FACT_ARGUMENTS)
         else:
             listed += parameters(Gateway.retrieve)
-    named = {one.name: one for one in listed if one.name not in ("self", "key", *omit)}
-    return list(named.values())
+    return list({one.name: one for one in listed if one.name not in ("self", "key", *omit)}.values())
 
 
 def _option(option: Option) -> inspect.Parameter:
