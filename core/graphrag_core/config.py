@@ -27,22 +27,12 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
+from graphrag_core import strategies
 from graphrag_core.engine.address import is_address
 from graphrag_core.errors import ConfigError, InputError, optional_import, unknown_name
-from graphrag_core.query.coverage import Coverage, Reranker
 from graphrag_core.query.cross_encoder import CrossEncoder
-from graphrag_core.query.fusion import Additive, Anchored, Fusion, OwnScores, ReciprocalRank, Weighted
 from graphrag_core.query.settings import SearchSettings
 from graphrag_core.retriever import Cache
-from graphrag_core.strategies import (
-    CitationGraph,
-    ExpansionQueries,
-    GraphStrategy,
-    Neighbourhood,
-    PageRank,
-    RelatedEntities,
-    SpreadingActivation,
-)
 
 with optional_import("pydantic", "cli", "Reading a settings file"):
     from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError
@@ -53,24 +43,24 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 """The names of this machine."""
 
 STRATEGIES: Mapping[str, type] = {
-    "pagerank": PageRank,
-    "neighbourhood": Neighbourhood,
-    "expansion": ExpansionQueries,
-    "activation": SpreadingActivation,
-    "related": RelatedEntities,
-    "citations": CitationGraph,
+    "pagerank": strategies.PageRank,
+    "neighbourhood": strategies.Neighbourhood,
+    "expansion": strategies.ExpansionQueries,
+    "activation": strategies.SpreadingActivation,
+    "related": strategies.RelatedEntities,
+    "citations": strategies.CitationGraph,
 }
 FUSIONS: Mapping[str, type] = {
-    "anchored": Anchored,
-    "weighted": Weighted,
-    "reciprocal_rank": ReciprocalRank,
-    "additive": Additive,
-    "own_scores": OwnScores,
+    "anchored": strategies.Anchored,
+    "weighted": strategies.Weighted,
+    "reciprocal_rank": strategies.ReciprocalRank,
+    "additive": strategies.Additive,
+    "own_scores": strategies.OwnScores,
 }
 _NAMED: Mapping[Any, Mapping[str, type]] = {
-    GraphStrategy: STRATEGIES,
-    Fusion: FUSIONS,
-    Reranker: {"coverage": Coverage},
+    strategies.GraphStrategy: STRATEGIES,
+    strategies.Fusion: FUSIONS,
+    strategies.Reranker: {"coverage": strategies.Coverage},
 }
 _NO_SETTINGS = ("cache", "refresh_every")  # arguments of a retriever that are not settings of a question
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -86,7 +76,7 @@ class _Table(BaseModel):
 
 
 class IndexTable(_Table):
-    """The table ``[index]``: how ``index`` and ``watch`` read files. Options of the command replace it.
+    """The table ``[index]``: how ``index`` and ``watch`` read files. Options of a command replace its values.
 
     ``max_size`` is in megabytes; ``embed_facts`` is fixed when an index is created; ``llm`` extracts facts.
     """

@@ -9,6 +9,7 @@ from typer import Argument, Option
 from graphrag_core import Fact, KnowledgeIndex
 from graphrag_core.cli import options, render
 from graphrag_core.cli.options import KB, AsOf, EmbedderName, Json, Kb, Limit, Where
+from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.model import FactSource, FactStatus
 
 _Ids = Annotated[list[str], Argument(metavar="ID", help="Ids of facts, such as fact:0123456789abcdef.")]
@@ -113,14 +114,14 @@ def _print_facts(facts: list[Fact], index: KnowledgeIndex, *, as_json: bool = Fa
     for fact in facts:
         document = index.get(fact.chunk_id)
         metadata = dict(document.metadata) if document else {}
-        stored = metadata.pop("graphrag_fact", {})
+        stored = metadata.pop(FACT_KEY, {})
         row = {name: stored.get(name) for name in ("subject", "relation", "object", "source", "confidence", "status")}
-        dates = {name: _date(time) for name in ("valid_from", "valid_to") if (time := stored.get(name)) is not None}
+        dates = {name: _date(stored[name]) for name in ("valid_from", "valid_to") if stored.get(name) is not None}
         rows.append({"id": fact.chunk_id, **row, **dates, "metadata": metadata})
 
     def line(row: dict[str, Any]) -> str:
-        limits = [f"{word} {row[name]}" for name, word in (("valid_from", "from"), ("valid_to", "to")) if name in row]
-        notes = [row["status"], *limits, *(f"{key}={value}" for key, value in row["metadata"].items())]
+        dates = [f"{name.removeprefix('valid_')} {row[name]}" for name in ("valid_from", "valid_to") if name in row]
+        notes = [row["status"], *dates, *(f"{key}={value}" for key, value in row["metadata"].items())]
         return f"{row['id']}  {row['subject']} {row['relation']}: {row['object']}  ({', '.join(notes)})"
 
     render.print_list(rows, line, as_json=as_json, none="no facts were found")

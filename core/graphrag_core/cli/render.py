@@ -21,15 +21,8 @@ from rich.tree import Tree
 from tqdm import tqdm
 
 from graphrag_core import Hit, Result
-from graphrag_core.context.display import (
-    Highlighter,
-    HitText,
-    fact_words,
-    hit_texts,
-    link_pieces,
-    section,
-    uncovered_words,
-)
+from graphrag_core.context import display
+from graphrag_core.context.display import Highlighter, HitText
 from graphrag_core.context.escape import for_terminal, json_for_terminal, one_line
 from graphrag_core.errors import FileError
 from graphrag_core.model import Community
@@ -46,21 +39,16 @@ _STEP_LABELS = {"entity": "", "fact": "fact: ", "chunk": "passage: "}
 
 
 class SafeConsole(Console):
-    """A console on which text from documents and file names can do nothing but appear.
-
-    All that is printed passes through :meth:`render`, whatever it is inside of. Strings are no markup.
-    """
+    """A console that neutralises control characters in text from documents and file names. Strings are not markup."""
 
     def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
-        """Yield what is written, with neutralised text."""
+        """Yield what is written: everything that is printed passes through here."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(for_terminal(segment.text), segment.style)
 
 
-stdout = partial(SafeConsole, theme=_THEME, highlight=False, markup=False, emoji=False)
-"""Return the console for results."""
-stderr = partial(stdout, stderr=True)
-"""Return the console for messages."""
+stdout = partial(SafeConsole, theme=_THEME, highlight=False, markup=False, emoji=False)  # for results
+stderr = partial(stdout, stderr=True)  # for messages
 
 
 class LogHandler(logging.Handler):
@@ -101,14 +89,14 @@ def print_line(*parts: str | tuple[str, str]) -> None:
     stdout().print(Text.assemble(*parts), soft_wrap=True)
 
 
-def print_list(found: Sequence[Any], line: Callable[[Any], str], *, as_json: bool, none: str = "") -> None:
+def print_list(values: Sequence[Any], line: Callable[[Any], str], *, as_json: bool, none: str = "") -> None:
     """Print values, each in a line, or all as JSON. ``none`` is the message if there are none."""
     if as_json:
-        print_json(found)
+        print_json(values)
         return
-    for one in found:
-        print_line(line(one))
-    if none and not found:
+    for value in values:
+        print_line(line(value))
+    if none and not values:
         print_error(none)
 
 
@@ -183,7 +171,7 @@ def show_result(result: Result) -> None:
         print_indented(Text(" · ").join(found_by) if found_by else Text(shown.found, "quiet"))
         if len(hit.path) > 3:
             print_indented(_path_line(shown.path))
-        link = "".join(shown.link if len(hit.path) > 3 else link_pieces(hit))
+        link = "".join(shown.link if len(hit.path) > 3 else display.link_pieces(hit))
         if reason := "; ".join(filter(None, (link, shown.covers))):
             print_indented(Text(one_line(reason), "quiet"))
         if shown.rank < len(result.hits):
@@ -201,40 +189,45 @@ def show_explanation(result: Result) -> None:
         ("route", result.route),
         ("graph", result.expansion_skipped or result.gate),
         ("fallback", result.fallback),
-        ("words", one_line(uncovered_words(result))),
+        ("words", one_line(display.uncovered_words(result))),
         ("advice", result.advice if result.hits else ""),
     ]
     print_rows([row for row in rows if row[1]])
     print_communities(result.communities)
     print_line()
     for shown in _print_hits(result, position=True):
-        bars = [
-            Text.assemble(("━" * max(round(one.share * _BAR_WIDTH), 1), name), f" {name} {one.share:.0%}, #{one.rank}")
-            for name, one in _channels(shown.hit)
-        ]
-        print_indented(Text("  ").join(bars))
-        if shown.path:
-            stdout().print(Padding(path_tree((*shown.path, shown.hit.path[-1])), (0, 0, 0, 4)))
-        else:
-            print_indented(Text(shown.found, "quiet"))
-        for note in filter(None, ("".join(shown.link), shown.covers)):
-            print_indented(Text(one_line(note), "quiet"))
-        print_line()
+        _print_reasons(shown)
     if result.facts:
         print_line(("Supporting facts", "title"))
         for fact in result.facts[:_MAX_FACTS]:
-            print_indented(Text(one_line(fact_words(result, fact))), label=Text("  ·", "graph"))
+            print_indented(Text(one_line(display.fact_words(result, fact))), label=Text("  ·", "graph"))
         print_line()
     stages = ", ".join(f"{name} {ms:.1f}" for name, ms in result.trace.stages.items())
     print_line((f"{result.trace.total:.1f} ms: {stages}", "quiet"))
 
 
+def _print_reasons(shown: HitText) -> None:
+    """Print the share of each channel, the path, the link and the new words of a hit."""
+    bars = []
+    for name, channel in _channels(shown.hit):
+        bar = "━" * max(round(channel.share * _BAR_WIDTH), 1)
+        bars.append(Text.assemble((bar, name), f" {name} {channel.share:.0%}, #{channel.rank}"))
+    print_indented(Text("  ").join(bars))
+    if shown.path:
+        stdout().print(Padding(path_tree((*shown.path, shown.hit.path[-1])), (0, 0, 0, 4)))
+    else:
+        print_indented(Text(shown.found, "quiet"))
+    for note in filter(None, ("".join(shown.link), shown.covers)):
+        print_indented(Text(one_line(note), "quiet"))
+    print_line()
+
+
 def _print_hits(result: Result, *, position: bool = False) -> Iterator[HitText]:
     """Print the heading and the best sentences of each hit, then yield the hit in words."""
     texts = Highlighter(result)
-    for shown in hit_texts(result):
+    for shown in display.hit_texts(result):
         chunk = shown.hit.chunk
-        name = one_line(section(chunk))
+        name = one_line(display.section(chunk))
         label, title = (f"{shown.rank:>2}  ", "quiet"), (f"{name}  " if name else "", "title")
         print_line(label, title, (", ".join([one_line(chunk.id), *shown.place(offset=position)]), "quiet"))
         print_indented(snippet(texts, shown.hit))
