@@ -89,12 +89,12 @@ def _global_options(
         logger.addHandler(LogHandler())
     if context.resilient_parsing:
         return
-    found = read_config(config_file)
-    options.CONFIG.set(found)
-    if found.path is not None and found.addresses and found.path.parent != Path.cwd():
-        names = ", ".join(found.addresses)
-        stderr().print(f"{found.path} sets {names}", style="quiet", markup=False)
-    context.default_map = option_defaults(context.command, found)
+    settings = read_config(config_file)
+    options.CONFIG.set(settings)
+    if settings.path is not None and settings.addresses and settings.path.parent != Path.cwd():
+        names = ", ".join(settings.addresses)
+        stderr().print(f"{settings.path} sets {names}", style="quiet", markup=False)
+    context.default_map = option_defaults(context.command, settings)
 
 
 for _command in (

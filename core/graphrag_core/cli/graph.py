@@ -27,7 +27,7 @@ def entities(
     kb: Kb = KB,
     type: Annotated[str | None, Option(help="Only entities of this type.")] = None,  # noqa: A002
     contains: Annotated[str, Option(help="Only entities whose name contains this.")] = "",
-    min_degree: Annotated[int, Option(min=0, help="Only entities that share facts with at least so many others.")] = 0,
+    min_degree: Annotated[int, Option(min=0, help="Only entities that share facts with at least N others.")] = 0,
     where: Where = None,
     limit: Limit = 50,
     json: Json = False,
@@ -35,7 +35,7 @@ def entities(
     """List entities, the most mentioned first. Numbers, such as years, are not listed."""
     scope, most = options.parse_where(where), limit or None
     with options.open_index(kb, embeds=False) as index:
-        found = index.graph.entities(
+        listed = index.graph.entities(
             prefix, type=type, contains=contains, min_degree=min_degree, where=scope, limit=most
         )
 
@@ -44,7 +44,7 @@ def entities(
         notes = [entity.type, passages, *(f"also {alias}" for alias in entity.aliases)]
         return f"{entity.name}  ({', '.join(filter(None, notes))})"
 
-    render.print_list(found, line, as_json=json, none="no entity was found")
+    render.print_list(listed, line, as_json=json, none="no entity was found")
 
 
 @graph.command()
@@ -61,13 +61,13 @@ def relations(
     """List relations: facts with a subject, a relation and an object. Links between sections: --relation refers_to."""
     scope, most = options.parse_where(where), limit or None
     with options.open_index(kb, embeds=False) as index:
-        found = index.graph.relations(subject, relation, object, contains=contains, where=scope, limit=most)
-        none = "no relation was found" if found or index.graph.relations(limit=1) else NO_RELATIONS
+        listed = index.graph.relations(subject, relation, object, contains=contains, where=scope, limit=most)
+        none = "no relation was found" if listed or index.graph.relations(limit=1) else NO_RELATIONS
 
     def line(fact: Fact) -> str:
         return f"{fact.id}  {' '.join(fact.text.split())}  ({fact.relation})"
 
-    render.print_list(found, line, as_json=json, none=none)
+    render.print_list(listed, line, as_json=json, none=none)
 
 
 @graph.command()
@@ -90,18 +90,18 @@ def communities(
     # The tables of a database can only be written by an index that is opened for writing; a folder's file always can.
     with options.open_index(kb, embeds=False, write=is_address(kb) and model is not None) as index:
         if model is None:
-            found = index.graph.communities(level, where=scope)
+            themes = index.graph.communities(level, where=scope)
         else:
             with closing(model):
-                found = index.graph.summarise_communities(model, level, where=scope, progress=False if quiet else None)
-    listed = found[: limit or None]
+                themes = index.graph.summarise_communities(model, level, where=scope, progress=False if quiet else None)
+    listed = themes[: limit or None]
     if json:
         render.print_json(listed)
         return
     render.print_communities(listed)
-    if len(found) > len(listed):
-        render.print_line((f"… and {len(found) - len(listed):,} more", "quiet"))
-    if not found:
+    if len(themes) > len(listed):
+        render.print_line((f"… and {len(themes) - len(listed):,} more", "quiet"))
+    if not themes:
         render.print_error(f"no themes on level {level}: the documents name too few entities, or use another level")
         raise typer.Exit(1)
 
@@ -110,7 +110,9 @@ def communities(
 def explore(
     out: Annotated[Path, Option("--out", "-o", metavar="FILE", help="The page to write.")] = Path("explore.html"),
     question: Annotated[str | None, Option("--question", "-q", help="Show the answer to this question.")] = None,
-    entity: Annotated[str | None, Option("--entity", "-e", metavar="NAME", help="Show it and its neighbours.")] = None,
+    entity: Annotated[
+        str | None, Option("--entity", "-e", metavar="NAME", help="Show this entity and its neighbours.")
+    ] = None,
     max_nodes: Annotated[int, Option(min=1, max=2_000, help="How many entities the page holds.")] = 150,
     kb: Kb = KB,
     where: Where = None,
@@ -197,8 +199,10 @@ def delete_entity(name: _Name, kb: Kb = KB) -> None:
 
 
 @graph.command()
-def delete_relation(fact: Annotated[str, Argument(metavar="ID", help="As relations shows it.")], kb: Kb = KB) -> None:
-    """Take a relation out of the graph, wherever documents state it."""
+def delete_relation(
+    fact: Annotated[str, Argument(metavar="ID", help="The id that relations shows.")], kb: Kb = KB
+) -> None:
+    """Take a relation out of the graph, in all documents that state it."""
     _edit(kb, lambda index: index.graph.delete_relation(fact))
 
 

@@ -45,7 +45,7 @@ _Graph = Annotated[
     bool | None,
     Option(
         help="Whether entities and facts are extracted; without them, search is by vector and keyword. "
-        "Stored with the index. Default: as it was built; a new one has a graph."
+        "Stored with the index. Default: the stored setting; a new index has a graph."
     ),
 ]
 _Llm = Annotated[
@@ -72,10 +72,12 @@ class FileJob:
         bool | None,
         Option(
             help="Whether the names of entities are embedded, so that a question finds them by similarity. Stored with "
-            "the index. Default: as it was built; a new one does with wordllama."
+            "the index. Default: the stored setting; in a new index, yes with wordllama."
         ),
     ] = None
-    metadata: Annotated[list[str] | None, Option(metavar="KEY=VALUE", help="For every document. Repeatable.")] = None
+    metadata: Annotated[
+        list[str] | None, Option(metavar="KEY=VALUE", help="Metadata of all documents. Can be repeated.")
+    ] = None
     chunk_size: Annotated[int | None, Option(min=16, help="Tokens per passage. 256 in a new index.")] = None
     keep_missing: Annotated[bool, Option("--keep-missing", help="Keep the documents of deleted files.")] = False
     follow_links: Annotated[bool, Option("--follow-links", help="Follow symbolic links out of a folder.")] = False
@@ -165,7 +167,8 @@ def index(
     *,
     job: IndexJob,
     research: Annotated[
-        list[Path] | None, Option(metavar="FILE", help="JSON with academic_papers or github_projects.")
+        list[Path] | None,
+        Option(metavar="FILE", help="Research findings: JSON with academic_papers or github_projects."),
     ] = None,
     workers: Annotated[
         str | None,

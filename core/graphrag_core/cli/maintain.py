@@ -143,7 +143,7 @@ def _matcher(target: str) -> Callable[[str, str], bool]:
     """Return a function that tells, by name and path, whether a file is the target, is in it, or matches it."""
     name, path = target.replace(os.sep, "/").rstrip("/"), os.path.abspath(target)
     if not is_pattern(target) or os.path.lexists(target):
-        by_name, by_path = (f"{re.escape(one)}(/.*)?" for one in (name, path.replace(os.sep, "/").rstrip("/")))
+        by_name, by_path = (f"{re.escape(text)}(/.*)?" for text in (name, path.replace(os.sep, "/").rstrip("/")))
     else:
         folder, files = split_pattern(target)
         by_path = f"{re.escape(folder.as_posix())}/{files.pattern}"

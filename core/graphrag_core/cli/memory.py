@@ -1,4 +1,4 @@
-"""The group ``memory``: facts that are told, confirmed, rejected, forgotten and listed."""
+"""The group ``memory``: remember, confirm, reject, forget and list facts."""
 
 from datetime import datetime, timezone
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ _Ids = Annotated[list[str], Argument(metavar="ID", help="Ids of facts, such as f
 _Subject = Annotated[str | None, Option(help="Only facts about this subject.")]
 _Relation = Annotated[str | None, Option(help="Only facts of this relation.")]
 
-memory = typer.Typer(no_args_is_help=True, help="Facts that are told: remember, confirm, reject, forget and list them.")
+memory = typer.Typer(no_args_is_help=True, help="Remember, confirm, reject, forget and list facts.")
 
 
 @memory.command()
@@ -29,9 +29,11 @@ def remember(
     source: Annotated[FactSource, Option(help="Where the fact comes from.")] = "user_edit",
     confidence: Annotated[float, Option(min=0, max=1, help="How certain it is.")] = 1.0,
     status: Annotated[
-        FactStatus | None, Option(help="Default: as it was told before; confirmed if the source is user_edit.")
+        FactStatus | None, Option(help="Default: the stored status; confirmed if the source is user_edit.")
     ] = None,
-    metadata: Annotated[list[str] | None, Option(metavar="KEY=VALUE", help="The scope. Can be repeated.")] = None,
+    metadata: Annotated[
+        list[str] | None, Option(metavar="KEY=VALUE", help="The scope, such as user=ada. Can be repeated.")
+    ] = None,
     valid_from: Annotated[str | None, Option(metavar="DATE", help="Since when it is true, such as 2024-05-01.")] = None,
     valid_to: Annotated[str | None, Option(metavar="DATE", help="Until when it is true.")] = None,
     supersedes: Annotated[list[str] | None, Option(metavar="ID", help="End another fact. Can be repeated.")] = None,
@@ -83,7 +85,7 @@ def forget(
     render.print_line(f"{count:,} forgotten")
     if count < len(ids or [""]):
         missing = "no fact has such an id or matches the options: list them with 'hybrid-graphrag memory list'"
-        render.print_error(missing if not count else f"{len(ids or ()) - count} of the ids are no facts")
+        render.print_error(missing if not count else f"{len(ids or ()) - count} of the ids are not facts")
         raise typer.Exit(1)
 
 

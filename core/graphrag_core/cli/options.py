@@ -156,7 +156,9 @@ class Search:
     settings: dict[str, Any] = field(default_factory=dict)
     where: Where = None
     seed: Annotated[list[str] | None, Option(metavar="NAME", help="Start the graph from this entity, too.")] = None
-    exclude: Annotated[list[str] | None, Option(metavar="NAME", help="Exclude an entity, or a document by id.")] = None
+    exclude: Annotated[list[str] | None, Option(metavar="NAME", help="Leave out an entity, or a document by id.")] = (
+        None
+    )
     as_of: AsOf = None
 
     def retriever(self, index: KnowledgeIndex, **defaults: Any) -> GraphRetriever:
@@ -174,8 +176,12 @@ class Search:
 class StrategySearch(Search):
     """Options of commands that search with a strategy."""
 
-    strategy: Annotated[str | None, Option(metavar="NAME", help=f"Graph search: {', '.join(STRATEGIES)}.")] = None
-    design: Annotated[str | None, Option(metavar="NAME", help=f"A published design: {', '.join(DESIGNS)}.")] = None
+    strategy: Annotated[
+        str | None, Option(metavar="NAME", help=f"How the graph is searched: {', '.join(STRATEGIES)}.")
+    ] = None
+    design: Annotated[
+        str | None, Option(metavar="NAME", help=f"All settings of a published design: {', '.join(DESIGNS)}.")
+    ] = None
 
     def retriever(self, index: KnowledgeIndex, **defaults: Any) -> GraphRetriever:
         """Return a retriever with the settings of the options.

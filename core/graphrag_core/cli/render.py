@@ -85,7 +85,7 @@ def print_rows(rows: Sequence[tuple[str, str | Text]]) -> None:
 
 
 def print_line(*parts: str | tuple[str, str]) -> None:
-    """Print a line, which the terminal wraps: what is in it can be copied whole. A part may have a style."""
+    """Print a line, which the terminal wraps: its text can be copied whole. A part may have a style."""
     stdout().print(Text.assemble(*parts), soft_wrap=True)
 
 
@@ -117,8 +117,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *,
 def print_json(value: Any) -> None:
     """Print a value as JSON: indented on a terminal, in one line otherwise. Dataclasses are objects."""
 
-    def plain(one: Any) -> Any:
-        return asdict(one) if is_dataclass(one) and not isinstance(one, type) else str(one)
+    def plain(value: Any) -> Any:
+        return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
     indent = 2 if sys.stdout.isatty() else None
     text = json_for_terminal(json.dumps(value, ensure_ascii=False, indent=indent, default=plain))

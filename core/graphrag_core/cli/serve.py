@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 from typer import Option
 
-from graphrag_core import serve as servers  # which imports what is asked for
+from graphrag_core import serve as servers  # it imports its parts on first use
 from graphrag_core.cli import options, render
 from graphrag_core.cli.options import KB, LLM, EmbedderName, Json, Kb, Where
 from graphrag_core.config import LOCAL

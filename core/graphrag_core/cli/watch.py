@@ -1,4 +1,4 @@
-"""The command ``watch``: keep an index in step with files while they change."""
+"""The command ``watch``: keep an index in sync with files while they change."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ from graphrag_core.engine.address import is_address
 from graphrag_core.errors import EmbedderError, GraphRAGError, InputError
 
 _WAIT = 400  # milliseconds without a change before what changed is indexed
-_TICK = 500  # milliseconds between two looks at what is due
+_TICK = 500  # milliseconds between two checks for retries
 _FIRST_RETRY, _LAST_RETRY = 2.0, 60.0  # seconds
 _TEMPORARY = (errors.DatabaseError, EmbedderError, errors.IndexLocked)  # also at the start, worth another attempt
 _STYLES = {"added": "good", "changed": "partial", "removed": "bad"}
@@ -33,11 +33,9 @@ _STYLES = {"added": "good", "changed": "partial", "removed": "bad"}
 def watch(
     paths: Annotated[list[str], Argument(metavar="PATH", help="Folders, files and glob patterns.")],
     job: FileJob,
-    poll: Annotated[
-        bool, Option("--poll", help="Look at the files now and then, for network drives and some containers.")
-    ] = False,
+    poll: Annotated[bool, Option("--poll", help="Poll the files, for network drives and some containers.")] = False,
 ) -> None:
-    """Index files, then keep the index in step while they change. One line for each changed file. Ctrl-C ends it.
+    """Index files, then keep the index in sync while they change. One line for each changed file. Ctrl-C ends it.
 
     The index is locked for writing only while something is indexed, and queries go on meanwhile. A file that cannot
     be read is reported; if the embedder or the index cannot be used, the changes are indexed later.
@@ -141,7 +139,7 @@ def _watched_folders(paths: list[str]) -> list[Path]:
 
 
 def _changes(folders: list[Path], kb: str, *, poll: bool) -> Iterator[set[Path]]:
-    """Yield what changed, and an empty set now and then. The first set comes when all changes are seen."""
+    """Yield the changed paths, and an empty set at intervals. From the first set on, all changes are seen."""
     with errors.optional_import("watchfiles", "cli", "The command watch"):
         import watchfiles
     index = None if is_address(kb) else Path(kb).absolute()

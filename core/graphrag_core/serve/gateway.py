@@ -51,8 +51,8 @@ _ABANDONED = 4  # threads per answer allowed, as a language model that writes no
 class Gateway:
     """Answers requests of clients that hold an API key.
 
-    Its operations raise :class:`NotFound` for what is not within the scope of the key, :class:`NotAllowed` for what the
-    key may not write, :class:`TooLarge` and ``InputError`` for arguments beyond the limits.
+    Its operations raise :class:`NotFound` for things outside the scope of the key, :class:`NotAllowed` if the key may
+    not write, :class:`TooLarge` and ``InputError`` for arguments beyond the limits.
 
     Parameters
     ----------
@@ -169,29 +169,28 @@ class Gateway:
         A function that is cancelled while it waits, since its client went away, does not run. Raises
         :class:`Unavailable` if too many requests wait, or :class:`TimeLimit`.
         """
+        until = time.monotonic() + self.limits.seconds
 
-        def read() -> _T:
-            self._refresh()
-            return work()
+        def limited() -> _T:
+            with deadline(until):
+                check_deadline()  # it may have waited for a thread
+                self._refresh()
+                return work()
 
-        return await self._run(self._pool, self.limits.seconds, read)
+        return await self._run(self._pool, self.limits.seconds, limited)
 
     async def run_write(self, key: Key, work: Callable[[], _T]) -> _T:
-        """Run a function that changes the index, one after the other. Raises as :meth:`run` does, or ``NotAllowed``."""
+        """Run a function that changes the index, one after the other. Raises as :meth:`run` does, or ``NotAllowed``.
+
+        A change is not cut off in the middle: it has no deadline.
+        """
         self.may_write(key)
         return await self._run(self._writer, self.limits.write_seconds, work)
 
     async def _run(self, pool: ThreadPool, seconds: float, work: Callable[[], _T]) -> _T:
         if self.closing:
             raise _closing()
-        until = time.monotonic() + seconds
-
-        def limited() -> _T:
-            with deadline(until):
-                check_deadline()  # it may have waited for a thread
-                return work()
-
-        job = pool.submit(work if pool is self._writer else limited)  # a change is not cut off in the middle
+        job = pool.submit(work)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(job), seconds)
         except (DeadlineExceeded, TimeoutError, asyncio.TimeoutError) as error:
@@ -208,7 +207,7 @@ class Gateway:
             try:
                 self._refreshed = self._clock()
                 self.retriever.refresh()
-            except GraphRAGError as error:  # what was read before is still there
+            except GraphRAGError as error:  # the state that was read before is still there
                 _log.warning("the index is not refreshed: %s", error)
             finally:
                 self._refreshing.release()
@@ -403,8 +402,8 @@ class Gateway:
         ``fact`` are the ``FACT_ARGUMENTS`` of :mod:`graphrag_core.query.memory_tool`.
         """
         self.may_write(key)
-        told = self.index.memory.remember(**fact, source=source, metadata=key.stamp(metadata or {}))
-        return api.FactValue.model_validate(told)
+        stored = self.index.memory.remember(**fact, source=source, metadata=key.stamp(metadata or {}))
+        return api.FactValue.model_validate(stored)
 
     # -- the graph
 
@@ -527,7 +526,7 @@ class Gateway:
             answer.put(_closing())
 
     def close(self) -> None:
-        """Wait for what runs, and close the index. Closing twice does nothing."""
+        """Wait for running work, and close the index. Closing twice does nothing."""
         self.begin_shutdown()
         self._pool.close()
         self._writer.close()

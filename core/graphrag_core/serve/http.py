@@ -105,13 +105,13 @@ class _Body:
         return max(0.0, float(self._until) - asyncio.get_running_loop().time())
 
     async def receive(self) -> Message:
-        """Return what comes next of a request."""
+        """Receive the next part of a request."""
         message = await self._receive()
         self.ended = not message.get("more_body", False)
         return message
 
     async def discard(self, most: int) -> None:
-        """Receive the rest, while there is time and for so many bytes: a client that still sends reads no answer."""
+        """Receive the rest, within the time limit and ``most`` bytes: a client that still sends reads no answer."""
         while not self.ended and most > 0 and self.seconds:
             with suppress(TimeoutError, asyncio.TimeoutError):
                 most -= len((await asyncio.wait_for(self.receive(), self.seconds)).get("body", b""))
@@ -157,7 +157,7 @@ class _Bodies:
             data += message.get("body", b"")
             self._check_size(len(data))
             while sum(map(len, self._held.values())) > self._most:
-                largest = max(self._held, key=lambda one: len(self._held[one]))
+                largest = max(self._held, key=lambda reading: len(self._held[reading]))
                 self._held.pop(largest).clear()
                 largest.cancel()
         return bytes(data)
@@ -171,8 +171,8 @@ def body_route(routes: Sequence[BaseRoute], scope: Scope) -> BaseRoute | None:
     """Return the route that takes a request with a body; None if there is none, or if it reads no body."""
     if scope["method"] in ("GET", "HEAD"):
         return None
-    found = next((route for route in routes if route.matches(scope)[0] is Match.FULL), None)
-    return None if isinstance(found, Mount) else found
+    match = next((route for route in routes if route.matches(scope)[0] is Match.FULL), None)
+    return None if isinstance(match, Mount) else match
 
 
 class Guard:
@@ -275,12 +275,12 @@ def _failure(error: Exception, *, started: bool) -> Response | None:
 
 
 def _parts(url: str) -> tuple[str | None, str | None]:
-    """Return the name and the address of the host in a URL; None for what is no URL."""
+    """Return the name and the address of the host in a URL; None for an invalid URL."""
     try:
-        found = urlsplit(url)
+        parts = urlsplit(url)
     except ValueError:  # such as an unclosed bracket
         return None, None
-    return found.hostname, found.netloc
+    return parts.hostname, parts.netloc
 
 
 def _printable(text: str) -> str:
@@ -288,7 +288,7 @@ def _printable(text: str) -> str:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a function that receives a body that was read, then what comes after it."""
+    """Return a function that receives a body that was read, then the messages after it."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
@@ -433,7 +433,7 @@ class _Waiting:
 
     def _close(self, connection: Any) -> None:
         self.forget(connection)
-        connection.transport.abort()  # close() would wait until the client takes what is written
+        connection.transport.abort()  # close() would wait until the client takes all that is written
 
 
 def _address(connection: Any) -> str:
@@ -475,7 +475,7 @@ class _Connection(_BaseConnection):  # type: ignore[misc]
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that refuses new requests and ends answers before it waits for what runs."""
+    """A uvicorn server that refuses new requests and ends answers before it waits for running requests."""
 
     def __init__(self, config: uvicorn.Config, gateway: Gateway) -> None:
         super().__init__(config)

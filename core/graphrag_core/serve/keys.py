@@ -41,7 +41,7 @@ class Key:
     write
         Whether documents and facts may be written.
     requests_per_minute
-        The rate limit of the key; None for that of the server.
+        The rate limit of the key; None for the limit of the server.
     sha256
         The hash of the secret, in hexadecimal; empty for a client that needs none.
     """
@@ -154,11 +154,11 @@ class ApiKeys:
         Raises :class:`NotAuthenticated` if there is no secret, or if no key has it.
         """
         given = digest(secret or "")
-        found = [key for key in self._current() if hmac.compare_digest(key.sha256, given)]
-        if not secret or not found:
+        matching = [key for key in self._current() if hmac.compare_digest(key.sha256, given)]
+        if not secret or not matching:
             what = "the API key is unknown" if secret else "an API key is needed"
             raise NotAuthenticated(f"{what}: send the header 'Authorization: Bearer KEY'")
-        return found[0]
+        return matching[0]
 
     def _current(self) -> tuple[Key, ...]:
         """Return the keys, read again if the file has changed."""
@@ -214,7 +214,7 @@ def _checked(keys: Iterable[Key]) -> tuple[Key, ...]:
         raise InputError("two keys have the same name: names are needed for logs and rate limits")
     for key in checked:
         if not re.fullmatch("[0-9a-f]{64}", key.sha256):
-            raise InputError(f"sha256 of the key {key.name!r} is no hash: create keys with hybrid-graphrag key new")
+            raise InputError(f"sha256 of the key {key.name!r} is not a hash: create keys with hybrid-graphrag key new")
     return checked
 
 

@@ -17,8 +17,8 @@ from graphrag_core.serve.gateway import Gateway
 def parameters(operation: Callable[..., Any], *, omit: Collection[str] = ()) -> list[inspect.Parameter]:
     """Return the parameters of an operation, by keyword and without the key.
 
-    The other keywords of :meth:`Gateway.retrieve` are the search settings that are offered, those of
-    :meth:`Gateway.remember` what a fact is told with, and those of other operations what ``retrieve`` takes.
+    ``**keywords`` are replaced: in :meth:`Gateway.retrieve` by the search settings that are offered, in
+    :meth:`Gateway.remember` by the arguments of a fact, in other operations by the parameters of ``retrieve``.
     """
     name = getattr(operation, "func", operation).__name__
     signature = inspect.signature(operation, eval_str=True).parameters.values()
