@@ -12,6 +12,7 @@ from graphrag_core import Edit, Entity, Fact, KnowledgeIndex
 from graphrag_core.cli import options, render
 from graphrag_core.cli.options import KB, LLM, Json, Kb, Limit, Quiet, Where
 from graphrag_core.engine.address import is_address
+from graphrag_core.errors import GraphRAGError
 from graphrag_core.explore import Explorer, static_page
 from graphrag_core.export import Format, export_graph
 from graphrag_core.model import NO_RELATIONS
@@ -102,8 +103,7 @@ def communities(
     if len(themes) > len(listed):
         render.print_line((f"… and {len(themes) - len(listed):,} more", "quiet"))
     if not themes:
-        render.print_error(f"no themes on level {level}: the documents name too few entities, or use another level")
-        raise typer.Exit(1)
+        raise GraphRAGError(f"no themes on level {level}: the documents name too few entities, or use another level")
 
 
 @graph.command()

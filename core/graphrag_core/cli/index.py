@@ -239,10 +239,8 @@ def rebuild(
             job.settings.save(catalogue)
     if not quiet:
         render.print_line(f"{report.replaced:,} documents extracted again in {shown(kb)}")
-    for document_id, problem in report.problems.items():
-        render.print_error(f"{document_id}: {problem}: it keeps its entities and facts")
-    if report.problems:
-        raise typer.Exit(1)
+    problems = report.problems.items()
+    render.print_errors(f"{document}: {problem}: it keeps its entities and facts" for document, problem in problems)
 
 
 def _sync(
@@ -298,8 +296,7 @@ def _check_findings(path: Path) -> bool:
 def _check_sources(sources: Sequence[str]) -> None:
     """Raise if there is nothing to index, so that no empty index is created."""
     if not any(os.path.lexists(path) or is_pattern(path) for path in sources):
-        for path in sources:
-            render.print_error(f"{path}: no such file or folder")
+        render.print_errors(f"{path}: no such file or folder" for path in sources)
         raise typer.Exit(1)
 
 

@@ -47,10 +47,7 @@ def verify(kb: Kb = KB, json: Json = False) -> None:
         render.print_json({"sound": bool(report), "problems": list(report.problems)})
     elif report:
         render.print_line(str(report))
-    for problem in report.problems:
-        render.print_error(problem)
-    if not report:
-        raise typer.Exit(1)
+    render.print_errors(report.problems)
 
 
 def backup(
@@ -107,11 +104,7 @@ def delete(
             catalogue.remove_documents(ids)
     if not quiet:
         render.print_line(f"{count:,} deleted")
-    missing = [target for target, (documents, _) in selected.items() if not documents]
-    for target in missing:
-        render.print_error(f"{target}: no such document")
-    if missing:
-        raise typer.Exit(1)
+    render.print_errors(f"{target}: no such document" for target, (documents, _) in selected.items() if not documents)
 
 
 def _confirm(ids: list[str], files: list[CatalogueEntry], catalogue: Catalogue | None) -> None:

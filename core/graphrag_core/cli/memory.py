@@ -9,6 +9,7 @@ from typer import Argument, Option
 from graphrag_core import Fact, KnowledgeIndex
 from graphrag_core.cli import options, render
 from graphrag_core.cli.options import KB, AsOf, EmbedderName, Json, Kb, Limit, Where
+from graphrag_core.errors import GraphRAGError
 from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.model import FactSource, FactStatus
 
@@ -85,8 +86,7 @@ def forget(
     render.print_line(f"{count:,} forgotten")
     if count < len(ids or [""]):
         missing = "no fact has such an id or matches the options: list them with 'hybrid-graphrag memory list'"
-        render.print_error(missing if not count else f"{len(ids or ()) - count} of the ids are not facts")
-        raise typer.Exit(1)
+        raise GraphRAGError(missing if not count else f"{len(ids or ()) - count} of the ids are not facts")
 
 
 @memory.command("list")

@@ -1,13 +1,11 @@
 """The commands ``query``, for one question or an interactive prompt, and ``explain``."""
 
-import logging
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-import typer
 from typer import Argument, Option
 
 from graphrag_core import Result
@@ -21,8 +19,6 @@ from graphrag_core.query.settings import Method
 _PROMPT = "\n? "
 _HELP = "a question, :method NAME, :k NUMBER, or exit"
 _METHODS = get_args(Method)
-# What the retriever logs is printed with the result.
-logging.getLogger("graphrag_core.retriever").addHandler(logging.NullHandler())
 
 
 @options.expand
@@ -40,8 +36,7 @@ def query(
     with options.open_index(search.kb) as index:
         retriever = search.retriever(index)
 
-        def answer(question: str, **changes: Any) -> bool:
-            """Print the results, or why there are none; return whether there are any."""
+        def answer(question: str, **changes: Any) -> None:
             result = retriever.retrieve(question, **search.scope, **changes)
             extra = {"context": result.context(max_tokens, style=context)} if context else {}
             if json:
@@ -50,12 +45,12 @@ def query(
                 render.print_line(extra["context"])
             else:
                 render.show_result(result)
-            return _has_hits(result)
+            _check_hits(result)
 
         if question is None:
             _prompt_loop(answer, len(index), blank_lines=not json)
-        elif not answer(question):
-            raise typer.Exit(1)
+        else:
+            answer(question)
 
 
 @options.expand
@@ -71,21 +66,18 @@ def explain(
             render.show_explanation(result)
         else:
             render.write_page(html, result.html())
-        if not _has_hits(result):
-            raise typer.Exit(1)
+        _check_hits(result)
 
 
-def _has_hits(result: Result) -> bool:
-    """Whether there are hits; print why not."""
+def _check_hits(result: Result) -> None:
     if not result.hits:
-        render.print_error(f"no results: {result.advice}")
-    return bool(result.hits)
+        raise GraphRAGError(f"no results: {result.advice}")
 
 
 # -- the interactive prompt
 
 
-def _prompt_loop(answer: Callable[..., bool], documents: int, *, blank_lines: bool) -> None:
+def _prompt_loop(answer: Callable[..., None], documents: int, *, blank_lines: bool) -> None:
     """Answer one question per line until ``exit`` or the end of input."""
     if sys.stdin.isatty():
         render.stderr().print(f"{documents:,} documents. Type {_HELP} (Ctrl-D).")
@@ -106,14 +98,13 @@ def _prompt_loop(answer: Callable[..., bool], documents: int, *, blank_lines: bo
 
 
 def _read_line() -> str | None:
-    prompt = _PROMPT if sys.stdin.isatty() else ""
+    is_terminal = sys.stdin.isatty()
     try:
-        if prompt and not sys.stdout.isatty():  # input() would write the prompt into the redirected output
-            render.stderr().print(prompt, end="")
-            prompt = ""
-        return input(prompt).strip()
+        if is_terminal and not sys.stdout.isatty():  # input() would write the prompt into the redirected output
+            render.stderr().print(_PROMPT, end="")
+        return input(_PROMPT if is_terminal and sys.stdout.isatty() else "").strip()
     except EOFError:
-        if sys.stdin.isatty():
+        if is_terminal:
             render.stderr().print()
         return None
 

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.padding import Padding
 from rich.segment import Segment
@@ -64,6 +65,15 @@ def print_error(text: str) -> None:
     """Print an error in one line, above any progress bar."""
     with tqdm.external_write_mode(sys.stderr):
         stderr().print(Text.assemble(("✗ ", "bad"), " ".join(text.split())), soft_wrap=True)
+
+
+def print_errors(texts: Iterable[str]) -> None:
+    """Print errors, each in one line, and end the command with the exit code 1 if there are any."""
+    errors = list(texts)
+    for text in errors:
+        print_error(text)
+    if errors:
+        raise typer.Exit(1)
 
 
 def print_indented(text: Text | str, indent: int = 4, *, label: Text | None = None) -> None:

@@ -187,12 +187,7 @@ def _where(
 
 
 def _add_route(
-    app: FastAPI,
-    verb: str,
-    path: str,
-    endpoint: Callable[..., Any],
-    listed: Sequence[inspect.Parameter],
-    **settings: Any,
+    app: FastAPI, verb: str, path: str, endpoint: Callable[..., Any], listed: list[inspect.Parameter], **settings: Any
 ) -> None:
     """Add an endpoint that takes a request, a key and further parameters."""
     common = [parameter("request", Request), parameter("key", _Caller)]
@@ -248,7 +243,7 @@ def _described(operation: Callable[..., Any]) -> dict[str, str]:
     return {"summary": paragraphs[0].rstrip("."), "description": "\n\n".join(paragraphs)}
 
 
-# -- routes of their own
+# -- other routes
 
 
 def _add_pages(app: FastAPI, gateway: Gateway) -> None:

@@ -36,7 +36,7 @@ from graphrag_core.retriever import GraphRetriever
 from graphrag_core.serve import models as api
 from graphrag_core.serve.errors import Conflict, NotAllowed, NotFound, TimeLimit, TooLarge, Unavailable
 from graphrag_core.serve.keys import ApiKeys, Key, make_key
-from graphrag_core.serve.limits import Limits, RateLimits, ThreadPool, WaitingAnswer
+from graphrag_core.serve.limits import Limits, RateLimits, ThreadPool, WaitingAnswer, closing
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -189,7 +189,7 @@ class Gateway:
 
     async def _run(self, pool: ThreadPool, seconds: float, work: Callable[[], _T]) -> _T:
         if self.closing:
-            raise _closing()
+            raise closing()
         job = pool.submit(work)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(job), seconds)
@@ -272,7 +272,7 @@ class Gateway:
         answer, most = WaitingAnswer(asyncio.get_running_loop()), self.limits.answer_seconds
         with self._lock:
             if self.closing:
-                raise _closing()
+                raise closing()
             if len(self._answers) >= self.limits.answers or self._readers >= _ABANDONED * self.limits.answers:
                 raise Unavailable("too many answers are being written: try again in a moment", retry_after=2)
             self._answers.add(answer)
@@ -523,7 +523,7 @@ class Gateway:
             self.closing = True
             answers = list(self._answers)
         for answer in answers:
-            answer.put(_closing())
+            answer.put(closing())
 
     def close(self) -> None:
         """Wait for running work, and close the index. Closing twice does nothing."""
@@ -548,10 +548,6 @@ def _response(result: Result, context_tokens: int | None) -> dict[str, Any]:
         "confidence": result.confidence,
         "context": None if context_tokens is None else str(result.context(context_tokens)),
     }
-
-
-def _closing() -> Unavailable:
-    return Unavailable("the server is closing: try again later", retry_after=5)
 
 
 def _unusable_id(document_id: str) -> Conflict:

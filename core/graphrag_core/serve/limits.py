@@ -73,6 +73,11 @@ class Limits:
                 raise InputError(f"the limit {limit.name} is 0: use a larger number")
 
 
+def closing() -> Unavailable:
+    """Return the error of a request to a server that is closing."""
+    return Unavailable("the server is closing: try again later", retry_after=5)
+
+
 class ThreadPool:
     """Threads, and a queue of limited length. A job that is cancelled while it waits does not run."""
 
@@ -92,7 +97,7 @@ class ThreadPool:
             job = self._threads.submit(function)
         except RuntimeError as error:
             self._ended(None)
-            raise Unavailable("the server is closing: try again later", retry_after=5) from error
+            raise closing() from error
         job.add_done_callback(self._ended)
         return job
 

@@ -21,7 +21,7 @@ Question = Annotated[
 Where = Annotated[
     dict[str, Any] | None,
     Field(
-        description="A filter on metadata. It narrows the filter of the API key and cannot widen it. Omit it if unsure.",
+        description="A filter on metadata. It narrows the filter of the API key, never widens it. Omit it if unsure.",
         examples=[{"team": "identity", "year": {"gte": 2020}}],
     ),
 ]
