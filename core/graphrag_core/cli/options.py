@@ -156,9 +156,7 @@ class Search:
     settings: dict[str, Any] = field(default_factory=dict)
     where: Where = None
     seed: Annotated[list[str] | None, Option(metavar="NAME", help="Start the graph from this entity, too.")] = None
-    exclude: Annotated[list[str] | None, Option(metavar="NAME", help="Leave out an entity, or a document by id.")] = (
-        None
-    )
+    exclude: Annotated[list[str] | None, Option(metavar="NAME", help="Exclude an entity, or a document by id.")] = None
     as_of: AsOf = None
 
     def retriever(self, index: KnowledgeIndex, **defaults: Any) -> GraphRetriever:

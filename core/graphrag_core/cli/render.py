@@ -110,7 +110,7 @@ def print_list(values: Sequence[Any], line: Callable[[Any], str], *, as_json: bo
         print_error(none)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, bold: str = "") -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, bold: str | None = None) -> None:
     """Print a table with one column of names and columns of numbers. The row whose name is ``bold`` is bold.
 
     Its width is limited on a terminal only, so that a file or a pipe gets every cell whole.
@@ -262,16 +262,13 @@ def print_communities(communities: Sequence[Community]) -> None:
 
 def snippet(texts: Highlighter, hit: Hit) -> Text:
     """Return the sentences of a passage that match the question best, with names and words of the question marked."""
-    shown = Text()
-    for piece, marked in texts.pieces(texts.snippet(hit, _MAX_PASSAGE)):
-        shown.append(piece, "match" if marked else "")
-    return shown
+    pieces = texts.pieces(texts.snippet(hit, _MAX_PASSAGE))
+    return Text.assemble(*((piece, "match" if marked else "") for piece, marked in pieces))
 
 
 def path_tree(path: tuple[Step, ...], *leaves: Text) -> Tree:
     """Return steps as a tree, each below the previous one, and ``leaves`` below the last."""
-    tree = Tree(_step_text(path[0]), guide_style="quiet")
-    branch = tree
+    branch = tree = Tree(_step_text(path[0]), guide_style="quiet")
     for step in path[1:]:
         branch = branch.add(_step_text(step))
     for leaf in leaves:

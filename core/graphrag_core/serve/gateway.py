@@ -268,6 +268,13 @@ class Gateway:
         The pieces are read from the language model in a thread, and wait here for the client. Close the iterator to
         stop the language model. ``arguments`` are those of :meth:`retrieve`.
         """
+        where, settings = arguments.pop("where", None), DESIGNS.get(arguments.pop("design", None) or "")
+
+        def search() -> AnswerStream:
+            """Search the passages. The stream that is returned calls the language model."""
+            scope = self.scope(key, where)
+            return self.retriever.ask_stream(question, self.llm, where=scope, settings=settings, **arguments)
+
         self.check_question(question, arguments.get("k"))
         answer, most = WaitingAnswer(asyncio.get_running_loop()), self.limits.answer_seconds
         with self._lock:
@@ -278,7 +285,7 @@ class Gateway:
             self._answers.add(answer)
         until = answer.loop.time() + most
         try:
-            answer.stream = await self.run(lambda: self._open_answer(key, question, **arguments))
+            answer.stream = await self.run(search)
             with self._lock:
                 self._readers += 1
             answer.start(self._count_ended_reader)
@@ -304,13 +311,6 @@ class Gateway:
             answer = [piece async for piece in pieces][-1]
         assert not isinstance(answer, str)  # noqa: S101 - the last one is the whole answer
         return answer
-
-    def _open_answer(
-        self, key: Key, question: str, *, where: Where | None = None, design: api.Design = None, **arguments: Any
-    ) -> AnswerStream:
-        """Search the passages of an answer. The stream that is returned calls the language model."""
-        settings, scope = DESIGNS.get(design or ""), self.scope(key, where)
-        return self.retriever.ask_stream(question, self.llm, where=scope, settings=settings, **arguments)
 
     def _count_ended_reader(self) -> None:
         """Count a thread that ended. One whose client went away ends when the language model writes or times out."""

@@ -179,8 +179,8 @@ class Guard:
     """ASGI middleware: limits bodies, checks hosts, logs requests without their words, answers failures with JSON.
 
     ``hosts`` are the names of the server; None for the default ones. ``admit`` is called before the body of a request
-    is read: it refuses the request by an error, or returns whether to read the body. ``count`` is called with the
-    method, the route, the status and the seconds of each request.
+    is read: it refuses the request by an error, or returns whether to read the body; ``app`` gets the request in either
+    case. ``count`` is called with the method, the route, the status and the seconds of each request.
     """
 
     def __init__(
