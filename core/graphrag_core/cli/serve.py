@@ -100,9 +100,10 @@ def serve(server: Server) -> None:
     Without --keys it listens on this machine only. Ctrl-C or SIGTERM ends it: running requests are finished. Limits,
     timeouts and allowed hosts: the section [serve] of hybrid-graphrag.toml.
     """
+    create_app = servers.create_app  # a missing extra is an error before the index is opened
     with server.gateway(server.check_access()) as gateway:
         log_questions = options.CONFIG.get().serve.log_questions
-        app = servers.create_app(gateway, allowed_hosts=server.allowed_hosts, log_questions=log_questions)
+        app = create_app(gateway, allowed_hosts=server.allowed_hosts, log_questions=log_questions)
         gateway.warm()
         server.run(app, gateway)
 
