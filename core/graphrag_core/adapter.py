@@ -21,7 +21,7 @@ from graphrag_core.filters import DOCUMENT_ID, parse_all
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ports import Embedder
 from graphrag_core.query.ask import MAX_TOKENS, Answer, AnswerStream
-from graphrag_core.query.requests import run_awaiting
+from graphrag_core.query.requests import run_awaiting, run_now
 from graphrag_core.query.settings import Method, Plan, SearchSettings
 from graphrag_core.result import Hit, Result
 from graphrag_core.retriever import GraphRetriever
@@ -182,7 +182,8 @@ class AdapterRetriever:
             ``method``, filters, and ``as_of``, ``seed_entities``, ``exclude``, ``count_access`` and ``explain`` of
             :meth:`graphrag_core.GraphRetriever.retrieve`.
         """
-        return self._core.run(self._plan(query, settings))
+        result: Result = run_now(self._core.steps(self._plan(query, settings)))
+        return result
 
     async def asearch(self, query: Any, **settings: Any) -> Result:
         """Async version of :meth:`search`: what the embedding model and a reranker can await is awaited."""
@@ -209,7 +210,7 @@ class AdapterRetriever:
             The text, and the passages that it cites.
         """
         plan = self._plan(query, settings)
-        with self._answer_stream(plan, self._core.run(plan), llm, max_tokens) as stream:
+        with self._answer_stream(plan, run_now(self._core.steps(plan)), llm, max_tokens) as stream:
             return stream.answer
 
     async def aask(self, query: Any, llm: Any = None, *, max_tokens: int = MAX_TOKENS, **settings: Any) -> Answer:

@@ -16,7 +16,7 @@ import numpy as np
 
 from graphrag_core import forks
 from graphrag_core.errors import InputError, check_integer, check_number
-from graphrag_core.filters import Filter, Where, parse
+from graphrag_core.filters import Where, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import unit_vector
 from graphrag_core.ingest.remembered import Time, changes_between, seconds, visible
@@ -228,20 +228,20 @@ class GraphRetriever:
             Fields of :class:`~graphrag_core.SearchSettings` for this question, such as ``k`` and ``method``. None
             counts as not given.
         """
-        return self.run(
-            self.plan(
-                question,
-                where=where,
-                embedding=embedding,
-                as_of=as_of,
-                seed_entities=seed_entities,
-                exclude=exclude,
-                count_access=count_access,
-                explain=explain,
-                settings=settings,
-                **overrides,
-            )
+        plan = self.plan(
+            question,
+            where=where,
+            embedding=embedding,
+            as_of=as_of,
+            seed_entities=seed_entities,
+            exclude=exclude,
+            count_access=count_access,
+            explain=explain,
+            settings=settings,
+            **overrides,
         )
+        result: Result = run_now(self.steps(plan))
+        return result
 
     def plan(
         self,
@@ -285,65 +285,58 @@ class GraphRetriever:
             explain=explain,
         )
 
-    def run(self, plan: Plan) -> Result:
-        """Return the result of a question."""
-        return run_now(self.steps(plan))
-
     def steps(self, plan: Plan) -> Steps:
         """Run a question: from the cache, or by the query pipeline.
 
         :func:`~graphrag_core.query.requests.run_now` and :func:`~graphrag_core.query.requests.run_awaiting` read the
         generator to its result.
         """
-        is_given = plan.embed is not None and plan.embed.key is not None
-        if not plan.text.strip() and not is_given:
+        result = yield from self._steps(plan)
+        return result if plan.finish is None else plan.finish(result)
+
+    def _steps(self, plan: Plan) -> Steps:
+        embed_key = plan.embed and plan.embed.key
+        if embed_key is None and not plan.text.strip():
             _log.warning("the question is empty: nothing is searched")
             advice = LazyExplanation.of(Explanation(advice="the question is empty: ask in words"))
-            return self._finished(plan, Result(plan.text, plan.settings.method, graph_ran=False, explanation=advice))
+            return Result(plan.text, plan.settings.method, graph_ran=False, explanation=advice)
         is_reader = self.refresh_every is not None and self.index.read_only  # a writer sees everything
         if is_reader and self._clock() - self._refreshed >= (self.refresh_every or 0.0):
             self.refresh()
         at = time.time() if plan.as_of is None else plan.as_of
-        engine, cache, key = self.index.engine, self.cache, plan.key
+        engine, cache = self.index.engine, self.cache
+        text = " ".join(plan.text.lower().split())
+        key = engine, text, plan.settings, plan.scope, plan.as_of, embed_key, plan.route, plan.seeds, plan.exclude
         if cache is not None:
             start = time.perf_counter()
             try:
-                stored = cache.get((engine, engine.generation, key))
+                stored = cache.get((engine.generation, key))
             except TypeError:  # a custom strategy that cannot be hashed
                 cache = stored = None
             cached = stored and self._from_cache(stored, plan, at)
             if cached is not None:
-                trace = Trace({"cache": (time.perf_counter() - start) * 1000})
-                return self._finished(plan, replace(cached, trace=trace))
-        scope = visible(engine, plan.scope, at)
-        result = yield from self._search(plan, scope)
+                return replace(cached, trace=Trace({"cache": (time.perf_counter() - start) * 1000}))
+        result = yield from (global_steps if plan.settings.method == "global" else search_steps)(self.index, plan, at)
+        if not result.hits:
+            result = yield from self._other_method(plan, at, result)
         if result.embedder_failed:
             _log.warning("%s", result.fallback)
         if cache is not None and (self.index.embedding is None or not result.fallback):
-            cached = _Cached(_copied(result), at, scope, plan.uncounted or [])
-            cache.put((engine, result.generation, key), cached)
-        return self._finished(plan, result)
+            cache.put((result.generation, key), _Cached(_copied(result), at, plan.uncounted or []))
+        return result
 
-    def _search(self, plan: Plan, scope: Filter | None) -> Steps:
-        """Run the query pipeline, and another method if that of the plan finds nothing."""
+    def _other_method(self, plan: Plan, at: float, result: Result) -> Steps:
+        """Search again by another method where that of the plan found nothing."""
         method = plan.settings.method
         if method == "global":
-            result = yield from global_steps(self.index, plan, scope)
             other, why = "hybrid", "the documents have no themes: hybrid search answers"
-        else:
-            result = yield from search_steps(self.index, plan, scope)
-            # Such as for an id that no passage has.
+        elif plan.route and method == "keyword" and self.index.embedding is not None:  # such as an unknown id
             other, why = "vector", "no passage has a word of the question: vector search answers"
-            if not plan.route or method != "keyword" or self.index.embedding is None:
-                return result
-        if result.hits:
+        else:
             return result
         again = replace(plan, settings=plan.settings.replace(method=other).resolved)
-        result = yield from search_steps(self.index, again, scope, warns=False)
+        result = yield from search_steps(self.index, again, at, warns=False)
         return replace(result, method=method, fallback="; ".join(filter(None, (why, result.fallback))))
-
-    def _finished(self, plan: Plan, result: Result) -> Result:
-        return result if plan.finish is None else plan.finish(result)
 
     def _from_cache(self, stored: "_Cached", plan: Plan, at: float) -> Result | None:
         """Return a stored result for a question in any spelling, unless it would be another one now."""
@@ -354,7 +347,9 @@ class GraphRetriever:
             recogniser = plan.settings.recogniser
             if type(recogniser) is not Recogniser:
                 return None
-            with engine.snapshot(stored.scope) as snapshot:  # spacing and case may change the keywords and the names
+            with engine.snapshot(
+                visible(engine, plan.scope, stored.at)
+            ) as snapshot:  # spacing and case may change the keywords and the names
                 one, other = (
                     (snapshot.terms(text), recogniser.phrases_in(text), recogniser.known_names(text, snapshot))
                     for text in (question, result.question)
@@ -367,7 +362,7 @@ class GraphRetriever:
             hits = tuple(replace(hit, explanation=explanation) for hit in result.hits)
             result = replace(result, question=question, hits=hits, explanation=explanation)
         if plan.uncounted is None and stored.uncounted:
-            with engine.snapshot(stored.scope) as snapshot:
+            with engine.snapshot(visible(engine, plan.scope, stored.at)) as snapshot:
                 if snapshot.generation == result.generation:
                     for facts in stored.uncounted:
                         snapshot.record_access(facts, time.time())
@@ -601,11 +596,10 @@ class _Warming(Future[int]):
 
 
 class _Cached(NamedTuple):
-    """A result, when and in which scope it was computed, and the facts whose access is not counted yet."""
+    """A result, when it was computed, and the facts whose access is not counted yet."""
 
     result: Result
     at: float
-    scope: Filter | None
     uncounted: list[Keys]
 
 

@@ -16,7 +16,6 @@ from itertools import pairwise
 import numpy as np
 
 from graphrag_core.communities import State
-from graphrag_core.filters import Filter
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Chunk, Community
 from graphrag_core.ports import Keys, Snapshot
@@ -39,17 +38,17 @@ Place = tuple[str, str]
 """A passage: the id of its document, and its own."""
 
 
-def global_steps(index: KnowledgeIndex, plan: Plan, scope: Filter | None) -> Steps:
+def global_steps(index: KnowledgeIndex, plan: Plan, at: float) -> Steps:
     """Answer a question about the whole collection with its communities.
 
-    ``scope`` is what the question may see, without hidden facts. The result has no hits if there are no communities.
+    Facts must be valid at the time ``at``. The result has no hits if there are no communities.
     """
     state = index.graph.community_store.state(plan.scope)
     settings = plan.settings
     ended = [("", time.perf_counter())]
     vector, problem, failures = yield from embed(index, plan)
     ended.append(("embed", time.perf_counter()))
-    with open_snapshot(index.engine, plan, scope, warns=True) as (snapshot, _, seeds, remarks):
+    with open_snapshot(index.engine, plan, at, warns=True) as (snapshot, _, seeds, remarks):
         query = Query(
             plan.text, snapshot, vector, embedder=index.embedding, settings=settings, uncounted=plan.uncounted
         )

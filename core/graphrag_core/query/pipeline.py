@@ -22,6 +22,7 @@ from graphrag_core.filters import Filter
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import question_error
 from graphrag_core.ingest.pipeline import NO_EMBEDDER
+from graphrag_core.ingest.remembered import visible
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.model import Chunk
 from graphrag_core.ports import Engine, Keys, Matrix, Ranking, Scores, Snapshot
@@ -123,7 +124,7 @@ class Found(NamedTuple):
     scorers: tuple[ScoreReranker, ...]
 
 
-def search_steps(index: KnowledgeIndex, plan: Plan, scope: Filter | None, *, warns: bool = True) -> Steps:
+def search_steps(index: KnowledgeIndex, plan: Plan, at: float, *, warns: bool = True) -> Steps:
     """Run the query pipeline.
 
     Scores of passages are requested while no snapshot is open; if the index has changed meanwhile, the passages are
@@ -133,8 +134,8 @@ def search_steps(index: KnowledgeIndex, plan: Plan, scope: Filter | None, *, war
     ----------
     index, plan
         What is asked of which index.
-    scope
-        What the question may see, without hidden facts.
+    at
+        The time at which facts must be valid.
     warns
         Whether a filter with an unknown key is logged: not by another method for the same question.
     """
@@ -146,7 +147,7 @@ def search_steps(index: KnowledgeIndex, plan: Plan, scope: Filter | None, *, war
     attempts = _ATTEMPTS
     while True:
         try:
-            with open_snapshot(index.engine, plan, scope, warns=warns) as opened:
+            with open_snapshot(index.engine, plan, at, warns=warns) as opened:
                 if found is None or found.query.snapshot.generation != opened.snapshot.generation:
                     found = _find(index, plan, embedded, opened, stages)
                 found, request = _scored(found, opened.snapshot, scores)
@@ -282,8 +283,9 @@ def _failure(index: KnowledgeIndex, plan: Plan, error: Exception) -> str:
 
 
 @contextmanager
-def open_snapshot(engine: Engine, plan: Plan, scope: Filter | None, *, warns: bool) -> Iterator[Opened]:
-    """Open a snapshot without what the question excludes."""
+def open_snapshot(engine: Engine, plan: Plan, at: float, *, warns: bool) -> Iterator[Opened]:
+    """Open a snapshot without what the question excludes and without facts that are not valid at a time."""
+    scope = visible(engine, plan.scope, at)
     inside, documents = without_documents(engine, scope, plan.exclude) if plan.exclude else (scope, set[str]())
     with engine.snapshot(inside) as snapshot:
         seeds, remarks = _NOTHING[0], tuple[str, ...]()

@@ -39,17 +39,11 @@ Steps: TypeAlias = Generator[Request, Any, Result]
 """A running question: yields requests, takes what they returned, returns the result."""
 
 
-def run_now(steps: Steps) -> Result:
-    """Run a question in this thread."""
-    result: Result = _advance(steps, partial(next, steps), awaits=False)
-    return result
-
-
 async def run_awaiting(steps: Steps) -> Result:
     """Run a question in a thread; what can be awaited is awaited on the event loop."""
-    step: Callable[[], Request] = partial(next, steps)
+    step: Callable[[], Request] | None = None
     while True:
-        reached: Request | Result = await asyncio.to_thread(_advance, steps, step, awaits=True)
+        reached: Request | Result = await asyncio.to_thread(run_now, steps, step, awaits=True)
         if isinstance(reached, Result):
             return reached
         try:
@@ -58,10 +52,20 @@ async def run_awaiting(steps: Steps) -> Result:
             step = partial(steps.throw, error)
 
 
-def _advance(steps: Steps, step: Callable[[], Request], *, awaits: bool) -> Any:
-    """Run a question to its result, or to a request that has to be awaited."""
+def run_now(steps: Steps, step: Callable[[], Request] | None = None, *, awaits: bool = False) -> Any:
+    """Run a question in this thread to its result.
+
+    Parameters
+    ----------
+    steps
+        The question.
+    step
+        Continues it; None starts it.
+    awaits
+        True returns at the first request that can be awaited.
+    """
     try:
-        request = step()
+        request = next(steps) if step is None else step()
         while request.arun is None or not awaits:
             try:
                 value = request.run()

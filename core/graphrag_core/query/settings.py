@@ -12,7 +12,7 @@ A number of a part is set by its path: ``settings.replace(**{"gate.min_score": 0
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args, get_type_hints
@@ -319,13 +319,6 @@ class Plan:
     uncounted: list[Keys] | None = None
     explain: bool = False
     finish: Callable[[Result], Result] | None = field(default=None, repr=False)
-
-    @property
-    def key(self) -> Hashable:
-        """What decides the result in one state of the index, in any spacing and case of the question."""
-        text = " ".join(self.text.lower().split())
-        given = self.embed and self.embed.key
-        return text, self.settings, self.scope, self.as_of, given, self.route, self.seeds, self.exclude
 
 
 def _with_field(part: Any, path: str, value: Any, name: str) -> Any:
