@@ -1,8 +1,7 @@
 """The interfaces that can be implemented outside this library.
 
-``Embedder`` and ``Extractor`` are small. ``Engine`` stores an index and
-searches it; its reads go through a ``Snapshot``. :mod:`graphrag_core.testing` has a compliance
-suite for each of them.
+``Embedder`` and ``Extractor`` are small; :mod:`graphrag_core.testing` has a compliance suite for each. ``Engine``
+stores an index and searches it; its reads go through a ``Snapshot``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
