@@ -187,12 +187,6 @@ def pack_terms(text: str, facts: Sequence[str]) -> tuple[bytes, bytes | None]:
     return packed, b"".join([_pack([len(more), *more]), *bits])
 
 
-def contained(packed: Sequence[bytes], wanted: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Return which of the wanted terms each chunk has, given their packed hashes."""
-    found: npt.NDArray[np.bool_] = _places(packed, wanted) >= 0
-    return found
-
-
 def contained_in_facts(
     packed: Sequence[tuple[bytes, bytes]], chunks: Keys, ordinals: Keys, wanted: Sequence[str]
 ) -> npt.NDArray[np.bool_]:
@@ -215,7 +209,7 @@ def contained_in_facts(
     widths = (np.fromiter(map(len, lists), np.int64, len(lists)) // _BYTES + 7) // 8
     sizes = np.fromiter(map(len, bits), np.int64, len(bits))
     row = (np.cumsum(sizes) - sizes)[chunks] + ordinals * widths[chunks]
-    place = _places(lists, wanted)[chunks]
+    place = term_places(lists, wanted)[chunks]
     there = place >= 0
     found = np.zeros(place.shape, np.bool_)
     for i in np.flatnonzero(np.isin(chunks, list(listed))).tolist() if listed else ():
@@ -249,8 +243,8 @@ def _unpack_lists(facts: bytes) -> tuple[bytes, Keys, Keys]:
     return facts[2 * _BYTES : start], np.concatenate([[0], np.cumsum(numbers[1 : count + 1])]), numbers[count + 1 :]
 
 
-def _places(packed: Sequence[bytes], wanted: Sequence[str]) -> Keys:
-    """Return the place of each wanted term in each packed list of hashes; -1 if it is not there."""
+def term_places(packed: Sequence[bytes], wanted: Sequence[str]) -> Keys:
+    """Return the position of each wanted term in each packed list of hashes; -1 if it is not there."""
     sizes = np.fromiter(map(len, packed), np.int64, len(packed)) // _BYTES
     starts = np.cumsum(sizes) - sizes
     found = np.full((len(packed), len(wanted)), -1, np.int64)

@@ -65,6 +65,14 @@ def shallow(metadata: str) -> str:
     return "".join([*kept, metadata[at:]]) if kept else metadata
 
 
+class Name(NamedTuple):
+    """A name as documents write it, its normalised form, and the hash of that."""
+
+    surface: str
+    norm: str
+    name_id: int
+
+
 class FactRow(NamedTuple):
     """A fact as it is stored, with names instead of keys.
 

@@ -86,11 +86,11 @@ class FixedExtractor:
 
     def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
         """Return one extraction for each chunk, in order."""
-        extractions = []
-        for chunk in chunks:
-            facts, subject = tuple(self._facts.get(chunk.document_id, ())), self._subjects.get(chunk.document_id)
-            names = dict.fromkeys(name for fact in facts for name in fact.entities)
-            if subject is not None:
-                names[subject] = None
-            extractions.append(Extraction(tuple(Mention(name, subject=name == subject) for name in names), facts))
-        return extractions
+        return [self._extract(chunk.document_id) for chunk in chunks]
+
+    def _extract(self, document_id: str) -> Extraction:
+        facts, subject = tuple(self._facts.get(document_id, ())), self._subjects.get(document_id)
+        names = dict.fromkeys(name for fact in facts for name in fact.entities)
+        if subject is not None:
+            names[subject] = None
+        return Extraction(tuple(Mention(name, subject=name == subject) for name in names), facts)

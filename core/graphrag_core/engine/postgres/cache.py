@@ -9,10 +9,9 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-import numpy.typing as npt
 
-from graphrag_core.engine.graph.snapshot import Name
 from graphrag_core.engine.graph.sparse import Array, Flags, Growing, Numbers, Pairs, ranges
+from graphrag_core.engine.rows import Name
 from graphrag_core.errors import DatabaseError
 from graphrag_core.key_sets import distinct
 from graphrag_core.ports import Keys, Matrix, Scores
@@ -133,10 +132,6 @@ class Edges:
             self._place.extend(max(int(nodes.max()) + 1 - len(self._place), 0))
             self._place.values[nodes] = np.arange(first, first + len(nodes))
 
-    def counts(self, nodes: Keys) -> Keys:
-        """Return the lengths of the rows of nodes, all of which were read."""
-        return self._counts.values[self._place.values[nodes]]
-
     def gather(self, nodes: Keys) -> tuple[Keys, Keys, Scores, Scores]:
         """Return the rows of nodes, all of which were read: their lengths, targets, weights and totals."""
         place = self._place.values[nodes]
@@ -236,9 +231,3 @@ class Cache:
     def is_full(self) -> bool:
         """Whether so much was read that its memory is released."""
         return self.numbering.node_count > _MOST_NODES or len(self.edges) > _MOST_EDGES
-
-
-def as_flags(values: npt.NDArray[np.float32]) -> Flags:
-    """Return numbers as truth values; -1 is false."""
-    found: Flags = values > 0
-    return found

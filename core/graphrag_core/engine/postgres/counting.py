@@ -9,7 +9,7 @@ import numpy as np
 
 from graphrag_core.engine.graph.counters import COUNTERS, Mentions, count
 from graphrag_core.engine.graph.sparse import Flags, Numbers
-from graphrag_core.engine.postgres.reads import columns
+from graphrag_core.engine.postgres.reads import PostgresTables
 from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.key_sets import distinct
 from graphrag_core.ports import Keys
@@ -61,24 +61,20 @@ _NO_MENTIONS = Mentions(_NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, _NO_FLAGS, _NO_FL
 
 def read_counts(cursor: Cursor, index: int, chunks: Keys) -> Counts:
     """Count how documents, given by all their chunks, use entities."""
-
-    def fetch(sql: str, *types: Any) -> tuple[Any, ...]:
-        given = {"index": index, "chunks": chunks}
-        return columns(lambda sql, given: cursor.execute(sql, given).fetchall(), sql, given, *types)
-
-    chunk, document = fetch(
+    tables = PostgresTables.of(cursor, index)
+    chunk, document = tables.columns(
         f"SELECT c.key, c.document {_IN_CHUNKS.format('chunks WHERE index = %(index)s AND key = w.key', 'c')}",
-        np.int64, np.int64,
+        np.int64, np.int64, chunks=chunks,
     )  # fmt: skip
-    of, position, entity, weight, in_title, is_address = fetch(
+    of, position, entity, weight, in_title, is_address = tables.columns(
         f"SELECT m.chunk, m.position, m.entity, m.weight, m.in_title, m.is_address {_MENTIONS}",
-        np.int64, np.int64, np.int64, np.int64, np.bool_, np.bool_,
+        np.int64, np.int64, np.int64, np.int64, np.bool_, np.bool_, chunks=chunks,
     )  # fmt: skip
-    (in_triples,) = fetch(
+    (in_triples,) = tables.columns(
         f"SELECT x.entity {_FACTS} CROSS JOIN LATERAL (SELECT entity FROM fact_entities WHERE index = %(index)s "
         "AND fact = f.key OFFSET 0) x",
-        np.int64,
-    )
+        np.int64, chunks=chunks,
+    )  # fmt: skip
     order = np.argsort(chunk)
     chunk, document = chunk[order], document[order]
     order = np.lexsort((position, of))

@@ -61,7 +61,7 @@ _LENGTHS = _lengths()
 
 
 def norm(length: int) -> int:
-    """Return the quantised length of a text of so many tokens.
+    """Return the quantised length of a text of ``length`` tokens.
 
     >>> [norm(length) for length in (0, 40, 41, 42, 1000)]
     [0, 40, 40, 41, 87]
@@ -130,32 +130,19 @@ class Keywords:
         fields = [FACTS] if kind == "facts" else _CHUNK_FIELDS
         phrases = analysis.phrases(text) if kind != "facts" else []
         self._load([*terms, *(term for phrase in phrases for term in phrase)])
-        keys: list[Keys] = []
-        scores: list[npt.NDArray[np.float64]] = []
+        parts = []  # keys and scores of each field and term
         for field in fields:
             factors = self._length_factors(field, size)
             weight = _WEIGHTS[max(field - BODY, 0)] * (1 + _K1)
             for term in terms:
-                own, counts, norms = self._read[field, term_number(term)]
-                if len(own):
-                    keys.append(own)
-                    scores.append(weight * _idf(len(own), size) * (counts / (counts + factors[norms])))
-        for phrase in phrases:
-            own, values = self._phrase(phrase, size)
-            if len(own):
-                keys.append(own)
-                scores.append(values)
-        if not keys:
-            return np.empty(0, np.int64), np.empty(0, np.float32)
-        found, total = _summed(np.concatenate(keys), np.concatenate(scores))
-        return self._best(kind, found, total.astype(np.float32), k)
-
-    def _best(self, kind: str, keys: Keys, scores: npt.NDArray[np.float32], k: int) -> Ranking:
-        scope = self._reads.scope
-        if not scope.is_everything:
-            seen = scope.sees(keys >> FACT_BITS if kind == "facts" else keys)
-            keys, scores = keys[seen], scores[seen]
-        return best(keys, scores, k)
+                keys, counts, norms = self._read[field, term_number(term)]
+                parts.append((keys, weight * _idf(len(keys), size) * (counts / (counts + factors[norms]))))
+        parts += [self._phrase(phrase, size) for phrase in phrases]
+        found, total = _summed(*map(np.concatenate, zip(*parts, strict=True)))
+        if not self._reads.scope.is_everything:
+            seen = self._reads.scope.sees(found >> FACT_BITS if kind == "facts" else found)
+            found, total = found[seen], total[seen]
+        return best(found, total.astype(np.float32), k)
 
     def counts(self, terms: Sequence[str]) -> Keys:
         """Return how many chunks of all documents have each term in their body."""
@@ -241,12 +228,14 @@ class Keywords:
 
 
 def _idf(holding: int, size: int) -> float:
-    """Return the weight of a term that so many of all texts have."""
+    """Return the weight of a term that ``holding`` of all texts have."""
     return math.log(1 + (size - holding + 0.5) / (holding + 0.5))
 
 
 def _summed(keys: Keys, scores: npt.NDArray[np.float64]) -> tuple[Keys, npt.NDArray[np.float64]]:
     """Return each key once, with the sum of its scores."""
+    if len(keys) == 0:
+        return keys, scores
     first, last = int(keys.min()), int(keys.max())
     if last - first < _DENSE * len(keys):
         total: npt.NDArray[np.float64] = np.bincount(keys - first, scores, last - first + 1).astype(

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine.graph.counters import MENTION, SUBJECT
-from graphrag_core.engine.graph.memory import GraphRows, GraphView, MemoryGraph
+from graphrag_core.engine.graph.memory import GraphRows, MemoryGraph
 from graphrag_core.engine.graph.sparse import Flags, Pairs
-from graphrag_core.engine.postgres.cache import Lists, as_flags
+from graphrag_core.engine.postgres.cache import Lists, Values
 from graphrag_core.engine.postgres.reads import (
     MENTION_COLUMNS,
     SEES,
@@ -46,7 +46,7 @@ _FEW, _SCOPED = USES, f"{USES} AND {SEES.format('chunk')}"
 
 
 @cache
-def _round(*, in_scope: bool) -> Statement:
+def _round(in_scope: bool) -> Statement:
     """Return a statement for one round of a walk.
 
     ``e`` are the mentions of chunks, ``a`` the addresses among them that exist. ``n`` are entities with their counters,
@@ -63,7 +63,7 @@ def _round(*, in_scope: bool) -> Statement:
     )
     return {
         "e": (mentions, MENTION_COLUMNS),
-        "a": addresses_of("e", in_scope=in_scope),
+        "a": addresses_of("e", in_scope),
         "n": (
             f"SELECT t.id, t.most, {count} FROM unnest(%(entities)s::bigint[], %(most)s::bigint[]) AS t(id, most) "
             + one_row("entities", "e", "e.id = t.id"),
@@ -77,21 +77,17 @@ def _round(*, in_scope: bool) -> Statement:
 
 
 class TableGraph:
-    """The graph of all chunks, or of those in a scope: see :class:`~graphrag_core.engine.graph.snapshot.GraphReads`."""
+    """The graph of all chunks, or of those in a scope: see :class:`~graphrag_core.engine.store.StoreGraph`."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self._cache = transaction.cache
         self._numbering = transaction.cache.numbering
-        self._in_scope = not transaction.scope.is_everything
+        self._in_scope = transaction.in_scope
         self.first_entity, self.has_edges = self._numbering.first_entity, transaction.has_edges
 
     def _columns(self, sql: str, *types: npt.DTypeLike, **parameters: Any) -> tuple[Any, ...]:
         return self._transaction.columns(sql, *types, **self._transaction.scope.mask, **parameters)
-
-    @property
-    def linked_share(self) -> float:
-        return self._transaction.linked_share()
 
     @property
     def node_limit(self) -> int:
@@ -107,25 +103,20 @@ class TableGraph:
         return self._numbering.entities(entities)
 
     def are_addresses(self, entities: Keys) -> Flags:
-        self._see(entities)
-        return as_flags(self._cache.is_address.of(entities))
+        return self._known(self._cache.is_address, entities) > 0
 
     def counts(self, entities: Keys) -> tuple[Keys, Flags]:
-        if len(missing := distinct(entities[self._cache.passages.of(entities) < 0])):
-            self._transaction.see_entities(self._numbering.entities(missing))
-        return self._cache.passages.of(entities).astype(np.int64), as_flags(self._cache.is_subject.of(entities))
+        return self._known(self._cache.passages, entities).astype(np.int64), self._cache.is_subject.of(entities) > 0
 
-    def _exist(self, entities: Keys) -> Flags:
-        self._see(entities)
-        return as_flags(self._cache.exists.of(entities))
-
-    def _see(self, entities: Keys) -> None:
-        """Read entities, unless they were read."""
-        if len(missing := distinct(entities[self._cache.exists.of(entities) < 0])):
+    def _known(self, values: Values, entities: Keys) -> Scores:
+        """Return values of entities, which are read unless they were."""
+        if len(missing := distinct(entities[values.of(entities) < 0])):
             self._transaction.see_entities(self._numbering.entities(missing))
+        return values.of(entities)
 
     def names(self, entities: Keys) -> Pairs:
-        self._transaction.see_names(entities)
+        if len(missing := self._cache.names.missing(entities)):
+            self._transaction.see_entities(self._numbering.entities(missing))
         return self._cache.names.get(entities)
 
     def uses(self, names: Keys) -> Keys:
@@ -184,7 +175,7 @@ class TableGraph:
         limits = np.full(len(entities), _UNLIMITED) if most is None else np.minimum(most[first:], _UNLIMITED)
         limits = limits.astype(np.int64)
         found = self._transaction.read(
-            _round(in_scope=self._in_scope), chunks=numbering.chunks(chunks), entities=numbering.entities(entities),
+            _round(self._in_scope), chunks=numbering.chunks(chunks), entities=numbering.entities(entities),
             most=limits, **self._transaction.scope.mask,
         )  # fmt: skip
         rows = found["e"]
@@ -240,7 +231,7 @@ class TableGraph:
     def entities_of(self, facts: Keys) -> Pairs:
         self._transaction.see_fact_entities(facts)
         counts, entities = self._cache.fact_entities.get(facts)
-        kept = self._exist(entities)
+        kept = self._known(self._cache.exists, entities) > 0
         owner = np.arange(len(facts)).repeat(counts)[kept]
         return np.bincount(owner, minlength=len(facts)), entities[kept]
 
@@ -302,40 +293,6 @@ def read_scope(transaction: Transaction, chunks: Keys) -> MemoryGraph:
     graph.add(_graph_rows(transaction.read(_SCOPE_ROWS, keys=chunks)))
     graph.hide(transaction.generic)  # decided from all documents
     return graph
-
-
-class ScopeGraph(GraphView):
-    """The graph of the chunks of a small scope. Facts have their keys."""
-
-    def __init__(self, transaction: Transaction, graph: MemoryGraph) -> None:
-        super().__init__(graph, None)
-        self._transaction = transaction
-
-    @property
-    def linked_share(self) -> float:
-        """That of all chunks."""
-        return self._transaction.linked_share()
-
-    def entities_of(self, facts: Keys) -> Pairs:
-        """Return the entities that facts hold: how many each has, and which."""
-        return super().entities_of(self._graph["facts.key"].searchsorted(facts))
-
-    def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs:
-        """Return the facts that hold each entity, in order, so many at most: how many, and which."""
-        counts, facts = super().facts_of(entities, limit)
-        return counts, self._graph["facts.key"][facts]
-
-    def are_edges(self, facts: Keys) -> Flags:
-        """Return which facts are explicit edges."""
-        return super().are_edges(self._graph["facts.key"].searchsorted(facts))
-
-    def are_triples(self, facts: Keys) -> Flags:
-        """Return which facts have a relation."""
-        return super().are_triples(self._graph["facts.key"].searchsorted(facts))
-
-    def every_edge(self) -> Keys:
-        """Return all explicit edges in scope."""
-        return self._graph["facts.key"][super().every_edge()]
 
 
 def _graph_rows(found: dict[str, dict[str, Any]]) -> GraphRows:
