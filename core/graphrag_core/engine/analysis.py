@@ -100,7 +100,7 @@ def terms(text: str) -> list[str]:
 @lru_cache(maxsize=256)  # the stages of a question ask for its terms again
 def content_terms(text: str) -> tuple[str, ...]:
     """Return the terms of a text, each once, without stop words."""
-    return tuple(term for term in dict.fromkeys(tokens(text)) if term not in _STOPWORDS)
+    return tuple(term for term in dict.fromkeys(_ANALYZER.analyze(prepare(text))) if term not in _STOPWORDS)
 
 
 def phrases(text: str) -> list[list[str]]:
@@ -143,7 +143,7 @@ _HASHES = _Hashes()
 
 
 def terms_of_names(norms: Sequence[str]) -> tuple[Keys, npt.NDArray[np.uint32]]:
-    """Return the 24-bit hashes of the terms of normalised names, without stop words: the place of each name first."""
+    """Return the positions of normalised names, and the 24-bit hashes of their terms, without stop words."""
     found = [sorted(hashes(norm)) for norm in norms]
     counts = np.fromiter(map(len, found), np.int64, len(found))
     numbers = np.fromiter(chain.from_iterable(found), np.uint32, int(counts.sum()))
@@ -151,7 +151,7 @@ def terms_of_names(norms: Sequence[str]) -> tuple[Keys, npt.NDArray[np.uint32]]:
 
 
 def matched(numbers: npt.NDArray[np.uint32], wanted: Sequence[str]) -> Keys:
-    """Return for each of some hashes the place of the wanted term that has it; -1 for none."""
+    """Return for each hash the position of the wanted term that has it; -1 for none."""
     if len(wanted) == 0:
         return np.full(len(numbers), -1, np.int64)
     own = np.array([term_hash(term) & _MASK for term in wanted], np.uint32)
@@ -190,7 +190,7 @@ def pack_terms(text: str, facts: Sequence[str]) -> tuple[bytes, bytes | None]:
 def contained_in_facts(
     packed: Sequence[tuple[bytes, bytes]], chunks: Keys, ordinals: Keys, wanted: Sequence[str]
 ) -> npt.NDArray[np.bool_]:
-    """Return which of the wanted terms facts have, each given by the place of its chunk in ``packed`` and its number.
+    """Return which of the wanted terms facts have. A fact is given by the position of its chunk and its number in it.
 
     ``packed`` has what :func:`pack_terms` returned for each chunk.
     """
@@ -224,7 +224,7 @@ def contained_in_facts(
 
 
 def is_packed(terms: bytes, facts: bytes | None, count: int) -> bool:
-    """Return whether :func:`pack_terms` may have returned these for a chunk with so many facts."""
+    """Return whether :func:`pack_terms` may have returned these for a chunk with ``count`` facts."""
     if facts is None:
         return count == 0
     if facts[:_BYTES] == _LISTED:

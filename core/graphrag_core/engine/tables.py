@@ -459,7 +459,7 @@ class Tables:
 
 
 def mark_missing(scope: Filter, names: Sequence[str], known: Sequence[bool]) -> Filter:
-    """Return a filter with those of its keys marked that are not known; the filter itself if all are."""
+    """Return a filter with its unknown keys marked; the filter itself if all are known."""
     unknown = {name for name, is_known in zip(names, known, strict=True) if not is_known}
     return mark_unknown(scope, unknown) if unknown else scope
 
@@ -512,7 +512,7 @@ def fact_of(
 ) -> Fact:
     """Return a fact from its names, its text and its columns; without ``accesses`` as if it was never used.
 
-    ``pending`` are accesses that are not stored yet (:class:`Accesses`), ``ids`` those of the fact and of its chunk.
+    ``pending`` are accesses that are not stored yet (:class:`Accesses`), ``ids`` the ids of the fact and its chunk.
     """
     start, stop, relation, weight, confidence, source, status, value, created, last, count, *valid = columns
     if pending is not None:

@@ -273,7 +273,7 @@ class EditedGraph:
         return distinct(self._gone, edges[self.hidden(edges)])
 
     def _held(self, facts: Keys) -> Pairs:
-        """Return the entities that facts hold, also those of hidden facts, with the titles that edges lead to."""
+        """Return the entities that facts hold, hidden facts too, with the titles that edges lead to."""
         counts, entities, _ = self._mapped(*self._graph.entities_of(facts))
         if not self.has_edges or not (edges := self._graph.are_edges(facts)).any():
             return counts, entities

@@ -312,7 +312,7 @@ class StoreSnapshot:
         return Adjacency(counts, targets, weights, totals)
 
     def _links(self, entities: Keys) -> tuple[Keys, Keys, Scores]:
-        """Return the entities that share a fact with each: the place of the entity, the other one, and the weight.
+        """Return the entities that share a fact with each: the position of the entity, the other one, and the weight.
 
         The weight is the sum of a tenth of the weights of these facts. A fact of many entities is a list, which does
         not relate each to each.
@@ -450,7 +450,7 @@ class StoreSnapshot:
         return [known[entity] for entity in wanted]
 
     def _read_entities(self, keys: Keys) -> list[Entity]:
-        """Return entities as documents describe them, those of addresses by the section that they lead to."""
+        """Return entities as documents describe them, addresses as the sections that they lead to."""
         groups = self._names_of(keys)
         claims: dict[int, list[tuple[str, str]]] = {}
         for name, kind, description in self._store.claims([key for group in groups for key in group]):

@@ -20,12 +20,12 @@ MOST_NUMBERED = 1 << 22
 """Chunks that can be numbered. A query that reaches more is refused."""
 
 _MOST_NODES = 300_000  # that are numbered,
-_MOST_EDGES = 3_000_000  # and edges that are kept: from which on the next question begins anew
+_MOST_EDGES = 3_000_000  # and edges that are kept; with more, the next question starts with an empty cache
 _NONE: Keys = np.empty(0, np.int64)
 
 
 class Numbering:
-    """Gives nodes small numbers, in the order in which they are seen, those of one read by key.
+    """Gives nodes small numbers, in the order in which they are seen; the nodes of one read by key.
 
     Chunks are numbered from 0, entities from ``first_entity``. Facts keep their keys.
     """
@@ -79,7 +79,7 @@ class _Numbers:
         return len(self.keys)
 
     def of(self, keys: Keys) -> Keys:
-        """Return the numbers of keys. New ones get the next in their order: that of a statement's rows may vary."""
+        """Return the numbers of keys. New ones are numbered in ascending order: the order of rows may vary."""
         place = self._sorted.searchsorted(keys)
         new = np.ones(len(keys), np.bool_)
         inside = place < len(self._sorted)

@@ -135,7 +135,7 @@ class Address(NamedTuple):
         """Return the parts of an address."""
         if not is_address(url):
             raise InputError(
-                f"{shown(url)!r} is no address of PostgreSQL: write postgresql://user@host/database?index=NAME"
+                f"{shown(url)!r} is not an address of PostgreSQL: write postgresql://user@host/database?index=NAME"
             )
         parts = urlsplit(url)
         if not _HOSTS.match(parts.netloc.rpartition("@")[2]):  # libpq would repeat parts of the password
@@ -349,7 +349,7 @@ class Database:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """Borrow a connection of the pool, outside of a transaction. Errors are those of the library."""
+        """Borrow a connection of the pool, outside of a transaction. Errors are translated."""
         try:
             connection = self.borrow()
             try:
@@ -361,12 +361,12 @@ class Database:
             raise self.translated(error) from error
 
     def borrow(self) -> Connection:
-        """Take a connection out of the pool, which must get it back. Errors are those of the driver and of the pool.
+        """Take a connection out of the pool, which must get it back. Errors are not translated.
 
         Raises
         ------
         DatabaseError
-            There is no server. Whoever waits for a connection of the pool alone learns that only after a long time.
+            There is no server. The pool itself reports that only after a long time.
         """
         try:
             return self.pool.getconn(_SHORT_PATIENCE)
@@ -453,7 +453,7 @@ _secured: WeakKeyDictionary[Connection, bool] = WeakKeyDictionary()
 def copy_rows(cursor: Cursor, table: str, rows: Iterable[Row], types: Sequence[str] | None = None) -> None:
     """Add rows to a table: with COPY, or with INSERT for a role under row-level security, which may not COPY.
 
-    ``types`` are those of the columns; with them the rows are sent in binary form.
+    With ``types``, the types of the columns, the rows are sent in binary form.
     """
     connection = cursor.connection
     if connection not in _secured:

@@ -59,7 +59,7 @@ _EDGE = hash64(EDGE)
 
 
 class PostgresEngine(SqlEngine):
-    """Stores and searches an index in PostgreSQL. Its methods are those of :class:`~graphrag_core.ports.Engine`.
+    """Stores and searches an index in PostgreSQL. See :class:`~graphrag_core.ports.Engine`.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class PostgresEngine(SqlEngine):
     ) -> None:
         self._check(writable=True)
         if added and removed:
-            self._write_accesses()  # so that a replaced document keeps those of its facts
+            self._write_accesses()  # so that the facts of a replaced document keep them
         writer.write(self.database, self.index, added, removed, name_vectors, settings, expected)
         if added:
             self._analyse()
@@ -505,7 +505,7 @@ def _segments(tables: PostgresTables) -> Iterator[tuple[keywords.Segment, list[i
 
 
 def _posting_problems(tables: PostgresTables) -> Iterator[str]:
-    """Yield the chunks whose postings are not those of their texts, and wrong statistics."""
+    """Yield wrong statistics, and the chunks whose postings differ from their texts."""
     expected: dict[int, int] = {}
     stored: dict[int, int] = {}
     lengths = np.zeros(5, np.int64)

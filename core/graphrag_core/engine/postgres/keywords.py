@@ -1,7 +1,7 @@
 """Keyword search (BM25) over postings in tables.
 
-The terms, fields, weights, phrases and the quantised lengths are those of
-:mod:`graphrag_core.engine.embedded.keywords`, so that scores agree with tantivy's up to rounding.
+Terms, fields, weights, phrases and quantised lengths are the same as in :mod:`graphrag_core.engine.embedded.keywords`,
+so that scores agree with tantivy up to rounding.
 
 A write adds one segment: for each field and term the keys of its texts, how often each has the term, and the quantised
 length of each. Segments of about the same size are merged when there are many. A deletion notes the dead chunks;
@@ -29,7 +29,7 @@ from graphrag_core.text import hash64
 from graphrag_core.text.markup import plain
 
 FACTS = 0
-"""The field of facts. Those of chunks follow, body first."""
+"""The field of facts. The fields of chunks follow, body first."""
 BODY = 1
 _WEIGHTS = list(FIELDS.values())
 _CHUNK_FIELDS = list(range(BODY, BODY + len(_WEIGHTS)))
@@ -41,7 +41,7 @@ _MOST_PHRASES = 5_000  # chunks that are read for one phrase
 _DENSE = 16  # times the number of keys: up to this range they are summed in an array
 _MERGED = 16  # segments of about the same size that are merged
 _LARGEST = 20_000  # texts of a segment that is still merged with others
-_MOST_DEAD = 1_000  # deleted chunks from which on segments are purged,
+_MOST_DEAD = 1_000  # deleted chunks above which segments are purged,
 _DEAD_SHARE = 0.05  # if they are this share of all
 
 Postings = tuple[Keys, npt.NDArray[np.uint16], npt.NDArray[np.uint8]]
@@ -154,8 +154,7 @@ class Keywords:
         lengths = self._reads.lengths
         average = float(np.float32(lengths[4 if field == FACTS else field - BODY]) / np.float32(size))
         relative = _LENGTHS / average if average else np.zeros(len(_LENGTHS))
-        factors: npt.NDArray[np.float64] = _K1 * (1 - _B + _B * relative)
-        return factors
+        return np.asarray(_K1 * (1 - _B + _B * relative), np.float64)
 
     def _load(self, terms: Sequence[str]) -> None:
         """Read the postings of terms that are missing, in one statement: the facts are searched after the chunks."""
@@ -170,25 +169,16 @@ class Keywords:
             "WHERE index = %s AND field = f.field AND term = t.term OFFSET 0) p",
             (fields, np.array(missing, np.int64), self._reads.index),
         )
-        found: dict[tuple[int, int], tuple[list[bytes], list[bytes], list[bytes]]] = {}
-        for field, term, *parts in rows:
-            for column, part in zip(found.setdefault((field, term), ([], [], [])), parts, strict=True):
-                column.append(part)
-        for field in fields:
-            for number in missing:
-                columns = found.get((field, number), ([], [], []))
-                keys = np.frombuffer(b"".join(columns[0]), "<i8")
-                counts = np.frombuffer(b"".join(columns[1]), "<u2")
-                norms = np.frombuffer(b"".join(columns[2]), np.uint8)
-                self._read[field, number] = self._live(field, keys, counts, norms)
-
-    def _live(self, field: int, keys: Keys, counts: npt.NDArray[np.uint16], norms: npt.NDArray[np.uint8]) -> Postings:
-        """Leave out what was deleted."""
-        dead = self._reads.dead
-        if len(dead):
-            live = ~among(keys >> FACT_BITS if field == FACTS else keys, dead)
-            return keys[live], counts[live], norms[live]
-        return keys, counts, norms
+        parts: dict[tuple[int, int], list[list[bytes]]] = {(f, number): [] for f in fields for number in missing}
+        for field, term, *columns in rows:
+            parts[field, term].append(columns)
+        for (field, number), segments in parts.items():
+            packed = [b"".join(columns) for columns in zip(*segments, strict=True)] or [b"", b"", b""]
+            keys, counts, norms = map(np.frombuffer, packed, ("<i8", "<u2", np.uint8))
+            if len(self._reads.dead):
+                live = ~among(keys >> FACT_BITS if field == FACTS else keys, self._reads.dead)
+                keys, counts, norms = keys[live], counts[live], norms[live]
+            self._read[field, number] = keys, counts, norms
 
     def _phrase(self, phrase: Sequence[str], size: int) -> tuple[Keys, npt.NDArray[np.float64]]:
         """Return the chunks that have a phrase in their body, and what it adds to their scores.
@@ -200,14 +190,10 @@ class Keywords:
         common = rarest[0]
         for own, _, _ in postings:
             common = common[np.isin(common, own)]
-        if len(common) > _MOST_PHRASES:
-            common = common[:_MOST_PHRASES]
-        found, counts = [], []
-        for key, text in self._bodies(common):
-            if count := _occurrences(analysis.tokens(text), phrase):
-                found.append(key)
-                counts.append(count)
-        keys, frequency = np.array(found, np.int64), np.array(counts, np.float64)
+        common = common[:_MOST_PHRASES]
+        occurrences = {key: _occurrences(analysis.tokens(text), phrase) for key, text in self._bodies(common)}
+        occurrences = {key: count for key, count in occurrences.items() if count}
+        keys, frequency = np.array([*occurrences], np.int64), np.array([*occurrences.values()], np.float64)
         order = np.argsort(rarest[0], kind="stable")
         norms = rarest[2][order[np.searchsorted(rarest[0][order], keys)]] if len(keys) else np.empty(0, np.uint8)
         idf = sum(_idf(len(own), size) for own, _, _ in postings)
@@ -238,13 +224,11 @@ def _summed(keys: Keys, scores: npt.NDArray[np.float64]) -> tuple[Keys, npt.NDAr
         return keys, scores
     first, last = int(keys.min()), int(keys.max())
     if last - first < _DENSE * len(keys):
-        total: npt.NDArray[np.float64] = np.bincount(keys - first, scores, last - first + 1).astype(
-            np.float64, copy=False
-        )
+        total = np.bincount(keys - first, scores, last - first + 1)
         there = np.flatnonzero(total)
         return there + first, total[there]
-    found, place = np.unique(keys, return_inverse=True)
-    return found, np.bincount(place, scores, len(found)).astype(np.float64, copy=False)
+    distinct, place = np.unique(keys, return_inverse=True)
+    return distinct, np.bincount(place, scores, len(distinct))
 
 
 def _occurrences(tokens: Sequence[str], phrase: Sequence[str]) -> int:

@@ -109,7 +109,7 @@ def rows_of(table: str, alias: str, column: str, keys: str, kind: str = "bigint"
 
 
 class PostgresTables(Tables):
-    """The rows of one index among those of a database. ``execute`` runs a statement and returns its rows."""
+    """The rows of one index in a database. ``execute`` runs a statement and returns its rows."""
 
     mark = "%s"
     listed = "= ANY(%s)"
@@ -155,6 +155,18 @@ class PostgresTables(Tables):
         row = self._one_row(f"SELECT {chosen} FROM ({sql}) AS t({', '.join(names)})", parameters)
         return tuple(map(_array, row, types))
 
+    def read(self, tables: Statement, **parameters: Any) -> dict[str, dict[str, Any]]:
+        """Return the columns of several tables, each of which may use those before it, in one statement.
+
+        Numbers are arrays, vectors (None) and others are lists.
+        """
+        sql = _of_tables(tuple((name, query, *columns.items()) for name, (query, columns) in tables.items()))
+        values = iter(self._one_row(sql, parameters))
+        return {
+            name: {column: _array(next(values), kind) for column, kind in columns.items()}
+            for name, (_, columns) in tables.items()
+        }
+
     def _one_row(self, sql: str, parameters: dict[str, Any]) -> Row:
         """Return the only row of a statement."""
         return self.rows(sql, {"index": self.index, **parameters})[0]
@@ -171,7 +183,7 @@ class PostgresTables(Tables):
 
     @property
     def facts_of_documents(self) -> str:
-        """Each document, chunk and fact is looked up: the planner would read those of all documents."""
+        """Each document, chunk and fact is looked up: the planner would read all documents."""
         row = "CROSS JOIN LATERAL (SELECT * FROM {0} {1} WHERE {1}.index = {2} AND {3} OFFSET 0) {1}"
         document, chunk = "d.id = wanted.id", "c.document = d.key"
         tables = (("documents", "d", document), ("chunks", "c", chunk), ("facts", "f", self.holds))
@@ -216,7 +228,7 @@ class PostgresTables(Tables):
     def attribute_condition(self, condition: Condition, operator: str) -> Query:
         """Return the condition that an attribute has one of the values of a filter, or compares with one.
 
-        Numbers are in a column of their own.
+        Numbers are in a separate column.
         """
         numbers = [Decimal(value) for kind, value in condition.values if kind == "number"]
         texts = [(kind, self.stored_value(kind, value)) for kind, value in condition.values if kind != "number"]
@@ -275,7 +287,7 @@ Columns = Mapping[str, npt.DTypeLike | None]
 Statement = Mapping[str, tuple[str, Columns]]
 """Statements of one ``WITH`` by name, and the columns of each that are read; None is the type of vectors."""
 
-_GIVEN: Statement = {"w": ("SELECT unnest(%(keys)s::bigint[]) AS key", {})}
+GIVEN: Statement = {"w": ("SELECT unnest(%(keys)s::bigint[]) AS key", {})}
 _FACT: Columns = {"key": np.int64, "weight": np.float64, "statement": np.int64}
 _VECTOR: Columns = {"key": np.int64, "vector": None}
 
@@ -287,7 +299,7 @@ _GENERIC = f"{_UNDER} >= {MOST_TITLES} AND e.passages - e.subjects < {_UNDER} AN
 _GENERIC_IDS = (
     f"SELECT e.id FROM entities e WHERE e.index = %(index)s AND e.headings >= {MOST_TITLES - 1} AND {_GENERIC}"
 )
-"""The entities that are generic headings; the first condition is that of an index of the table."""
+"""The entities that are generic headings; the first condition is the condition of an index of the table."""
 
 _LINKED_SHARE = f"""
 SELECT avg(EXISTS (SELECT FROM mentions m CROSS JOIN LATERAL (
@@ -305,7 +317,7 @@ _SCOPED = f"{USES} AND {SEES.format('chunk')}"
 def _any(rows: str) -> str:
     """Return the condition that there are some rows.
 
-    They are looked up. For ``EXISTS`` the server would read those of all entities if it believes them to be few.
+    They are looked up. For ``EXISTS`` the server would read the rows of all entities if it estimates few.
     """
     return f"(SELECT count(*) FROM (SELECT FROM {rows} LIMIT 1) AS one) > 0"
 
@@ -330,7 +342,7 @@ def _entity_rows(given: str, in_scope: bool) -> tuple[str, Columns]:
     return sql, columns
 
 
-def _rows_in(given: str, table: str, condition: str, columns: Iterable[str], which: str = "OFFSET 0") -> str:
+def rows_in(given: str, table: str, condition: str, columns: Iterable[str], which: str = "OFFSET 0") -> str:
     """Return the rows of a table that belong to each given row."""
     rows = f"SELECT {', '.join(columns)} FROM {table} WHERE index = %(index)s AND {condition} {which}"
     return f"SELECT x.* FROM {given} CROSS JOIN LATERAL ({rows}) x"
@@ -360,7 +372,7 @@ def _names_of(entities: str, in_scope: bool, has_aliases: bool) -> Statement:
     )
     return {
         "u": (sql, {"entity": np.int64, "name": np.int64, "surface": object, "spelling": np.int64}),
-        "k": (_rows_in("u", "claims", "name = u.name", _CLAIM), _CLAIM),
+        "k": (rows_in("u", "claims", "name = u.name", _CLAIM), _CLAIM),
     }
 
 
@@ -369,9 +381,9 @@ MENTION_COLUMNS: Columns = {
 }  # fmt: skip
 _FACT_EDGE: Columns = {"fact": np.int64, "entity": np.int64, "is_address": np.bool_}
 _CLAIM: Columns = {"name": np.int64, "type": object, "description": object, "chunk": np.int64}
-_IN_CHUNK = f"key >= w.key << {FACT_BITS} AND key < (w.key + 1) << {FACT_BITS}"
+IN_CHUNK = f"key >= w.key << {FACT_BITS} AND key < (w.key + 1) << {FACT_BITS}"
 _CHUNK_TABLES: Statement = {
-    **_GIVEN,
+    **GIVEN,
     "c": (
         "SELECT n.key, n.id, n.terms, coalesce(n.fact_terms, ''::bytea) AS fact_terms FROM w "
         + one_row("chunks", "n", "n.key = w.key"),
@@ -382,10 +394,10 @@ _CHUNK_TABLES: Statement = {
         + one_row("chunk_vectors", "n", "n.key = t.key"),
         _VECTOR,
     ),
-    "f": (_rows_in("w", "facts", _IN_CHUNK, _FACT), _FACT),
+    "f": (rows_in("w", "facts", IN_CHUNK, _FACT), _FACT),
 }
 _FACT_TABLES: Statement = {
-    **_GIVEN,
+    **GIVEN,
     "f": (f"SELECT n.key, n.weight, n.statement FROM w {one_row('facts', 'n', 'n.key = w.key')}", _FACT),
     "v": (f"SELECT n.key, n.vector FROM w {one_row('fact_vectors', 'n', 'n.key = w.key')}", _VECTOR),
 }
@@ -395,8 +407,8 @@ _FACT_TABLES: Statement = {
 def _chunk_graph(in_scope: bool, has_aliases: bool) -> Statement:
     """Return what is read of the graph with chunks: mentions, entities, and the names of subjects."""
     return {
-        **_GIVEN,
-        "e": (_rows_in("w", "mentions", "chunk = w.key AND weight > 0", MENTION_COLUMNS), MENTION_COLUMNS),
+        **GIVEN,
+        "e": (rows_in("w", "mentions", "chunk = w.key AND weight > 0", MENTION_COLUMNS), MENTION_COLUMNS),
         "n": _entity_rows("SELECT entity AS id FROM e", in_scope),
         **_names_of(f"SELECT DISTINCT entity FROM e WHERE weight = {SUBJECT}", in_scope, has_aliases),
     }
@@ -406,7 +418,7 @@ def _chunk_graph(in_scope: bool, has_aliases: bool) -> Statement:
 def _entity_tables(in_scope: bool, has_aliases: bool) -> Statement:
     """Return entities and their names."""
     names = _names_of("SELECT id AS entity FROM n WHERE there", in_scope, has_aliases)
-    return {**_GIVEN, "n": _entity_rows("SELECT key AS id FROM w", in_scope), **names}
+    return {**GIVEN, "n": _entity_rows("SELECT key AS id FROM w", in_scope), **names}
 
 
 def addresses_of(table: str, in_scope: bool) -> tuple[str, Columns]:
@@ -423,8 +435,8 @@ def addresses_of(table: str, in_scope: bool) -> tuple[str, Columns]:
 def _fact_graph(in_scope: bool) -> Statement:
     """Return what is read of the graph with facts: their entities."""
     return {
-        **_GIVEN,
-        "x": (_rows_in("w", "fact_entities", "fact = w.key", _FACT_EDGE), _FACT_EDGE),
+        **GIVEN,
+        "x": (rows_in("w", "fact_entities", "fact = w.key", _FACT_EDGE), _FACT_EDGE),
         "a": addresses_of("x", in_scope),
         "n": _entity_rows("SELECT entity AS id FROM x", in_scope),
     }
@@ -442,7 +454,7 @@ def _called(in_scope: bool, has_aliases: bool) -> Statement:
             f"WHERE index = %(index)s AND name = s.key AND is_alias OFFSET 0) m WHERE true {seen}"
         )
     return {
-        **_GIVEN,
+        **GIVEN,
         "s": (own, {"number": np.int64, "entity": np.int64}),
         "n": _entity_rows("SELECT entity AS id FROM s", in_scope),
         **_names_of("SELECT id AS entity FROM n WHERE there", in_scope, has_aliases),
@@ -455,11 +467,11 @@ def _facts_of(in_scope: bool, limited: bool) -> Statement:
     seen = f"AND {SEES.format(f'(fact >> {FACT_BITS})')}" if in_scope else ""
     own = "ORDER BY fact LIMIT %(limit)s" if limited else "OFFSET 0"
     return {
-        **_GIVEN,
-        "o": (_rows_in("w", "fact_entities", f"entity = w.key {seen}", _FACT_EDGE, own), _FACT_EDGE),
+        **GIVEN,
+        "o": (rows_in("w", "fact_entities", f"entity = w.key {seen}", _FACT_EDGE, own), _FACT_EDGE),
         "d": ("SELECT DISTINCT fact AS key FROM o ORDER BY 1", {}),
         "f": (f"SELECT n.key, n.weight, n.statement FROM d {one_row('facts', 'n', 'n.key = d.key')}", _FACT),
-        "x": (_rows_in("d", "fact_entities", "fact = d.key", _FACT_EDGE), _FACT_EDGE),
+        "x": (rows_in("d", "fact_entities", "fact = d.key", _FACT_EDGE), _FACT_EDGE),
         "a": addresses_of("x", in_scope),
     }
 
@@ -519,18 +531,6 @@ class Transaction(PostgresTables):
         except DriverError as error:
             raise self.database.translated(error) from error
 
-    def read(self, tables: Statement, **parameters: Any) -> dict[str, dict[str, Any]]:
-        """Return the columns of several tables, each of which may use those before it, in one statement.
-
-        Numbers are arrays, vectors (None) and others are lists.
-        """
-        sql = _of_tables(tuple((name, query, *columns.items()) for name, (query, columns) in tables.items()))
-        values = iter(self._one_row(sql, parameters))
-        return {
-            name: {column: _array(next(values), kind) for column, kind in columns.items()}
-            for name, (_, columns) in tables.items()
-        }
-
     def read_generic(self) -> Keys:
         """Read the entities that are generic headings."""
         generic: Keys = np.sort(self.columns(_GENERIC_IDS, np.int64)[0])
@@ -563,9 +563,7 @@ class Transaction(PostgresTables):
 
     def see_mentions(self, chunks: Keys) -> None:
         """Read the mentions of chunks, given by number in ascending order, their entities, and names of subjects."""
-        found = self.read(
-            _chunk_graph(self.in_scope, self.has_aliases), keys=self.cache.numbering.chunks(chunks), **self.scope.mask
-        )
+        found = self.read(_chunk_graph(self.in_scope, self.has_aliases), keys=self.cache.numbering.chunks(chunks))
         rows, entities = found["e"], found["n"]
         self._keep_names(found["u"], found["k"], distinct(rows["entity"][rows["weight"] == SUBJECT]))
         self.cache.keep_entities(*entities.values())
@@ -599,14 +597,14 @@ class Transaction(PostgresTables):
     def see_fact_entities(self, facts: Keys) -> None:
         """Read the entities of facts."""
         if len(missing := self.cache.fact_entities.missing(facts)):
-            found = self.read(_fact_graph(self.in_scope), keys=missing, **self.scope.mask)
+            found = self.read(_fact_graph(self.in_scope), keys=missing)
             self.cache.keep_entities(*found["n"].values())
             self._keep_fact_entities(missing, found)
 
     def see_facts_of(self, entities: Keys, limit: int | None) -> dict[str, Any]:
         """Return the facts of entities, given by id, with the entity; all or some of each. They are read with it."""
         tables = _facts_of(self.in_scope, limit is not None)
-        found = self.read(tables, keys=distinct(entities), limit=limit, **self.scope.mask)
+        found = self.read(tables, keys=distinct(entities), limit=limit)
         self._keep_facts(found["f"])
         self._keep_fact_entities(distinct(found["f"]["key"]), found)
         return found["o"]
@@ -615,9 +613,7 @@ class Transaction(PostgresTables):
         """Read the entities that have ids as a name, and the names of these."""
         known = self.cache.found
         if missing := [number for number in ids if number not in known]:
-            found = self.read(
-                _called(self.in_scope, self.has_aliases), keys=np.array(missing, np.int64), **self.scope.mask
-            )
+            found = self.read(_called(self.in_scope, self.has_aliases), keys=np.array(missing, np.int64))
             self.cache.keep_entities(*found["n"].values())
             there = np.sort(found["n"]["id"][found["n"]["there"]])
             self._keep_names(found["u"], found["k"], there)
@@ -632,7 +628,7 @@ class Transaction(PostgresTables):
 
     def see_entities(self, ids: Keys) -> None:
         """Read entities, given by id, and their names. Of those that are not there, nothing exists."""
-        found = self.read(_entity_tables(self.in_scope, self.has_aliases), keys=ids, **self.scope.mask)
+        found = self.read(_entity_tables(self.in_scope, self.has_aliases), keys=ids)
         self.cache.keep_entities(*found["n"].values())
         unknown = ids[~among(ids, np.sort(found["n"]["id"]))]
         none = np.zeros(len(unknown), np.bool_)
@@ -672,7 +668,7 @@ class Transaction(PostgresTables):
 
     def _one_row(self, sql: str, parameters: dict[str, Any]) -> Row:
         """Return the only row of a statement. The driver would read a long text again each time."""
-        parameters["index"] = self.index
+        parameters = {"index": self.index, **self.scope.mask, **parameters}
         sent, names = _numbered(sql)
         try:
             with RawCursor(self.connection) as cursor:
@@ -682,7 +678,7 @@ class Transaction(PostgresTables):
         return row
 
     def rows_unsorted(self, settings: Mapping[str, str], sql: str, parameters: Mapping[str, Any]) -> list[Row]:
-        """Return the rows of a vector search. ``settings`` are those of an approximate index; empty: search exactly.
+        """Return the rows of a vector search. ``settings`` configure an approximate index; empty: search exactly.
 
         With them sorting is disabled for this statement: the planner would sort all vectors instead of using a new
         index, of which it has no statistics.

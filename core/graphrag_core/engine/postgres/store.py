@@ -183,7 +183,7 @@ class PostgresStore(Store):
         return scores
 
     def id_places(self, chunks: Keys) -> Keys:
-        """Return numbers that sort these chunks; those of another call are not comparable."""
+        """Return numbers that sort these chunks. Numbers of two calls cannot be compared."""
         distinct, place = np.unique(self.chunk_keys(chunks), return_inverse=True)
         wanted, ids = distinct.tolist(), self._cache.ids
         ids.update(self._read_missing("n.id", "chunks", [key for key in wanted if key not in ids]))

@@ -19,13 +19,17 @@ from graphrag_core.engine.graph.memory import GraphRows, MemoryGraph
 from graphrag_core.engine.graph.sparse import Flags, Pairs
 from graphrag_core.engine.postgres.cache import Lists, Values
 from graphrag_core.engine.postgres.reads import (
+    GIVEN,
+    IN_CHUNK,
     MENTION_COLUMNS,
     SEES,
     USES,
+    Columns,
     Statement,
     Transaction,
     addresses_of,
     one_row,
+    rows_in,
     rows_of,
 )
 from graphrag_core.engine.postgres.schema import FACT_BITS
@@ -57,12 +61,9 @@ def _round(in_scope: bool) -> Statement:
     if in_scope:
         count, read, limit, rows = "0 AS passages, 0 AS subjects", "", f"least(n.most, {PUSH_DEGREE})", _SCOPED
     strongest = f"SELECT chunk, weight FROM mentions {rows.format('n.id')} ORDER BY weight DESC, chunk LIMIT {limit}"
-    mentions = (
-        f"SELECT m.* FROM unnest(%(chunks)s::bigint[]) w(key) CROSS JOIN LATERAL (SELECT {', '.join(MENTION_COLUMNS)} "
-        "FROM mentions WHERE index = %(index)s AND chunk = w.key AND weight > 0 OFFSET 0) m"
-    )
+    chunks = "unnest(%(chunks)s::bigint[]) w(key)"
     return {
-        "e": (mentions, MENTION_COLUMNS),
+        "e": (rows_in(chunks, "mentions", "chunk = w.key AND weight > 0", MENTION_COLUMNS), MENTION_COLUMNS),
         "a": addresses_of("e", in_scope),
         "n": (
             f"SELECT t.id, t.most, {count} FROM unnest(%(entities)s::bigint[], %(most)s::bigint[]) AS t(id, most) "
@@ -85,9 +86,6 @@ class TableGraph:
         self._numbering = transaction.cache.numbering
         self._in_scope = transaction.in_scope
         self.first_entity, self.has_edges = self._numbering.first_entity, transaction.has_edges
-
-    def _columns(self, sql: str, *types: npt.DTypeLike, **parameters: Any) -> tuple[Any, ...]:
-        return self._transaction.columns(sql, *types, **self._transaction.scope.mask, **parameters)
 
     @property
     def node_limit(self) -> int:
@@ -123,7 +121,7 @@ class TableGraph:
         rows = "(SELECT count(*) FROM mentions m WHERE m.index = %(index)s AND {} AND m.name = n.key "
         rows += f"AND {SEES.format('m.chunk')})"
         uses = f"{rows.format('m.entity = n.spelling')} + {rows.format('m.is_alias')}"
-        key, found = self._columns(
+        key, found = self._transaction.columns(
             f"SELECT n.key, {uses if self._in_scope else 'n.uses'} FROM {rows_of('names', 'n', 'key', 'names')} "
             "ORDER BY n.key",
             np.int64, np.int64, names=distinct(names),
@@ -139,7 +137,9 @@ class TableGraph:
                 f"SELECT entity FROM mentions WHERE index = %(index)s AND weight > 0 AND NOT is_address AND "
                 f"{SEES.format('chunk')} GROUP BY entity ORDER BY count(*) DESC, entity"
             )
-        (found,) = self._columns(f"{sql} LIMIT %(count)s", np.int64, count=min(count + len(generic), 1 << 62))
+        (found,) = self._transaction.columns(
+            f"{sql} LIMIT %(count)s", np.int64, count=min(count + len(generic), 1 << 62)
+        )
         return self._numbering.of_entities(found[~among(found, generic)][:count])
 
     # -- edges
@@ -153,7 +153,7 @@ class TableGraph:
         return Adjacency(*self._cache.edges.gather(nodes))
 
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
-        """Return the number of mentions of each node. Those of nodes with fewer than ``most`` are read with them."""
+        """Return the number of mentions of each node. The mentions of nodes with fewer than ``most`` are read, too."""
         known = self._cache.degrees.of(nodes)
         wanted = np.full(len(nodes), np.inf) if most is None else most
         few = known < wanted
@@ -176,7 +176,7 @@ class TableGraph:
         limits = limits.astype(np.int64)
         found = self._transaction.read(
             _round(self._in_scope), chunks=numbering.chunks(chunks), entities=numbering.entities(entities),
-            most=limits, **self._transaction.scope.mask,
+            most=limits,
         )  # fmt: skip
         rows = found["e"]
         gone = among(rows["entity"], self._transaction.generic)
@@ -208,21 +208,21 @@ class TableGraph:
     # -- facts
 
     def are_edges(self, facts: Keys) -> Flags:
-        (found,) = self._columns(
+        (found,) = self._transaction.columns(
             f"SELECT x.fact FROM {rows_of('fact_entities', 'x', 'fact', 'facts')} WHERE x.entity = %(edge)s",
             np.int64, facts=facts, edge=_EDGE,
         )  # fmt: skip
         return among(facts, np.sort(found))
 
     def are_triples(self, facts: Keys) -> Flags:
-        (found,) = self._columns(
+        (found,) = self._transaction.columns(
             f"SELECT f.key FROM {rows_of('facts', 'f', 'key', 'facts')} WHERE f.relation IS NOT NULL",
             np.int64, facts=facts,
         )  # fmt: skip
         return among(facts, np.sort(found))
 
     def every_edge(self) -> Keys:
-        (facts,) = self._columns(
+        (facts,) = self._transaction.columns(
             "SELECT fact FROM fact_entities WHERE index = %(index)s AND entity = %(edge)s ORDER BY fact",
             np.int64, edge=_EDGE,
         )  # fmt: skip
@@ -244,45 +244,27 @@ class TableGraph:
         return known.get(entities)
 
 
-def _of_chunks(table: str, columns: str) -> str:
-    """Return the rows of a table that belong to the chunks ``w``."""
-    return (
-        f"SELECT {columns} FROM w CROSS JOIN LATERAL "
-        f"(SELECT * FROM {table} WHERE index = %(index)s AND chunk = w.key OFFSET 0) m"
-    )
-
-
+_CHUNK: Columns = {"key": np.int64, "document": np.int64}
+_MENTION: Columns = {"chunk": np.int64, "position": np.int64, "name": np.int64, "weight": np.int16}
+_ALIAS: Columns = {"chunk": np.int64, "short": np.int64, "long": np.int64}
 _SCOPE_ROWS: Statement = {
-    "w": ("SELECT unnest(%(keys)s::bigint[]) AS key", {}),
-    "c": (
-        f"SELECT n.key, n.document FROM w {one_row('chunks', 'n', 'n.key = w.key')} ORDER BY n.key",
-        {"key": np.int64, "document": np.int64},
-    ),
-    "m": (
-        _of_chunks("mentions", "m.chunk, m.position, m.name, m.weight"),
-        {"chunk": np.int64, "position": np.int64, "name": np.int64, "weight": np.int16},
-    ),
+    **GIVEN,
+    "c": (f"{rows_in('w', 'chunks', 'key = w.key', _CHUNK)} ORDER BY key", _CHUNK),
+    "m": (rows_in("w", "mentions", "chunk = w.key", _MENTION), _MENTION),
     "s": (
         "SELECT n.key, n.spelling, n.is_address FROM (SELECT DISTINCT name FROM m) t "
         + one_row("names", "n", "n.key = t.name"),
         {"key": np.int64, "spelling": np.int64, "is_address": np.bool_},
     ),
     "f": (
-        (
-            "SELECT n.* FROM w CROSS JOIN LATERAL "
-            "(SELECT key, weight, names, relation IS NOT NULL AS triple FROM facts "
-            f"WHERE index = %(index)s AND key >= w.key << {FACT_BITS} AND key < (w.key + 1) << {FACT_BITS} OFFSET 0) n"
-        ),
+        rows_in("w", "facts", IN_CHUNK, ("key", "weight", "names", "relation IS NOT NULL AS triple")),
         {"key": np.int64, "weight": np.float64, "triple": np.bool_},
     ),
     "h": (
         "SELECT f.key AS fact, u.name FROM f CROSS JOIN LATERAL unnest(f.names) WITH ORDINALITY u(name, position)",
         {"fact": np.int64, "name": np.int64},
     ),
-    "a": (
-        _of_chunks("aliases", "m.chunk, m.short, m.long"),
-        {"chunk": np.int64, "short": np.int64, "long": np.int64},
-    ),
+    "a": (rows_in("w", "aliases", "chunk = w.key", _ALIAS), _ALIAS),
 }
 """All rows of the chunks of a small scope."""
 
