@@ -174,7 +174,8 @@ class Keywords:
             parts[field, term].append(columns)
         for (field, number), segments in parts.items():
             packed = [b"".join(columns) for columns in zip(*segments, strict=True)] or [b"", b"", b""]
-            keys, counts, norms = map(np.frombuffer, packed, ("<i8", "<u2", np.uint8))
+            keys, counts = np.frombuffer(packed[0], "<i8"), np.frombuffer(packed[1], "<u2")
+            norms = np.frombuffer(packed[2], np.uint8)
             if len(self._reads.dead):
                 live = ~among(keys >> FACT_BITS if field == FACTS else keys, self._reads.dead)
                 keys, counts, norms = keys[live], counts[live], norms[live]
@@ -224,11 +225,11 @@ def _summed(keys: Keys, scores: npt.NDArray[np.float64]) -> tuple[Keys, npt.NDAr
         return keys, scores
     first, last = int(keys.min()), int(keys.max())
     if last - first < _DENSE * len(keys):
-        total = np.bincount(keys - first, scores, last - first + 1)
+        total = np.asarray(np.bincount(keys - first, scores, last - first + 1), np.float64)
         there = np.flatnonzero(total)
         return there + first, total[there]
     distinct, place = np.unique(keys, return_inverse=True)
-    return distinct, np.bincount(place, scores, len(distinct))
+    return distinct, np.asarray(np.bincount(place, scores, len(distinct)), np.float64)
 
 
 def _occurrences(tokens: Sequence[str], phrase: Sequence[str]) -> int:
