@@ -54,7 +54,7 @@ class PostgresStore(Store):
             self.fact_keys = self.fact_numbers = np.asarray
         else:
             self.graph = GraphView(graph, None)
-            self.chunk_keys, self.chunk_numbers = graph.chunk_keys.__getitem__, graph.chunk_keys.searchsorted
+            self.chunk_keys, self.chunk_numbers = graph["chunks.key"].__getitem__, graph["chunks.key"].searchsorted
             self.fact_keys, self.fact_numbers = graph["facts.key"].__getitem__, graph["facts.key"].searchsorted
         self.linked_share = transaction.linked_share
         self.sees = None if transaction.scope.is_everything else transaction.scope.sees
