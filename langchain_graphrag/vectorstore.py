@@ -13,7 +13,7 @@ from typing_extensions import Self, override
 from graphrag_core.filters import parse
 from graphrag_core.ports import Embedder
 from langchain_graphrag.documents import from_texts, to_document
-from langchain_graphrag.embedding import embeddings_of
+from langchain_graphrag.models import embeddings_of
 from langchain_graphrag.retriever import GraphRAGRetriever
 
 _BY_VECTOR = "the vector"  # stands in for the question of a search by vector

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from graphrag_core.ingest.validation import to_json
 from graphrag_core.text import fingerprint
-from llama_graphrag.llm import count_tokens
+from llama_graphrag.models import count_tokens
 from llama_graphrag.retriever import GraphRAGRetriever
 
 

@@ -17,7 +17,7 @@ from graphrag_core.filters import Where, parse_all
 from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool
 from llama_graphrag.filters import ids_where, to_where
-from llama_graphrag.llm import count_tokens
+from llama_graphrag.models import count_tokens
 from llama_graphrag.nodes import to_nodes
 from llama_graphrag.retriever import GraphRAGRetriever
 

@@ -51,6 +51,7 @@ from graphrag_core.adapter import (
     AdapterRetriever,
     Call,
     Options,
+    changed_settings,
     checked_names,
     closed_on_error,
     needs_explanation,
@@ -61,13 +62,12 @@ from graphrag_core.errors import InputError
 from graphrag_core.filters import Filter, parse_all
 from graphrag_core.ingest.edges import ID, Edge, Edges, parse_edges
 from graphrag_core.ingest.remembered import Time
-from llama_graphrag.embedding import EmbedModel, LlamaEmbedder, to_embedder
 from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent, dispatcher
 from llama_graphrag.filters import ids_where, to_where
 from llama_graphrag.insertion import Batch, aembed, asplit, embed, insert, prepare, split
-from llama_graphrag.llm import count_tokens, to_chat_model
+from llama_graphrag.models import EmbedModel, LlamaEmbedder, count_tokens, to_chat_model, to_embedder
 from llama_graphrag.nodes import SOURCE, is_node, knowledge_of, metadata_of, source_hash, source_of, to_nodes
-from llama_graphrag.rerank import to_reranker
+from llama_graphrag.postprocessors import to_reranker
 from llama_graphrag.sources import ReadNodes, read_property_graph, read_vector_index
 from llama_graphrag.vector_store import GraphRAGVectorStore, read_docstore
 
@@ -100,6 +100,20 @@ class NewOptions(RetrieverOptions, total=False):
     node_ids: Sequence[str] | None
 
 
+class IndexOptions(NewOptions, total=False):
+    """Keywords of :meth:`GraphRAGRetriever.from_index`."""
+
+    read: ReadNodes | None
+    nodes: Iterable[BaseNode] | None
+
+
+class OpenOptions(RetrieverOptions, total=False):
+    """Keywords of :meth:`GraphRAGRetriever.from_persist_dir`."""
+
+    read_only: bool
+    node_ids: Sequence[str] | None
+
+
 class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     """Retrieves nodes by vector, keyword and knowledge graph.
 
@@ -124,30 +138,30 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         Split documents into nodes in :meth:`insert`, :meth:`update_ref_doc` and :meth:`refresh_ref_docs`; by default
         ``Settings.transformations``.
     add_metadata
-        What the metadata of a retrieved node has in addition, as far as it is known and the node has no such key
-        itself: ``"section"`` (the headings above the passage), ``"page"``, ``"document_id"`` (that of the source
-        document), ``"score"``, ``"channels"``, ``"path"`` and ``"graphrag"`` (everything about the hit). The last two
-        cost time, as they have to be explained. The LLM and the embedding see the first three alone.
+        What is added to the metadata of a retrieved node, unless it has such a key itself: ``"section"`` (the headings
+        above the passage), ``"page"``, ``"document_id"`` (the source document), ``"score"``, ``"channels"``, ``"path"``
+        and ``"graphrag"`` (everything about the hit). The last two take time, as they have to be explained. The LLM and
+        the embedding see the first three alone.
     cache, refresh_every
         As for :class:`graphrag_core.GraphRetriever`.
     callback_manager, object_map, objects, verbose
         As for every LlamaIndex retriever.
     fields
-        Fields of ``settings``, which replace those of ``settings``: ``method``, ``graph``, ``use_graph``,
-        ``on_embedder_error``, ... ``reranker`` may be a LlamaIndex ``BaseNodePostprocessor`` such as
-        ``SentenceTransformerRerank`` (:func:`~llama_graphrag.postprocessor_reranker`).
+        Fields of ``settings``, which replace those of ``settings``: ``method``, ``graph``, ``use_graph``, ...
+        ``reranker`` may be a LlamaIndex ``BaseNodePostprocessor`` such as ``SentenceTransformerRerank``
+        (:func:`~llama_graphrag.postprocessor_reranker`).
 
     Notes
     -----
     Settings can be read and not assigned. To change them, make another retriever:
     ``GraphRAGRetriever(retriever.index, retriever.settings, method="keyword")``. Filters passed with a call narrow
-    those of the retriever.
-    Nothing is found for a blank question, which is logged. It is safe to use from many threads and tasks at once. In a
-    coroutine await ``aretrieve``, :meth:`ainsert_nodes` and :meth:`adelete_nodes`: they do not block the event loop.
+    those of the retriever. Nothing is found for a blank question, which is logged. It is safe to use from many threads
+    and tasks at once. In a coroutine await ``aretrieve``, :meth:`ainsert_nodes` and :meth:`adelete_nodes`: they do not
+    block the event loop.
 
     A retriever with a ``path`` can be pickled and deep-copied: the copy opens the folder for reading. A forked process
-    reads the index that it inherited, and cannot write it. Of an index in PostgreSQL a copy and a forked process open
-    connections of their own, and may write.
+    reads the index that it inherited, and cannot write it. With PostgreSQL a copy and a forked process open their own
+    connections, and may write.
     """
 
     def __init__(
@@ -185,6 +199,11 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             k=similarity_top_k,
             **{**fields, "reranker": to_reranker(fields.get("reranker"))},
         )
+
+    def __repr__(self) -> str:
+        shown = {"index": self.index, **changed_settings(self.settings), "filters": self._filters, "as_of": self._as_of}
+        fields = (f"{name}={value!r}" for name, value in shown.items() if value is not None)
+        return f"{type(self).__name__}({', '.join(fields)})"
 
     @property
     def index(self) -> KnowledgeIndex:
@@ -229,16 +248,10 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         documents
             LlamaIndex documents; they are not changed.
         embed_model
-            A LlamaIndex embedding model, or an object with ``embed_documents`` and
-            ``embed_query``. Defaults to ``Settings.embed_model``. False for an index without vectors,
-            which serves keyword and graph search and needs no model.
+            A LlamaIndex embedding model, or an object with ``embed_documents`` and ``embed_query``. Defaults to
+            ``Settings.embed_model``. False for an index without vectors, for keyword and graph search.
         settings
-            As for :meth:`from_nodes`, and ``transformations``.
-
-        Other Parameters
-        ----------------
-        transformations
-            Defaults to ``Settings.transformations``, a ``SentenceSplitter``. Entities and
+            As for :meth:`from_nodes`, and ``transformations``, by default ``Settings.transformations``. Entities and
             relations found by an extractor among them are added to the graph.
         """
         progress = bool(settings.get("show_progress"))
@@ -315,16 +328,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     @classmethod
     def from_index(
-        cls,
-        index: VectorStoreIndex,
-        embed_model: EmbedModel | None = None,
-        *,
-        read: ReadNodes | None = None,
-        nodes: Iterable[BaseNode] | None = None,
-        node_ids: Iterable[str] | None = None,
-        path: str | Path | None = None,
-        remove_missing: bool = False,
-        **settings: Unpack[RetrieverOptions],
+        cls, index: VectorStoreIndex, embed_model: EmbedModel | None = None, **settings: Unpack[IndexOptions]
     ) -> Self:
         """Index the nodes of an existing ``VectorStoreIndex``, over whatever vector store.
 
@@ -340,37 +344,27 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             skipped, and with ``remove_missing=True`` deleted ones are deleted.
         embed_model
             Defaults to the embedding model of the index, which must be the one that the store was filled with.
+        settings
+            Those below, and those of :meth:`from_nodes`.
+
+        Other Parameters
+        ----------------
         read
-            Reads the nodes of a store that is not among those above: gets the index, returns its nodes with
-            their embeddings.
+            Reads the nodes of a store that is not among those above: gets the index, returns its nodes with their
+            embeddings.
         nodes
             The nodes of the index, if its store cannot list them.
         node_ids
             Only these nodes.
-        path, remove_missing, settings
-            As for :meth:`from_nodes`.
         """
-        found = read_vector_index(index, read=read, nodes=nodes, node_ids=node_ids)
-        options = _like(index, embed_model, settings)
-        return cls.from_nodes(found, path=path, remove_missing=remove_missing, **options)
+        return cls.from_nodes(**_read_index(index, embed_model, settings))
 
     @classmethod
     async def afrom_index(
-        cls,
-        index: VectorStoreIndex,
-        embed_model: EmbedModel | None = None,
-        *,
-        read: ReadNodes | None = None,
-        nodes: Iterable[BaseNode] | None = None,
-        node_ids: Iterable[str] | None = None,
-        path: str | Path | None = None,
-        remove_missing: bool = False,
-        **settings: Unpack[RetrieverOptions],
+        cls, index: VectorStoreIndex, embed_model: EmbedModel | None = None, **settings: Unpack[IndexOptions]
     ) -> Self:
         """Async version of :meth:`from_index`; the store is read in a thread."""
-        found = await asyncio.to_thread(read_vector_index, index, read=read, nodes=nodes, node_ids=node_ids)
-        options = _like(index, embed_model, settings)
-        return await cls.afrom_nodes(found, path=path, remove_missing=remove_missing, **options)
+        return await cls.afrom_nodes(**await asyncio.to_thread(_read_index, index, embed_model, settings))
 
     @classmethod
     def from_property_graph(
@@ -406,13 +400,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     @classmethod
     def from_persist_dir(
-        cls,
-        path: str | Path,
-        embed_model: EmbedModel | None = None,
-        *,
-        read_only: bool = False,
-        node_ids: Sequence[str] | None = None,
-        **settings: Unpack[RetrieverOptions],
+        cls, path: str | Path, embed_model: EmbedModel | None = None, **settings: Unpack[OpenOptions]
     ) -> Self:
         """Open the index in a folder.
 
@@ -423,29 +411,24 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             (``postgresql://...``).
         embed_model
             The embedding model that built the index; False if it has no vectors.
+        settings
+            Those below, and those of :meth:`from_nodes`, for nodes inserted from now on; without ``edges``, those of
+            the index are kept.
+
+        Other Parameters
+        ----------------
         read_only
             True if another process writes. A reader sees new nodes after :meth:`refresh`, or by itself with
             ``refresh_every``.
-        node_ids
-            Restricts every query to these nodes.
-        settings
-            As for :meth:`from_nodes`, for nodes inserted from now on; without ``edges``, those of the index are kept.
         """
-        return cls._open(embed_model, path, must_exist=True, read_only=read_only, node_ids=node_ids, **settings)
+        return cls._open(embed_model, path, must_exist=True, **settings)
 
     @classmethod
     async def afrom_persist_dir(
-        cls,
-        path: str | Path,
-        embed_model: EmbedModel | None = None,
-        *,
-        read_only: bool = False,
-        node_ids: Sequence[str] | None = None,
-        **settings: Unpack[RetrieverOptions],
+        cls, path: str | Path, embed_model: EmbedModel | None = None, **settings: Unpack[OpenOptions]
     ) -> Self:
         """Async version of :meth:`from_persist_dir`."""
-        opening = partial(cls.from_persist_dir, path, embed_model, read_only=read_only, node_ids=node_ids, **settings)
-        return await asyncio.to_thread(opening)
+        return await asyncio.to_thread(partial(cls.from_persist_dir, path, embed_model, **settings))
 
     @classmethod
     def _open(
@@ -483,12 +466,12 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     ) -> Self:
         """Return this retriever restricted further, such as to the tenant of a request.
 
-        It shares the index, the settings and the cache, and costs microseconds. What it finds also matches the filters
-        of this retriever: nothing can widen them.
+        It shares the index, the settings and the cache. What it finds also matches the filters of this retriever.
         """
         narrowed = copy(self)
-        both = [one for one in (self._filters, filters) if one is not None]
-        narrowed._filters = MetadataFilters(filters=[*both]) if len(both) > 1 else both[0] if both else None  # noqa: SLF001
+        if filters is not None:
+            both = filters if self._filters is None else MetadataFilters(filters=[self._filters, filters])
+            narrowed._filters = both  # noqa: SLF001
         narrowed._scope = parse_all(self._scope, to_where(filters), *ids_where(node_ids, doc_ids))  # noqa: SLF001
         return narrowed
 
@@ -504,12 +487,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     def as_query_engine(self, llm: LLM | None = None, **settings: Any) -> RetrieverQueryEngine:
         """Return a query engine that answers from what this retriever finds.
 
-        Parameters
-        ----------
-        llm
-            Defaults to ``Settings.llm``.
-        settings
-            Those of ``RetrieverQueryEngine.from_args``: ``node_postprocessors``, ``response_mode``, ``streaming``, ...
+        ``llm`` is ``Settings.llm`` by default; ``settings`` are those of ``RetrieverQueryEngine.from_args``:
+        ``node_postprocessors``, ``response_mode``, ``streaming``, ...
         """
         return RetrieverQueryEngine.from_args(self, llm=llm, **settings)
 
@@ -759,6 +738,13 @@ def _like(index: object, embed_model: EmbedModel | None, settings: Mapping[str, 
         defaults = {"object_map": dict(index._object_map), "transformations": index._transformations}  # noqa: SLF001
         embed_model = getattr(index, "_embed_model", None) if embed_model is None else embed_model
     return {**defaults, **settings, "embed_model": embed_model}
+
+
+def _read_index(index: VectorStoreIndex, embed_model: EmbedModel | None, settings: IndexOptions) -> dict[str, Any]:
+    """Return the nodes of an index and settings, as arguments of ``from_nodes``."""
+    options: dict[str, Any] = dict(settings)
+    chosen = {name: options.pop(name, None) for name in ("read", "nodes", "node_ids")}
+    return {**_like(index, embed_model, options), "nodes": read_vector_index(index, **chosen)}
 
 
 def _node_edges(edges: Edges | None) -> list[Edge] | None:

@@ -8,7 +8,7 @@ from llama_index.core.llms import CustomLLM, MockLLM
 from llama_index.core.schema import QueryBundle
 
 from graphrag_core.errors import LLMError
-from llama_graphrag.llm import to_chat_model
+from llama_graphrag.models import to_chat_model
 
 
 class Scripted(CustomLLM):
