@@ -30,19 +30,16 @@ def compressor_reranker(
 ) -> ScoreReranker:
     """Return a reranker that orders the best passages with a LangChain document compressor.
 
-    ``GraphRAGRetriever(..., reranker=compressor)`` does the same with the defaults. What the compressor returns comes
-    first, in its order; what it leaves out is dropped, and so are the passages that it has not seen. With ``top_n=3``
-    a query returns at most 3 documents, so set it to at least ``k``. The score of a document is the compressor's
-    (``relevance_score`` in the metadata it returns) if it falls with the rank, otherwise 1 / rank.
-
-    A compressor that changes texts cannot order passages: use LangChain's ``ContextualCompressionRetriever``.
+    ``GraphRAGRetriever(..., reranker=compressor)`` does the same with the defaults. Passages that the compressor leaves
+    out or has not seen are dropped, so set its ``top_n`` to at least ``k``. The score of a document is the compressor's
+    (``relevance_score`` in the metadata it returns) if it falls with the rank, otherwise 1 / rank. A compressor that
+    changes texts cannot order passages: use LangChain's ``ContextualCompressionRetriever``.
 
     Parameters
     ----------
     compressor
-        It gets documents as the retriever returns them, best first, and the question. ``ainvoke`` awaits its own
-        ``acompress_documents`` on the event loop; without one, ``compress_documents`` runs in a thread. An
-        exception that it raises is not caught.
+        It gets documents as the retriever returns them, best first. ``ainvoke`` awaits its own ``acompress_documents``;
+        without one, ``compress_documents`` runs in a thread. An exception that it raises is not caught.
     passages
         How many passages it gets, and at least as many as the query returns.
     first
@@ -123,10 +120,9 @@ def most_diverse(index: KnowledgeIndex, result: Result, *, k: int, lambda_mult: 
     """Return ``k`` hits by maximal marginal relevance, in the order in which they are chosen.
 
     Each next hit has the highest ``lambda_mult * relevance - (1 - lambda_mult) * similarity``: its relevance, and its
-    highest cosine similarity to a hit chosen before. The relevance is the score of vector search, which is a cosine. Of
-    other methods it is the log odds of the score, from 0 for the last hit to 1 for the first: such scores are
-    probabilities, and after the first hits too small to compare with a cosine. With ``lambda_mult`` 1 the order is that
-    of the result. Vectors are read from the index; nothing is embedded.
+    highest cosine similarity to a hit chosen before. The relevance is the score of vector search, which is a cosine.
+    For other methods it is the log odds of the score, scaled from 0 for the last hit to 1 for the first: such scores
+    are probabilities, too small after the first hits to compare with a cosine.
     """
     hits = result.hits
     if not hits:
@@ -150,12 +146,10 @@ def most_diverse(index: KnowledgeIndex, result: Result, *, k: int, lambda_mult: 
 def _vectors(index: KnowledgeIndex, chunks: Sequence[Chunk]) -> Any:
     """Return the stored vectors of chunks, one per row; zeros for a chunk without one."""
     documents = index.engine.parsed(list(dict.fromkeys(chunk.document_id for chunk in chunks)))
-    by_id = {
-        chunk.id: vector
-        for one in documents
-        if one.chunk_vectors is not None
-        for chunk, vector in zip(one.chunks, one.chunk_vectors, strict=True)
-    }
-    found = [by_id.get(chunk.id) for chunk in chunks]
-    dim = next((len(vector) for vector in found if vector is not None), 1)
-    return np.stack([np.zeros(dim, np.float32) if vector is None else vector for vector in found])
+    by_id: dict[str, Any] = {}
+    for document in documents:
+        if document.chunk_vectors is not None:
+            by_id.update(zip((chunk.id for chunk in document.chunks), document.chunk_vectors, strict=True))
+    vectors = [by_id.get(chunk.id) for chunk in chunks]
+    dim = next((len(vector) for vector in vectors if vector is not None), 1)
+    return np.stack([np.zeros(dim, np.float32) if vector is None else vector for vector in vectors])

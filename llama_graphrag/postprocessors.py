@@ -29,20 +29,16 @@ def postprocessor_reranker(
 ) -> ScoreReranker:
     """Return a reranker that orders the best nodes with a LlamaIndex postprocessor.
 
-    ``GraphRAGRetriever(..., reranker=postprocessor)`` does the same with the defaults. What the postprocessor returns
-    comes first, in its order; what it leaves out is dropped, and so are the nodes that it has not seen. With
-    ``top_n=2`` a query returns at most 2 nodes, so set it to at least ``similarity_top_k``. The score of a node is the
-    postprocessor's if it falls with the rank, otherwise 1 / rank.
-
-    A postprocessor that changes texts or adds nodes cannot order nodes: pass it to a query engine as
-    ``node_postprocessors=[...]``.
+    ``GraphRAGRetriever(..., reranker=postprocessor)`` does the same with the defaults. Nodes that the postprocessor
+    leaves out or has not seen are dropped, so set its ``top_n`` to at least ``similarity_top_k``. A node has the score
+    of the postprocessor if it falls with the rank, otherwise 1 / rank. A postprocessor that changes texts or adds nodes
+    cannot order nodes: pass it to a query engine as ``node_postprocessors=[...]``.
 
     Parameters
     ----------
     postprocessor
-        It gets the nodes as they were inserted, best first, with 1 / rank as score, and the query. ``aretrieve`` awaits
-        its own coroutine on the event loop; without one, the plain method runs in a thread. An exception that it
-        raises is not caught.
+        It gets the nodes as they were inserted, best first, with 1 / rank as score. ``aretrieve`` awaits its own
+        coroutine; without one, the plain method runs in a thread. An exception that it raises is not caught.
     passages
         How many nodes it gets, and at least as many as the query returns.
     first
@@ -75,27 +71,18 @@ class _PostprocessorScores:
         return run_reranker(self.postprocessor, question, chunks, run, arun, partial(self._scores, texts))
 
     def _scores(self, texts: Mapping[str, str], nodes: Sequence[NodeWithScore]) -> Scores:
-        returned = [
-            Returned(
-                node.node_id,
-                node.node.get_content(MetadataMode.NONE),
-                None if node.score is None else float(node.score),
-            )
-            for node in nodes
-        ]
+        returned = [Returned(one.node_id, one.node.get_content(MetadataMode.NONE), one.score) for one in nodes]
         kind = type(self.postprocessor).__qualname__
-        instead = (
-            "Pass it to a query engine instead: "
-            f"RetrieverQueryEngine.from_args(retriever, node_postprocessors=[{kind}(...)])"
-        )
-        return scores_of_returned(returned, texts, self.postprocessor, instead)
+        engine = f"RetrieverQueryEngine.from_args(retriever, node_postprocessors=[{kind}(...)])"
+        return scores_of_returned(returned, texts, self.postprocessor, f"Pass it to a query engine instead: {engine}")
 
 
 class GraphContextPostprocessor(BaseNodePostprocessor):
     """Adds the facts and paths that lead to retrieved nodes to what the LLM sees of them, within a token budget.
 
     Pass it as one of the ``node_postprocessors`` of a query engine or chat engine, and ``add_metadata=["graphrag"]`` to
-    the retriever.
+    the retriever. Every fact is added once, to the first node that has it, under ``metadata["knowledge_graph"]``. The
+    nodes that come in are not changed.
 
     Parameters
     ----------
@@ -106,11 +93,6 @@ class GraphContextPostprocessor(BaseNodePostprocessor):
         within the retriever's filters. Without it such nodes are returned as they are.
     tokenizer
         Counts tokens, as for :meth:`graphrag_core.Result.context`; by default with LlamaIndex's tokenizer.
-
-    Notes
-    -----
-    Every fact is added once, to the first node that has it, under ``metadata["knowledge_graph"]``. Text and id stay,
-    and the nodes that come in are not changed.
     """
 
     max_tokens: int = 300

@@ -574,10 +574,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     # -- nodes
 
     def insert_nodes(self, nodes: Iterable[BaseNode], *, show_progress: bool | None = None) -> GraphRAGInsertEvent:
-        """Add nodes and replace those with a known id; unchanged nodes are skipped. Return the counts.
-
-        ``show_progress`` is that of the constructor by default.
-        """
+        """Add nodes and replace those with a known id; unchanged nodes are skipped. Return the counts."""
         batch = prepare(self.index, self._register_objects(nodes))
         return self._insert(batch, embed(self.index, batch), show_progress)
 
@@ -607,24 +604,17 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         return nodes
 
     def delete_nodes(self, node_ids: Iterable[str], delete_from_docstore: bool = True) -> int:  # noqa: ARG002
-        """Delete nodes with their entities and facts; return how many existed within the retriever's filters.
-
-        ``delete_from_docstore`` has no effect: nodes, vectors and graph are one index.
-        """
+        """Delete nodes with their entities and facts; return how many existed within the retriever's filters."""
         return self.index.delete(self._in_scope(node_ids))
 
     async def adelete_nodes(self, node_ids: Iterable[str], delete_from_docstore: bool = True) -> int:
         """Async version of :meth:`delete_nodes`."""
         return await asyncio.to_thread(self.delete_nodes, list(node_ids), delete_from_docstore)
 
-    # -- documents: the methods of a LlamaIndex index
+    # -- documents: the methods of a LlamaIndex index. Keywords that have no effect here are accepted.
 
     def update_ref_doc(self, document: Document, *, show_progress: bool | None = None, **_: Any) -> GraphRAGInsertEvent:
-        """Split a document into nodes and add them, or replace those of the same document; return the counts.
-
-        Unchanged nodes are skipped. ``insert_kwargs`` and ``delete_kwargs``, as an index of LlamaIndex has them, are
-        accepted without effect.
-        """
+        """Split a document into nodes and add them, or replace those of the same document; return the counts."""
         return self._replace([document], show_progress)
 
     async def aupdate_ref_doc(
@@ -640,9 +630,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     ) -> list[bool]:
         """Add new documents and replace changed ones; return for each document whether it was new or changed.
 
-        A document is compared by LlamaIndex's hash of its text and metadata with the document that its nodes were made
-        from. An unchanged one is neither split nor embedded. ``insert_kwargs`` and ``update_kwargs``, as an index of
-        LlamaIndex has them, are accepted without effect.
+        Documents are compared by LlamaIndex's hash of text and metadata. An unchanged one is not split or embedded.
         """
         changed = self._are_changed(documents)
         self._replace([document for document, new in zip(documents, changed, strict=True) if new], show_progress)
@@ -659,20 +647,16 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     @property
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
         """The source documents within the filters, by id: the ids of their nodes, and the metadata of the first."""
-        found: dict[str, RefDocInfo] = {}
+        infos: dict[str, RefDocInfo] = {}
         for document_id in self.index.document_ids(self.scope):
-            if (document := self.index.get(document_id)) is None:
-                continue
-            info = found.setdefault(source_of(document), RefDocInfo())
-            info.node_ids.append(document.id)
-            info.metadata = info.metadata or metadata_of(document)
-        return found
+            if (document := self.index.get(document_id)) is not None:
+                info = infos.setdefault(source_of(document), RefDocInfo())
+                info.node_ids.append(document.id)
+                info.metadata = info.metadata or metadata_of(document)
+        return infos
 
     def delete_ref_doc(self, ref_doc_id: str, delete_from_docstore: bool = True) -> int:  # noqa: ARG002
-        """Delete all nodes of a source document; return how many there were within the retriever's filters.
-
-        ``delete_from_docstore`` has no effect: nodes, vectors and graph are one index.
-        """
+        """Delete all nodes of a source document; return how many there were within the retriever's filters."""
         return self.index.delete(self._in_scope(self._nodes_of(ref_doc_id)))
 
     async def adelete_ref_doc(self, ref_doc_id: str, delete_from_docstore: bool = True) -> int:
@@ -696,7 +680,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     def _drop_others(self, sources: Iterable[str], nodes: Sequence[BaseNode]) -> int:
         """Delete the nodes of source documents that are not among these; return how many."""
         kept = {node.node_id for node in nodes}
-        return self.index.delete([one for source in sources for one in self._nodes_of(source) if one not in kept])
+        node_ids = (node_id for source in sources for node_id in self._nodes_of(source))
+        return self.index.delete([node_id for node_id in node_ids if node_id not in kept])
 
     def _are_changed(self, documents: Sequence[Document]) -> list[bool]:
         changed = []
