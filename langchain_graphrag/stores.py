@@ -52,13 +52,13 @@ def read_store(
 ) -> StoreRows:
     """Return the rows of a vector store: id, text, metadata and vector of each document.
 
-    Reads Chroma, FAISS, LanceDB, Qdrant, PGVector, PGVectorStore and InMemoryVectorStore. Documents that are deleted
-    while the rows are read are left out.
+    Reads Chroma, FAISS, LanceDB, Qdrant, PGVector, PGVectorStore and InMemoryVectorStore, which are not changed.
+    Documents that are deleted while the rows are read are left out.
 
     Parameters
     ----------
     store
-        The store. It is only read.
+        The store.
     where
         Restricts the rows, in the store's own filter language: a dict for Chroma, PGVector and PGVectorStore, a
         ``models.Filter`` for Qdrant, SQL for LanceDB, a dict or a function of the metadata for FAISS, a function of the
@@ -68,11 +68,6 @@ def read_store(
         rows have no vectors.
     batch_size
         The number of rows in a request.
-
-    Raises
-    ------
-    InputError
-        The store cannot list its documents.
 
     Examples
     --------
@@ -223,15 +218,15 @@ def _chroma(store: Any) -> _Access:
 
 
 def _in_memory(store: Any) -> _Access:
-    def ids(where: Any) -> list[str]:
-        def document(one: Mapping[str, Any]) -> Document:
-            return Document(id=one["id"], page_content=one["text"], metadata=one["metadata"])
+    def to_document(entry: Mapping[str, Any]) -> Document:
+        return Document(id=entry["id"], page_content=entry["text"], metadata=entry["metadata"])
 
-        return [name for name, one in store.store.items() if where is None or where(document(one))]
+    def ids(where: Any) -> list[str]:
+        return [name for name, entry in store.store.items() if where is None or where(to_document(entry))]
 
     def rows(ids: Sequence[Any]) -> Iterator[Row]:
-        for one in (store.store[name] for name in ids if name in store.store):
-            yield one["id"], one["text"], one["metadata"], one["vector"]
+        for entry in (store.store[name] for name in ids if name in store.store):
+            yield entry["id"], entry["text"], entry["metadata"], entry["vector"]
 
     return ids, rows
 

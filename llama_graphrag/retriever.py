@@ -333,9 +333,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         """Index the nodes of an existing ``VectorStoreIndex``, over whatever vector store.
 
         The embeddings of Simple, Chroma, Qdrant, LanceDB, FAISS, Milvus and PGVector stores are reused, and those of
-        others whose ``get_nodes`` returns them: nothing is embedded again. The docstore may be empty, as after
-        ``VectorStoreIndex.from_vector_store(store)``. Nodes without an embedding are embedded. Log messages and
-        :class:`~llama_graphrag.GraphRAGInsertEvent` say how many.
+        others whose ``get_nodes`` returns them. Nodes without an embedding are embedded; log messages and
+        :class:`~llama_graphrag.GraphRAGInsertEvent` say how many. The docstore may be empty.
 
         Parameters
         ----------
@@ -407,8 +406,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         Parameters
         ----------
         path
-            A folder filled with ``path=...``, or by the core or its command line, or the address of a database
-            (``postgresql://...``).
+            A folder filled by any part of the library, or the address of a database (``postgresql://...``).
         embed_model
             The embedding model that built the index; False if it has no vectors.
         settings

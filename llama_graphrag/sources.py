@@ -263,12 +263,11 @@ def read_property_graph(graph: PropertyGraphStore | PropertyGraphIndex) -> list[
     """Return the text nodes of a graph, each with the entities and relations extracted from it.
 
     The embedding of a text node is that of its chunk, or the one in the vector store of the index. Embeddings of
-    entities are not used: LlamaIndex embeds an entity's name with all its properties, which is no node's text.
+    entities are not used: LlamaIndex embeds an entity's name with all its properties.
 
-    A relation belongs to the node in its ``triplet_source_id``. An entity belongs to the nodes
-    of its relations and to the node in its own ``triplet_source_id``, which alone gets its
-    description. Relations and described entities without such a node are written as sentences
-    into new nodes, one for each subject.
+    A relation belongs to the node in its ``triplet_source_id``. An entity belongs to the nodes of its relations and to
+    the node in its own ``triplet_source_id``, which alone gets its description. Relations and described entities
+    without such a node are written as sentences into new nodes, one for each subject.
     """
     store = graph.property_graph_store if isinstance(graph, PropertyGraphIndex) else graph
     if not isinstance(store, PropertyGraphStore):
