@@ -37,7 +37,7 @@ def llm_extractor(llm: Runnable[Any, Any], **settings: Any) -> Combined:
 class StoredKnowledgeExtractor(Combined):
     """Runs another extractor and adds the knowledge stored with the documents.
 
-    The identity is that of the other extractor, so an index that was built by the core alone is not extracted again.
+    It has the identity of the other extractor, so an index that was built by the core alone is not extracted again.
     Stored knowledge is part of the document's metadata: a change of it is detected without a new identity.
     """
 

@@ -95,7 +95,7 @@ class _CompressorScores:
 def _passage_id(document: Document, texts: Mapping[str, str]) -> str:
     """Return which of the passages a returned document is. Some compressors return copies without the id."""
     name = str(document.metadata.get(_ID) or document.id)
-    same_text = (one for one, text in texts.items() if text == document.page_content)
+    same_text = (passage_id for passage_id, text in texts.items() if text == document.page_content)
     return name if name in texts else next(same_text, name)
 
 

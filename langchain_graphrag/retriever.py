@@ -196,13 +196,13 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     def configurable_fields(self, **kwargs: Any) -> Any:
         """Let the configuration of a call set some fields, as LangChain's ``Runnable`` does.
 
-        A value from the configuration replaces that of the retriever, so ``filter`` is refused if the retriever has
-        one. Configure ``search_kwargs``, whose filter narrows it:
+        A value from the configuration replaces the value of the retriever, so ``filter`` is refused if it has one.
+        Configure ``search_kwargs``, whose filter narrows it:
         ``retriever.configurable_fields(search_kwargs=ConfigurableField(id="search"))``.
         """
         if "filter" in kwargs and self.filter is not None:
             raise InputError(
-                "a configured filter would replace that of the retriever, and None would remove it: configure "
+                "a configured filter would replace the filter of the retriever, and None would remove it: configure "
                 "search_kwargs, whose filter narrows it, or pass filter with each call"
             )
         return super().configurable_fields(**kwargs)
@@ -225,8 +225,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             Any LangChain ``Embeddings``, or an embedder of the core such as ``WordLlama()``. None for an
             index without vectors, which serves keyword and graph search and needs no model.
         settings
-            Those below, parameters of this class (``settings``, ``k``, ``method``, ``filter``, ``tags``, ...) and
-            settings of :class:`graphrag_core.KnowledgeIndex` (``chunker``, ``extractor``, ``embed_facts``, ...).
+            The keywords below, parameters of this class (``settings``, ``k``, ``filter``, ``tags``, ...) and settings of
+            :class:`graphrag_core.KnowledgeIndex` (``chunker``, ``extractor``, ``embed_facts``, ...).
 
         Other Parameters
         ----------------
@@ -317,8 +317,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         embedding
             The model that computed the vectors of the store; by default the store's own. It embeds the questions.
         settings
-            Those below, and those of :meth:`from_documents`. ``batch_size`` (1,000) is also the number of documents in
-            a request to the store.
+            The keywords below, and the settings of :meth:`from_documents`. ``batch_size`` (1,000) is also the number of
+            documents in a request to the store.
 
         Other Parameters
         ----------------
@@ -612,7 +612,9 @@ def _unsplit(settings: Mapping[str, Any], reason: str) -> dict[str, Any]:
 def _blank_names(documents: Sequence[graphrag_core.Document]) -> dict[str, str]:
     """Return what the log calls documents that have no text, by id: the id, and the file and page it comes from."""
     names = {}
-    for document in (one for one in documents if not one.text.strip()):
+    for document in documents:
+        if document.text.strip():
+            continue
         source, page = document.metadata.get("source"), document.metadata.get("page")
         where = [str(source)] * (source is not None) + [f"page {page}"] * (page is not None)
         names[document.id] = f"{document.id!r} ({', '.join(where)})" if where else repr(document.id)

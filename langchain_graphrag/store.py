@@ -115,7 +115,7 @@ class GraphRAGStore(BaseStore):
             for document_id in index.engine.stored(list(kept))
             if (document := index.get(document_id)) is not None
         }
-        index.add([self._document(one, op, created.get(one, now), now) for one, op in kept.items()])
+        index.add([self._document(name, op, created.get(name, now), now) for name, op in kept.items()])
         if deleted := last.keys() - kept.keys():
             self.retriever.delete(sorted(deleted))
 
@@ -146,7 +146,7 @@ class GraphRAGStore(BaseStore):
         return [(item, None) for item in found if matches(op.filter or None, item.value)]
 
     def _ranked(self, op: SearchOp) -> list[tuple[Item, float | None]]:
-        """Return the items that answer a query, best first: as many as are wanted, if there are so many."""
+        """Return the items that answer a query, best first: as many as are wanted, or all."""
         where, wanted = _has("prefixes", _joined(op.namespace_prefix)), op.offset + op.limit
         k = max(1, wanted)
         while True:
@@ -161,10 +161,10 @@ class GraphRAGStore(BaseStore):
             k *= _MORE
 
     def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
-        found = {item.namespace for item in self._items(_has("prefixes", ""))}
-        found = {one for one in found if all(_fits(one, condition) for condition in op.match_conditions or ())}
-        cut = {one[: op.max_depth] if op.max_depth is not None else one for one in found}
-        return sorted(cut)[op.offset : op.offset + op.limit]
+        spaces = {item.namespace for item in self._items(_has("prefixes", ""))}
+        conditions = op.match_conditions or ()
+        shown = {space[: op.max_depth] for space in spaces if all(_fits(space, condition) for condition in conditions)}
+        return sorted(shown)[op.offset : op.offset + op.limit]
 
     def _items(self, where: Filter) -> Iterator[Item]:
         """Yield the items within the retriever's filter."""

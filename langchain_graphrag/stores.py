@@ -119,8 +119,9 @@ def embedding_of(store: VectorStore) -> Any:
 class _StoreDocuments:
     """Rows of a store as documents for an index, with their vectors. Rows without text are left out.
 
-    ``vectors`` has those of the last ``kept`` documents, so that memory does not grow with the store: an index that
-    reads documents in batches of that size finds those it needs. The first vector is compared with that of ``checked``.
+    ``vectors`` has the vectors of the last ``kept`` documents, so that memory does not grow with the store: an index
+    that reads documents in batches of that size finds what it needs. The first vector is compared with the embedding
+    of ``checked``.
     """
 
     def __init__(self, rows: Iterable[Row], kept: int, checked: CheckedEmbedder | None) -> None:
@@ -170,7 +171,7 @@ def copy_store(
     if not remove_missing:
         return
     missing = [index.get(document_id) for document_id in index.document_ids() if document_id not in documents.ids]
-    gone = [one.id for one in missing if one is not None and remembered.FACT_KEY not in one.metadata]
+    gone = [document.id for document in missing if document and remembered.FACT_KEY not in document.metadata]
     if gone and not documents.ids:
         raise InputError(
             "nothing was read from the store, and remove_missing=True would empty the index: "
@@ -304,7 +305,7 @@ def _lancedb(store: Any) -> _Access:
         return found.select(list(columns)).limit(table.count_rows()).to_list()
 
     def rows(ids: Sequence[Any]) -> Iterator[Row]:
-        listed = ", ".join("'" + str(one).replace("'", "''") + "'" for one in ids)
+        listed = ", ".join("'" + str(name).replace("'", "''") + "'" for name in ids)
         for row in query(f"{id_key} IN ({listed})", id_key, text_key, vector_key, "metadata") if ids else ():
             yield row[id_key], row[text_key], row["metadata"], row[vector_key]
 

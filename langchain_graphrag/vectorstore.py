@@ -35,11 +35,11 @@ class GraphRAGVectorStore(VectorStore):
     Notes
     -----
     Every search takes the settings that the retriever's ``invoke`` takes: ``filter``, ``method``, ``use_graph`` and so
-    on. ``method="vector"`` gives plain vector search. Scores are those of the retriever's hits, higher is better;
+    on. ``method="vector"`` gives plain vector search. Scores are the scores of the hits, higher is better;
     relevance scores are the same, limited to the range from 0 to 1.
 
     If the retriever has a ``chunker``, a search returns passages with the ids ``"<document id>#<number>"``.
-    :meth:`get_by_ids` takes both kinds of ids, :meth:`delete` those of documents.
+    :meth:`get_by_ids` takes both kinds of ids, :meth:`delete` ids of documents.
     """
 
     def __init__(self, retriever: GraphRAGRetriever) -> None:
@@ -56,7 +56,7 @@ class GraphRAGVectorStore(VectorStore):
         ids: Any = None,
         **settings: Any,
     ) -> Self:
-        """Index texts without splitting them; ``settings`` are those of :meth:`GraphRAGRetriever.from_documents`."""
+        """Index texts without splitting them; ``settings`` as for :meth:`GraphRAGRetriever.from_documents`."""
         settings = {"chunker": None, **settings}
         return cls(GraphRAGRetriever.from_texts(texts, embedding, metadatas, ids, **settings))
 
@@ -206,7 +206,7 @@ class GraphRAGTranslator(Visitor):
     """
 
     allowed_operators = (Operator.AND, Operator.OR, Operator.NOT)
-    allowed_comparators = tuple(one for one in Comparator if one is not Comparator.LIKE)
+    allowed_comparators = tuple(comparator for comparator in Comparator if comparator is not Comparator.LIKE)
 
     @override
     def visit_operation(self, operation: Operation) -> dict[str, Any]:

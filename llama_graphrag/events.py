@@ -1,4 +1,4 @@
-"""Events for LlamaIndex's instrumentation, in addition to those of the framework."""
+"""Events for LlamaIndex's instrumentation, in addition to the framework's."""
 
 from __future__ import annotations
 

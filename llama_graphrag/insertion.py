@@ -44,7 +44,7 @@ def split(
 async def asplit(
     documents: Sequence[Document], transformations: Sequence[TransformComponent] | None, *, show_progress: bool
 ) -> list[BaseNode]:
-    """Async version of :func:`split`: a step without a coroutine of its own runs in a thread."""
+    """Async version of :func:`split`: a step without its own coroutine runs in a thread."""
     nodes: Sequence[BaseNode] = _copies(documents)
     for step in Settings.transformations if transformations is None else transformations:
         if _has_coroutine(step):
@@ -115,7 +115,7 @@ def prepare(index: KnowledgeIndex, nodes: Iterable[BaseNode]) -> Batch:
 def _choose_vectors(index: KnowledgeIndex, batch: Batch) -> None:
     """Fill in which nodes have an embedding, which need one, and for which the core would embed another text."""
     batch.vectors.update((node.node_id, node.embedding) for node in batch.nodes if node.embedding is not None)
-    stored = index.engine.stored([one.id for one in batch.documents if one.id not in batch.vectors])
+    stored = index.engine.stored([document.id for document in batch.documents if document.id not in batch.vectors])
     for node, document in zip(batch.nodes, batch.documents, strict=True):
         name = document.id
         if name in batch.vectors or (name in stored and index.get(name) == document):

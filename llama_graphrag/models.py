@@ -66,7 +66,7 @@ class LocalEmbedding(BaseEmbedding):
     """A core embedder for LlamaIndex: no API key, no download, no network.
 
     A subclass may override how texts and queries are embedded, for instance to put an instruction before a query: the
-    retriever then calls these methods. An index recognises it as a model of its own, by the name of the class.
+    retriever then calls these methods. An index recognises it as another model, by the name of the class.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def to_chat_model(llm: Any) -> ChatModel | Any:
 
 
 def count_tokens(text: str) -> int:
-    """Count tokens with LlamaIndex's tokenizer: ``Settings.tokenizer`` if it is set, else that of its default model."""
+    """Count tokens with LlamaIndex's tokenizer: ``Settings.tokenizer``, or the one of its default model."""
     return len(get_tokenizer()(text))
 
 

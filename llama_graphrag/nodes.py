@@ -119,7 +119,7 @@ def _mapped(
 ) -> dict[NodeRelationship, RelatedNodeInfo | list[RelatedNodeInfo]]:
     """Return the relationships of a node, each changed."""
     return {
-        kind: [change(one) for one in info] if isinstance(info, list) else change(info)
+        kind: [change(related) for related in info] if isinstance(info, list) else change(info)
         for kind, info in node.relationships.items()
     }
 

@@ -1,4 +1,4 @@
-"""Node postprocessors: those of LlamaIndex (``LLMRerank``) as rerankers, and one that adds what the graph knows."""
+"""Node postprocessors of LlamaIndex (``LLMRerank``) as rerankers, and a postprocessor that adds facts of the graph."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _PostprocessorScores:
         return run_reranker(self.postprocessor, question, chunks, run, arun, partial(self._scores, texts))
 
     def _scores(self, texts: Mapping[str, str], nodes: Sequence[NodeWithScore]) -> Scores:
-        returned = [Returned(one.node_id, one.node.get_content(MetadataMode.NONE), one.score) for one in nodes]
+        returned = [Returned(hit.node_id, hit.node.get_content(MetadataMode.NONE), hit.score) for hit in nodes]
         kind = type(self.postprocessor).__qualname__
         engine = f"RetrieverQueryEngine.from_args(retriever, node_postprocessors=[{kind}(...)])"
         return scores_of_returned(returned, texts, self.postprocessor, f"Pass it to a query engine instead: {engine}")
@@ -109,11 +109,11 @@ class GraphContextPostprocessor(BaseNodePostprocessor):
         nodes: list[NodeWithScore],
         query_bundle: QueryBundle | None = None,  # noqa: ARG002 - LlamaIndex passes it
     ) -> list[NodeWithScore]:
-        passages = [(one.node.get_content(MetadataMode.NONE), one.node.metadata.get("graphrag")) for one in nodes]
+        passages = [(hit.node.get_content(MetadataMode.NONE), hit.node.metadata.get("graphrag")) for hit in nodes]
         about = None if self.retriever is None else self.retriever.facts_about
         tokenizer = self.tokenizer or count_tokens
         notes = graph_notes(passages, max_tokens=self.max_tokens, tokenizer=tokenizer, facts_about=about)
-        return [_with_note(one.node, note, one.score) if note else one for one, note in zip(nodes, notes, strict=True)]
+        return [_with_note(hit.node, note, hit.score) if note else hit for hit, note in zip(nodes, notes, strict=True)]
 
 
 def _with_note(node: BaseNode, note: str, score: float | None) -> NodeWithScore:

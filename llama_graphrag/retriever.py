@@ -147,7 +147,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     callback_manager, object_map, objects, verbose
         As for every LlamaIndex retriever.
     fields
-        Fields of ``settings``, which replace those of ``settings``: ``method``, ``graph``, ``use_graph``, ...
+        Other values of fields of ``settings``: ``method``, ``graph``, ``use_graph``, ...
         ``reranker`` may be a LlamaIndex ``BaseNodePostprocessor`` such as ``SentenceTransformerRerank``
         (:func:`~llama_graphrag.postprocessor_reranker`).
 
@@ -155,9 +155,9 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     -----
     Settings can be read and not assigned. To change them, make another retriever:
     ``GraphRAGRetriever(retriever.index, retriever.settings, method="keyword")``. Filters passed with a call narrow
-    those of the retriever. Nothing is found for a blank question, which is logged. It is safe to use from many threads
-    and tasks at once. In a coroutine await ``aretrieve``, :meth:`ainsert_nodes` and :meth:`adelete_nodes`: they do not
-    block the event loop.
+    the filters of the retriever. Nothing is found for a blank question, which is logged. It is safe to use from many
+    threads and tasks at once. In a coroutine await ``aretrieve``, :meth:`ainsert_nodes` and :meth:`adelete_nodes`: they
+    do not block the event loop.
 
     A retriever with a ``path`` can be pickled and deep-copied: the copy opens the folder for reading. A forked process
     reads the index that it inherited, and cannot write it. With PostgreSQL a copy and a forked process open their own
@@ -285,10 +285,10 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         embed_model
             As for :meth:`from_documents`.
         settings
-            Those below, parameters of the class (``settings``, ``similarity_top_k``, ``filters``, ``method``, ...) and
+            The keywords below, parameters of the class (``settings``, ``similarity_top_k``, ``filters``, ...) and
             settings of :class:`~graphrag_core.KnowledgeIndex`: ``extractor``, ``embed_facts``, ``embed_names``, and
             ``edges``, the metadata fields that link nodes, such as ``[("author", "author"), ("links", "id")]``. An id
-            is that of a node, or of the document it was cut from.
+            belongs to a node, or to the document it was cut from.
 
         Other Parameters
         ----------------
@@ -332,8 +332,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     ) -> Self:
         """Index the nodes of an existing ``VectorStoreIndex``, over whatever vector store.
 
-        The embeddings of Simple, Chroma, Qdrant, LanceDB, FAISS, Milvus and PGVector stores are reused, and those of
-        others whose ``get_nodes`` returns them. Nodes without an embedding are embedded; log messages and
+        The embeddings of Simple, Chroma, Qdrant, LanceDB, FAISS, Milvus and PGVector stores are reused, and of other
+        stores whose ``get_nodes`` returns them. Nodes without an embedding are embedded; log messages and
         :class:`~llama_graphrag.GraphRAGInsertEvent` say how many. The docstore may be empty.
 
         Parameters
@@ -344,7 +344,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         embed_model
             Defaults to the embedding model of the index, which must be the one that the store was filled with.
         settings
-            Those below, and those of :meth:`from_nodes`.
+            The keywords below, and the settings of :meth:`from_nodes`.
 
         Other Parameters
         ----------------
@@ -410,8 +410,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         embed_model
             The embedding model that built the index; False if it has no vectors.
         settings
-            Those below, and those of :meth:`from_nodes`, for nodes inserted from now on; without ``edges``, those of
-            the index are kept.
+            The keyword below, and the settings of :meth:`from_nodes`, for nodes inserted from now on; without ``edges``
+            the index keeps its own.
 
         Other Parameters
         ----------------
@@ -485,7 +485,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     def as_query_engine(self, llm: LLM | None = None, **settings: Any) -> RetrieverQueryEngine:
         """Return a query engine that answers from what this retriever finds.
 
-        ``llm`` is ``Settings.llm`` by default; ``settings`` are those of ``RetrieverQueryEngine.from_args``:
+        ``llm`` is ``Settings.llm`` by default; ``settings`` go to ``RetrieverQueryEngine.from_args``:
         ``node_postprocessors``, ``response_mode``, ``streaming``, ...
         """
         return RetrieverQueryEngine.from_args(self, llm=llm, **settings)
@@ -612,7 +612,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     # -- documents: the methods of a LlamaIndex index. Keywords that have no effect here are accepted.
 
     def update_ref_doc(self, document: Document, *, show_progress: bool | None = None, **_: Any) -> GraphRAGInsertEvent:
-        """Split a document into nodes and add them, or replace those of the same document; return the counts."""
+        """Split a document into nodes and add them, or replace the nodes of the same document; return the counts."""
         return self._replace([document], show_progress)
 
     async def aupdate_ref_doc(
@@ -701,7 +701,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     def _drop_missing(self, nodes: Iterable[BaseNode]) -> None:
         """Delete all nodes but these. What was added without LlamaIndex, such as remembered facts, stays."""
         kept = {node.node_id for node in nodes}
-        missing = [one.id for one in self.index.documents() if is_node(one) and one.id not in kept]
+        nodes_of_index = (document.id for document in self.index.documents() if is_node(document))
+        missing = [node_id for node_id in nodes_of_index if node_id not in kept]
         if missing:
             _log.info("nodes deleted because they are gone from the source: %d", len(missing))
         self.index.delete(missing)

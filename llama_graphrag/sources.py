@@ -62,7 +62,7 @@ def read_vector_index(
         vector = None if node.embedding is None else np.asarray(node.embedding, np.float32)
         by_id[node.node_id] = _with_embedding(node, vector)
     _report(index.vector_store, by_id, wanted or ())
-    # Image and index nodes are those of the docstore, as in LlamaIndex's own retriever.
+    # Image and index nodes are read from the docstore, as in LlamaIndex's own retriever.
     ids = [node_id for node_id, node in by_id.items() if node.get_type() != ObjectType.TEXT]
     for node in index.docstore.get_nodes(ids, raise_error=False) if ids else ():
         by_id[node.node_id] = _with_embedding(node, by_id[node.node_id].embedding)
@@ -70,7 +70,7 @@ def read_vector_index(
 
 
 def _listed(index: VectorStoreIndex, read: ReadNodes | None, wanted: list[str] | None) -> Iterable[BaseNode]:
-    """Return the nodes that a function reads, or those of the store."""
+    """Return the nodes that a function reads, or the nodes of the store."""
     read = read or by_class_name(index.vector_store, _READERS)
     if read is None:
         return _read_with_get_nodes(index, wanted)
@@ -79,7 +79,7 @@ def _listed(index: VectorStoreIndex, read: ReadNodes | None, wanted: list[str] |
 
 
 def _with_stored_embeddings(nodes: Iterable[BaseNode], store: object) -> Iterator[BaseNode]:
-    """Yield nodes; one without an embedding gets that of the store, if the store is in memory."""
+    """Yield nodes; a node without an embedding gets the one in the store, if the store is in memory."""
     vectors = _vectors_in_memory(store)
     for node in nodes:
         yield node if node.embedding is not None else _with_embedding(node, vectors.get(node.node_id))
@@ -262,7 +262,7 @@ def _read_with_get_nodes(index: VectorStoreIndex, node_ids: list[str] | None) ->
 def read_property_graph(graph: PropertyGraphStore | PropertyGraphIndex) -> list[BaseNode]:
     """Return the text nodes of a graph, each with the entities and relations extracted from it.
 
-    The embedding of a text node is that of its chunk, or the one in the vector store of the index. Embeddings of
+    A text node has the embedding of its chunk, or the one in the vector store of the index. Embeddings of
     entities are not used: LlamaIndex embeds an entity's name with all its properties.
 
     A relation belongs to the node in its ``triplet_source_id``. An entity belongs to the nodes of its relations and to
@@ -271,12 +271,16 @@ def read_property_graph(graph: PropertyGraphStore | PropertyGraphIndex) -> list[
     """
     store = graph.property_graph_store if isinstance(graph, PropertyGraphIndex) else graph
     if not isinstance(store, PropertyGraphStore):
-        raise InputError(f"{type(graph).__qualname__} is no PropertyGraphStore or PropertyGraphIndex: pass one of them")
+        raise InputError(
+            f"{type(graph).__qualname__} is not a PropertyGraphStore or PropertyGraphIndex: pass one of them"
+        )
     everything = store.get()
     chunks = {item.id: item for item in everything if isinstance(item, ChunkNode)}
     entities = {item.id: item for item in everything if isinstance(item, EntityNode) and item.id not in chunks}
-    relations_of_chunk, without_chunk = _by_chunk(_relations(store, entities), chunks, lambda one: one.source_id)
-    entities_of_chunk, others = _by_chunk(entities.values(), chunks, lambda one: one.id)
+    relations_of_chunk, without_chunk = _by_chunk(
+        _relations(store, entities), chunks, lambda relation: relation.source_id
+    )
+    entities_of_chunk, others = _by_chunk(entities.values(), chunks, lambda entity: entity.id)
     for key in others:
         if description_of(entities[key]):
             without_chunk.setdefault(key, [])

@@ -117,7 +117,7 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
     def query(self, query: VectorStoreQuery, **settings: Any) -> VectorStoreQueryResult:
         """Return the nodes for a query of LlamaIndex. It needs the text of the question, unless the method is vector.
 
-        ``settings`` are those of :meth:`GraphRAGRetriever.search <llama_graphrag.GraphRAGRetriever.search>`.
+        ``settings`` as for :meth:`GraphRAGRetriever.search <llama_graphrag.GraphRAGRetriever.search>`.
         """
         return self._result(self._retriever.retrieve(self._read(query), **self._settings(query), **settings))
 
@@ -148,7 +148,7 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
         }
 
     def _result(self, found: Sequence[Any]) -> VectorStoreQueryResult:
-        nodes, scores = [one.node for one in found], [one.score for one in found]
+        nodes, scores = [hit.node for hit in found], [hit.score for hit in found]
         return VectorStoreQueryResult(nodes=nodes, similarities=scores, ids=[node.node_id for node in nodes])
 
 
