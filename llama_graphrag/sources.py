@@ -271,15 +271,12 @@ def read_property_graph(graph: PropertyGraphStore | PropertyGraphIndex) -> list[
     """
     store = graph.property_graph_store if isinstance(graph, PropertyGraphIndex) else graph
     if not isinstance(store, PropertyGraphStore):
-        raise InputError(
-            f"{type(graph).__qualname__} is not a PropertyGraphStore or PropertyGraphIndex: pass one of them"
-        )
+        raise InputError(f"pass a PropertyGraphStore or a PropertyGraphIndex, not {type(graph).__qualname__}")
     everything = store.get()
     chunks = {item.id: item for item in everything if isinstance(item, ChunkNode)}
     entities = {item.id: item for item in everything if isinstance(item, EntityNode) and item.id not in chunks}
-    relations_of_chunk, without_chunk = _by_chunk(
-        _relations(store, entities), chunks, lambda relation: relation.source_id
-    )
+    relations = _relations(store, entities)
+    relations_of_chunk, without_chunk = _by_chunk(relations, chunks, lambda relation: relation.source_id)
     entities_of_chunk, others = _by_chunk(entities.values(), chunks, lambda entity: entity.id)
     for key in others:
         if description_of(entities[key]):

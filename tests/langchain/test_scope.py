@@ -92,7 +92,7 @@ def test_a_configured_filter_cannot_remove_that_of_the_retriever():
     texts, owners = ["Keyring has keys.", "Keyring has a secret."], [{"tenant": "a"}, {"tenant": "b"}]
     field = ConfigurableField(id="search")
     with GraphRAGRetriever.from_texts(texts, None, owners, filter={"tenant": "a"}) as retriever:
-        with pytest.raises(InputError, match="would replace that of the retriever"):
+        with pytest.raises(InputError, match="would replace the filter of the retriever"):
             retriever.configurable_fields(filter=field)
         safe = retriever.configurable_fields(search_kwargs=field)
         for search in ({}, {"filter": None}, {"filter": {"tenant": {"in": ["a", "b"]}}}):
