@@ -225,8 +225,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             Any LangChain ``Embeddings``, or an embedder of the core such as ``WordLlama()``. None for an
             index without vectors, which serves keyword and graph search and needs no model.
         settings
-            The keywords below, parameters of this class (``settings``, ``k``, ``filter``, ``tags``, ...) and settings of
-            :class:`graphrag_core.KnowledgeIndex` (``chunker``, ``extractor``, ``embed_facts``, ...).
+            The keywords below, parameters of this class (``settings``, ``k``, ``filter``, ``tags``, ...) and settings
+            of :class:`graphrag_core.KnowledgeIndex` (``chunker``, ``extractor``, ``embed_facts``, ...).
 
         Other Parameters
         ----------------
