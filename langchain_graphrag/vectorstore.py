@@ -85,7 +85,7 @@ class GraphRAGVectorStore(VectorStore):
 
     @override
     def add_texts(self, texts: Iterable[str], metadatas: Any = None, *, ids: Any = None, **kwargs: Any) -> list[str]:
-        """Add texts and return their ids; ``embeddings`` as for :meth:`GraphRAGRetriever.add_documents`."""
+        """Add texts and return their ids; see :meth:`GraphRAGRetriever.add_texts`."""
         return self.retriever.add_texts(texts, metadatas, ids, kwargs.get("embeddings"))
 
     @override
@@ -94,6 +94,17 @@ class GraphRAGVectorStore(VectorStore):
     ) -> list[str]:
         """Async version of :meth:`add_texts`."""
         return await self.retriever.aadd_texts(texts, metadatas, ids, kwargs.get("embeddings"))
+
+    @override
+    def add_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:
+        """Add documents and return their ids; see :meth:`GraphRAGRetriever.add_documents`."""
+        return self.retriever.add_documents(documents, ids=kwargs.get("ids"), embeddings=kwargs.get("embeddings"))
+
+    @override
+    async def aadd_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:
+        """Async version of :meth:`add_documents`."""
+        given = {"ids": kwargs.get("ids"), "embeddings": kwargs.get("embeddings")}
+        return await self.retriever.aadd_documents(documents, **given)
 
     @override
     def delete(self, ids: str | Iterable[str] | None = None, **kwargs: Any) -> bool:

@@ -227,10 +227,11 @@ def _stored_node(node_id: Any, text: str | None, metadata: Mapping[str, Any] | N
     if "_node_content" in metadata:
         return _with_embedding(metadata_dict_to_node(metadata, text=text), vector)
     metadata, info, relationships = legacy_metadata_dict_to_node(metadata)
-    return TextNode(
-        id_=str(node_id), text=text, metadata=metadata, relationships=relationships, embedding=vector,
+    node = TextNode(
+        id_=str(node_id), text=text, metadata=metadata, relationships=relationships,
         start_char_idx=info.get("start"), end_char_idx=info.get("end"),
     )  # fmt: skip
+    return _with_embedding(node, vector)  # may be an array, which a new node would refuse
 
 
 def _read_with_get_nodes(index: VectorStoreIndex, node_ids: list[str] | None) -> Iterable[BaseNode]:
