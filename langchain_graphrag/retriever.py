@@ -14,13 +14,14 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.indexing.base import DeleteResponse, DocumentIndex, UpsertResponse
 from langchain_core.retrievers import LangSmithRetrieverParams
+from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStore
 from pydantic import ConfigDict, Field, PrivateAttr
 from typing_extensions import Self, Unpack, override
 
 import graphrag_core
-from graphrag_core import Cache, GraphRetriever, KnowledgeIndex, SearchSettings, SentenceExtractor
+from graphrag_core import Cache, GraphRetriever, KnowledgeIndex, Result, SearchSettings, SentenceExtractor
 from graphrag_core.adapter import (
     AdapterRetriever,
     Options,
@@ -574,7 +575,9 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             raise InputError(f"unknown search_type {kind!r}: use {', '.join(_SEARCH_TYPES)}")
         if kind == "similarity_score_threshold" and "score_threshold" not in merged:
             raise InputError("search_type='similarity_score_threshold' needs search_kwargs={'score_threshold': ...}")
-        plan = self._core_plan(query, merged, given.get("filter"))
+        filters = (self.filter, self.search_kwargs.get("filter"), given.get("filter"), merged.get("where"))
+        merged |= {"settings": merged.get("settings") or self.settings, "where": parse_all(*filters)}
+        plan = self._core.plan(query, **merged)
         if kind == "mmr":
             if not 0 <= lambda_mult <= 1:
                 raise InputError(f"lambda_mult is {lambda_mult!r}: it must be from 0 to 1")
@@ -606,6 +609,24 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             params["ls_embedding_provider"] = self._embedding
             params["ls_embedding_model"] = self.index.embedding.identity
         return params
+
+
+def traced_search(
+    retriever: GraphRAGRetriever, query: str, config: RunnableConfig | None, settings: Mapping[str, Any]
+) -> Result:
+    """Search as :meth:`GraphRAGRetriever.search` does, in a run that callbacks see."""
+    documents: Any = retriever.invoke(query, config, **settings)
+    result: Result = documents.result
+    return result
+
+
+async def atraced_search(
+    retriever: GraphRAGRetriever, query: str, config: RunnableConfig | None, settings: Mapping[str, Any]
+) -> Result:
+    """Async version of :func:`traced_search`."""
+    documents: Any = await retriever.ainvoke(query, config, **settings)
+    result: Result = documents.result
+    return result
 
 
 def _unsplit(settings: Mapping[str, Any], reason: str) -> dict[str, Any]:

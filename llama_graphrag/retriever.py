@@ -552,7 +552,9 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         settings = {"as_of": self._as_of, **settings, "embedding": bundle.embedding}
         if "reranker" in settings:
             settings["reranker"] = to_reranker(settings["reranker"])
-        plan = self._core_plan(bundle.query_str, settings, to_where(filters), *ids_where(node_ids, doc_ids))
+        where = parse_all(self.scope, to_where(filters), *ids_where(node_ids, doc_ids), settings.get("where"))
+        settings |= {"settings": settings.get("settings") or self.settings, "where": where}
+        plan = self._core.plan(bundle.query_str, **settings)
         embedding = self.index.embedding
         if bundle.embedding is None and embedding is not None and isinstance(embedding.embedder, LlamaEmbedder):
             plan = replace(plan, embed=_embed_request(embedding, embedding.embedder, bundle))

@@ -250,12 +250,6 @@ class AdapterRetriever:
         """Run questions in advance as :meth:`asearch` would, which may embed them in another way; return how many."""
         return len([await self.asearch(question, count_access=False) for question in questions])
 
-    def _core_plan(self, question: str, given: Mapping[str, Any], *filters: Any) -> Plan:
-        """Return a question with what was given with a call, within the scope."""
-        where = parse_all(self.scope, *filters, given.get("where"))
-        settings = given.get("settings") or self.settings
-        return self._core.plan(question, **{**given, "settings": settings, "where": where})
-
     # -- the index
 
     def refresh(self) -> bool:

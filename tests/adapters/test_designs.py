@@ -11,7 +11,7 @@ from graphrag_core.designs import CONFIDENT, HYBRID, KG2RAG, RESEARCH
 from graphrag_core.errors import EmbedderMismatch, InputError
 from graphrag_core.model import Document
 from graphrag_core.research import research_documents
-from graphrag_core.strategies import Additive, Gate, Neighbourhood, ReciprocalRank
+from graphrag_core.strategies import Additive, ContextFormat, Gate, Neighbourhood, ReciprocalRank
 from graphrag_core.testing import FixedExtractor, HashEmbedder
 
 FINDINGS = {
@@ -67,21 +67,21 @@ class TestHybrid:
         assert "Related Entities" not in plain
 
     def test_weights_and_inverses_are_settings(self, framework, hybrid, core):
-        for weights in ({"text_weight": 0.0}, {"vector_weight": 0.0}, {"vector_weight": 1.0, "text_weight": 3.0}):
+        for weights in ({"vector_weight": 1.0}, {"vector_weight": 0.0}, {"vector_weight": 0.25}):
             weighted = framework.changed(hybrid, **weights)
             expected = GraphRetriever(core, **weights).retrieve("login pages", use_graph=False, k=7)
             found = framework.retrieve(weighted, "login pages", use_graph=False, k=7)
             assert framework.ids(found) == [hit.chunk.id for hit in expected.hits]
-        other = framework.changed(hybrid, inverses={"implements": "realised_by"})
+        other = framework.changed(hybrid, context=ContextFormat(inverses={"implements": "realised_by"}))
         assert "OAuth Provider (realised_by, weight: 6)" in other.search("Google OAuth").context(500)
-        with pytest.raises(InputError, match="both 0"):
-            framework.changed(hybrid, vector_weight=0.0, text_weight=0.0)
+        with pytest.raises(InputError, match="vector_weight is 2"):
+            framework.changed(hybrid, vector_weight=2.0)
 
     def test_additive_fusion_and_expansion_queries(self, framework, hybrid):
         assert len(framework.retrieve(hybrid, seeds_000.QUESTION, fusion=Additive(max_chunks=1))) == 3
         additive = framework.over(hybrid.index, k=2, graph=Neighbourhood(), fusion=Additive(max_chunks=1))
         assert len(framework.retrieve(additive, seeds_000.QUESTION)) == 3
-        expanding = framework.changed(hybrid, graph=KG2RAG.graph, text_weight=0.0)
+        expanding = framework.changed(hybrid, graph=KG2RAG.graph, vector_weight=1.0)
         hits = expanding.search(seeds_000.QUESTION, k=7)
         assert any(hit.graph_expansion == "Auth Service OAuth Provider" for hit in hits)
         assert not any("keyword" in hit.channels for hit in hits)
@@ -119,14 +119,16 @@ class TestConfident:
     async def test_thresholds_of_a_call(self, framework, confident):
         retriever = framework.over(confident.index)
         for least, expected in ((0.7, ["auth", "lunch"]), (0.8, ["auth"])):
-            settings = {"method": "vector", "min_score": least}
+            settings = {"method": "vector", "gate.min_score": least}
             assert framework.ids(framework.retrieve(retriever, QUESTION, **settings)) == expected
             assert framework.ids(await framework.aretrieve(retriever, QUESTION, **settings)) == expected
-        found = framework.ids(framework.retrieve(retriever, QUESTION, method="graph", min_graph_score=0.3, k=6))
+        found = framework.ids(
+            framework.retrieve(retriever, QUESTION, method="graph", k=6, **{"gate.min_graph_score": 0.3})
+        )
         assert {"auth", "login"} <= set(found)
         assert not {"store", "redis"} & set(found)
         for one in (retriever, confident):
-            assert "is below 0.99" in one.search(QUESTION, min_confidence=0.99).expansion_skipped
+            assert "is below 0.99" in one.search(QUESTION, **{"gate.min_confidence": 0.99}).expansion_skipped
 
     def test_the_tool_returns_as_many_passages_as_asked_for(self, framework, confident):
         assert len(framework.retrieve(confident, QUESTION, k=2)) > 2, "the graph adds to the two of vector search"

@@ -42,7 +42,7 @@ def test_repr_shows_what_is_set(framework, retriever):
         assert shown in other
     for default in ("candidates", "cache", "reranker", "add_metadata"):
         assert default not in other
-    assert "published_format=True" in repr(framework.over(retriever.index, settings=CONFIDENT))
+    assert "published=True" in repr(framework.over(retriever.index, settings=CONFIDENT))
 
 
 # -- ask

@@ -56,4 +56,4 @@ async def test_warming_counts_no_access():
         assert [fact.access_count for fact in retriever.index.graph.facts("User")] == [0]
         assert list(retriever.search("User").trace.stages) == ["cache"]
         assert list((await retriever.asearch("user")).trace.stages) == ["cache"]
-        assert [fact.access_count for fact in retriever.index.graph.facts("User")] == [2]
+        assert [fact.access_count for fact in retriever.index.graph.facts("User")] == [1]
