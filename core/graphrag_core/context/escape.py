@@ -1,13 +1,12 @@
 """Neutralise text from documents before a model, a terminal or a browser reads it.
 
-What documents, file names and entities say is data. Each destination has one function that lets nothing else through:
-
-- a prompt: :func:`body` for passages and :func:`one_line` for everything in a line. No line of a document can pass for
-  the structure of a context, no character is invisible, and the control tokens of chat templates are broken up.
-- a terminal: :func:`for_terminal`. No escape sequence, no control character, no change of direction.
-- HTML: :func:`for_html`, before the template escapes it. No change of direction.
+- A prompt: :func:`body` for passages, :func:`one_line` for everything in a line. They escape the structure of a
+  context, remove invisible characters and break up the control tokens of chat templates.
+- A terminal: :func:`for_terminal` removes escape sequences, control characters and changes of direction.
+- HTML: :func:`for_html` removes changes of direction; the template escapes the rest.
 """
 
+import json
 import re
 import unicodedata
 from functools import lru_cache
@@ -149,12 +148,7 @@ def json_for_terminal(text: str) -> str:
     >>> json_for_terminal('"\x9b31m\u202e"')
     '"\\u009b31m\\u202e"'
     """
-    return _NOT_FOR_TERMINALS.sub(lambda found: _json_escape(found.group()), text)
-
-
-def _json_escape(character: str) -> str:
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+    return _NOT_FOR_TERMINALS.sub(lambda match: json.dumps(match.group())[1:-1], text)
 
 
 def for_html(text: str) -> str:

@@ -1,8 +1,7 @@
-"""``Explorer``: what the page asks for, one small answer at a time, each within a scope.
+"""``Explorer``: answers the requests of the explorer's page, each within a scope.
 
 Every answer is read from one snapshot, holds a bounded number of items, and contains nothing from outside its
-``where``. Texts are made safe to display (no control characters, no invisible or direction-changing ones); ids are left
-as they are, since the page sends them back and never shows them.
+``where``. Texts are made safe to display. Ids are not changed: the page sends them back and never shows them.
 """
 
 from __future__ import annotations
@@ -83,10 +82,10 @@ _FACT_LENGTH = 400
 
 @dataclass(slots=True, eq=False)
 class _Scope:
-    """What is the same for all requests in one scope, until the index changes. It is filled under ``lock``.
+    """Cached values of one scope, until the index changes; filled under ``lock``.
 
-    ``colours`` has the communities of the start page by id, ``communities_of`` returns those of entities, broadest
-    first. ``names`` has the spellings of all entities, each after a line break; it is read when names are searched.
+    ``colours`` has the communities of the start page by id, ``communities_of`` returns the communities of entities,
+    broadest first. ``names`` has the spellings of all entities, each after a line break.
     """
 
     until: float = 0.0
@@ -97,6 +96,15 @@ class _Scope:
     communities_of: Callable[[Iterable[str]], list[tuple[str, ...]]] = lambda ids: [() for _ in ids]
     overview: dict[str, Any] = field(default_factory=dict)
     names: list[tuple[str, Entity]] | None = None
+
+    def fill(self, snapshot: Snapshot, state: State) -> None:
+        """Set the communities and the most mentioned entities."""
+        communities = state.of_level(None)
+        self.colours = {key: colour for colour, key in enumerate([one.id for one in state.of_level(0)][:_COMMUNITIES])}
+        parents = {one.id: one.parent for one in communities}
+        self.communities = [_community(one, parents, self.colours) for one in communities]
+        self.communities_of = state.paths_of
+        self.most_mentioned = snapshot.entities(snapshot.top_entities(_MOST_FIRST))
 
 
 class Explorer:
@@ -147,17 +155,13 @@ class Explorer:
                 keys = view.start_keys()
                 types = Counter(entity.type for entity in scope.most_mentioned).most_common(_TYPES)
                 scope.overview = _safe(
-                    {
-                        "documents": len(self.index)
-                        if where is None
-                        else sum(1 for _ in self.index.document_ids(where)),
-                        "passages": view.snapshot.chunk_count,
-                        "entities": len(view.snapshot.top_entities(_MOST_COUNTED)),
-                        "types": [{"type": kind, "value": kind, "entities": count} for kind, count in types if kind],
-                        "fields": _fields(view.snapshot, keys),
-                        "communities": [one for one in scope.communities if one["id"] in scope.colours],
-                        "graph": view.graph(keys),
-                    }
+                    documents=len(self.index if where is None else self.index.document_ids(where)),
+                    passages=view.snapshot.chunk_count,
+                    entities=len(view.snapshot.top_entities(_MOST_COUNTED)),
+                    types=[{"type": kind, "value": kind, "entities": count} for kind, count in types if kind],
+                    fields=_fields(view.snapshot, keys),
+                    communities=[one for one in scope.communities if one["id"] in scope.colours],
+                    graph=view.graph(keys),
                 )
             return scope.overview
 
@@ -179,8 +183,7 @@ class Explorer:
                 if len(group) < _SUGGESTIONS:
                     group.append(entity)
             found = {entity.id: entity for group in groups for entity in group}
-            nodes = view.nodes(list(found.values())[:_SUGGESTIONS])
-            return _safe({"entities": nodes, "exact": bool(exact)})
+            return _safe(entities=view.nodes(list(found.values())[:_SUGGESTIONS]), exact=bool(exact))
 
     def entity(self, name: str, where: Where | None = None) -> dict[str, Any]:
         """Return an entity with its first passages, facts and neighbours; ``{"entity": None}`` if there is none."""
@@ -191,12 +194,10 @@ class Explorer:
             keys, entity = found
             node = {**view.nodes([entity])[0], "description": entity.description, "aliases": entity.aliases[:12]}
             return _safe(
-                {
-                    "entity": node,
-                    "passages": view.passages(keys, entity, 0, _PASSAGES),
-                    "facts": view.facts_of(keys, entity, 0, _FACTS),
-                    "neighbours": view.neighbours(keys, entity, 0, _NEIGHBOURS, ()),
-                }
+                entity=node,
+                passages=view.passages(keys, entity, 0, _PASSAGES),
+                facts=view.facts_of(keys, entity, 0, _FACTS),
+                neighbours=view.neighbours(keys, entity, 0, _NEIGHBOURS, ()),
             )
 
     def near_names(self, name: str, where: Where | None = None) -> list[str]:
@@ -217,14 +218,10 @@ class Explorer:
 
         Parameters
         ----------
-        name
-            The name or the id of the entity.
-        where
-            A filter.
         offset, limit
             Which of them: at most 100.
         drawn
-            The ids of entities that are drawn already: the edges between them and the page are returned, too.
+            Ids of entities that are drawn already: the edges between them and the page are returned, too.
         """
         nothing = {"nodes": [], "edges": [], "total": 0, "offset": offset}
         return self._page(name, where, offset, limit, lambda view, *found: view.neighbours(*found, drawn), nothing)
@@ -253,7 +250,7 @@ class Explorer:
         check_integer(limit, "limit", 1, MAX_PAGE)
         with self._open(where) as view:
             found = find_entity(view.snapshot, name)
-            return nothing if found is None else _safe(read(view, *found, offset, limit))
+            return nothing if found is None else _safe(**read(view, *found, offset, limit))
 
     def between(self, source: str, target: str, where: Where | None = None) -> dict[str, Any]:
         """Return the facts that hold two entities: what the edge between them stands for."""
@@ -262,7 +259,7 @@ class Explorer:
             if first is None or last is None:
                 return {"nodes": [], "items": [], "total": 0}
             facts = view.snapshot.facts_of(np.concatenate([first[0], last[0]]), joint=True)
-            return _safe({"nodes": view.nodes([first[1], last[1]]), **view.facts(facts, 0, _FACTS * 2)})
+            return _safe(nodes=view.nodes([first[1], last[1]]), **view.facts(facts, 0, _FACTS * 2))
 
     def community(self, id: str, where: Where | None = None) -> dict[str, Any]:  # noqa: A002 - the usual word
         """Return a community with those it consists of and the graph of its top entities."""
@@ -274,25 +271,16 @@ class Explorer:
             paths = scope.communities_of(entity.id for entity in scope.most_mentioned)
             listed = [entity.id for entity, path in zip(scope.most_mentioned, paths, strict=True) if id in path]
             return _safe(
-                {
-                    "community": known[id],
-                    "children": [one for one in scope.communities if one["parent"] == id][:24],
-                    "parent": known.get(known[id]["parent"] or ""),
-                    "graph": view.graph(_keys(view.snapshot, listed[:_COMMUNITY_NODES])),
-                }
+                community=known[id],
+                children=[one for one in scope.communities if one["parent"] == id][:24],
+                parent=known.get(known[id]["parent"] or ""),
+                graph=view.graph(_keys(view.snapshot, listed[:_COMMUNITY_NODES])),
             )
 
     def question(self, text: str, where: Where | None = None, *, answer: bool = True) -> dict[str, Any]:
         """Return the answer to a question, the passages with their reasons, and the graph of their paths.
 
-        Parameters
-        ----------
-        text
-            The question.
-        where
-            A filter.
-        answer
-            False leaves the answer in words out, which a language model may take long to write.
+        ``answer=False`` leaves the answer in words out, which a language model may take long to write.
         """
         answered = self.retriever.ask(text, self.llm, where=where) if answer else None
         result = self.retriever.retrieve(text, where=where) if answered is None else answered.result
@@ -301,18 +289,16 @@ class Explorer:
         network, names = build_network(result), {key: entity.name for key, entity in result.known.items()}
         texts = Highlighter(result)
         return _safe(
-            {
-                "question": text,
-                "answer": None if answered is None else _answer(answered),
-                "method": result.method,
-                "entities": view.nodes(result.entities),
-                "notes": [note for note in (result.route, result.fallback, uncovered_words(result)) if note],
-                "graph_use": result.expansion_skipped or result.gate,
-                "advice": result.advice,
-                "hits": [_hit(shown, texts) for shown in hit_texts(result)],
-                "facts": [_fact(fact, names) for fact in result.facts[: 2 * _FACTS]],
-                "network": _network(network, view.scope),
-            }
+            question=text,
+            answer=None if answered is None else _answer(answered),
+            method=result.method,
+            entities=view.nodes(result.entities),
+            notes=[note for note in (result.route, result.fallback, uncovered_words(result)) if note],
+            graph_use=result.expansion_skipped or result.gate,
+            advice=result.advice,
+            hits=[_hit(shown, texts) for shown in hit_texts(result)],
+            facts=[_fact(fact, names) for fact in result.facts[: 2 * _FACTS]],
+            network=_network(network, view.scope),
         )
 
     # -- scopes
@@ -328,7 +314,7 @@ class Explorer:
                 scope = self._scope_of(snapshot.generation, parsed, now)
                 with scope.lock:
                     if not scope.most_mentioned and state is not None:
-                        _fill(scope, snapshot, state)
+                        scope.fill(snapshot, state)
                 if scope.most_mentioned or state is not None:
                     yield _View(snapshot, scope)
                     return
@@ -348,16 +334,6 @@ class Explorer:
         return scope
 
 
-def _fill(scope: _Scope, snapshot: Snapshot, state: State) -> None:
-    found = state.of_level(None)
-    top = [one.id for one in found if one.level == 0][:_COMMUNITIES]
-    scope.colours = {key: colour for colour, key in enumerate(top)}
-    parents = {one.id: one.parent for one in found}
-    scope.communities = [_community(one, parents, scope.colours) for one in found]
-    scope.communities_of = state.paths_of
-    scope.most_mentioned = snapshot.entities(snapshot.top_entities(_MOST_FIRST))
-
-
 @dataclass(frozen=True, slots=True)
 class _View:
     """An open snapshot of a scope: the parts of answers that are read from it."""
@@ -371,13 +347,10 @@ class _View:
             if self.scope.names is None:
                 keys = self.snapshot.top_entities(_MOST_LISTED)
                 pages = (keys[start : start + _READ_AT_ONCE] for start in range(0, len(keys), _READ_AT_ONCE))
+                entities = (entity for page in pages for entity in self.snapshot.entities(page))
                 self.scope.names = [
-                    (
-                        "".join(f"\n{name}" for name in dict.fromkeys([entity.id, *map(normalise, entity.aliases)])),
-                        entity,
-                    )
-                    for page in pages
-                    for entity in self.snapshot.entities(page)
+                    ("\n" + "\n".join(dict.fromkeys([entity.id, *map(normalise, entity.aliases)])), entity)
+                    for entity in entities
                 ]
             return self.scope.names
 
@@ -500,16 +473,21 @@ def _fields(snapshot: Snapshot, entities: Keys) -> list[dict[str, Any]]:
     values: dict[str, set[str]] = {}
     for chunk in snapshot.chunks(chunks):
         for key, value in chunk.metadata.items():
-            listed = value if isinstance(value, list) else [value]
-            texts = [str(one).lower() if isinstance(one, bool) else str(one) for one in listed if _is_short(one)]
-            if texts and key != FACT_KEY and len(key) <= 40:
+            texts = set(map(_filter_value, value if isinstance(value, list) else [value])) - {""}
+            if texts:
                 values.setdefault(key, set()).update(texts)
-    useful = [(key, found) for key, found in values.items() if len(found) <= _FIELD_VALUES]
-    return [{"field": key, "values": sorted(found)} for key, found in useful[:_FIELDS]]
+    useful = [
+        {"field": key, "values": sorted(texts)}
+        for key, texts in values.items()
+        if key != FACT_KEY and len(key) <= 40 and len(texts) <= _FIELD_VALUES
+    ]
+    return useful[:_FIELDS]
 
 
-def _is_short(value: object) -> bool:
-    return isinstance(value, (bool, int, float, str)) and 0 < len(str(value)) <= 60
+def _filter_value(value: object) -> str:
+    """Return a metadata value as it is written in a filter; empty if it is long or not a simple value."""
+    text = str(value) if isinstance(value, (bool, int, float, str)) else ""
+    return "" if len(text) > 60 else text.lower() if isinstance(value, bool) else text
 
 
 # -- values as JSON
@@ -621,14 +599,14 @@ def _short(text: str, length: int = _FACT_LENGTH) -> str:
     return text if len(text) <= length else f"{text[: length - 1].rstrip()}…"
 
 
-def _safe(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return an answer whose texts are safe to display, and cut if they are too long; ids stay as they are."""
+def _safe(**answer: Any) -> dict[str, Any]:
+    """Return an answer whose texts are safe to display, and cut if they are too long; ids are not changed."""
     return {name: _safe_value(name, value) for name, value in answer.items()}
 
 
 def _safe_value(name: str, value: Any) -> Any:
     if isinstance(value, dict):
-        return _safe(value)
+        return _safe(**value)
     if isinstance(value, (list, tuple)):
         return [_safe_value(name, inner) for inner in value]
     if not isinstance(value, str) or name in _IDS:

@@ -100,15 +100,7 @@ def _choose(
         why = f"the {min(query.k, _MOST, len(largest))} largest of {len(largest):,} themes"
         return largest[: min(query.k, _MOST)], {}, why
     shares, homes = _shares(query, found[:_FOUND], scores[:_FOUND], state)
-    value = {
-        key: share / math.sqrt(state.communities[key].documents + _PRIOR)
-        for key, share in shares.items()
-        if share >= _LEAST_SHARE
-    }
-    chosen: list[str] = []
-    for key in sorted(value, key=lambda key: (-round(value[key], 9), key)):
-        if len(chosen) < min(query.k, _MOST) and not any(_related(state, key, other) for other in chosen):
-            chosen.append(key)
+    chosen = _best_communities(shares, state)[: min(query.k, _MOST)]
     if not chosen:
         return largest[: min(query.k, _MOST)], {}, "no theme stands out for the question: the largest ones"
     of_chunk = {
@@ -119,6 +111,20 @@ def _choose(
     named = ", ".join(f"{key} {shares[key]:.0%}" for key in chosen)
     why = f"themes by their share of the passages that match the question: {named}"
     return [state.communities[key] for key in chosen], of_chunk, why
+
+
+def _best_communities(shares: Mapping[str, float], state: State) -> list[str]:
+    """Return the communities that have the largest shares for their size, none within another."""
+    values = {
+        key: share / math.sqrt(state.communities[key].documents + _PRIOR)
+        for key, share in shares.items()
+        if share >= _LEAST_SHARE
+    }
+    chosen: list[str] = []
+    for key in sorted(values, key=lambda key: (-round(values[key], 9), key)):
+        if not any(_related(state, key, other) for other in chosen):
+            chosen.append(key)
+    return chosen
 
 
 def _shares(

@@ -295,7 +295,7 @@ def _expand(question: Question, query: Query, found: TextSearch) -> GraphDecisio
     if skipped := gate.skipped(trust, len(query.entities)):
         return GraphDecision(lead="plain", confidence=trust, skipped=skipped)
     expansion = strong = plan.graph.expand(query, found.ranking, max(plan.candidates, plan.k))
-    if gate.min_graph_score > 0 and len(expansion.keys) and not plan.graph.heeds_min_graph_score:
+    if gate.min_graph_score > 0 and len(expansion.keys) and not plan.graph.applies_min_graph_score:
         # The strength of the relation that leads to a chunk counts, and the strategy's own where none was stated.
         stated = stated_strengths(query, expansion.keys)
         strengths = np.where(np.isnan(stated), expansion.strengths, stated)
@@ -304,7 +304,7 @@ def _expand(question: Question, query: Query, found: TextSearch) -> GraphDecisio
         strong = replace(strong, strength=strong.strengths * np.float32(trust))
     lead: Lead = "graph"
     why = ""
-    if plan.method == "hybrid" and not plan.reranker and plan.fusion.heeds_lead:
+    if plan.method == "hybrid" and not plan.reranker and plan.fusion.uses_lead:
         _, is_subject = snapshot.entity_counts(query.entities)
         lead, why = gate.lead(names_subject=bool(is_subject.any()), bridged=snapshot.linked_share)
         why += _unmatched_names(query)

@@ -58,7 +58,7 @@ class Query:
     relative_scores
         Whether cosine similarities are divided by the best one before they are weighted.
     min_graph_score
-        The strength, from 0 to 1, that a passage of the graph needs; see ``GraphStrategy.heeds_min_graph_score``.
+        The strength, from 0 to 1, that a passage of the graph needs; see ``GraphStrategy.applies_min_graph_score``.
     uncounted
         Collects the facts that are read, where reading does not count as an access.
     on_embedder_error

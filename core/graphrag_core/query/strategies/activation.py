@@ -92,7 +92,7 @@ class SpreadingActivation(GraphStrategy):
     facts_per_entity: int = 10
     relevance: Relevance = field(default_factory=Relevance)
 
-    def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:  # noqa: ARG002
+    def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages of the activated facts, best first."""
         now = time.time()
         starts, remark = self._anchors(query)

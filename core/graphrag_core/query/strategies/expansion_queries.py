@@ -54,7 +54,7 @@ class ExpansionQueries(GraphStrategy):
     in_order: bool = False
     same_start: int = 0
 
-    def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:  # noqa: ARG002
+    def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages that the expansion queries find, best first."""
         queries = self.queries(query)
         found, remark = query.by_vectors_of([text for text, _ in queries], self.hits)

@@ -68,7 +68,7 @@ class Neighbourhood(GraphStrategy):
         boost = min(log2(mentions + 1) / 5, 1)
         return weight / 10 * 0.5 ** (hop - 1) * (0.7 + 0.3 * boost)
 
-    def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:  # noqa: ARG002
+    def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages of neighbours, best first; up to ``max_chunks`` that plain search lacks."""
         snapshot = query.snapshot
         reached = [
@@ -92,7 +92,7 @@ class Neighbourhood(GraphStrategy):
         # Among passages with the same score, those most similar to the question are chosen.
         similarity = snapshot.similarities("chunks", chunks, query.vector)
         order = query.order("chunks", chunks, scores, similarity)
-        had = np.isin(chunks[order], plain[0][: query.k if query.method == "hybrid" else 0])
+        had = np.isin(chunks[order], text_ranking[0][: query.k if query.method == "hybrid" else 0])
         order = order[had | (np.cumsum(~had) <= self.max_chunks)]
         return Expansion(chunks[order], scores[order], scores[order], self._facts(query, entities))
 

@@ -37,7 +37,7 @@ class RelatedEntities(GraphStrategy):
         the gate, 0.3, are not followed. A sentence that holds two entities has 0.3.
     """
 
-    heeds_min_graph_score = True
+    applies_min_graph_score = True
 
     hops: int = 1
     max_chunks: int = 4
@@ -48,7 +48,7 @@ class RelatedEntities(GraphStrategy):
     def __post_init__(self) -> None:
         check_integer(self.hops, "hops", most=3)
 
-    def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:  # noqa: ARG002
+    def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages of related entities, strongest relation first."""
         snapshot = query.snapshot
         entities, strengths, hops = related_entities(query, self.hops)
