@@ -165,23 +165,21 @@ class Recogniser:
 def _candidates(question: str, most_words: int) -> list[Span]:
     """Return every sequence of words that may be a name."""
     matches = list(islice(_WORD.finditer(question), _MAX_WORDS))
-    spans = [
-        *_single_words([match.group() for match in matches]),
-        *_word_sequences(question, matches, most_words),
-        *_quoted_names(question, matches),
-        *([] if question.isascii() else _cjk_candidates(question)),
-    ]
-    return [span for span in spans if span[2]]
-
-
-def _single_words(words: Sequence[str]) -> Iterator[Span]:
-    """Yield numbers and capitalised words; all words if none after the first is capitalised."""
+    words = [match.group() for match in matches]
     all_lower_case = not any(word[0].isupper() for word in words[1:])
+    spans = list(_word_sequences(question, matches, most_words))
     for at, word in enumerate(words):
         lower = word.lower()
         is_name = all_lower_case or word[0].isdigit() or (word[0].isupper() and lower not in OPENERS)
         if is_name and lower not in FUNCTION:
-            yield at, at + 1, lower if word.isascii() and word.isalnum() else normalise(word)
+            spans.append((at, at + 1, lower if word.isascii() and word.isalnum() else normalise(word)))
+    for quote in islice(_QUOTED.finditer(question), _MAX_QUOTES):  # a quoted name may be long or in lower case
+        inside = [at for at, match in enumerate(matches) if quote.start() < match.start() < quote.end()]
+        if inside:
+            spans.append((inside[0], inside[-1] + 1, normalise(quote.group()[1:-1])))
+    if not question.isascii():
+        spans.extend(_cjk_candidates(question))
+    return [span for span in spans if span[2]]
 
 
 def _word_sequences(question: str, matches: Sequence[re.Match[str]], most_words: int) -> Iterator[Span]:
@@ -200,14 +198,6 @@ def _word_sequences(question: str, matches: Sequence[re.Match[str]], most_words:
             if word not in FUNCTION or lower[last] not in FUNCTION:
                 text = name if is_known else normalise(question[matches[first].start() : matches[last].end()])
                 yield first, last + 1, text
-
-
-def _quoted_names(question: str, matches: Sequence[re.Match[str]]) -> Iterator[Span]:
-    """Yield what is quoted: it may be long or in lower case."""
-    for quote in islice(_QUOTED.finditer(question), _MAX_QUOTES):
-        inside = [at for at, match in enumerate(matches) if quote.start() < match.start() < quote.end()]
-        if inside:
-            yield inside[0], inside[-1] + 1, normalise(quote.group()[1:-1])
 
 
 def _same_start(one: str, other: str) -> str:

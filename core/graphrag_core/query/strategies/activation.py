@@ -30,8 +30,7 @@ class Relevance:
     sources
         The weight of each source; 1 for a source that is not listed.
     grace, weekly
-        A fact loses nothing for ``grace`` weeks after its last access; then it is multiplied by
-        ``weekly`` every week.
+        After ``grace`` weeks without access, a fact is multiplied by ``weekly`` every week.
     usage
         How much each tenfold increase of accesses adds.
     confirmed
@@ -69,8 +68,8 @@ class SpreadingActivation(GraphStrategy):
     A triple is followed from its subject, a sentence from every entity in it. Facts are ranked by
     :class:`Relevance`, passages by their best fact. Each fact that is read counts as accessed.
 
-    If the index embeds no names, it starts at the entities that the question names; without any, at those of the
-    passages nearest to the question. If the question has no embedding, at those whose names share words with it.
+    If the index embeds no names, it starts at the entities that the question names, or else at the entities of the
+    nearest passages; if the question has no embedding, at entities whose names share words with it.
 
     Parameters
     ----------

@@ -36,8 +36,8 @@ class ExpansionQueries(GraphStrategy):
         True lists the results of the first query, then new ones of the second, and so on, with the proximity
         as score, instead of joining them by reciprocal rank.
     same_start
-        Of passages that share so many of their first characters the best one is kept. 0 keeps all; equal
-        and nearly equal passages are returned once in any case.
+        Of passages that share this number of first characters the best one is kept. 0 keeps all; near-duplicates are
+        returned once in any case.
 
     References
     ----------

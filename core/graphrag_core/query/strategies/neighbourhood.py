@@ -18,8 +18,6 @@ from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.strategies.strategy import GraphStrategy
 
 _MAX_FACTS = 30
-
-
 _WEIGHTED = Weighted()
 
 
@@ -131,9 +129,8 @@ def linked_entities(
 ) -> Iterator[tuple[int, int, float]]:
     """Yield the entities around some seeds in breadth-first order: entity, hop and link weight (0 to 10).
 
-    Each entity comes once, at its nearest hop, with the weight of the strongest link to it. Only the
-    ``limit`` strongest links of an entity are followed, and none below ``min_weight``. For ``strongest`` see
-    :class:`Neighbourhood`.
+    Each entity comes once, at its nearest hop, with the weight of the strongest link to it. Only the ``limit``
+    strongest links of an entity are followed, and none below ``min_weight``. ``strongest``: see :class:`Neighbourhood`.
     """
     frontier = list(seeds)
     seen = set(frontier)
@@ -165,14 +162,14 @@ def _links(
     by_sentence: dict[int, dict[int, float]] = {entity: {} for entity in entities}
     end = 0
     for count, weight, is_stated in zip(rows.counts.tolist(), rows.weights.tolist(), stated.tolist(), strict=True):
-        held = rows.entities[end : end + count].tolist()
+        entities_of_fact = rows.entities[end : end + count].tolist()
         end += count
-        for entity in links.keys() & set(held):
-            own = links[entity] if is_stated else by_sentence[entity]
-            for other in held:
+        for entity in links.keys() & set(entities_of_fact):
+            weights = links[entity] if is_stated else by_sentence[entity]
+            for other in entities_of_fact:
                 if other != entity:
-                    before = own.get(other, 0.0)
-                    own[other] = max(before, weight) if strongest else min(before + weight, 10.0)
-    for entity, own in links.items():
-        joined = {**by_sentence[entity], **own}
+                    before = weights.get(other, 0.0)
+                    weights[other] = max(before, weight) if strongest else min(before + weight, 10.0)
+    for entity, weights in links.items():
+        joined = {**by_sentence[entity], **weights}
         yield from sorted(joined.items(), key=lambda link: (-link[1], link[0]))[:limit]

@@ -64,9 +64,9 @@ class RelatedEntities(GraphStrategy):
         end = 0
         rows = zip(entities.tolist(), hops.tolist(), strengths.tolist(), edges.counts.tolist(), strict=True)
         for entity, hop, strength, count in rows:
-            own, near = edges.targets[end : end + count], similarity[end : end + count]
+            chunks, near = edges.targets[end : end + count], similarity[end : end + count]
             end += count
-            for key in own[query.order("chunks", own, near)[: self.max_chunks]].tolist():
+            for key in chunks[query.order("chunks", chunks, near)[: self.max_chunks]].tolist():
                 if strength > scores.get(key, 0.0):
                     scores[key], via[key] = strength, (entity, hop)
         keys, values = query.best_first(scores)

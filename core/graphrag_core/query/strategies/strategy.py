@@ -37,6 +37,5 @@ class GraphStrategy(ABC):
     def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:
         """Return the chunks that the graph leads to from a question; nothing for an empty graph.
 
-        ``text_ranking`` is the blended ranking of vector and keyword search; ``k`` is how many chunks
-        the caller wants at least.
+        ``text_ranking`` is the blended ranking of vector and keyword search; the caller wants at least ``k`` chunks.
         """
