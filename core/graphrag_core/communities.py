@@ -349,15 +349,16 @@ def _levels(graph: _Graph, before: Ints | None) -> list[Ints]:
     start = None if before is None else np.where(before >= 0, before, before.max() + 1 + np.arange(size))
     strengths = np.bincount(graph.sources, graph.weights, size) + np.bincount(graph.targets, graph.weights, size)
     resolutions = [min(most, max(1.0, size / entities)) for most, entities in _RESOLUTIONS]
-    levels = [_partition(strengths, graph.sources, graph.targets, graph.weights, resolutions[0], start)]
+    edges = np.column_stack([graph.sources, graph.targets])
+    levels = [_partition(strengths, edges, graph.weights, resolutions[0], start)]
     for resolution in resolutions[1:]:
         check_deadline()
         below = levels[0]
-        ends = np.sort(np.column_stack([below[graph.sources], below[graph.targets]]), axis=1)
+        ends = np.sort(below[edges], axis=1)
         between = ends[:, 0] != ends[:, 1]
         pairs, inverse = np.unique(ends[between], axis=0, return_inverse=True)
         summed = np.bincount(inverse.ravel(), graph.weights[between], len(pairs))
-        above = _partition(np.bincount(below, strengths), pairs[:, 0], pairs[:, 1], summed, resolution)
+        above = _partition(np.bincount(below, strengths), pairs, summed, resolution)
         levels.insert(0, above[below])
     kept = [levels.pop()]
     for level in reversed(levels):  # without levels that have as many listed communities as the one below
@@ -368,12 +369,7 @@ def _levels(graph: _Graph, before: Ints | None) -> list[Ints]:
 
 
 def _partition(
-    strengths: npt.NDArray[Any],
-    sources: Ints,
-    targets: Ints,
-    weights: npt.NDArray[Any],
-    resolution: float,
-    start: Ints | None = None,
+    strengths: npt.NDArray[Any], ends: Ints, weights: npt.NDArray[Any], resolution: float, start: Ints | None = None
 ) -> Ints:
     """Run the Leiden algorithm for modularity; return the group of each node, largest group first.
 
@@ -382,19 +378,15 @@ def _partition(
     """
     import igraph  # noqa: PLC0415 - imports matplotlib if that is installed, which takes long
 
-    graph = igraph.Graph(len(strengths), np.column_stack([sources, targets]).tolist())
+    graph = igraph.Graph(len(strengths), ends.tolist())
     initial = None if start is None else np.unique(start, return_inverse=True)[1].tolist()
     with _RNG_LOCK:
         igraph.set_random_number_generator(random.Random(_SEED))  # noqa: S311 - no secret
         try:
             found = graph.community_leiden(
-                objective_function="CPM",
-                weights=weights.tolist(),
-                node_weights=strengths.tolist(),
-                resolution=resolution / max(float(strengths.sum()), 1e-9),
-                initial_membership=initial,
-                n_iterations=4,
-            )
+                objective_function="CPM", weights=weights.tolist(), node_weights=strengths.tolist(),
+                resolution=resolution / max(float(strengths.sum()), 1e-9), initial_membership=initial, n_iterations=4,
+            )  # fmt: skip
         finally:
             igraph.set_random_number_generator(random)
     groups = np.array(found.membership, np.int64)
@@ -460,16 +452,11 @@ def _describe_all(
             key = ids[level][group]
             central_passages[key] = passages
             communities[key] = Community(
-                id=key,
-                level=level,
+                id=key, level=level, names=tuple(names), entities=int(sizes[group]), documents=documents[group],
                 parent=ids[level - 1][int(levels[level - 1][members[0]])] if level else "",
                 name=", ".join(names[:_NAMES_IN_NAME]) or "unnamed",
-                names=tuple(names),
-                entities=int(sizes[group]),
-                documents=documents[group],
-                description=next(iter(texts), ""),
-                sentences=tuple(texts[:_SENTENCES]),
-            )
+                description=next(iter(texts), ""), sentences=tuple(texts[:_SENTENCES]),
+            )  # fmt: skip
     return communities, central_passages
 
 
@@ -521,15 +508,14 @@ def _central_passages(
             per_document[document_ids[chunk]] += 1
             chosen.append(chunk)
     passages = snapshot.chunks(graph.chunks[chosen]) if chosen else []
-    central = [central_sentence(passage.text, names) for passage in passages]
-    found: dict[str, str] = {}
-    for passage, sentence in zip(passages, central, strict=True):
+    pairs = [(passage, central_sentence(passage.text, names)) for passage in passages]
+    by_document: dict[str, str] = {}
+    for passage, sentence in pairs:
         if sentence:
-            found.setdefault(passage.document_id, sentence)
-    first = names[:_NAMES_IN_NAME]
-    texts = sorted(found.values(), key=lambda sentence: -sum(name in sentence for name in first))
+            by_document.setdefault(passage.document_id, sentence)
+    texts = sorted(by_document.values(), key=lambda text: -sum(name in text for name in names[:_NAMES_IN_NAME]))
     # A passage without a sentence that can be shown, such as a table, comes last.
-    ordered = sorted(zip(passages[:_PASSAGES], central[:_PASSAGES], strict=True), key=lambda pair: not pair[1])
+    ordered = sorted(pairs[:_PASSAGES], key=lambda pair: not pair[1])
     return [(passage.document_id, passage.id) for passage, _ in ordered], texts
 
 
@@ -541,8 +527,8 @@ def _headings(graph: _Graph) -> npt.NDArray[np.bool_]:
     for entity in graph.entities:
         words = entity.name.lower().split()
         phrases.append(len(words) > _LONGEST_NAME or (len(words) > 1 and not FUNCTION.isdisjoint(words)))
-    found: npt.NDArray[np.bool_] = np.array(phrases, np.bool_) | (2 * about > graph.counts)
-    return found
+    headings: npt.NDArray[np.bool_] = np.array(phrases, np.bool_) | (2 * about > graph.counts)
+    return headings
 
 
 def _typical_names(entities: Sequence[Entity]) -> list[str]:

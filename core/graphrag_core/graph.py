@@ -41,7 +41,7 @@ _NEAREST = 8  # names that a name is compared with
 class KnowledgeGraph:
     """The entities and facts of an index: ``index.graph``.
 
-    ``where`` of its methods is a filter: what other documents say is not seen, counted or linked.
+    ``where`` of its methods is a filter: other documents are not seen, counted or linked.
 
     Examples
     --------
@@ -142,11 +142,12 @@ class KnowledgeGraph:
             if around is None:
                 starts = snapshot.top_entities(limit)
             else:
-                names = [around] if isinstance(around, str) else list(around)
-                found = {name: _entity_keys(snapshot, name) for name in names}
-                if unknown := [name for name, keys in found.items() if not len(keys)]:
+                keys = {
+                    name: _entity_keys(snapshot, name) for name in ([around] if isinstance(around, str) else around)
+                }
+                if unknown := [name for name in keys if not len(keys[name])]:
                     raise InputError(f"there is no entity {unknown[0]!r}: see entities()")
-                starts = np.concatenate([np.empty(0, np.int64), *found.values()])
+                starts = np.concatenate([np.empty(0, np.int64), *keys.values()])
             return subgraph(snapshot, starts, np.empty(0, np.int64), hops, limit)
 
     def entities(
@@ -266,11 +267,6 @@ class KnowledgeGraph:
         limit
             The maximum number of pairs.
 
-        Raises
-        ------
-        InputError
-            The names of the index have no vectors.
-
         Examples
         --------
         >>> for entity, other, cosine in index.graph.similar(0.95):  # doctest: +SKIP
@@ -311,21 +307,13 @@ class KnowledgeGraph:
     def communities(self, level: int | None = None, *, where: Where | None = None) -> list[Community]:
         """Return the communities of entities, the themes of the collection: broadest first, then by documents.
 
-        They are found by the Leiden algorithm, stored with the index and computed again after it has changed
-        (:mod:`graphrag_core.communities`). The same index has the same communities.
-
-        Parameters
-        ----------
-        level
-            0 for the broadest, 1 and 2 for finer ones; None for all levels. A small index has fewer levels.
+        They are found by the Leiden algorithm, stored with the index and computed again after it has changed. ``level``
+        is 0 for the broadest, 1 and 2 for finer ones; None for all levels. A small index has fewer levels.
         """
         return self.community_store.state(parse_all(where)).of_level(level)
 
     def community_of(self, names: Iterable[str], *, level: int = 0, where: Where | None = None) -> dict[str, str]:
-        """Return the id of the community of each name, in any spelling or case.
-
-        Names that are unknown, or in no community of three entities, are left out.
-        """
+        """Return the id of the community of each name, in any spelling or case; names without one are left out."""
         state = self.community_store.state(parse_all(where))
         with self._snapshot(where) as snapshot:
             keys = {name: _entity_keys(snapshot, name) for name in names}
@@ -338,8 +326,7 @@ class KnowledgeGraph:
     ) -> list[Community]:
         """Let a language model describe communities; return those of the level.
 
-        Its descriptions are stored with the index. A community is described again when its names or its central
-        sentences have changed.
+        Descriptions are stored with the index. A community is described again when its names or sentences change.
 
         Parameters
         ----------

@@ -38,9 +38,9 @@ class KnowledgeIndex:
     Parameters
     ----------
     embedder
-        Anything with ``embed_documents(list[str])`` and ``embed_query(str)``. Without one the index has no
-        vectors and serves keyword and graph search; it needs no model. An index that was built with an
-        embedder can be opened without it, to inspect it, delete documents and search by keyword and graph.
+        Anything with ``embed_documents(list[str])`` and ``embed_query(str)``. Without one the index has no vectors and
+        serves keyword and graph search. An index that was built with an embedder can be opened without it, to inspect
+        it, delete documents and search by keyword and graph.
     chunker
         How documents are cut into chunks; None keeps every document whole.
     extractor
@@ -194,13 +194,11 @@ class KnowledgeIndex:
     ) -> Added:
         """Add documents; replace those whose id exists with other content.
 
-        Unchanged documents are skipped. Any iterable will do, also one of millions of documents:
-        a few batches are in memory at a time.
+        Unchanged documents are skipped. Any iterable will do, also one of millions of documents: a few batches are in
+        memory at a time.
 
         Parameters
         ----------
-        documents
-            What to add.
         vectors
             Vectors by document id, computed by the index's embedder: such a document is not embedded again. It must
             be a single chunk, as with ``chunker=None``. Other ids are ignored. The mapping may be filled while the
@@ -229,13 +227,8 @@ class KnowledgeIndex:
         Parameters
         ----------
         findings
-            ``{"academic_papers": [...], "github_projects": [...]}``, one of the two, or a list of such
-            objects (:func:`graphrag_core.research.research_documents`).
-
-        Raises
-        ------
-        InputError
-            These are no research findings.
+            ``{"academic_papers": [...], "github_projects": [...]}``, one of the two, or a list of such objects
+            (:func:`graphrag_core.research.research_documents`). Anything else raises ``InputError``.
 
         Examples
         --------
@@ -249,10 +242,10 @@ class KnowledgeIndex:
         return self.add(research_documents(findings))
 
     def delete(self, document_ids: str | Iterable[str]) -> int:
-        """Delete documents with their chunks and facts; return how many existed.
+        """Delete documents with their chunks and facts, all or nothing; return how many existed.
 
-        All or nothing. When this returns no query finds them and the records do not contain
-        their text; :meth:`compact` removes the last traces from the search indexes.
+        No query finds them and the records do not contain their text; :meth:`compact` removes the last traces from the
+        search indexes.
         """
         return self.pipeline.delete([document_ids] if isinstance(document_ids, str) else list(document_ids))
 
@@ -335,7 +328,7 @@ class KnowledgeIndex:
     # -- documents
 
     def get(self, document_id: str) -> Document | None:
-        """Return a document as it was added, or None."""
+        """Return a document, or None."""
         return self.engine.document(document_id)
 
     def documents(self, *, where: Where | None = None) -> Iterator[Document]:
@@ -382,10 +375,7 @@ class KnowledgeIndex:
         return self.engine.stats()
 
     def verify(self) -> Verification:
-        """Compare records, vectors, keywords and graph with each other and with their checksums, completely.
-
-        Damage does not raise an exception: it is a problem of the result.
-        """
+        """Compare records, vectors, keywords and graph with each other and with their checksums; list problems."""
         return self.engine.verify()
 
     def __enter__(self) -> Self:

@@ -20,9 +20,7 @@ from graphrag_core.text import normalise
 class Memory:
     """The remembered facts of an index: ``index.memory``.
 
-    A remembered fact is stored as a document: it is searched, filtered and deleted like one, and copied with
-    :meth:`KnowledgeIndex.documents <graphrag_core.KnowledgeIndex.documents>` and
-    :meth:`KnowledgeIndex.add <graphrag_core.KnowledgeIndex.add>`.
+    A remembered fact is stored as a document: it is searched, filtered, deleted and copied like one.
 
     Examples
     --------
@@ -128,10 +126,7 @@ class Memory:
         return self._set_status(fact, "confirmed", where)
 
     def reject(self, fact: str | Fact, *, where: Where | None = None) -> Fact:
-        """Reject a remembered fact: it stays rejected when it is remembered again, and no query finds it.
-
-        Parameters are those of :meth:`confirm`.
-        """
+        """Reject a remembered fact: it stays rejected when it is remembered again, and no query finds it."""
         return self._set_status(fact, "rejected", where)
 
     def forget(
@@ -148,10 +143,8 @@ class Memory:
         ----------
         facts
             Facts or ids. Without them, all remembered facts that match the rest.
-        subject, relation
-            Restrict them to facts of this subject and relation, in any spelling or case.
-        where
-            A filter that they have to match, such as ``{"user": "ada"}``.
+        subject, relation, where
+            Only facts of this subject and relation, in any spelling or case, that match this filter.
         """
         if facts is None and subject is None and relation is None and where is None:
             raise InputError(
@@ -175,16 +168,10 @@ class Memory:
         where: Where | None = None,
         as_of: Time | None = None,
     ) -> list[Fact]:
-        """Return the remembered facts, oldest first: also those that are rejected or no longer valid.
+        """Return the remembered facts, oldest first, also rejected ones and ones that are no longer valid.
 
-        Parameters
-        ----------
-        subject, relation, status
-            Restrict them, names in any spelling or case.
-        where
-            A filter on their metadata.
-        as_of
-            Only facts that were valid at this time.
+        Only facts of this subject and relation (in any spelling or case), status, metadata (``where``) and of the time
+        ``as_of`` are returned, if these are given.
         """
         if status is not None:
             remembered.check_status(status)

@@ -1,7 +1,4 @@
-"""What is shown of a hit: its name, the sentences that match the question best, and how it was found.
-
-The command line, the page, the notebook and the prompt context all use this module.
-"""
+"""Describes a hit for people and prompts: its name, the sentences that match the question best, how it was found."""
 
 from __future__ import annotations
 
@@ -108,7 +105,7 @@ def copies_note(hit: Hit) -> str:
 
 
 def how_found(hit: Hit) -> str:
-    """Return how a passage was found if no path through the graph leads to it.
+    """Return by which searches a passage was found.
 
     >>> from graphrag_core import Hit
     >>> from graphrag_core.result import Channel
@@ -190,10 +187,9 @@ def _linked_path(result: Result, hit: Hit) -> tuple[Step, ...]:
     """Return the path of a hit with the ranks of the hits on it; its last entity tells the link if that is the same."""
     path = shown_path(result, hit)
     link = hit.link
-    if path and path[0].kind == "chunk":
-        ranks = {other.chunk.id: rank for rank, other in enumerate(result.hits, 1)}
-        rank = ranks.get(path[0].id)
-        path = (replace(path[0], text=f"{path[0].text} (passage {rank})"), *path[1:]) if rank else path
+    ranks = {other.chunk.id: rank for rank, other in enumerate(result.hits, 1)}
+    if path and path[0].kind == "chunk" and path[0].id in ranks:
+        path = (replace(path[0], text=f"{path[0].text} (passage {ranks[path[0].id]})"), *path[1:])
     if link is None or not _path_ends_in_link(hit) or path_starts_at_link(hit):
         return path
     note = f"{_LINKS[link.kind][-1]} passage {link.rank}"
@@ -280,11 +276,7 @@ def _role_words(match: re.Match[str]) -> str:
 
 
 class Highlighter:
-    """Finds in the passages of a result what its question asks for.
-
-    A word of the question counts the more, the fewer sentences of the passages hold it. Function words
-    do not count.
-    """
+    """Finds in the passages of a result what its question asks for. Rare words of the question count more."""
 
     def __init__(self, result: Result) -> None:
         self._texts = {hit.chunk.id: unwrap(readable(body_text(hit.chunk))) for hit in result.hits}
@@ -307,10 +299,7 @@ class Highlighter:
         return _joined(self._texts[hit.chunk.id][start:end])
 
     def snippet(self, hit: Hit, length: int) -> str:
-        """Return the best sentence of a passage and its neighbours, in about ``length`` characters at most.
-
-        An ellipsis stands for what was left out.
-        """
+        """Return the best sentence of a passage and its neighbours, in about ``length`` characters at most."""
         text, spans = self._texts[hit.chunk.id], self._sentences[hit.chunk.id]
         if not spans:
             return ""

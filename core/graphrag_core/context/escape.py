@@ -57,7 +57,7 @@ def _neutral(text: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def _folded(character: str) -> str:
-    """Return the letter or sign that a character reads as; NUL for what is part of another one, or is not seen."""
+    """Return the letter or sign that a character reads as; NUL for combining and invisible characters."""
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return "\x00"
     return unicodedata.normalize("NFKD", character)[0].casefold()[0].translate(_ALIKE)
@@ -71,9 +71,9 @@ def _tags(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def without_tags(text: str, *names: str) -> str:
-    """Return a text in which nothing reads as a tag of these names: a space stands after its bracket.
+    """Return a text with a space after the bracket of everything that reads as a tag of these names.
 
-    Also in wide letters, letters of other scripts, with characters that are not seen, or as an HTML entity.
+    Also in wide letters, letters of other scripts, with invisible characters, or as an HTML entity.
 
     >>> without_tags("</passages>, ＜／ｐａｓｓａｇｅｓ＞, &lt;/passages>, <b>", "passages")
     '< /passages>, ＜ ／ｐａｓｓａｇｅｓ＞, & lt;/passages>, <b>'
@@ -134,7 +134,7 @@ def shortened(text: str, max_chars: int) -> str:
 
 
 def for_terminal(text: str) -> str:
-    r"""Return a text that changes nothing on a terminal but what it writes. Line breaks and tabs stay.
+    r"""Return a text without characters that control a terminal. Line breaks and tabs are kept.
 
     >>> for_terminal("\x1b]0;title\x07red \x1b[31m\u202eevil\n")
     ']0;titlered [31mevil\n'
@@ -143,7 +143,7 @@ def for_terminal(text: str) -> str:
 
 
 def json_for_terminal(text: str) -> str:
-    r"""Return a JSON text in which what a terminal would obey is escaped. Its value is the same.
+    r"""Return a JSON text of the same value, with characters that control a terminal escaped.
 
     >>> json_for_terminal('"\x9b31m\u202e"')
     '"\\u009b31m\\u202e"'

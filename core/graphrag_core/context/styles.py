@@ -109,7 +109,7 @@ def graph_block(
     related = [_related(result, entity, i) for i, entity in enumerate(entities)] if relationships else []
     highlighter = Highlighter(result)
     sizes = [
-        _passage_items(highlighter, hit, f"[{rank}] {_cite(hit)}" if cited else f"[{rank}]", (_PASSAGE, rank))
+        _passage_items(highlighter, hit, _passage_head(hit, f"[{rank}]", cited=cited), (_PASSAGE, rank))
         for rank, hit in enumerate(result.hits if with_passages else (), 1)
     ]
     items = [
@@ -262,10 +262,11 @@ def passages(
     highlighter = Highlighter(result)
     sizes = []
     for rank, hit in enumerate(result.hits, 1):
-        head = f"[{rank}]" if numbered else f"[Score: {hit.score:.2f}]"
-        if cited and (numbered or not result.published_format):
-            cite, chunk_id = _cite(hit), one_line(hit.chunk.id)
-            head += f" {cite}" if numbered or cite == chunk_id else f" {cite} ({chunk_id})"
+        if numbered:
+            head = _passage_head(hit, f"[{rank}]", cited=cited)
+        else:
+            cites = cited and not result.published_format
+            head = _passage_head(hit, f"[Score: {hit.score:.2f}]", cited=cites, with_id=True)
         sizes.append(_passage_items(highlighter, hit, head, (_PASSAGES, place[hit.chunk.id])))
     first = [items[0] for items in sizes]
     entities = _described_entities(result) if with_entities and result.graph_ran else []
@@ -317,9 +318,13 @@ def _render_passages(items: Sequence[Item], *, published: bool) -> str:
     return "\n\n---\n\n".join([*parts, *texts])
 
 
-def _cite(hit: Hit) -> str:
-    copies = copies_note(hit)
-    return one_line(citation(hit.chunk)) + (f", {copies}" if copies else "")
+def _passage_head(hit: Hit, label: str, *, cited: bool, with_id: bool = False) -> str:
+    """Return the line above a passage: a label and, if it is cited, its name, copies and id."""
+    if not cited:
+        return label
+    cite, chunk_id, copies = one_line(citation(hit.chunk)), one_line(hit.chunk.id), copies_note(hit)
+    cite += f", {copies}" if copies else ""
+    return f"{label} {cite} ({chunk_id})" if with_id and cite != chunk_id else f"{label} {cite}"
 
 
 def _passage_items(highlighter: Highlighter, hit: Hit, head: str, slot: tuple[int, ...]) -> list[Item]:

@@ -108,18 +108,17 @@ class _Scope:
 
 
 class Explorer:
-    """Answers the requests of the explorer's page.
+    """Answers the requests of the explorer's page. Thread-safe.
 
     Parameters
     ----------
     retriever
-        Answers questions; its index is what is explored.
+        Answers questions; its index is explored.
     llm
-        What writes the answer to a question: anything that :meth:`GraphRetriever.ask` takes. Without one the best
-        sentences of the passages are shown.
+        Writes answers: anything that :meth:`GraphRetriever.ask` takes. Without one the best sentences are shown.
 
     All methods return dictionaries that ``json.dumps`` accepts, and take ``where``, a filter on document metadata:
-    nothing of other documents is seen, counted or named. They are safe to call from many threads.
+    nothing of other documents is seen, counted or named.
 
     Examples
     --------
@@ -168,8 +167,8 @@ class Explorer:
     def search(self, text: str, where: Where | None = None, *, type: str | None = None) -> dict[str, Any]:  # noqa: A002
         """Return the entities whose names match a text that is being typed, best first, at most twelve.
 
-        A name that begins with the text comes before one of which another word does, and that before one that contains
-        it; among equals the most mentioned comes first.
+        Names that begin with the text come first, then names with a word that does, then names that contain it; the
+        most mentioned first.
         """
         wanted = normalise(text)
         with self._open(where) as view:
@@ -206,22 +205,12 @@ class Explorer:
             return near_names(view.snapshot, name)
 
     def neighbours(
-        self,
-        name: str,
-        where: Where | None = None,
-        offset: int = 0,
-        limit: int = _NEIGHBOURS,
-        *,
+        self, name: str, where: Where | None = None, offset: int = 0, limit: int = _NEIGHBOURS, *,
         drawn: Sequence[str] = (),
-    ) -> dict[str, Any]:
-        """Return a page of the entities that share a fact with an entity, strongest first.
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return a page of at most 100 entities that share a fact with an entity, strongest first.
 
-        Parameters
-        ----------
-        offset, limit
-            Which of them: at most 100.
-        drawn
-            Ids of entities that are drawn already: the edges between them and the page are returned, too.
+        ``drawn`` are ids of entities that are drawn already: the edges between them and the page are returned, too.
         """
         nothing = {"nodes": [], "edges": [], "total": 0, "offset": offset}
         return self._page(name, where, offset, limit, lambda view, *found: view.neighbours(*found, drawn), nothing)
@@ -318,8 +307,7 @@ class Explorer:
                 if scope.most_mentioned or state is not None:
                     yield _View(snapshot, scope)
                     return
-            # Not within a snapshot: who computes communities waits for a snapshot, which a writer may hold up until
-            # this one is closed.
+            # Outside the snapshot: this opens another one, which a writer may delay until the first is closed.
             state = self.index.graph.community_store.state(parsed)
 
     def _scope_of(self, generation: int, parsed: Filter | None, now: float) -> _Scope:

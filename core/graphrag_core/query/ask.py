@@ -1,8 +1,7 @@
 """Answers with citations: the prompt, the check of the citations, and the answer without a language model.
 
-The instructions are the system message. The passages are in the user message, between the markers ``<passages>`` and
-``</passages>``, which no text of a document can write (:func:`build_messages`). A citation is a passage's number in
-brackets: ``[1]``, ``[1, 2]``, ``[1-3]`` or ``【1】`` (:class:`CitationReader`).
+The passages are in the user message, between ``<passages>`` and ``</passages>``, which no text of a document can write
+(:func:`build_messages`). A citation is a passage's number in brackets: ``[1]``, ``[1, 2]``, ``[1-3]`` or ``【1】``.
 """
 
 from __future__ import annotations
@@ -65,11 +64,7 @@ _HEAD = re.compile(r"^\[(\d+)\]", re.MULTILINE)  # a document's own line of this
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A passage that an answer cites.
-
-    ``number`` is the one in brackets, the rank of the passage in the result. ``section`` is the path of headings above
-    the passage, ``page`` its page or None, ``text`` the passage.
-    """
+    """A passage that an answer cites: its rank in the result, which is the number in brackets, and where it is from."""
 
     number: int
     document_id: str
@@ -127,7 +122,7 @@ class Answer:
             "answer": self.text,
             "kind": self.kind,
             "cited": self.cited,
-            "citations": [asdict(citation) for citation in self.citations],
+            "citations": [asdict(cited) for cited in self.citations],
             "unknown_citations": list(self.unknown_citations),
             "method": self.result.method,
             "advice": self.result.advice,
@@ -136,7 +131,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class End:
-    """What is known when an answer is complete: its kind, the numbers that it cites, and those that do not exist."""
+    """The end of an answer: its kind, the numbers that it cites, and cited numbers that no passage has."""
 
     kind: AnswerKind
     cited: frozenset[int] = frozenset()
@@ -372,7 +367,7 @@ def _numbers_in(inside: str) -> list[int]:
 
 
 def write_nothing() -> Generator[str, None, End]:
-    """Yield the answer to a question for which nothing was retrieved. No language model is asked."""
+    """Yield the answer to a question for which nothing was retrieved."""
     yield NOT_FOUND
     return End("none")
 
@@ -445,15 +440,14 @@ def write_extract(
     if not chosen:
         names = [f"- {one_line(citation(hit.chunk))} [{rank}]" for rank, hit in enumerate(result.hits, 1)]
         return "\n".join([NO_SENTENCE, *names]), End("none", frozenset(range(1, len(names) + 1)))
-    written = []
-    for rank, group in groupby(chosen, key=lambda sentence: sentence.rank):
-        text, place = "", 0
-        for sentence in group:
-            gap = " … " if sentence.place > place + 1 else " "
-            text += f"{gap}{sentence.text}" if text else sentence.text
+    paragraphs = []
+    for rank, (first, *others) in groupby(chosen, key=lambda sentence: sentence.rank):
+        text, place = first.text, first.place
+        for sentence in others:
+            text += f"{' … ' if sentence.place > place + 1 else ' '}{sentence.text}"
             place = sentence.place
-        written.append(f"{text} [{rank}]")
-    return "\n\n".join(written), End("extract", frozenset(sentence.rank for sentence in chosen))
+        paragraphs.append(f"{text} [{rank}]")
+    return "\n\n".join(paragraphs), End("extract", frozenset(sentence.rank for sentence in chosen))
 
 
 def _themes(question: str, result: Result, snapshot: Snapshot) -> tuple[str, End]:
@@ -591,9 +585,8 @@ def _sentences_of(rank: int, hit: Hit, snapshot: Snapshot) -> Iterator[_Sentence
             term = whole
             continue
         flat, term = f"{term}: {whole}" if term else whole, ""
-        if len(_WORD.findall(flat)) < _FEWEST_WORDS and not (has_cjk(flat) and len(flat) > 6):
-            continue
-        if flat.endswith(("?", "？")):
+        is_short = len(_WORD.findall(flat)) < _FEWEST_WORDS and not (has_cjk(flat) and len(flat) > 6)
+        if is_short or flat.endswith(("?", "？")):
             continue
         if len(flat) > _LONGEST_SENTENCE:
             flat = flat[: flat.rfind(" ", _LONGEST_SENTENCE // 2, _LONGEST_SENTENCE)].rstrip(" ,;:") + " …"

@@ -48,6 +48,7 @@ _OPPOSES_WITH = frozenset(
 )
 _INSIDE = frozenset(("of", "a", "an", "the"))  # do not end a noun phrase that goes on
 _BRACKETS = str.maketrans("", "", "?!.\"'()“”")
+_IDENTIFIER = re.compile(r"\d|\w[-_./:]\w|[a-z][A-Z]")
 _LONGEST = 6  # words of a side's name
 
 Span = tuple[int, int, str]
@@ -131,7 +132,7 @@ class Recogniser:
     def known_names(self, question: str, snapshot: Snapshot) -> list[tuple[int, int, int]]:
         """Return every known name in a question, longest first: its first and last word (exclusive) and its entity.
 
-        Case matters here and almost nowhere else: a single word is a name if it is capitalised, or if no word is.
+        Case matters: a single word is a name if it is capitalised, or if no word is.
         """
         text = _POSSESSIVE.sub("", question)
         spans = (_every_part if self.every_part else _candidates)(text, self.most_words)
@@ -239,8 +240,7 @@ def _cjk_candidates(question: str) -> list[Span]:
 def sides(question: str) -> tuple[str, str] | None:
     """Return the question about each of two things alone; None if it does not ask about two.
 
-    Each keeps what the question says of both. An ordinary "and" counts if the question compares, or if names stand
-    on both sides of it.
+    An ordinary "and" counts if the question compares, or if it is between names.
 
     >>> sides("What is the difference between git stash and git worktree?")
     ('git stash', 'git worktree')
@@ -346,7 +346,7 @@ def _is_name(words: Sequence[str], span: tuple[int, int]) -> bool:
     """Return whether a word of a span is capitalised, or has a digit or a joint as identifiers do."""
     for at in range(*span):
         word = words[at].translate(_BRACKETS)
-        if (at > 0 and word[:1].isupper()) or re.search(r"\d|\w[-_./:]\w|[a-z][A-Z]", word):
+        if (at > 0 and word[:1].isupper()) or _IDENTIFIER.search(word):
             return True
     return False
 
