@@ -153,7 +153,7 @@ class Communities:
         self._lock = threading.RLock()
 
     def state(self, scope: Filter | None) -> State:
-        """Return the communities of a scope as they are now."""
+        """Return the current communities of a scope."""
         with self._lock:
             engine, now = self._engine, time.time()
             state = self._states.get(scope)

@@ -210,7 +210,7 @@ class KnowledgeGraph:
         limit: int | None = 100,
         where: Where | None = None,
     ) -> list[Fact]:
-        """Return the facts that are triples (subject, relation, object), those of the most mentioned entities first.
+        """Return the facts that are triples (subject, relation, object), by how often their entities are mentioned.
 
         Links between sections are returned only if ``relation`` is ``"refers_to"``.
 
@@ -238,7 +238,7 @@ class KnowledgeGraph:
     ) -> Generator[Fact, None, None]:
         """Yield facts, each once, a page at a time, all from one state of the index.
 
-        Parameters are those of :meth:`relations`. Without them, sentences and links between sections are yielded too.
+        Parameters as for :meth:`relations`. Without them, sentences and links between sections are yielded too.
         """
         wanted, seen = normalise(relation or ""), set[int]()
         with self._snapshot(where) as snapshot:
@@ -324,7 +324,7 @@ class KnowledgeGraph:
     def summarise_communities(
         self, llm: Any, level: int | None = 0, *, where: Where | None = None, progress: bool | None = None
     ) -> list[Community]:
-        """Let a language model describe communities; return those of the level.
+        """Let a language model describe the communities of a level; return them.
 
         Descriptions are stored with the index. A community is described again when its names or sentences change.
 
@@ -428,7 +428,7 @@ class KnowledgeGraph:
                 found = next(iter(self.relations(*fact, limit=1)), None)
             elif isinstance(fact, str):
                 with closing(self.iter_facts()) as facts:
-                    found = next((one for one in facts if one.id == fact), None)
+                    found = next((known for known in facts if known.id == fact), None)
             else:
                 found = fact
             if found is None:

@@ -416,7 +416,7 @@ class KnowledgeIndex:
         return self.pipeline.edges
 
     def _set_edges(self, edges: tuple[Edge, ...] | None) -> None:
-        """Use some edges; derive those of stored documents again if they have others."""
+        """Use these edges; derive the edges of stored documents again if they differ."""
         settings = self.engine.settings()
         wanted = self.pipeline.edges if edges is None else edges
         if set(wanted) == set(self.pipeline.edges) and (self.read_only or not settings.get(UNFINISHED)):

@@ -99,7 +99,7 @@ def hit_texts(result: Result) -> list[HitText]:
 
 
 def copies_note(hit: Hit) -> str:
-    """Return how often a passage's text occurs elsewhere; empty if it does not."""
+    """Return how often the text of a passage occurs elsewhere; empty if it does not."""
     count = len(hit.copies)
     return f"also in {count:,} other place{'' if count == 1 else 's'}" if count else ""
 
@@ -115,12 +115,10 @@ def how_found(hit: Hit) -> str:
     if hit.community:
         return f"central in theme {hit.community}"
     ranks = sorted((channel.rank, name) for name, channel in hit.channels.items() if name not in ("graph", "links"))
-    found = ["found by plain search: " + ", ".join(f"{name} rank {rank}" for rank, name in ranks)] if ranks else []
+    text = "found by plain search: " + ", ".join(f"{name} rank {rank}" for rank, name in ranks) if ranks else ""
     if "graph" in hit.channels:
-        found.append(f"{'' if ranks else 'found by the '}graph rank {hit.channels['graph'].rank}")
-    if "links" in hit.channels and not found:
-        found.append("found through what other passages mention")
-    return "; ".join(found)
+        return f"{f'{text}; ' if text else 'found by the '}graph rank {hit.channels['graph'].rank}"
+    return text or ("found through what other passages mention" if "links" in hit.channels else "")
 
 
 def covered_words(hit: Hit) -> str:

@@ -44,7 +44,7 @@ _STRUCTURE = re.compile(
     r"|related:|description:|knowledge graph:|(?:system|user|human|assistant|developer|tool)[^\S\n]*:)",
     re.IGNORECASE | re.MULTILINE,
 )
-# What reads as "<", and letters of other scripts that look like those of the alphabet.
+# What reads as "<", and letters of other scripts that look like Latin letters.
 _OPENING = "<‹«〈《⟨⟪❬❮❰˂ᐸ≺⋖"
 _ALIKE = str.maketrans("асԁеɡһіјӏոорԛѕυѵԝхуαινο", "acdeghijlnopqsuvwxyaivo")
 _DELIMITERS = re.compile(r"[,()\[\]:;>|]|^[-+*] ")

@@ -72,7 +72,7 @@ _TYPES = 24
 _FIELDS = 8
 _FIELD_VALUES = 20
 
-# How an answer's texts are made safe, by the name of their field: ids stay as they are, others are cut.
+# How an answer's texts are made safe, by the name of their field: ids are not changed, others are cut.
 _IDS = frozenset("id key chunk_id source target value parent root community".split())
 _WITH_LINES = frozenset("text pieces tooltip label".split())
 _LENGTHS = {"text": 20_000, "name": 160, "names": 160, "title": 160, "section": 160, "document": 160, "type": 40,
@@ -100,9 +100,11 @@ class _Scope:
     def fill(self, snapshot: Snapshot, state: State) -> None:
         """Set the communities and the most mentioned entities."""
         communities = state.of_level(None)
-        self.colours = {key: colour for colour, key in enumerate([one.id for one in state.of_level(0)][:_COMMUNITIES])}
-        parents = {one.id: one.parent for one in communities}
-        self.communities = [_community(one, parents, self.colours) for one in communities]
+        self.colours = {
+            key: colour for colour, key in enumerate([community.id for community in state.of_level(0)][:_COMMUNITIES])
+        }
+        parents = {community.id: community.parent for community in communities}
+        self.communities = [_community(community, parents, self.colours) for community in communities]
         self.communities_of = state.paths_of
         self.most_mentioned = snapshot.entities(snapshot.top_entities(_MOST_FIRST))
 
@@ -159,7 +161,7 @@ class Explorer:
                     entities=len(view.snapshot.top_entities(_MOST_COUNTED)),
                     types=[{"type": kind, "value": kind, "entities": count} for kind, count in types if kind],
                     fields=_fields(view.snapshot, keys),
-                    communities=[one for one in scope.communities if one["id"] in scope.colours],
+                    communities=[community for community in scope.communities if community["id"] in scope.colours],
                     graph=view.graph(keys),
                 )
             return scope.overview
@@ -254,14 +256,14 @@ class Explorer:
         """Return a community with those it consists of and the graph of its top entities."""
         with self._open(where) as view:
             scope = view.scope
-            known = {one["id"]: one for one in scope.communities}
+            known = {community["id"]: community for community in scope.communities}
             if id not in known:
                 return {"community": None}
             paths = scope.communities_of(entity.id for entity in scope.most_mentioned)
             listed = [entity.id for entity, path in zip(scope.most_mentioned, paths, strict=True) if id in path]
             return _safe(
                 community=known[id],
-                children=[one for one in scope.communities if one["parent"] == id][:24],
+                children=[community for community in scope.communities if community["parent"] == id][:24],
                 parent=known.get(known[id]["parent"] or ""),
                 graph=view.graph(_keys(view.snapshot, listed[:_COMMUNITY_NODES])),
             )
@@ -350,7 +352,7 @@ class _View:
             listed = first.get(path[0] if path else "")
             if listed is not None and len(listed) < _NAMES_EACH:
                 listed.append(entity_id)
-        ids = [one for listed in first.values() for one in listed]
+        ids = [entity_id for listed in first.values() for entity_id in listed]
         return _keys(self.snapshot, [*ids, *mentioned[: max(0, _START_NODES - len(ids))]])
 
     def nodes(self, entities: Sequence[Entity]) -> list[dict[str, Any]]:
@@ -431,7 +433,7 @@ def find_entity(snapshot: Snapshot, name: str) -> tuple[Keys, Entity] | None:
 
 
 def strongest(snapshot: Snapshot, facts: Keys) -> Keys:
-    """Return facts by weight, those of equal weight in order of id."""
+    """Return facts by weight, then by id."""
     return facts[np.lexsort((snapshot.id_order("facts", facts), -snapshot.fact_rows(facts).weights))]
 
 
@@ -483,21 +485,15 @@ def _filter_value(value: object) -> str:
 
 def _hit(shown: HitText, texts: Highlighter) -> dict[str, Any]:
     hit = shown.hit
+    path = [
+        {"kind": step.kind, "id": step.id if step.kind == "entity" else None, "text": _short(step.text)}
+        for step in shown.path
+    ]
     return {
-        "rank": shown.rank,
-        "name": passage_name(hit.chunk),
-        "score": round(hit.score, 4),
-        "by_graph": hit.origin == "graph",
-        "path": [
-            {"kind": step.kind, "id": step.id if step.kind == "entity" else None, "text": _short(step.text)}
-            for step in shown.path
-        ],
-        "found": shown.found,
-        "link": "".join(shown.link),
-        "copies": shown.copies,
-        "pieces": list(texts.pieces(texts.snippet(hit, _EXCERPT))),
-        **_source(hit.chunk),
-    }
+        "rank": shown.rank, "name": passage_name(hit.chunk), "score": round(hit.score, 4),
+        "by_graph": hit.origin == "graph", "path": path, "found": shown.found, "link": "".join(shown.link),
+        "copies": shown.copies, "pieces": list(texts.pieces(texts.snippet(hit, _EXCERPT))), **_source(hit.chunk),
+    }  # fmt: skip
 
 
 def _passage(chunk: Chunk, names: re.Pattern[str]) -> dict[str, Any]:
@@ -529,16 +525,16 @@ def _fact(fact: Fact, names: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _community(one: Community, parents: Mapping[str, str], colours: Mapping[str, int]) -> dict[str, Any]:
-    root = one.id
+def _community(community: Community, parents: Mapping[str, str], colours: Mapping[str, int]) -> dict[str, Any]:
+    root = community.id
     while parents.get(root):
         root = parents[root]
     return {
-        **asdict(one),
-        "parent": one.parent or None,
-        "name": _short(one.name or ", ".join(one.names[:3]), 80),
-        "names": one.names[:12],
-        "sentences": [readable(sentence) for sentence in one.sentences[:5]],
+        **asdict(community),
+        "parent": community.parent or None,
+        "name": _short(community.name or ", ".join(community.names[:3]), 80),
+        "names": community.names[:12],
+        "sentences": [readable(sentence) for sentence in community.sentences[:5]],
         "root": root,
         "colour": colours.get(root),
     }
@@ -546,12 +542,12 @@ def _community(one: Community, parents: Mapping[str, str], colours: Mapping[str,
 
 def _answer(answer: Answer) -> dict[str, Any]:
     fields = ("number", "title", "section", "page", "chunk_id")
-    cited = [{name: getattr(one, name) for name in fields} for one in answer.citations]
+    cited = [{name: getattr(citation, name) for name in fields} for citation in answer.citations]
     return {"text": answer.text, "kind": answer.kind, "cited": answer.cited, "citations": cited}
 
 
 def _network(network: Network, scope: _Scope) -> dict[str, Any]:
-    """Return the graph of a result with the places of its nodes."""
+    """Return the graph of a result with the positions of its nodes."""
     placed = layout(network)
     ids = [box.node.entity_id or "" for box in placed.boxes]
     nodes = [
@@ -569,16 +565,11 @@ def _network(network: Network, scope: _Scope) -> dict[str, Any]:
         for box, path in zip(placed.boxes, scope.communities_of(ids), strict=True)
     ]
     edges = [
-        {
-            "source": edge.source,
-            "target": edge.target,
-            "kind": edge.kind,
-            "hits": sorted(edge.hits),
-            "text": "\n".join(map(_short, edge.texts[:3])),
-        }
+        {"source": edge.source, "target": edge.target, "kind": edge.kind, "hits": sorted(edge.hits),
+         "text": "\n".join(map(_short, edge.texts[:3]))}
         for edge in network.edges.values()
         if edge.kind != "hidden"
-    ]
+    ]  # fmt: skip
     return {"width": placed.width, "height": placed.height, "nodes": nodes, "edges": edges}
 
 

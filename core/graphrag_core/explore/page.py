@@ -103,7 +103,8 @@ def _export(
     top = [node["id"] for node in overview["graph"]["nodes"]]
     is_focused = question is not None or entity is not None
     entities = _entities(partial(explorer.entity, where=where), first if is_focused else None, top, max_nodes)
-    communities = {one["id"]: explorer.community(one["id"], where) for one in overview["communities"]}
+    ids = [community["id"] for community in overview["communities"]]
+    communities = {community_id: explorer.community(community_id, where) for community_id in ids}
     whole = {**overview, "fields": [], "graph": dict(overview["graph"])}  # the explorer caches its overview
     graphs = [whole["graph"], *(answer["neighbours"] for answer in entities.values())]
     for graph in graphs:  # the graph of a community shows other entities too

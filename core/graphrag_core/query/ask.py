@@ -557,8 +557,9 @@ def _excerpt(candidates: Sequence[_Sentence], at: int, taken: Sequence[int], roo
     """
 
     def fits(other: int) -> bool:
-        one = candidates[other] if 0 <= other < len(candidates) else None
-        return one is not None and one.rank == candidates[at].rank and other not in taken and len(one.text) <= room
+        if not 0 <= other < len(candidates) or other in taken:
+            return False
+        return candidates[other].rank == candidates[at].rank and len(candidates[other].text) <= room
 
     if not fits(at):
         return []
@@ -593,8 +594,8 @@ def _sentences_of(rank: int, hit: Hit, snapshot: Snapshot) -> Iterator[_Sentence
         line = one_line(flat)
         terms = frozenset(snapshot.terms(line))
         words = _WORD.findall(flat.lower())
-        own = terms if has_cjk(flat) else frozenset(words) - FUNCTION
-        yield _Sentence(rank, place, line, terms, own, around, 1.0 if _is_prose(flat, words) else _NO_PROSE)
+        content = terms if has_cjk(flat) else frozenset(words) - FUNCTION
+        yield _Sentence(rank, place, line, terms, content, around, 1.0 if _is_prose(flat, words) else _NO_PROSE)
 
 
 def _is_prose(text: str, words: Sequence[str]) -> bool:

@@ -27,7 +27,7 @@ from graphrag_core.result import Channel, Explanation, Hit, LazyExplanation, Res
 _MOST = 8  # communities of a result
 _FOUND = 100  # passages that are searched for
 _LEAST_SHARE = 0.04  # of what was found, in a community that matters
-_LEAST_OF_LARGEST = 0.02  # documents of a theme of the collection, as a share of those of the largest
+_LEAST_OF_LARGEST = 0.02  # documents of a theme, as a share of the largest theme
 _PRIOR = 8.0  # documents that are added to a community's size, so that the smallest do not always win
 _PER_DOCUMENT = 2  # passages of one document
 

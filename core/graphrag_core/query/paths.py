@@ -28,7 +28,7 @@ _SUBJECT = 5.0  # the least weight of the edge from a chunk to its subject
 _FEW = 10  # an entity that at most this number of chunks mention is specific in any index
 _MAX_READ = 200  # facts that are read to tell triples from sentences
 _NO_FACT = -1  # of a link: all facts that hold both ends hold an excluded entity too
-_HOP = 1_000.0  # the cost of a hop exceeds that of any weak link: fewer hops always win
+_HOP = 1_000.0  # the cost of a hop exceeds the cost of any weak link: fewer hops always win
 _SAME_COST = 1e-9  # of two routes that differ by less, neither is cheaper
 
 
@@ -171,10 +171,10 @@ def paths_from_passages(query: Query, chunks: Keys, starts: Keys, wanted: Sequen
     specific = _is_specific(query, mentions, edges.weights)
     slices = [slice(end - count, end) for end, count in zip(ends.tolist(), edges.counts.tolist(), strict=True)]
     places = {key: place for place, key in enumerate(chunks.tolist())}
-    for place, own in enumerate(slices):
+    for place, span in enumerate(slices):
         if not wanted[place]:
             continue
-        telling = np.flatnonzero(specific[own]) + own.start
+        telling = np.flatnonzero(specific[span]) + span.start
         for start in [start for start in starts.tolist() if places.get(start, place) < place][:_MAX_STARTS]:
             other = slices[places[start]]
             # A subject of both, such as the title of their document, leads from neither to the other.
@@ -229,25 +229,18 @@ def _links_around(query: Query, wanted: Keys) -> tuple[Keys, Keys, Scores]:
     From the question's entities: links to wanted entities and the strongest of all. From where these
     lead: links to wanted entities.
     """
-    starts: list[Keys] = []
-    ends: list[Keys] = []
-    strengths: list[npt.NDArray[np.float64]] = []
     entities = query.entities
-    for hop in (1, 2):
-        edges = query.snapshot.neighbours(entities, to="entities")
-        kept = among(edges.targets, wanted)
-        if hop == 1:
-            strongest = np.argsort(-_strength(query, edges.targets, edges.weights), kind="stable")[:_MAX_BETWEEN]
-            kept[strongest] = True
-        else:
-            kept &= ~among(edges.targets, np.sort(query.entities))
-        starts.append(np.repeat(entities, edges.counts)[kept])
-        ends.append(edges.targets[kept])
-        strengths.append(_strength(query, edges.targets[kept], edges.weights[kept]))
-        if hop == 1:
-            entities = distinct(edges.targets[strongest])
-    costs = (_HOP - np.log(np.maximum(np.concatenate(strengths), 1e-12))).astype(np.float32)
-    return np.concatenate(starts), np.concatenate(ends), costs
+    first = query.snapshot.neighbours(entities, to="entities")
+    strongest = np.argsort(-_strength(query, first.targets, first.weights), kind="stable")[:_MAX_BETWEEN]
+    kept = among(first.targets, wanted)
+    kept[strongest] = True
+    between = distinct(first.targets[strongest])
+    second = query.snapshot.neighbours(between, to="entities")
+    further = among(second.targets, wanted) & ~among(second.targets, np.sort(entities))
+    starts = np.concatenate([np.repeat(entities, first.counts)[kept], np.repeat(between, second.counts)[further]])
+    ends = np.concatenate([first.targets[kept], second.targets[further]])
+    strengths = _strength(query, ends, np.concatenate([first.weights[kept], second.weights[further]]))
+    return starts, ends, (_HOP - np.log(np.maximum(strengths, 1e-12))).astype(np.float32)
 
 
 def _strength(query: Query, targets: Keys, weights: Scores) -> npt.NDArray[np.float64]:

@@ -201,9 +201,9 @@ def _word_sequences(question: str, matches: Sequence[re.Match[str]], most_words:
                 yield first, last + 1, text
 
 
-def _same_start(one: str, other: str) -> str:
+def _same_start(word: str, other: str) -> str:
     """Return the characters with which two words begin alike, as forms of a word do."""
-    return one[: next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(other))]
+    return word[: next((at for at, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), len(other))]
 
 
 def _every_part(question: str, most_words: int) -> list[Span]:

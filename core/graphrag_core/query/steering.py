@@ -99,7 +99,7 @@ def did_you_mean(names: Sequence[str]) -> str:
 
 
 def near_names(snapshot: Snapshot, name: str) -> list[str]:
-    """Return the names most similar in spelling, among those of passages that have a part of the name.
+    """Return the names most similar in spelling, from passages that have a part of the name.
 
     A part with a spelling mistake is in no passage, so the most mentioned entities are looked at, too.
     """
@@ -111,11 +111,10 @@ def near_names(snapshot: Snapshot, name: str) -> list[str]:
         if entity.id.startswith("→"):
             continue
         matcher = SequenceMatcher(None, wanted, entity.id, autojunk=False)
-        if matcher.real_quick_ratio() < _LEAST_SIMILAR or matcher.quick_ratio() < _LEAST_SIMILAR:
-            continue
-        if (ratio := matcher.ratio()) >= _LEAST_SIMILAR:
-            scored.append((-ratio, -entity.mentions, entity.name))
-    return [one for _, _, one in sorted(scored)[:_NEAR]]
+        bounds = matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio  # the cheapest upper bound first
+        if all(ratio() >= _LEAST_SIMILAR for ratio in bounds):
+            scored.append((-matcher.ratio(), -entity.mentions, entity.name))
+    return [near for _, _, near in sorted(scored)[:_NEAR]]
 
 
 class _Without:

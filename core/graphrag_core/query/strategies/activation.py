@@ -17,7 +17,7 @@ WEEK = 7 * 24 * 60 * 60.0
 
 _SOURCES = (("user_edit", 2.0), ("file", 1.5), ("system", 1.2), ("conversation", 1.0))
 _MAX_SCANNED = 2_000  # facts of one entity
-_MAX_MATCHED = 50  # facts whose words are those of the question
+_MAX_MATCHED = 50  # facts that share words with the question
 _NEAREST = 5  # passages through which the graph is entered where names are not embedded
 
 

@@ -44,7 +44,7 @@ class Neighbourhood(GraphStrategy):
     most_neighbours
         How many of an entity's strongest links are followed; None for all.
     fusion
-        How its scores are joined with those of plain search.
+        How its scores are joined with the scores of plain search.
     """
 
     hops: int = 1
@@ -103,15 +103,14 @@ class Neighbourhood(GraphStrategy):
         return f"{names} is linked to no entity{kind}"
 
     def _facts(self, query: Query, entities: Keys) -> Keys:
-        """Return facts that join a named entity with another one; those of two named entities first, then by weight."""
+        """Return facts that join a named entity with another one; two named entities first, then by weight."""
         snapshot, named = query.snapshot, np.sort(query.entities)
         facts = snapshot.facts_of(named, relations=self.relation_types)
         rows = snapshot.fact_rows(facts)
         fact = np.repeat(np.arange(len(facts)), rows.counts)
         is_named = np.isin(rows.entities, named)
         in_both = np.bincount(fact[is_named], minlength=len(facts))
-        held = np.bincount(fact[is_named | np.isin(rows.entities, entities)], minlength=len(facts))
-        joining = held > 1
+        joining = np.bincount(fact[is_named | np.isin(rows.entities, entities)], minlength=len(facts)) > 1
         facts, in_both, weights = facts[joining], in_both[joining], rows.weights[joining]
         order = query.order("facts", facts, (in_both > 1).astype(np.float32), weights)[:_MAX_FACTS]
         return facts[order]
