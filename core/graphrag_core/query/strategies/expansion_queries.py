@@ -85,7 +85,7 @@ class ExpansionQueries(GraphStrategy):
         seeds = query.entities.tolist()
         pairs: dict[frozenset[int], tuple[float, float, int, int]] = {}
         for seed in seeds:
-            linked = linked_entities(query, [seed], self.depth, self.most_neighbours, min_weight=self.min_weight)
+            linked = linked_entities(query, seed, self.depth, self.most_neighbours, min_weight=self.min_weight)
             for other, hop, weight in linked:
                 pair, key = (1 / (1 + hop), weight, seed, other), frozenset((seed, other))
                 if key not in pairs or pair[:2] > pairs[key][:2]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import log2
 
@@ -73,7 +73,7 @@ class Neighbourhood(GraphStrategy):
             link
             for seed in query.entities.tolist()
             for link in linked_entities(
-                query, [seed], self.hops, self.most_neighbours, self.relation_types, strongest=self.strongest
+                query, seed, self.hops, self.most_neighbours, self.relation_types, strongest=self.strongest
             )
         ]
         if not reached:
@@ -117,31 +117,24 @@ class Neighbourhood(GraphStrategy):
 
 
 def linked_entities(
-    query: Query,
-    seeds: Iterable[int],
-    hops: int,
-    limit: int | None,
-    relations: tuple[str, ...] | None = None,
-    *,
-    min_weight: float = 0.0,
-    strongest: bool = False,
-) -> Iterator[tuple[int, int, float]]:
-    """Yield the entities around some seeds in breadth-first order: entity, hop and link weight (0 to 10).
+    query: Query, seed: int, hops: int, limit: int | None, relations: tuple[str, ...] | None = None,
+    *, min_weight: float = 0.0, strongest: bool = False,
+) -> Iterator[tuple[int, int, float]]:  # fmt: skip
+    """Yield the entities around an entity in breadth-first order: entity, hop and link weight (0 to 10).
 
     Each entity comes once, at its nearest hop, with the weight of the strongest link to it. Only the ``limit``
     strongest links of an entity are followed, and none below ``min_weight``. ``strongest``: see :class:`Neighbourhood`.
     """
-    frontier = list(seeds)
-    seen = set(frontier)
+    frontier, seen = [seed], {seed}
     for hop in range(1, hops + 1):
         check_deadline()
-        found: dict[int, float] = {}
+        weights: dict[int, float] = {}
         for other, weight in _links(query, frontier, limit, relations, strongest=strongest):
             if other not in seen and weight >= min_weight:
-                found[other] = max(found.get(other, 0.0), weight)
-        seen.update(found)
-        frontier = sorted(found, key=lambda entity: (-found[entity], entity))
-        yield from ((entity, hop, found[entity]) for entity in frontier)
+                weights[other] = max(weights.get(other, 0.0), weight)
+        seen.update(weights)
+        frontier = sorted(weights, key=lambda entity: (-weights[entity], entity))
+        yield from ((entity, hop, weights[entity]) for entity in frontier)
 
 
 def _links(
