@@ -85,7 +85,7 @@ def _usable_style(result: Result, style: Style) -> Style:
     described = style in ("graph", "both") and any(entity.description for entity in result.entities)
     if not result.graph_ran or (not result.facts and not described):
         return "passages"
-    if style == "both" and result.published_format and not any("graph" in hit.channels for hit in result.hits):
+    if style == "both" and result.context_format.published and not any("graph" in hit.channels for hit in result.hits):
         return "passages"
     return style
 

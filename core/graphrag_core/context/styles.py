@@ -186,7 +186,7 @@ def _related(result: Result, entity: Entity, number: int) -> Iterator[Item]:
             continue
         relation = fact.relation
         if relation and ends[0] != entity.id:
-            relation = inverse(relation, result.inverses)
+            relation = inverse(relation, dict(result.context_format.inverses))
         for other in dict.fromkeys(ends):
             if other != entity.id:
                 weights[other, relation] = min(weights.get((other, relation), 0.0) + fact.weight, 10.0)
@@ -265,14 +265,14 @@ def passages(
         if numbered:
             head = _passage_head(hit, f"[{rank}]", cited=cited)
         else:
-            cites = cited and not result.published_format
+            cites = cited and not result.context_format.published
             head = _passage_head(hit, f"[Score: {hit.score:.2f}]", cited=cites, with_id=True)
         sizes.append(_passage_items(highlighter, hit, head, (_PASSAGES, place[hit.chunk.id])))
     first = [items[0] for items in sizes]
     entities = _described_entities(result) if with_entities and result.graph_ran else []
     facts = chain(*_relationships(result, (_FACTS,))) if relationships else ()
     longer = _alternate(*(items[1:] for items in sizes))
-    render = partial(_render_passages, published=result.published_format)
+    render = partial(_render_passages, published=result.context_format.published)
     return [*first[:1], *_themes(result), *entities, *first[1:], *facts, *longer], render
 
 
@@ -294,7 +294,7 @@ def _described_entities(result: Result) -> list[Item]:
         if entity.type or entity.description:
             text = _with_type(entity, "**")
             if entity.description:
-                text += ("\n\n" if result.published_format else "\n") + one_line(entity.description)
+                text += ("\n\n" if result.context_format.published else "\n") + one_line(entity.description)
             items.append(Item((_ENTITIES,), text, (ContextSource("entity", entity.id, entity.name),)))
     return items
 
@@ -398,7 +398,7 @@ def _subject(result: Result, fact: Fact) -> tuple[str, bool] | None:
     if not fact.entities:
         return None
     subject = _entity(result, fact.entities[0]).id
-    is_told = result.published_format or fact.source in _OF_USERS
+    is_told = result.context_format.published or fact.source in _OF_USERS
     return subject, is_told and _entity(result, subject).name.lower() == "user"
 
 
