@@ -33,15 +33,13 @@ def create_memory_search_tool(
 ) -> StructuredTool:
     """Return a tool that lets an agent search a retriever's index.
 
-    The tool takes ``query``, ``max_results``, ``use_graph`` and ``min_graph_score``. Its content
-    is the formatted context, its artifact the list of documents. Invalid arguments are
-    reported to the agent and do not end its run.
+    The tool takes ``query``, ``max_results``, ``use_graph`` and ``min_graph_score``. Its content is the context, its
+    artifact the list of documents. Invalid arguments are reported to the agent and do not end its run.
 
     Parameters
     ----------
     retriever
-        The retriever to search. Its ``filter``, and that in its ``search_kwargs``, apply to every call of the agent, so
-        a retriever restricted to a tenant makes a tool restricted to that tenant.
+        The retriever to search. Its ``filter``, and that in its ``search_kwargs``, apply to every call of the agent.
     name, description
         Shown to the model.
     filter
