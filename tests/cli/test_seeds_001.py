@@ -58,3 +58,20 @@ def test_min_graph_score_is_passed_on(run, retriever_settings):
     refused = run("query", QUESTION)
     assert refused.exit_code == 1
     assert "gate.min_graph_score is 7: use a number from 0 to 1" in refused.stderr
+
+
+def test_every_number_is_set_by_its_path(run):
+    few = run("query", QUESTION, "--json", "--method", "vector", "--set", "gate.min_score=0.3")
+    assert all(hit["score"] >= 0.3 for hit in json.loads(few.stdout)["hits"])
+    design = ("query", QUESTION, "--json", "--design", "confident")
+    assert not json.loads(run(*design, "--set", "gate.min_score=1").stdout or '{"hits": []}')["hits"]
+    assert json.loads(run(*design, "--set", "gate.min_score=0.1").stdout)["hits"]
+    for given, said in (
+        ("gate.min_scor=1", "did you mean 'gate.min_score'"),
+        ("gate.min_score=high", "gate.min_score is 'high': use a number"),
+        ("gate.min_score", "is not KEY=VALUE"),
+        ("fusion.fusion.alpha=1", "unknown search setting"),
+    ):
+        refused = run("query", QUESTION, "--set", given)
+        assert refused.exit_code != 0
+        assert said in " ".join(refused.stderr.replace("│", " ").split())

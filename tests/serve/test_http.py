@@ -72,6 +72,22 @@ def test_a_query_takes_the_name_of_a_design(client):
     assert "kg2rag" in refused.text
 
 
+def test_a_query_sets_numbers_by_their_path(client):
+    body = {"question": QUESTION, "method": "vector", "set": {"gate.min_score": 1}}
+    assert client.post("/v1/query", json=body).json()["hits"] == []
+    assert client.post("/v1/ask", json=body).status_code == 200
+    body = {"question": QUESTION, "design": "confident", "set": {"gate.min_score": 0.1, "graph.hops": 2}}
+    assert client.post("/v1/query", json=body).json()["hits"]
+    for given, said in (
+        ({"gate.min_scor": 1}, "gate.min_score"),
+        ({"candidates": 5}, "cannot be changed by set"),
+        ({"gate.min_score": 1e9}, "less than or equal"),
+    ):
+        refused = client.post("/v1/query", json={"question": QUESTION, "set": given})
+        assert refused.status_code in (400, 422)
+        assert said in refused.text
+
+
 def test_explain_returns_a_report_or_a_page(client):
     found = client.post("/v1/explain", json={"question": QUESTION}).json()
     assert "graph confidence" in found["explanation"]

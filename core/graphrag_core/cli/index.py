@@ -139,7 +139,7 @@ class FileJob:
     def source(self, paths: Sequence[str]) -> FileSource:
         """Return the files to index, with metadata of the settings file and of options."""
         configured = options.CONFIG.get().index
-        metadata = {**configured.metadata, **options.parse_metadata(self.metadata)}
+        metadata = {**configured.metadata, **options.parse_pairs(self.metadata, "--metadata")}
         pipeline = f"{self.extractor.identity} {self.settings.chunker.identity}"
         return FileSource(
             tuple(paths), metadata, configured.max_size * 1_000_000, pipeline, follow_links=self.follow_links

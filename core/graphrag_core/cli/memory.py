@@ -50,7 +50,7 @@ def remember(
     with options.open_index(kb, embedder, write=True, create=True) as index:
         fact = index.memory.remember(
             subject, relation, object, literal=literal, source=source, confidence=confidence, status=status,
-            metadata=options.parse_metadata(metadata), valid_from=valid_from, valid_to=valid_to,
+            metadata=options.parse_pairs(metadata, "--metadata"), valid_from=valid_from, valid_to=valid_to,
             supersedes=supersedes or replace,
         )  # fmt: skip
         _print_facts([fact], index, as_json=json)

@@ -91,19 +91,19 @@ def parse_where(conditions: list[str] | None) -> dict[str, Any] | None:
     return {"and": parsed} if parsed else None
 
 
-def parse_metadata(pairs: list[str] | None) -> dict[str, Any]:
-    """Convert ``key=value`` pairs to metadata.
+def parse_pairs(pairs: list[str] | None, option: str) -> dict[str, Any]:
+    """Convert ``key=value`` pairs of an option to a dict.
 
-    >>> parse_metadata(["team=identity", "year=2021"])
+    >>> parse_pairs(["team=identity", "year=2021"], "--metadata")
     {'team': 'identity', 'year': 2021}
     """
-    metadata = {}
+    values = {}
     for pair in pairs or ():
         key, sign, value = pair.partition("=")
         if not sign or not key.strip():
-            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint="--metadata")
-        metadata[key.strip()] = parse_value(value)
-    return metadata
+            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint=option)
+        values[key.strip()] = parse_value(value)
+    return values
 
 
 def expand(command: Callable[..., None]) -> Callable[..., None]:
@@ -154,6 +154,10 @@ class Search:
 
     kb: Kb = KB
     settings: dict[str, Any] = field(default_factory=dict)
+    changes: Annotated[
+        list[str] | None,
+        Option("--set", metavar="NAME=VALUE", help="Change a search setting: gate.min_score=0.3, vector_weight=0.4."),
+    ] = None
     where: Where = None
     seed: Annotated[list[str] | None, Option(metavar="NAME", help="Start the graph from this entity, too.")] = None
     exclude: Annotated[list[str] | None, Option(metavar="NAME", help="Exclude an entity, or a document by id.")] = None
@@ -161,7 +165,12 @@ class Search:
 
     def retriever(self, index: KnowledgeIndex, **defaults: Any) -> GraphRetriever:
         """Return a retriever with the settings of the options."""
-        return make_retriever(index, self.settings, **defaults)
+        return make_retriever(index, self.given, **defaults)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The search settings of all options."""
+        return {**self.settings, **parse_pairs(self.changes, "--set")}
 
     @property
     def scope(self) -> dict[str, Any]:
@@ -191,10 +200,10 @@ class StrategySearch(Search):
                 raise typer.BadParameter(unknown_name(name, known, option), param_hint=f"--{option}")
         strategy = {} if self.strategy is None else {"graph": STRATEGIES[self.strategy]()}
         if self.design is None:
-            return make_retriever(index, {**strategy, **self.settings}, **defaults)
+            return make_retriever(index, {**strategy, **self.given}, **defaults)
         if strategy:
             raise typer.BadParameter("a design has its strategy: leave one of them out", param_hint="--design")
-        return GraphRetriever(index, DESIGNS[self.design], **self.settings)
+        return GraphRetriever(index, DESIGNS[self.design], **self.given)
 
 
 def make_retriever(index: KnowledgeIndex, given: dict[str, Any], **defaults: Any) -> GraphRetriever:

@@ -234,14 +234,24 @@ class Gateway:
         exclude: api.Exclude = None,
         as_of: api.AsOf = None,
         design: api.Design = None,
+        set: api.Changes = None,  # noqa: A002 - as the option of the command line
         **settings: Any,
     ) -> Result:
         """Return the result of a question within the scope of a key. ``settings`` are search settings."""
+        settings = self._changed(settings, set)
         self.check_question(question, settings.get("k"))
         return self.retriever.retrieve(
             question, where=self.scope(key, where), seed_entities=seed_entities, exclude=exclude, as_of=as_of,
             settings=DESIGNS.get(design or ""), **settings,
         )  # fmt: skip
+
+    def _changed(self, settings: dict[str, Any], changes: api.Changes) -> dict[str, Any]:
+        """Return search settings with changes by path. Whole numbers of JSON are integers."""
+        for name, value in (changes or {}).items():
+            if name in ("k", "candidates") or (name in settings and settings[name] is not None):
+                raise InputError(f"{name} cannot be changed by set: use the field of the request, if it has one")
+            settings = {**settings, name: int(value) if isinstance(value, float) and value.is_integer() else value}
+        return settings
 
     def query(
         self, key: Key, question: api.Question, *, context_tokens: api.ContextTokens = None, **arguments: Any
@@ -269,6 +279,7 @@ class Gateway:
         stop the language model. ``arguments`` are those of :meth:`retrieve`.
         """
         where, settings = arguments.pop("where", None), DESIGNS.get(arguments.pop("design", None) or "")
+        arguments = self._changed(arguments, arguments.pop("set", None))
 
         def search() -> AnswerStream:
             """Search the passages. The stream that is returned calls the language model."""

@@ -44,6 +44,14 @@ Design = Annotated[
     Literal["hybrid", "confident", "kg2rag", "memory", "research"] | None,
     Field(description="All settings of a published design, instead of the server's; other settings change its fields."),
 ]
+Changes = Annotated[
+    dict[str, bool | Annotated[float, Field(ge=-10_000, le=10_000)] | Annotated[str, Field(max_length=1_000)]] | None,
+    Field(
+        max_length=50,
+        description="Changes search settings by their path, such as a number of the gate.",
+        examples=[{"gate.min_score": 0.3, "vector_weight": 0.4}],
+    ),
+]
 ContextTokens = Annotated[
     int | None, Field(ge=1, le=100_000, description="Also return the result as prompt text, with at most N tokens.")
 ]

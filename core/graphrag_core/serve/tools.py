@@ -188,14 +188,14 @@ def mcp_server(gateway: Gateway) -> MCPServer:
         "search again with seed_entities (names found so far that lead on) and exclude (what was read). Method global "
         "is for questions about the whole collection, such as its main themes. Returns passages to cite, facts and "
         "entities.",
-        omit=["as_of"],
+        omit=["as_of", "set"],
     )  # fmt: skip
     add(
         "ask", gateway.ask, api.AskResponse, lambda answer: answer,
         "Answer a question from the indexed documents, with numbered citations. Use it when a finished answer is "
         "wanted; use search to read the passages and to reason over several steps. The kind none means that the answer "
         "is not in the documents: say so instead of guessing.",
-        omit=["as_of"],
+        omit=["as_of", "set"],
     )  # fmt: skip
     add(
         "entity", gateway.entity, EntityResult, _entity_result,
