@@ -21,9 +21,8 @@ from graphrag_core.extract.prose import Prose
 from graphrag_core.extract.subjects import Subjects
 from graphrag_core.model import ADAPTER_KEY, Chunk
 from graphrag_core.text import CJK, FUNCTION, normalise, title_names
-from graphrag_core.text.dictionary import is_ordinary
 from graphrag_core.text.mentions import NameMatch, code_names, find_names
-from graphrag_core.text.words import COMMON_NOUNS, OPENERS, VERBS
+from graphrag_core.text.words import COMMON_NOUNS, OPENERS, VERBS, WORD, is_ordinary
 
 Instead = dict[str, tuple[str, ...]]
 """What candidates stand for: other names, or none."""
@@ -31,7 +30,6 @@ Instead = dict[str, tuple[str, ...]]
 _SOURCE_KEYS = ("source", "file_path", "url")
 _POSITION_KEYS = frozenset({"start_index", "page", "page_label", "page_number", ADAPTER_KEY})
 _LOWER_WORD = re.compile(r"\b[^\W\d_A-Z][^\W_]*")
-_ANY_WORD = re.compile(r"[^\W_]+")
 _SUBJECT_VERB = re.compile(
     r"(?:['’]s|,)?\s+(?:is|was|has|had|does|did|will|can|became|began|won|joined|says?|said|wrote|uses?|provides?"
     r"|supports?|owns?|leads?|runs?|handles?|stores?|sends?|issues?)\b"
@@ -52,7 +50,7 @@ _CODE_IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _HAS_CASE_OR_JOINT = re.compile(r"[_.]|[a-z][A-Z]")
 _MOST_CODE_NAMES = 20
 _NUMBERED = re.compile(r"(.*[^\W\d_]{3})[0-9]{1,2}|[0-9]{1,2} .+")
-_WORD = re.compile(r"[^\W_][\w.-]*(?<![\d.-])(?!\w)")
+_UNNUMBERED_WORD = re.compile(r"[^\W_][\w.-]*(?<![\d.-])(?!\w)")
 _PARTICLES = frozenset("van von de der den da di del la le bin ibn al".split())
 _PART = re.compile(r"[^\W\d_]{2,}(?:['’-][^\W\d_]+)?")
 _SHORTEST = 3  # characters
@@ -170,7 +168,7 @@ class SourceNames:
         "Stopping the Exim daemon on Solaris" is no name, but "Exim" and "Solaris" are.
         """
         headings = [heading for heading in headings if " " in heading and _SENTENCE.search(heading)]
-        spoken = f" {' '.join(word for text in texts for word in _ANY_WORD.findall(text.lower()))} " if headings else ""
+        spoken = f" {' '.join(word for text in texts for word in WORD.findall(text.lower()))} " if headings else ""
         found: Instead = {}
         for heading in headings:
             if f" {normalise(heading)} " not in spoken:
@@ -297,7 +295,7 @@ def _footnotes(readings: Sequence[Reading]) -> Instead:
     """
     counts = Counter(name for reading in readings for name in {match.name for match in reading.found})
     once = {name: found[1] for name, n in counts.items() if n == 1 and (found := _NUMBERED.fullmatch(name))}
-    words = {word for reading in readings for word in _WORD.findall(reading.chunk.text)} if once else set()
+    words = {word for reading in readings for word in _UNNUMBERED_WORD.findall(reading.chunk.text)} if once else set()
     return {name: () for name, word in once.items() if word is None or word.rpartition(" ")[2] in words}
 
 
@@ -331,7 +329,7 @@ class _Phrases:
     def find(self, text: str) -> Iterator[NameMatch]:
         """Yield the names in a text: their words, with one character between them."""
         if self._by_first and len(lower := text.lower()) == len(text):
-            words = [(match.group(), match.start(), match.end()) for match in _ANY_WORD.finditer(lower)]
+            words = [(match.group(), match.start(), match.end()) for match in WORD.finditer(lower)]
             for at, (word, start, _) in enumerate(words):
                 for phrase, name in self._by_first.get(word, ()):
                     last = at + len(phrase) - 1

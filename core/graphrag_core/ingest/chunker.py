@@ -21,7 +21,7 @@ _TINY_SECTION = 40  # tokens; sections below are joined with those beside them
 _FEWEST_ENTRIES = 3  # of a list of definitions that is divided
 _FULL_ENTRY = 128  # tokens; shorter entries share a passage with the next ones
 _LONGEST_LABELS = 400  # characters of MyST labels before a heading
-_WORD = re.compile(r"\S*\s*")
+_WORD_AND_SPACES = re.compile(r"\S*\s*")
 _LINE = re.compile(r"[^\n]*\n?")
 _FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,}|:{3,})")
 _LABEL_LINE = re.compile(r"[ \t]*\([^()\s]+\)=\s*")
@@ -345,7 +345,7 @@ class Chunker:
         if size <= self.max_tokens:
             yield _Piece(start, end, size, size)
             return
-        for word in _WORD.finditer(text, start, end):
+        for word in _WORD_AND_SPACES.finditer(text, start, end):
             for a in range(word.start(), word.end(), self.max_tokens):
                 b = min(a + self.max_tokens, word.end())
                 size = min(self._count(text[a:b]), self.max_tokens)

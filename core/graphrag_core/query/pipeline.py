@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -27,6 +26,7 @@ from graphrag_core.query.paths import stated_strengths
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.settings import Plan
 from graphrag_core.query.steering import did_you_mean, steer, without_documents
+from graphrag_core.research import with_arxiv_ids
 from graphrag_core.result import (
     CONFIDENCE_WITHOUT_GRAPH,
     Channel,
@@ -40,12 +40,11 @@ from graphrag_core.result import (
 )
 from graphrag_core.telemetry import Stages
 from graphrag_core.text.navigation import is_navigation
+from graphrag_core.text.words import WORD_OR_IDENTIFIER
 
 EMBEDDER_FAILED = "the embedder failed, so this is not the full answer: ask again when it works"
 
 _log = logging.getLogger(__name__)
-_WORD = re.compile(r"\w")
-_ARXIV_VERSION = re.compile(r"(?<![A-Za-z0-9_.])(\d{4}\.\d{4,5})v\d+(?![A-Za-z0-9_]|\.\d)")
 _LOGGED: WeakSet[Engine] = WeakSet()  # engines whose graph was reported to have little to follow
 _MAX_COPIES = 100  # listed for a hit
 _MAX_UNKNOWN = 5  # keys of a filter that are named
@@ -251,7 +250,7 @@ def embed(question: Question) -> tuple[Matrix | None, str, list[str]]:
             raised = question_error(problem, failure)
             raise raised from raised.__cause__
         problems = failures = [f"{_NOT_EMBEDDED}: {problem}"]
-    if question.text.strip() and not _WORD.search(question.text):
+    if question.text.strip() and not WORD_OR_IDENTIFIER.search(question.text):
         problems = [*problems, "the question has no words: the order of the passages is arbitrary"]
     return vector, "; ".join(problems), failures
 
@@ -268,9 +267,7 @@ def search(query: Query, plan: Plan) -> TextSearch:
         similar = np.round(scores, 6) >= plan.gate.min_score if plan.gate.min_score > 0 else slice(None)
         channels["vector"] = keys[similar], scores[similar]
     if not by_vector or (not by_vector_alone and plan.text_weight > 0):
-        # Most documents write arXiv ids without a version.
-        text = " ".join((query.text, *dict.fromkeys(_ARXIV_VERSION.findall(query.text))))
-        channels["keyword"] = query.snapshot.search_keywords("chunks", text, count)
+        channels["keyword"] = query.snapshot.search_keywords("chunks", with_arxiv_ids(query.text), count)
     for name, (keys, scores) in channels.items():
         order = query.order("chunks", keys, scores)
         channels[name] = keys[order], scores[order]

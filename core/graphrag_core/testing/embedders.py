@@ -1,13 +1,10 @@
 """A deterministic embedder that needs no model, and the compliance suite of embedders."""
 
-import re
-
 import numpy as np
 
 from graphrag_core.ports import Embedder, Matrix
 from graphrag_core.text import hash64, segment
-
-_WORD = re.compile(r"\w+")
+from graphrag_core.text.words import WORD_OR_IDENTIFIER
 
 
 class HashEmbedder:
@@ -32,7 +29,7 @@ class HashEmbedder:
     def embed_query(self, text: str) -> Matrix:
         """Return the unit vector of a question."""
         vector = np.zeros(self.dim, np.float32)
-        for word in _WORD.findall(segment(text).casefold()):
+        for word in WORD_OR_IDENTIFIER.findall(segment(text).casefold()):
             number = hash64(word)
             vector[number % self.dim] += 1.0 if number & (1 << 40) else -1.0
         return vector / np.float32(max(float(np.linalg.norm(vector)), 1e-12))

@@ -18,6 +18,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_core.model import Mark, MarkKind
+from graphrag_core.text.words import WORD
 
 if TYPE_CHECKING:  # markdown-it has 60 modules: they are imported with the first text that has markup
     from markdown_it import MarkdownIt
@@ -119,7 +120,6 @@ _DEFINITION = re.compile(r"[ \t]*:[ \t]+(?=\S)")
 _TERM_LINE = re.compile(r"[^\r\n]{0,119}[^\r\n.,;:!?]")
 _LABEL_LINE = re.compile(r"[ \t]*\(([^()\s]+)\)=[ \t]*$")
 _HEADING_ID = re.compile(r"(?:(?<![ \t])[ \t]+)?\{#([^\s{}]+)(?![^\s{}])[^{}]*\}[ \t]*$")
-_WORD = re.compile(r"[^\W_]")
 _HTML_ANCHOR = re.compile(r"<a\s[^<>]*?\b(id|name|href)\s*=\s*[\"']?([^\"'\s<>]+)", re.IGNORECASE)
 _CODE_SPAN = re.compile(r"`([^`]+)`")
 _IDENTIFIER = re.compile(
@@ -351,7 +351,7 @@ def _add_other(marks: list[Mark], lines: _Lines, span: Sequence[int], token: Tok
 def _is_heading(token: Token, content: str, lines: _Lines, markdown: bool) -> bool:
     """Return whether a heading of CommonMark is one: not nested, not indented, not a sentence above a line."""
     line = token.map[0] if token.map else 0
-    if token.level or len(content) > 2 * _LONGEST_HEADING or not _WORD.search(content):
+    if token.level or len(content) > 2 * _LONGEST_HEADING or not WORD.search(content):
         return False
     if token.markup.startswith("#"):
         indent = lines.text[lines.start(line) : lines.start(line) + (4 if markdown else 1)]

@@ -136,7 +136,7 @@ _VERSION_WORD = re.compile(  # or a word with the number of a footnote
     r"v[0-9]+|[a-z]{3,}(?:ions?|ments?|ly|ing|ed|ness|ity|ies|ous|able|ples?|ors?|ers)[0-9]{1,2}"
 )
 _COMMIT = re.compile(r"(?=.*[0-9].*[0-9])[0-9a-f]{7,40}")  # such as the hash of a commit
-_WORD = re.compile(r"\S+")
+_NO_SPACES = re.compile(r"\S+")
 _PLACE = re.compile(r"(?<=[^\s,]) (?:in|at|on)(?: the)? (?=\S)")
 _URL = re.compile(  # with a scheme, of a known domain with a path, or an e-mail address
     r"(?<![\w@])(?:[a-z][a-z+.-]{1,9}://|www\.)[^\s<>\"`|]+"
@@ -445,7 +445,7 @@ def _names_of(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, boo
         return ()
     start, end = 0, len(run)
     if last - first < len(words):
-        spans = [match.span() for match in _WORD.finditer(run)]
+        spans = [match.span() for match in _NO_SPACES.finditer(run)]
         start, end = spans[first][0], spans[last - 1][1]
     name = run[start:end].rstrip(",.")
     name = name[:-2] if name.endswith(("'s", "’s")) else name

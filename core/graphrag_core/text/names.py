@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from graphrag_core.text.dictionary import singular
+from graphrag_core.text.words import singular
 
 _POSSESSIVE = re.compile(r"['’]s?$")
 # "+" and "#" distinguish C, C++ and C#. Every other character that is not a letter or digit is a separator.

@@ -1,10 +1,10 @@
 """Sentences: where they begin and end in European, Chinese and Japanese text, and which of them say something."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from graphrag_core.text.cjk import CJK
-from graphrag_core.text.words import FUNCTION
+from graphrag_core.text.words import FUNCTION, NEVER_LAST, PROSE_WORD
 
 # A line break inside a paragraph: the next line is not a list item, heading, quote or table row.
 _WRAP = re.compile(r"(?<=\S)[ \t\r]*\n([ \t]*)(?=[^\s\-*+#>|=~\d•])")
@@ -25,16 +25,11 @@ _ABBREVIATION = re.compile(
     r"|Jul|Aug|Sep|Sept|Oct|Nov|Dec)|(?:^|[\s(.])[A-Z])\.$"
 )
 
-_WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*|\d[\d.,:/%-]*")
 _CJK = re.compile(f"[{CJK}]")
 _LEAST_WORDS, _LEAST_WORDS_OF_FRAGMENT, _LEAST_WORDS_BEFORE_COLON, _LEAST_CJK = 3, 6, 12, 5
 _LEAST_LETTERS = 0.6  # of all characters but spaces
 _LEAST_SHOUTED, _SHOUTED = 30, 0.7  # letters of a sentence, and the share of capitals among them
 _LONG = 40  # characters: a whole sentence of this length needs no closer look
-_NEVER_LAST = frozenset(
-    """a an the of in on at to for from by with without and or but its their his her your our this these as is are be
-    than into onto upon if when which whose that any each every""".split()
-)
 _PUNCTUATION = "\"'“”‘’«»()[]{},.;:!?…*"
 _TAGS = re.compile(r"^(?:\s*\[[^\[\]\n]{1,30}\])+:?\s*")
 _END = re.compile(r"[.!?…。！？][\"'”’)\]»」』）*`]*$")
@@ -134,6 +129,31 @@ def sentences(text: str) -> list[tuple[int, int]]:
     return spans
 
 
+def best_sentence(
+    words: Sequence[Collection[str]], weights: Mapping[str, float], qualities: Sequence[float], *, ties: bool = False
+) -> int:
+    """Return the position of the sentence with the most of a question's words; of equal ones the first.
+
+    Parameters
+    ----------
+    words
+        The words of each sentence.
+    weights
+        What each word of the question counts.
+    qualities
+        A factor for each sentence.
+    ties
+        True if the qualities only decide between sentences of equal weight.
+
+    >>> best_sentence([{"it", "is"}, {"task", "queue"}, {"queue"}], {"task": 1, "queue": 1}, [1, 0.5, 1])
+    1
+    """
+    totals = [sum(weights[word] for word in sentence if word in weights) for sentence in words]
+    if ties:
+        return max(range(len(words)), key=lambda place: (totals[place], qualities[place]))
+    return max(range(len(words)), key=lambda place: totals[place] * qualities[place])
+
+
 def is_statement(text: str, names: Iterable[str] = (), *, whole: bool = True) -> bool:
     """Return whether a sentence, without markup, says something about its names.
 
@@ -185,7 +205,7 @@ def is_index(text: str) -> bool:
 
 
 def _says_something(text: str, names: Iterable[str], whole: bool) -> bool:
-    words = _WORD.findall(text)
+    words = PROSE_WORD.findall(text)
     cjk = 0 if text.isascii() else len(_CJK.findall(text))
     if cjk >= _LEAST_CJK and cjk >= len(words):
         return True
@@ -198,7 +218,7 @@ def _says_something(text: str, names: Iterable[str], whole: bool) -> bool:
         return any(map(str.islower, words))
     if sum(map(len, words)) < _LEAST_LETTERS * (len(text) - text.count(" ")):
         return False
-    named = {part.lower() for name in names for part in _WORD.findall(name)}
+    named = {part.lower() for name in names for part in PROSE_WORD.findall(name)}
     others = [word for word, low in zip(words, lower, strict=True) if low not in named and word[0].islower()]
     content = sum(word not in FUNCTION for word in others)
     if ended or has_verb:
@@ -210,7 +230,7 @@ def _is_fragment(text: str, words: list[str]) -> bool:
     """Return whether a sentence starts or stops in the middle, or is a list of paths."""
     if text[0].islower() and words[0] in FUNCTION:
         return True
-    if text[-1] == "," or (text[-1].isalpha() and words[-1] in _NEVER_LAST):
+    if text[-1] == "," or (text[-1].isalpha() and words[-1] in NEVER_LAST):
         return True
     return sum(part.strip(_PUNCTUATION).isalpha() for part in text.split()) < _LEAST_WORDS
 

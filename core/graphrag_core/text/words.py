@@ -1,4 +1,33 @@
-"""Word lists: words that are not names although they may be capitalised, and words inside names."""
+"""Words: the patterns that find them, stop words, and lists that tell names from other words."""
+
+import gzip
+import re
+from functools import cache
+from importlib import resources
+
+from graphrag_core.text.cjk import CJK
+
+# -- patterns. They differ on purpose: rankings and entities depend on what each takes for a word.
+
+WORD = re.compile(r"[^\W_]+")
+"""A word: letters and digits of any script. An identifier such as ``broker_url`` is two."""
+
+WORD_OR_IDENTIFIER = re.compile(r"\w+")
+"""A word in which underscores count as letters."""
+
+HYPHENATED_WORD = re.compile(r"\w+(?:-\w+)*")
+"""A word with its hyphens, to join what a line break divides."""
+
+NAME_WORD = re.compile(rf"(?:(?![{CJK}])[^\W_])+[+#]*")
+"""A word that may be part of a name, such as "C++", outside Chinese and Japanese text."""
+
+CJK_WORD = re.compile(rf"[{CJK}]|(?:(?![{CJK}])[^\W_])+")
+"""A word; a Chinese or Japanese character is one."""
+
+PROSE_WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*|\d[\d.,:/%-]*")
+"""A word with its apostrophes and hyphens, or a number with its punctuation."""
+
+# -- stop words. One list, and lists for a purpose: a longer one would change which terms count.
 
 FUNCTION = frozenset(
     """a an the this that these those it its he she him his her hers they them their we us our you your i me my
@@ -12,6 +41,26 @@ FUNCTION = frozenset(
     too very quite rather almost own same other another others""".split()
 )
 """Function words. They are never names and are stripped from both ends of a name."""
+
+KEYWORD_STOP_WORDS = frozenset(
+    """a an and are as at be but by did do does for from had has have how in into is it its not of on or such
+    that the their then there these they this to was were what when where which who whom whose why will with""".split()
+)
+"""Terms of a keyword index that say nothing about a question. They are compared with stemmed terms."""
+
+QUESTION_STOP_WORDS = FUNCTION | frozenset("happen happens work works tell explain give me please".split())
+"""Words of a question that are not marked in a passage. They are compared before stemming."""
+
+NEAR_DUPLICATE_STOP_WORDS = frozenset("a an the this that these those it its and is are was were".split())
+"""Words that one of two near-duplicates may have alone."""
+
+NEVER_LAST = frozenset(
+    """a an the of in on at to for from by with without and or but its their his her your our this these as is are be
+    than into onto upon if when which whose that any each every""".split()
+)
+"""Words that no whole sentence ends with."""
+
+# -- words that are not names, and words inside names
 
 OPENERS = FUNCTION | frozenset(
     """according additionally afterwards alternatively altogether amid apart arguably aside based because beginning
@@ -239,3 +288,35 @@ CONNECTORS = (
     "of|the|de|la|le|les|du|des|von|van|der|den|del|della|di|da|dos|das|do|el|al|bin|ibn|y|e|et|for|in|on|at|to|a|an"
 )
 """Lower-case words inside a name ("Bank of the West"), as alternatives of a regular expression."""
+
+# -- the dictionary. The list is made by ``benchmarks/word_list.py`` and has its licence at its start.
+
+
+@cache  # takes 30 ms, and a question without a plural does not need it
+def _dictionary() -> dict[str, str]:
+    """Return the singular of each ordinary word."""
+    data = gzip.decompress(resources.files(__package__).joinpath("ordinary_words.txt.gz").read_bytes()).decode()
+    words: dict[str, str] = {}
+    for line in data.splitlines():
+        if line[0] != "#":
+            word, _, singular = line.partition(" ")
+            words[word] = singular or word
+    return words
+
+
+def is_ordinary(word: str) -> bool:
+    """Return whether a word in lower case is an ordinary one, and not also a name such as "china" or "mark".
+
+    >>> [is_ordinary(word) for word in ("permanent", "sessions", "keyring", "redis", "china")]
+    [True, True, False, False, False]
+    """
+    return word in _dictionary()
+
+
+def singular(word: str) -> str:
+    """Return the singular of an ordinary word in lower case; any other word as it is.
+
+    >>> [singular(word) for word in ("developers", "news", "windows", "rails")]
+    ['developer', 'news', 'windows', 'rails']
+    """
+    return _dictionary().get(word, word)
