@@ -180,7 +180,7 @@ def find_names(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch]:
     if "/" in text or "@" in text or "www." in text:
         spans += [match.span() for match in _URL.finditer(text)]
     if spans:
-        names = _outside(names, sorted(spans)) + quoted
+        names = outside(names, sorted(spans)) + quoted
     if not text.isascii() and has_cjk(text):
         names += [NameMatch(*match) for match in find_cjk_names(text)]
     if quoted or len(names) > count:
@@ -206,7 +206,7 @@ def _quoted(text: str) -> list[NameMatch]:
     return names
 
 
-def _outside(names: list[NameMatch], spans: list[tuple[int, int]]) -> list[NameMatch]:
+def outside(names: list[NameMatch], spans: list[tuple[int, int]]) -> list[NameMatch]:
     """Return the names that are not inside one of some spans, which are in order."""
     begins, ends = [start for start, _ in spans], [-1, *accumulate((end for _, end in spans), max)]
     return [name for name in names if name.end > ends[bisect_right(begins, name.start)]]

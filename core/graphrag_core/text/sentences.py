@@ -1,16 +1,17 @@
-"""Sentences: where they begin and end in European, Chinese and Japanese text, and which of them say something."""
+"""Sentences: where they begin and end, which of them say something, and the prose of a chunk."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+from graphrag_core.model import Chunk, Mark
 from graphrag_core.text.cjk import CJK
 from graphrag_core.text.words import FUNCTION, NEVER_LAST, PROSE_WORD
 
 # A line break inside a paragraph: the next line is not a list item, heading, quote or table row.
 _WRAP = re.compile(r"(?<=\S)[ \t\r]*\n([ \t]*)(?=[^\s\-*+#>|=~\d•])")
 _INDENT = re.compile(r"[ \t]*(?:(?:[-*+•:]|\d{1,3}[.)])[ \t]+)?")
-SHORTEST_WRAPPED_LINE = 50
-"""Characters of a line that an editor may have wrapped."""
+_SHORTEST_WRAPPED_LINE = 50  # characters of a line that an editor may have wrapped
 
 # The pattern starts with a character class, not with an alternation: the regex engine can skip ahead to it.
 _BREAK = re.compile(
@@ -97,7 +98,7 @@ def unwrap(text: str) -> str:
 
     def join(match: re.Match[str]) -> str:
         start = text.rfind("\n", 0, match.start()) + 1
-        is_wrapped = match.start() - start >= SHORTEST_WRAPPED_LINE
+        is_wrapped = match.start() - start >= _SHORTEST_WRAPPED_LINE
         if is_wrapped and match[1]:
             indent = _INDENT.match(text, start, match.start())
             is_wrapped = indent is not None and len(indent.group().expandtabs()) == len(match[1].expandtabs())
@@ -242,3 +243,123 @@ def _is_suspect(text: str, words: list[str]) -> bool:
     if suspect := _SUSPECT.match(text):
         return suspect["pointer"] is None or len(words) <= _LONGEST_POINTER or not _REASON.search(text)
     return any(leader in text for leader in _LEADERS) or (", " in text and is_index(text))
+
+
+# -- the prose of a chunk: its text with everything else masked, so that offsets stay valid
+
+_MASK = "\x01"  # stands for inline code and URLs: no name contains it, and no name reaches across it
+_PROSE_BLOCKS = frozenset({"paragraph", "item", "definition"})
+# Space is matched from its start only: a search inside a run of n spaces would take n steps for each of them.
+_LINE_BREAK = re.compile(r"(?:(?<![ \t\r])[ \t\r]+)?\n[ \t>]*")
+_DEFINITION_BREAK = re.compile(r"(?:(?<![ \t\r])[ \t\r]+)?\n[ \t>]*(?::[ \t]+)?")
+_FIELD = re.compile(r"[A-Z][\w-]{2,20}: ")  # "License: MIT"
+_MARKUP = re.compile(
+    r"\](?:\((?:[^()\n]|\([^()\n]*\)){0,1000}\)|\[[^\[\]\n]{0,200}\])"  # the target of a link
+    r"|!?\[(?=[^\[\]\n]{1,400}\s{5,}|[^\[\]\n]{1,400}\][(\[])"
+    r"|(?:\{[\w:+-]+\})?`+|<!--.{0,4000}?-->|</?[A-Za-z][^<>\n]{0,1000}>"
+    r"|(?<![\w\\])(?!__[a-z]\w*__(?!\w))[*_]{1,3}(?=[^\s*_])|(?<=[^\s*_\\])(?:\*{1,3}|(?<!\w)_{1,3})(?!\w)"
+    r"|\\(?=[*_`\[\]<>#|\\~])|&(?:[a-z]{2,8}|#\d{1,6});|¶",
+    re.DOTALL,
+)
+_LINK_LABEL = re.compile(r"[a-z0-9]+(?:[_:.-][a-z0-9]+)+")
+
+
+class Sentence(NamedTuple):
+    """A sentence of a chunk, and the block it is part of (None for a chunk without structure)."""
+
+    start: int
+    end: int
+    block: Mark | None
+
+
+class Prose(NamedTuple):
+    """The prose of a chunk.
+
+    Attributes
+    ----------
+    text
+        The chunk's text. Headings, code and tables are masked with line breaks, markup with spaces.
+    is_plain
+        The text has no markup, so that a sentence is a slice of it.
+    starts
+        The offsets at which sentences start.
+    """
+
+    text: str
+    sentences: list[Sentence]
+    is_plain: bool
+    starts: frozenset[int]
+
+
+def read_prose(chunk: Chunk) -> Prose:
+    """Return the prose of a chunk. A chunk without marks is prose throughout."""
+    if all(mark.kind == "paragraph" for mark in chunk.marks):
+        text = unwrap(chunk.text)
+        spans = sentences(text)
+        found = [Sentence(start, end, None) for start, end in spans]
+        return Prose(text, found, True, frozenset(start for start, _ in spans))
+    blocks = [mark for mark in chunk.marks if mark.kind in _PROSE_BLOCKS]
+    text = _masked(chunk, blocks)
+    spans, found, at = sentences(text) if blocks else [], [], 0
+    for start, end in spans:
+        while at < len(blocks) - 1 and blocks[at].end <= start:
+            at += 1
+        found.append(Sentence(start, end, blocks[at]))
+    return Prose(text, found, False, frozenset(start for start, _ in spans))
+
+
+def _masked(chunk: Chunk, blocks: list[Mark]) -> str:
+    """Return the text of a chunk with everything but the prose in its blocks masked."""
+    pieces: list[str] = []
+    at = 0
+    for block in blocks:
+        start = max(block.start, at)
+        pieces += "\n" * (start - at), _joined(chunk.text[start : block.end], block.kind)
+        at = max(block.end, start)
+    pieces.append("\n" * (len(chunk.text) - at))
+    text = "".join(pieces)
+    pieces, at = [], 0
+    for start, end in sorted((mark.start, mark.end) for mark in chunk.marks if _is_hidden(chunk.text, mark)):
+        if start >= at and text[start : start + 1] != "\n":  # headings and tables are masked already
+            pieces += text[at:start], _MASK * (end - start)
+            at = end
+    return _MARKUP.sub(_blank, "".join((*pieces, text[at:])))
+
+
+def _joined(text: str, kind: str) -> str:
+    """Return the text of a block with spaces for the line breaks inside its sentences."""
+    if "\n" not in text:
+        return text
+    if kind == "definition":  # the line of the term, then its definitions
+        return _DEFINITION_BREAK.sub(_definition_break, text)
+    if kind == "item":
+        return _LINE_BREAK.sub(_blank, text)
+
+    def join(match: re.Match[str]) -> str:
+        line = match.start() - (text.rfind("\n", 0, match.start()) + 1)
+        following = text[match.end() : match.end() + 1]
+        is_wrapped = line >= _SHORTEST_WRAPPED_LINE or following.islower() or following in "`*_[("
+        is_wrapped = is_wrapped and not _FIELD.match(text, match.end())
+        return " " * len(match.group()) if is_wrapped else match.group()
+
+    return _LINE_BREAK.sub(join, text)
+
+
+def _definition_break(match: re.Match[str]) -> str:
+    size = len(match.group())
+    return "\n" + " " * (size - 1) if ":" in match.group() else " " * size
+
+
+def _is_hidden(text: str, mark: Mark) -> bool:
+    if mark.kind == "literal":
+        return True
+    if mark.kind != "link":
+        return False
+    # A URL, or a label that stands for the title of the section.
+    label = _LINK_LABEL.fullmatch(mark.value) is not None and text[mark.start : mark.end] == mark.value
+    return label or text.startswith(("http://", "https://"), mark.start)
+
+
+def _blank(match: re.Match[str]) -> str:
+    found = match.group()
+    return (_MASK if found[-1] == "`" else " ") * len(found)
