@@ -176,7 +176,13 @@ def is_statement(text: str, names: Iterable[str] = (), *, whole: bool = True) ->
             first = first.strip(_PUNCTUATION).replace("'", "").replace("’", "").replace("-", "")
         if first.isalpha() and first not in _DOUBTFUL and text[0] not in "([":
             return True
-    return _says_something(_TAGS.sub("", text), names, whole)
+    text = _TAGS.sub("", text)
+    words = PROSE_WORD.findall(text)
+    if not text.isascii() and len(_CJK.findall(text)) >= max(_LEAST_CJK, len(words)):
+        return True
+    if len(words) < _LEAST_WORDS or _is_suspect(text, words) or _is_fragment(text, words):
+        return False
+    return _says_something(text, words, names, whole)
 
 
 def is_boilerplate(text: str) -> bool:
@@ -186,9 +192,7 @@ def is_boilerplate(text: str) -> bool:
     [True, True]
     """
     suspect = _SUSPECT.match(text)
-    if (suspect and suspect["boilerplate"]) or _DISCLAIMER.search(text):
-        return True
-    if is_index(text):
+    if (suspect and suspect["boilerplate"]) or _DISCLAIMER.search(text) or is_index(text):
         return True
     capitals = sum(map(str.isupper, text))
     letters = sum(map(str.isalpha, text)) if capitals > _SHOUTED * _LEAST_SHOUTED else 0
@@ -205,33 +209,26 @@ def is_index(text: str) -> bool:
     return (entries > 1 and text.count(" ") <= _WORDS_OF_ENTRY * entries) or _DOTS.search(text) is not None
 
 
-def _says_something(text: str, names: Iterable[str], whole: bool) -> bool:
-    words = PROSE_WORD.findall(text)
-    cjk = 0 if text.isascii() else len(_CJK.findall(text))
-    if cjk >= _LEAST_CJK and cjk >= len(words):
-        return True
-    lower = [word.lower() for word in words]
-    if len(words) < _LEAST_WORDS or _is_suspect(text, words) or _is_fragment(text, lower):
-        return False
+def _says_something(text: str, words: list[str], names: Iterable[str], whole: bool) -> bool:
     ended = _END.search(text) is not None and not _CUT_OFF.search(text)
-    has_verb = not _VERB.isdisjoint(lower)
-    if whole and (ended or has_verb) and len(words) > _LEAST_WORDS and text[0] not in "),;":
+    is_sentence = ended or not _VERB.isdisjoint(map(str.lower, words))
+    if whole and is_sentence and len(words) > _LEAST_WORDS and text[0] not in "),;":
         return any(map(str.islower, words))
     if sum(map(len, words)) < _LEAST_LETTERS * (len(text) - text.count(" ")):
         return False
     named = {part.lower() for name in names for part in PROSE_WORD.findall(name)}
-    others = [word for word, low in zip(words, lower, strict=True) if low not in named and word[0].islower()]
+    others = [word for word in words if word[0].islower() and word.lower() not in named]
     content = sum(word not in FUNCTION for word in others)
-    if ended or has_verb:
+    if is_sentence:
         return content >= 1 and (len(others) >= 2 or (whole and ended))
     return content >= 3 and len(others) >= 4 and len(words) >= _LEAST_WORDS_OF_FRAGMENT
 
 
 def _is_fragment(text: str, words: list[str]) -> bool:
     """Return whether a sentence starts or stops in the middle, or is a list of paths."""
-    if text[0].islower() and words[0] in FUNCTION:
+    if text[0].islower() and words[0].lower() in FUNCTION:
         return True
-    if text[-1] == "," or (text[-1].isalpha() and words[-1] in NEVER_LAST):
+    if text[-1] == "," or (text[-1].isalpha() and words[-1].lower() in NEVER_LAST):
         return True
     return sum(part.strip(_PUNCTUATION).isalpha() for part in text.split()) < _LEAST_WORDS
 
