@@ -9,7 +9,7 @@ An index adds them in one call, ``index.add_research_findings(findings)``.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -190,16 +190,39 @@ def with_arxiv_ids(question: str) -> str:
     return " ".join((question, *dict.fromkeys(_VERSIONED_ID.findall(question))))
 
 
-def without_labels(document: Document, chunks: Sequence[Chunk]) -> list[Chunk]:
-    """Return a finding's chunks with spaces in place of the labelled lines; other documents' chunks as they are.
+def findings_identity(document: Document) -> list[str]:
+    """Return what a finding's digest depends on besides its content; nothing for other documents."""
+    return [FindingsExtractor.identity] if FINDING in document.metadata else []
 
-    ``arXiv: 2501.03236.`` and ``Year: 2025.`` are for keyword search. They are no sentences, and the labels are
-    no names. What they say comes from the metadata (:func:`with_findings`). Offsets stay valid.
+
+def extract_with_findings(
+    chunked: Sequence[tuple[Document, Sequence[Chunk]]], extract: Callable[[list[Chunk]], list[Extraction]]
+) -> list[Extraction]:
+    """Extract from the chunks of documents; add the entities and facts of findings, each once."""
+    chunks = [chunk for _, pieces in chunked for chunk in pieces]
+    if not any(FINDING in document.metadata for document, _ in chunked):
+        return extract(chunks)
+    extractions = extract([chunk for document, pieces in chunked for chunk in _without_labels(document, pieces)])
+    return [
+        Extraction(
+            tuple(dict.fromkeys((*extraction.mentions, *found.mentions))),
+            tuple(dict.fromkeys((*extraction.facts, *found.facts))),
+            extraction.problem,
+        )
+        for extraction, found in zip(extractions, FindingsExtractor().extract(chunks), strict=True)
+    ]
+
+
+def _without_labels(document: Document, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+    """Return a finding's chunks with spaces in place of the labelled lines, so that offsets stay valid.
+
+    ``arXiv: 2501.03236.`` and ``Year: 2025.`` are for keyword search. They are not sentences, and the labels are not
+    names. The metadata has what they say.
     """
     end = document.text.rfind("\n\n") + 2  # the labelled lines are the last paragraph
     lines = document.text[end:].splitlines()
     if not _is_finding(document) or not all(line.startswith(_PREFIXES) for line in lines):
-        return list(chunks)
+        return chunks
     prose = []
     for chunk in chunks:
         kept = chunk.text[: max(end - chunk.start, 0)]
@@ -207,18 +230,6 @@ def without_labels(document: Document, chunks: Sequence[Chunk]) -> list[Chunk]:
         blank = " " * (len(chunk.text) - len(kept))
         prose.append(replace(chunk, text=kept + blank, marks=marks) if blank else chunk)
     return prose
-
-
-def with_findings(chunks: Sequence[Chunk], extractions: Sequence[Extraction]) -> list[Extraction]:
-    """Add a finding's entities and facts to what another extractor found, each once."""
-    return [
-        Extraction(
-            tuple(dict.fromkeys((*own.mentions, *found.mentions))),
-            tuple(dict.fromkeys((*own.facts, *found.facts))),
-            own.problem,
-        )
-        for own, found in zip(extractions, FindingsExtractor().extract(chunks), strict=True)
-    ]
 
 
 # -- read a field, which may have one of several names and be a list, a text, a number, an object or missing
