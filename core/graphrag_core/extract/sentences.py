@@ -141,7 +141,7 @@ def _facts(
         mentioned = [match.name for match in names]
         if prose.is_plain:
             statement = _in_one_line(prose.text[sentence.start : sentence.end])
-            # A chunk without structure may have a heading; a line without letters, such as "-----", is no sentence.
+            # A chunk without structure may have a heading; a line without letters, such as "-----", is not a sentence.
             is_heading = statement[0] == "#" or statement.strip("=*_~ \t") == chunk.title
             if is_heading or not (mentioned or _LETTER.search(statement)) or not is_statement(statement, mentioned):
                 continue
@@ -198,7 +198,7 @@ def _table_facts(chunk: Chunk, subjects: Subjects, source: SourceNames) -> Itera
             continue
         literals = [name for cell in cells[:1] for name in code_names(cell.strip("`"))]
         found = [match.name for match in find_names(statement, {0}) if match.certain]
-        mentioned = [*literals, *(one for name in found for one in source.of(name))]
+        mentioned = [*literals, *(other for name in found for other in source.of(name))]
         if is_statement(statement.replace(" | ", " "), mentioned, whole=False):
             entities = tuple(dict.fromkeys((*subjects.at(start), *mentioned)))
             yield Fact(entities, statement, weight=SENTENCE_WEIGHT, span=(start, end))
@@ -270,7 +270,7 @@ class Combined:
 
     @staticmethod
     def join(results: Sequence[Sequence[Extraction]]) -> list[Extraction]:
-        """Return one extraction per chunk from those of each extractor."""
+        """Return one extraction per chunk from the extractions of each extractor."""
         return [
             Extraction(
                 tuple(mention for e in extractions for mention in e.mentions),

@@ -154,13 +154,16 @@ class SourceNames:
         words = {name for name in names if name.isalpha() and len(name) > 1 and (name[1:].islower() or name.isupper())}
         lower = {word.lower() for word in words}
         self._lower = Counter(word for text in texts for word in _LOWER_WORD.findall(text) if word in lower)
-        return {word for word in words if not self._is_name(word)}
-
-    def _is_name(self, word: str) -> bool:
-        lower, inside = self._lower[word.lower()], self._inside[word]
-        if word.isupper():
-            return lower <= _CAPITALS_FACTOR * inside or lower == 0
-        return lower <= inside if lower or inside else not is_ordinary(word.lower())
+        ordinary = set()
+        for word in words:
+            count, inside = self._lower[word.lower()], self._inside[word]
+            if word.isupper():
+                is_ordinary_word = count > _CAPITALS_FACTOR * inside
+            else:
+                is_ordinary_word = count > inside if count or inside else is_ordinary(word.lower())
+            if is_ordinary_word:
+                ordinary.add(word)
+        return ordinary
 
     def _in_headings(self, headings: Collection[str], texts: Sequence[str]) -> Instead:
         """Return the names in headings that are sentences and that the text does not have.

@@ -147,7 +147,7 @@ class Chunker:
                 ordinal=i,
                 start=part.start,
                 headings=part.path,
-                page=_page_at(pages, part.start, whole.text) or whole.page,
+                page=(_page_at(pages, part.start, whole.text) if pages else None) or whole.page,
                 marks=part_marks,
             )
             for i, (part, part_marks) in enumerate(zip(parts, marks, strict=True))
@@ -409,7 +409,8 @@ def whole_document(document: Document) -> Chunk:
             path.append(name)
         elif mark.kind in BLOCKS and mark.kind != "heading":
             break
-    page = _page_at([mark for mark in marks if mark.kind == "page"], 0, text) or page_of(metadata)
+    pages = [mark for mark in marks if mark.kind == "page"]
+    page = (_page_at(pages, 0, text) if pages else None) or page_of(metadata)
     return Chunk(document.id, document.id, text, title, 0, 0, metadata, tuple(path), page, marks)
 
 
@@ -455,7 +456,7 @@ def _block_start(text: str, block: Mark) -> int:
 
 def _page_at(pages: Sequence[Mark], start: int, text: str) -> int | None:
     """Return the page on which the first word after ``start`` is."""
-    while pages and start < len(text) and text[start].isspace():
+    while start < len(text) and text[start].isspace():
         start += 1
     at = bisect_right(pages, start, key=attrgetter("start"))
     return _page_number(pages[at - 1].value) if at else None

@@ -45,7 +45,7 @@ def parse_edges(edges: Edges) -> tuple[Edge, ...]:
     Raises
     ------
     InputError
-        An edge is no pair of fields.
+        An edge is not a pair of fields.
 
     Examples
     --------

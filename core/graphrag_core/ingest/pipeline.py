@@ -102,7 +102,7 @@ def _length(document: Document) -> int:
 
 @dataclass(eq=False, kw_only=True)
 class Pipeline:
-    """Prepares documents and writes them to an engine. The settings are those of ``KnowledgeIndex``."""
+    """Prepares documents and writes them to an engine. The settings of ``KnowledgeIndex``."""
 
     engine: Engine
     chunker: Chunker | None
@@ -195,7 +195,7 @@ class Pipeline:
         return tqdm(total=total, desc=text, unit=" documents", disable=disable, leave=False, dynamic_ncols=True)
 
     def _read_settings(self) -> str:
-        """Return the embedder of the stored documents; set the dimension of ours to that of their vectors."""
+        """Return the embedder of the stored documents; set the dimension of the embedder to the dimension of their vectors."""
         stored = self.engine.settings()
         if self.embedder is not None:
             self.embedder.dim = int(stored.get("dim", "0")) or None
@@ -271,7 +271,7 @@ class Pipeline:
             settings = {"embedder": self._identities[0], "dim": str(dim), "embeds": json.dumps(asdict(self.embeds))}
             if self.edges:
                 settings[EDGES] = json.dumps(self.edges)
-        if any(map(remembered.may_hide, documents)):
+        if any(remembered.FACT_KEY in document.metadata and remembered.may_hide(document) for document in documents):
             settings[remembered.SETTING] = "yes"
         return settings
 
@@ -302,7 +302,9 @@ class Pipeline:
 
         ``digests`` are known digests of documents, by id.
         """
-        chunked = _with_source_titles(documents, [self._split(document) for document in documents])
+        chunked = [self._split(document) for document in documents]
+        if len(documents) > 1:
+            _give_source_titles(documents, chunked)
         return self._extract(documents, chunked, extractor, digests)
 
     def _split(self, document: Document) -> list[Chunk]:
@@ -444,8 +446,8 @@ class Pipeline:
     def derive_edges(self, edges: Sequence[Edge]) -> None:
         """Derive the explicit edges of all documents again, for other edges.
 
-        Documents are written as they are stored: nothing is extracted, and no passage is embedded. Of an index that
-        embeds facts, those of the new edges are. A run that was interrupted is done again by the next one.
+        Nothing is extracted, and no passage is embedded. In an index that embeds facts, the facts of the new edges are
+        embedded. An interrupted run is done again by the next one.
         """
         if self.embedder is None and self.embeds.facts:
             raise InputError("the facts of this index are embedded: open it with its embedder to change its edges")
@@ -459,13 +461,19 @@ class Pipeline:
                 derived = [with_edges(without_edges(one), self.edges) for one in stored]
                 pairs = zip(derived, stored, strict=True)
                 changed = [a for a, b in pairs if a.extractions != b.extractions or a.names != b.names]
-                names: dict[str, Matrix] = {}
-                if self.embedder is not None and changed:
-                    changed, names = self._embed(self.embedder, changed, stored)
-                self._write(changed, [one.document.id for one in changed], names, settings)
-                self.engine.flush()
+                self._rewrite(changed, stored, settings)
                 bar.update(len(batch))
         self.engine.write(settings={**settings, UNFINISHED: ""})
+        self.engine.flush()
+
+    def _rewrite(
+        self, parsed: list[ParsedDocument], stored: Sequence[ParsedDocument], settings: Mapping[str, str]
+    ) -> None:
+        """Write stored documents again, with vectors of new facts and names."""
+        names: dict[str, Matrix] = {}
+        if self.embedder is not None and parsed:
+            parsed, names = self._embed(self.embedder, parsed, stored)
+        self._write(parsed, [one.document.id for one in parsed], names, settings)
         self.engine.flush()
 
     # -- extracting again
@@ -483,29 +491,25 @@ class Pipeline:
             for ids in self._batches_of_sources():
                 stored = self.engine.parsed(ids)
                 parsed, problems = self._extract_or_report(stored)
-                names: dict[str, Matrix] = {}
-                if self.embedder is not None:
-                    parsed, names = self._embed(self.embedder, parsed, stored)
-                self._write(parsed, [one.document.id for one in parsed], names, {})
-                self.engine.flush()
+                self._rewrite(parsed, stored, {})
                 again += Added(replaced=len(parsed), unchanged=len(problems), problems=problems)
                 bar.update(len(ids))
         return again
 
     def _batches_of_sources(self) -> Iterator[list[str]]:
         """Yield the ids of all documents in batches. The pieces of a source are in one batch, unless they are many."""
-        found: defaultdict[int, list[str]] = defaultdict(list)
+        by_source: defaultdict[int, list[str]] = defaultdict(list)
         for document_id in self.engine.document_ids():
             document = self.engine.document(document_id)
             if document is not None:  # else another process has deleted it
-                found[hash64(source_of(document_id, document.metadata))].append(document_id)
-        pieces = [one for ids in found.values() if len(ids) > 1 for one in ids]
+                by_source[hash64(source_of(document_id, document.metadata))].append(document_id)
+        pieces = [piece for ids in by_source.values() if len(ids) > 1 for piece in ids]
         with self.engine.snapshot() as snapshot:  # keys of chunks are in the order in which they were added
-            keys = snapshot.find_chunks([name for one in pieces for name in (one, f"{one}#0")])
+            keys = snapshot.find_chunks([name for piece in pieces for name in (piece, f"{piece}#0")])
         batch: list[str] = []
         most = _MOST_BATCHES * self.batch_size
-        for ids in found.values():
-            ids.sort(key=lambda one: keys.get(one, keys.get(f"{one}#0", 0)))
+        for ids in by_source.values():
+            ids.sort(key=lambda piece: keys.get(piece, keys.get(f"{piece}#0", 0)))
             for start in range(0, len(ids), most):
                 batch += ids[start : start + most]
                 if len(batch) >= self.batch_size:
@@ -558,14 +562,13 @@ def _check_repeated(batch: Sequence[Document], seen: set[int]) -> None:
     seen.update(hashes)
 
 
-def _with_source_titles(documents: Sequence[Document], chunked: Sequence[Sequence[Chunk]]) -> list[Sequence[Chunk]]:
-    """Return the chunks of documents; the pieces of a source get the title of its first piece.
+def _give_source_titles(documents: Sequence[Document], chunked: list[list[Chunk]]) -> None:
+    """Give the chunks of the pieces of a source the title of its first piece.
 
     The first piece has the smallest ``start_index`` in its metadata, which LangChain's splitters write, else it is the
     first one given. Documents of one source that have titles are not pieces: the rows of a table, the messages of a
     mailbox. The headings above a piece are not carried over from earlier pieces: that cost a point of recall.
     """
-    titled = list(chunked)
     for positions in sources([chunks[0] for chunks in chunked]):
         pieces = [documents[position] for position in positions]
         if len(pieces) < 2 or any(piece.title or stated_title(piece.metadata) for piece in pieces):
@@ -574,8 +577,7 @@ def _with_source_titles(documents: Sequence[Document], chunked: Sequence[Sequenc
         order = [start if isinstance(start, int) else 0 for start in starts]
         title = chunked[positions[order.index(min(order))]][0].title
         for position in positions:
-            titled[position] = [_with_title(chunk, title) for chunk in chunked[position]]
-    return titled
+            chunked[position] = [_with_title(chunk, title) for chunk in chunked[position]]
 
 
 def _with_title(chunk: Chunk, title: str) -> Chunk:
@@ -600,20 +602,19 @@ def _problems(parsed: Iterable[ParsedDocument]) -> dict[str, str]:
 
 def _with_given(embedder: CheckedEmbedder, parsed: Sequence[ParsedDocument], vectors: Vectors) -> list[ParsedDocument]:
     """Return documents with the vectors that were passed for them. Each must be a single chunk."""
-    found = []
-    for one in parsed:
+    with_vectors = list(parsed)
+    for position, one in enumerate(parsed):
         document_id = one.document.id
-        if document_id not in vectors:
-            found.append(one)
-            continue
-        if len(one.chunks) > 1:
+        if document_id in vectors and len(one.chunks) > 1:
             raise DocumentError(
                 document_id,
                 f"a vector was passed for it, but it was cut into {len(one.chunks)} chunks: "
                 "leave the vector out, or keep documents whole with chunker=None",
             )
-        found.append(replace(one, chunk_vectors=embedder.given(document_id, vectors[document_id])[None, :]))
-    return found
+        if document_id in vectors:
+            vector = embedder.given(document_id, vectors[document_id])
+            with_vectors[position] = replace(one, chunk_vectors=vector[None, :])
+    return with_vectors
 
 
 def embedded_texts(parsed: ParsedDocument, *, facts: bool) -> tuple[list[str], list[str]]:

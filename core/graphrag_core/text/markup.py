@@ -52,7 +52,7 @@ _TIGHT_TAGS = frozenset(
 )
 _HTML_TAG = rf"/?(?P<tag>{'|'.join(_HTML_TAGS.split())})(?:\s[^<>]{{0,1000}})?/?>"
 _LABEL = r"(?:[^\[\]\\]|\\.|\[[^\[\]]{0,200}\]){0,400}"
-# A target has a word in it: "[Ca](i)" and "[GHS-R](-/-)" are no links.
+# A target has a word in it: "[Ca](i)" and "[GHS-R](-/-)" are not links.
 _TARGET = (
     r"\((?=\)|[^()\s]*[^\W_]{{2}}|\s*[#<])\s*(?!\s)(?P<{0}><[^<>\r\n]*>|(?:[^\s()\\]|\\.|\([^\s()]*\)){{0,1000}})"
     r"(?:\s+(?:\"[^\"]{{0,400}}\"|'[^']{{0,400}}'))?\s*\)"
@@ -391,7 +391,7 @@ def _add_prose(marks: list[Mark], lines: _Lines, span: Sequence[int], content: s
 
 
 def _add_definition(marks: list[Mark], lines: _Lines, block: Mark, span: tuple[int, int]) -> None:
-    """Add a block with its term, if that is a short line; ``span`` are its first line and that of the definition."""
+    """Add a block with its term, if that is a short line; ``span`` are its first line and the line of the definition."""
     text, (first, definition) = lines.text, span
     if definition == first:
         term = marks[-1] if marks and marks[-1].kind == "paragraph" else None  # a blank line follows the term
@@ -450,7 +450,7 @@ def _is_next_line(text: str, last: Mark, heading: Mark) -> bool:
 def _with_manual_headings(text: str, marks: list[Mark]) -> list[Mark]:
     """Return marks with the headings of a manual page: lines in capitals above indented text.
 
-    They stand alone or open a paragraph. Less than three of them are no manual page.
+    They stand alone or open a paragraph. A text with less than three of them is not a manual page.
     """
     headings = {match.start(1): match.end(1) for match in _MANUAL_HEADING.finditer(text)}
     if len(headings) < 3:
@@ -532,7 +532,7 @@ def _role(name: str, content: str, start: int) -> Mark:
 
 
 def _target(match: re.Match[str], references: Mapping[str, Any]) -> str:
-    """Return where a link leads; empty for brackets that are no link."""
+    """Return where a link leads; empty for brackets that are not a link."""
     if match["target"] is not None:
         return match["target"].strip("<>")
     if not references:

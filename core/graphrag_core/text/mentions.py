@@ -80,10 +80,11 @@ def _acronym_pattern() -> re.Pattern[str]:
     return re.compile(rf"\s?\(([{_upper()}][{_upper()}\d&.\-]{{1,9}})\)")
 
 
-_RUN_ASCII = _run_pattern("A-Z")  # three times as fast as that of all capitals, and few passages have others
+_RUN_ASCII = _run_pattern("A-Z")  # three times as fast as the pattern of all capitals, which few passages need
 _NON_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 _QUOTED = re.compile(r"“([^”\n]{2,80})”|``([^`\n]{2,80}?)''|\"([^\"\n]{2,80})\"")
+_MARKED_HINT = re.compile('["“`]')
 _QUOTE_OPENERS = OPENERS - {"the", "a", "an"}
 _CODE = re.compile(r"(?<!`)(`+)(?!`)([^\n]{1,200}?)(?<!`)\1(?!`)")
 _CALL = re.compile(r"(?<=\w)\s*\(.*$", re.DOTALL)
@@ -166,7 +167,7 @@ def find_names(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch]:
     names = _capitalised(text, starts)
     count = len(names)
     names += _identifiers(text)
-    marked, spans = _marked(text)
+    marked, spans = _marked(text) if _MARKED_HINT.search(text) else ([], [])
     if "/" in text or "@" in text or "www." in text:
         spans += [match.span() for match in _URL.finditer(text)]
     if spans:
@@ -181,7 +182,7 @@ def find_names(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch]:
 
 def _marked(text: str) -> tuple[list[NameMatch], list[tuple[int, int]]]:
     """Return the names in quotation marks and in inline code, and the spans in which no other name is found."""
-    names = _quoted(text) if '"' in text or "“" in text or "``" in text else []
+    names = _quoted(text)
     spans = [(name.start, name.end) for name in names]
     for match in _CODE.finditer(text) if "`" in text else ():
         if "''" in match[2]:  # between two quotations of the form ``...''

@@ -77,7 +77,7 @@ def _is_term(term: str) -> bool:
 
 
 def _are_sorted(terms: list[str]) -> bool:
-    """Return whether terms are sorted like those of an index, and do not end in numbers like data."""
+    """Return whether terms are sorted like the terms of an index, and do not end in numbers like data."""
     is_sorted = len(terms) >= _LEAST_TERMS and _share_sorted(terms) >= _LEAST_SORTED
     return is_sorted and not any(term[-1].isdigit() for term in terms)
 
@@ -148,4 +148,4 @@ def _without_entries(text: str) -> tuple[str, int]:
 
 
 def _share_sorted(terms: list[str]) -> float:
-    return sum(one <= other for one, other in pairwise(terms)) / max(len(terms) - 1, 1)
+    return sum(term <= following for term, following in pairwise(terms)) / max(len(terms) - 1, 1)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from graphrag_core.model import Chunk, Mark
 from graphrag_core.text.cjk import CJK
-from graphrag_core.text.words import FUNCTION, NEVER_LAST, PROSE_WORD
+from graphrag_core.text.words import AUXILIARIES, BOILERPLATE_STARTS, FUNCTION, NEVER_LAST, PROSE_WORD
 
 # A line break inside a paragraph: the next line is not a list item, heading, quote or table row.
 _WRAP = re.compile(r"(?<=\S)[ \t\r]*\n([ \t]*)(?=[^\s\-*+#>|=~\d•])")
@@ -56,20 +56,13 @@ _POINTER = (
     r"|more (?:information|details|examples)\b|(?:please )?(?:take a )?look at\b|参见|详见|請參閱|请参阅"
 )
 _SUSPECT = re.compile(rf"(?P<boilerplate>{_BOILERPLATE})|(?P<pointer>{_POINTER})", re.IGNORECASE)
-_SUSPECT_STARTS = frozenset(
-    """new added changed deprecated removed available introduced modified updated since version release versionadded
-    versionchanged copyright all last edit view show improve table contents click tap back generated built powered
-    date release-date fix bugfix
-    author maintainer home homepage url reference references rfc please also see cf refer consult read visit check
-    siehe voir véase vedi zie for more take look""".split()
-)
 _PAGES = r"\d{1,4}(?:[-–]\d{1,4})?(?:, \d{1,4}(?:[-–]\d{1,4})?)*(?=\s|$)"
 _PAGE_NUMBER = re.compile(r", \d")
 _INDEX_ENTRY = re.compile(rf"[^\s,]+, {_PAGES}")
 _DOTS = re.compile(r"(?:\. ){3,}\.|\.{5,}")
 _WORDS_OF_ENTRY = 4  # of an index at the end of a book, on average
 _DISCLAIMER = re.compile(r"\bMERCHANTABILITY\b|\bWITHOUT (?:ANY )?WARRANT|\bAS IS\b")
-_DOUBTFUL = FUNCTION.union(*((word, word.capitalize(), word.upper()) for word in _SUSPECT_STARTS))
+_DOUBTFUL = FUNCTION.union(*((word, word.capitalize(), word.upper()) for word in BOILERPLATE_STARTS))
 _INTRODUCES = re.compile(
     r"\b(?:following|as follows|below|above|like so|like this|for example|for instance|e\.g|such as|as in|example"
     r"|consider|suppose|supposing|similar to|here is|looks? like)\b",
@@ -77,12 +70,6 @@ _INTRODUCES = re.compile(
 )
 _REASON = re.compile(r"\b(?:because|if|when|unless|so that|which|must|should|cannot|will|can)\b", re.IGNORECASE)
 _LONGEST_POINTER = 12  # words: a longer one may say something besides
-_VERB = frozenset(
-    """is are was were be been has have had does do did can could will would may might must should shall cannot isn't
-    aren't don't doesn't won't can't becomes became allows uses provides requires returns supports means takes makes
-    ist sind war wird werden hat haben kann können muss est sont était a ont peut es son era fue ha han puede è sono
-    é são foi zijn heeft kan wordt""".split()
-)
 
 
 def unwrap(text: str) -> str:
@@ -211,7 +198,7 @@ def is_index(text: str) -> bool:
 
 def _says_something(text: str, words: list[str], names: Iterable[str], whole: bool) -> bool:
     ended = _END.search(text) is not None and not _CUT_OFF.search(text)
-    is_sentence = ended or not _VERB.isdisjoint(map(str.lower, words))
+    is_sentence = ended or not AUXILIARIES.isdisjoint(map(str.lower, words))
     if whole and is_sentence and len(words) > _LEAST_WORDS and text[0] not in "),;":
         return any(map(str.islower, words))
     if sum(map(len, words)) < _LEAST_LETTERS * (len(text) - text.count(" ")):

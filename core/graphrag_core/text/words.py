@@ -56,6 +56,12 @@ NEAR_DUPLICATE_STOP_WORDS = frozenset("a an the this that these those it its and
 NEVER_LAST = frozenset(_LISTS["never last"].split())
 """Words that no whole sentence ends with."""
 
+BOILERPLATE_STARTS = frozenset(_LISTS["boilerplate starts"].split())
+"""Words that may start boilerplate or a reference."""
+
+AUXILIARIES = frozenset(_LISTS["auxiliaries"].split())
+"""Auxiliary and common verbs of several languages. A text with one of them is a sentence."""
+
 OPENERS = FUNCTION | frozenset(_LISTS["openers"].split())
 """Function words and words that often open a sentence. They are stripped from the first name of a sentence."""
 
