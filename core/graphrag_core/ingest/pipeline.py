@@ -195,7 +195,7 @@ class Pipeline:
         return tqdm(total=total, desc=text, unit=" documents", disable=disable, leave=False, dynamic_ncols=True)
 
     def _read_settings(self) -> str:
-        """Return the embedder of the stored documents; set the dimension of the embedder to the dimension of their vectors."""
+        """Return the embedder of the stored documents; set the dimension of the embedder to the dimension stored."""
         stored = self.engine.settings()
         if self.embedder is not None:
             self.embedder.dim = int(stored.get("dim", "0")) or None

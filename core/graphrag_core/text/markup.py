@@ -391,7 +391,7 @@ def _add_prose(marks: list[Mark], lines: _Lines, span: Sequence[int], content: s
 
 
 def _add_definition(marks: list[Mark], lines: _Lines, block: Mark, span: tuple[int, int]) -> None:
-    """Add a block with its term, if that is a short line; ``span`` are its first line and the line of the definition."""
+    """Add a block with its term, if that is a short line; ``span``: its first line and the line of the definition."""
     text, (first, definition) = lines.text, span
     if definition == first:
         term = marks[-1] if marks and marks[-1].kind == "paragraph" else None  # a blank line follows the term
