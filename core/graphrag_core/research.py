@@ -30,7 +30,6 @@ _LABELS = {
 _PREFIXES = tuple(f"{label}: " for label in _LABELS.values())
 _KINDS = ("paper", "project")
 _VERSION = re.compile(r"v\d+$")
-_VERSIONED_ID = re.compile(r"(?<![A-Za-z0-9_.])(\d{4}\.\d{4,5})v\d+(?![A-Za-z0-9_]|\.\d)")
 _SEPARATOR = re.compile(r"\s*[;,]\s*(?:and\s+)?|\s+and\s+")
 _NAME_KEYS = ("name", "title", "full_name", "arxiv_id", "id", "label")
 _YEAR = re.compile(r"(?:19|20)\d\d")
@@ -168,15 +167,6 @@ def _document_text(title: str, body: str, metadata: Mapping[str, Any]) -> str:
 
 
 # -- what an index does with findings, whatever its extractor
-
-
-def with_arxiv_ids(question: str) -> str:
-    """Return a question with its arXiv ids without their version at the end: most documents write them so.
-
-    >>> with_arxiv_ids("Who wrote 2501.03236v2?")
-    'Who wrote 2501.03236v2? 2501.03236'
-    """
-    return " ".join((question, *dict.fromkeys(_VERSIONED_ID.findall(question))))
 
 
 def findings_identity(document: Document) -> list[str]:

@@ -238,7 +238,12 @@ class Pipeline:
         changed, replaced, digests = self._changed(batch)
         if not changed:
             return Added(unchanged=len(batch))
-        self._check_embedder(vectors, built_with)
+        if self.embedder is None and vectors:
+            raise InputError("vectors were passed to an index without an embedder: leave them out, or pass an embedder")
+        if self.embedder is None and built_with not in ("", NO_EMBEDDER):
+            raise InputError(
+                f"the index was built with {built_with}: adding documents needs an embedder, open it with that one"
+            )
         stages = Stages()
         parsed, name_vectors = self.parse(changed, self.extractor, digests), dict[str, Matrix]()
         stages.end("extract")
@@ -254,14 +259,6 @@ class Pipeline:
         passages = sum(len(one.chunks) for one in parsed)
         stages.emit("add", {"documents": len(changed), "passages": passages, "replaced": len(replaced)})
         return Added(len(changed) - len(replaced), len(replaced), len(batch) - len(changed), _problems(parsed))
-
-    def _check_embedder(self, vectors: Vectors, built_with: str) -> None:
-        if self.embedder is None and vectors:
-            raise InputError("vectors were passed to an index without an embedder: leave them out, or pass an embedder")
-        if self.embedder is None and built_with not in ("", NO_EMBEDDER):
-            raise InputError(
-                f"the index was built with {built_with}: adding documents needs an embedder, open it with that one"
-            )
 
     def _new_settings(self, documents: Iterable[Document], built_with: str) -> dict[str, str]:
         """Return the settings to write with documents: of an empty index all, else those that they change."""

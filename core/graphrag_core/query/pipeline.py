@@ -26,7 +26,6 @@ from graphrag_core.query.paths import stated_strengths
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.settings import Plan
 from graphrag_core.query.steering import did_you_mean, steer, without_documents
-from graphrag_core.research import with_arxiv_ids
 from graphrag_core.result import (
     CONFIDENCE_WITHOUT_GRAPH,
     Channel,
@@ -39,6 +38,7 @@ from graphrag_core.result import (
     Trace,
 )
 from graphrag_core.telemetry import Stages
+from graphrag_core.text.names import with_arxiv_ids
 from graphrag_core.text.navigation import is_navigation
 from graphrag_core.text.words import WORD_OR_IDENTIFIER
 
