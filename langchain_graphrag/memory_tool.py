@@ -20,7 +20,8 @@ from graphrag_core.filters import Where, parse_all
 from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool
 from graphrag_core.query.settings import Option
-from langchain_graphrag.retriever import GraphRAGRetriever
+from langchain_graphrag.documents import to_documents
+from langchain_graphrag.retriever import GraphRAGRetriever, atraced_search, traced_search
 
 
 def create_memory_search_tool(
@@ -29,25 +30,23 @@ def create_memory_search_tool(
     name: str = memory_tool.NAME,
     description: str = memory_tool.DESCRIPTION,
     filter: Where | None = None,  # noqa: A002 - LangChain's word
-    **context: Unpack[memory_tool.ContextSettings],
+    **context: Unpack[memory_tool.ContextArguments],
 ) -> StructuredTool:
     """Return a tool that lets an agent search a retriever's index.
 
-    The tool takes ``query``, ``max_results``, ``use_graph`` and ``min_graph_score``. Its content
-    is the formatted context, its artifact the list of documents. Invalid arguments are
-    reported to the agent and do not end its run.
+    The tool takes ``query``, ``max_results``, ``use_graph`` and ``min_graph_score``. Its content is the context, its
+    artifact the list of documents. Invalid arguments are reported to the agent and do not end its run.
 
     Parameters
     ----------
     retriever
-        The retriever to search. Its ``filter``, and that in its ``search_kwargs``, apply to every call of the agent, so
-        a retriever restricted to a tenant makes a tool restricted to that tenant.
+        The retriever to search. Its ``filter``, and that in its ``search_kwargs``, apply to every call of the agent.
     name, description
         Shown to the model.
     filter
         Narrows the retriever's filter.
     context
-        ``max_tokens`` (1,000, or ``context_tokens`` of the settings), ``style`` (``"passages"``),
+        ``max_tokens`` (that of ``context`` of the settings, or 1,000), ``style`` (``"passages"``),
         ``include_relationships`` and ``include_sources`` of :meth:`graphrag_core.Result.context`.
     """
     if not isinstance(retriever, GraphRAGRetriever):
@@ -56,21 +55,21 @@ def create_memory_search_tool(
     signature(Result.context).bind(None, **context)
     scope = parse_all(filter)  # read once, not by each call
 
+    def settings_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return {**memory_tool.search_settings(arguments), "filter": scope}
+
+    def to_output(result: Result) -> tuple[str, list[Document]]:
+        return memory_tool.to_content(result, context), [*to_documents(result, retriever.add_metadata)]
+
     def search(query: str, callbacks: Callbacks = None, **arguments: Any) -> tuple[str, list[Document]]:
-        results: list[Result] = []
-        settings = {**memory_tool.search_settings(arguments), "filter": scope, "_results": results}
         with _reported_errors():
-            documents = retriever.invoke(query, {"callbacks": callbacks}, **settings)
-            found = memory_tool.limited(results[0], arguments)
-            return memory_tool.to_content(found, context), documents[: len(found)]
+            result = traced_search(retriever, query, {"callbacks": callbacks}, settings_of(arguments))
+            return to_output(memory_tool.limited(result, arguments))
 
     async def asearch(query: str, callbacks: Callbacks = None, **arguments: Any) -> tuple[str, list[Document]]:
-        results: list[Result] = []
-        settings = {**memory_tool.search_settings(arguments), "filter": scope, "_results": results}
         with _reported_errors():
-            documents = await retriever.ainvoke(query, {"callbacks": callbacks}, **settings)
-            found = memory_tool.limited(results[0], arguments)
-            return await run_in_executor(None, memory_tool.to_content, found, context), documents[: len(found)]
+            result = await atraced_search(retriever, query, {"callbacks": callbacks}, settings_of(arguments))
+            return await run_in_executor(None, to_output, memory_tool.limited(result, arguments))
 
     more = {"coroutine": asearch, "response_format": "content_and_artifact"}
     return _structured_tool(name, description, memory_tool.SEARCH_ARGUMENTS, search, **more)

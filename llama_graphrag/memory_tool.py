@@ -17,7 +17,7 @@ from graphrag_core.filters import Where, parse_all
 from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool
 from llama_graphrag.filters import ids_where, to_where
-from llama_graphrag.llm import count_tokens
+from llama_graphrag.models import count_tokens
 from llama_graphrag.nodes import to_nodes
 from llama_graphrag.retriever import GraphRAGRetriever
 
@@ -43,18 +43,17 @@ def memory_search_tool(
     filters: MetadataFilters | None = None,
     node_ids: Sequence[str] | None = None,
     doc_ids: Sequence[str] | None = None,
-    **context: Unpack[memory_tool.ContextSettings],
+    **context: Unpack[memory_tool.ContextArguments],
 ) -> FunctionTool:
     """Return a tool that lets an agent search a retriever's index.
 
-    The tool takes ``query``, ``max_results``, ``use_graph`` and ``min_graph_score``. The
-    ``content`` of its output is the context, the ``raw_output`` the nodes with their scores.
+    The tool takes ``query``, ``max_results``, ``use_graph`` and ``min_graph_score``. The ``content`` of its
+    output is the context, the ``raw_output`` the nodes with their scores.
 
     Parameters
     ----------
     retriever
-        The retriever to search. Its filters apply to every call of the agent, so a retriever
-        restricted to a tenant makes a tool restricted to that tenant.
+        The retriever to search. Its filters apply to every call of the agent.
     name, description
         Shown to the model.
     return_direct
@@ -64,7 +63,7 @@ def memory_search_tool(
     filters, node_ids, doc_ids
         Narrow the retriever's own, too.
     context
-        ``max_tokens`` (1,000, or ``context_tokens`` of the settings), ``style`` (``"passages"``),
+        ``max_tokens`` (that of ``context`` of the settings, or 1,000), ``style`` (``"passages"``),
         ``include_relationships`` and ``include_sources`` of :meth:`graphrag_core.Result.context`.
     """
     signature(Result.context).bind(None, **context)

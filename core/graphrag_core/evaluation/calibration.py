@@ -1,4 +1,4 @@
-"""Fit the scores of the hybrid method to one's own questions, and see how reliable scores are."""
+"""Fit the scores of the hybrid method to your questions, and measure how reliable scores are."""
 
 from __future__ import annotations
 
@@ -68,7 +68,10 @@ def judge_hits(
         Further arguments of :meth:`GraphRetriever.retrieve <graphrag_core.GraphRetriever.retrieve>`.
     """
     recorder = _Recorder()
-    recording = replace(retriever.settings, calibration=recorder, score_threshold=None)
+    part = "reranker" if retriever.settings.resolved.reranker else "fusion"
+    recording = replace(retriever.settings, score_threshold=None)
+    if getattr(recording.resolved, part).calibration is not None:
+        recording = recording.replace(**{f"{part}.calibration": recorder})
     asked = GraphRetriever(retriever.index, recording, cache=None)
     right = is_answer or _is_gold
     signals: list[Signals] = [np.empty((0, len(fields(Calibration))))]
@@ -105,12 +108,14 @@ def fit_calibration(judged: Judged | Sequence[Judged]) -> Calibration:
     Examples
     --------
     >>> from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+    >>> from graphrag_core.strategies import Coverage
     >>> from graphrag_core.testing import HashEmbedder
     >>> index = KnowledgeIndex(HashEmbedder())
     >>> _ = index.add([Document("auth", "The Auth Service trusts the OAuth Provider.", "Auth Service"),
     ...                Document("menu", "Soup is served on Monday.", "Menu")])
     >>> questions = [Question("Whom does the Auth Service trust?", ("auth",)), Question("Who won the cup?")]
-    >>> fitted = GraphRetriever(index, calibration=fit_calibration(judge_hits(GraphRetriever(index), questions)))
+    >>> calibration = fit_calibration(judge_hits(GraphRetriever(index), questions))
+    >>> fitted = GraphRetriever(index, reranker=Coverage(calibration=calibration))
     >>> len(fitted.retrieve("Whom does the Auth Service trust?", score_threshold=0.5))
     1
     """
@@ -146,14 +151,14 @@ def reliability(scores: npt.ArrayLike, labels: npt.ArrayLike, *, bins: int = 10)
     [(0.0, 2, 0.0), (0.5, 1, 1.0)]
     """
     values, right = np.asarray(scores, np.float64), np.asarray(labels, np.bool_)
-    place = np.minimum((values * bins).astype(int), bins - 1)
-    found = []
+    bin_of_score = np.minimum((values * bins).astype(int), bins - 1)
+    filled = []
     for number in range(bins):
-        inside = place == number
+        inside = bin_of_score == number
         if count := int(inside.sum()):
             share = float(right[inside].mean())
-            found.append(Bin(number / bins, (number + 1) / bins, count, float(values[inside].mean()), share))
-    return found
+            filled.append(Bin(number / bins, (number + 1) / bins, count, float(values[inside].mean()), share))
+    return filled
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,7 @@
 """The method ``"global"``: questions about the whole collection, answered with its communities.
 
-A question that asks for nothing in particular ("What are the main themes?") gets the largest communities of the
-broadest level. Any other is searched by vector and keyword; the communities that hold the most of what was found are
-returned, of whatever level fits best.
+A question without specific words ("What are the main themes?") gets the largest communities of the broadest level. Any
+other is searched by vector and keyword, and gets the communities that hold most of the passages found.
 """
 
 from __future__ import annotations
@@ -11,24 +10,25 @@ import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 
 from graphrag_core.communities import State
+from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Chunk, Community
 from graphrag_core.ports import Keys, Snapshot
-from graphrag_core.query.pipeline import EMBEDDER_FAILED, Question, embed, search, unknown_key_remarks
+from graphrag_core.query.pipeline import EMBEDDER_FAILED, embed, open_snapshot, search
 from graphrag_core.query.query import Query
+from graphrag_core.query.requests import Steps
 from graphrag_core.query.routing import specific_words
-from graphrag_core.query.steering import steer, without_documents
+from graphrag_core.query.settings import Plan
 from graphrag_core.result import Channel, Explanation, Hit, LazyExplanation, Result, Trace
 
 _MOST = 8  # communities of a result
 _FOUND = 100  # passages that are searched for
 _LEAST_SHARE = 0.04  # of what was found, in a community that matters
-_LEAST_OF_LARGEST = 0.02  # documents of a theme of the collection, as a share of those of the largest
+_LEAST_OF_LARGEST = 0.02  # documents of a theme, as a share of the largest theme
 _PRIOR = 8.0  # documents that are added to a community's size, so that the smallest do not always win
 _PER_DOCUMENT = 2  # passages of one document
 
@@ -37,51 +37,50 @@ Place = tuple[str, str]
 """A passage: the id of its document, and its own."""
 
 
-def run_global_search(question: Question, state: State) -> Result:
+def global_steps(index: KnowledgeIndex, plan: Plan, at: float) -> Steps:
     """Answer a question about the whole collection with its communities.
 
-    ``state`` are the communities of the scope. The result has no hits if there are none.
+    Facts must be valid at the time ``at``. The result has no hits if there are no communities.
     """
-    plan, engine = question.plan, question.engine
+    state = index.graph.community_store.state(plan.scope)
+    settings = plan.settings
     ended = [("", time.perf_counter())]
-    vector, problem, failures = embed(question)
+    vector, problem, failures = yield from embed(index, plan)
     ended.append(("embed", time.perf_counter()))
-    scope, excluded = without_documents(engine, question.scope, plan.exclude)
-    with engine.snapshot(scope) as whole:
-        unrestricted = partial(engine.snapshot, question.scope)
-        snapshot, seeds, remarks = steer(whole, unrestricted, plan.exclude, excluded, plan.seeds)
-        remarks = (*remarks, *unknown_key_remarks(question, snapshot))
-        query = question.query_on(snapshot, vector, failures)
+    with open_snapshot(index.engine, plan, at, warns=True) as (snapshot, _, seeds, remarks):
+        query = Query(
+            plan.text, snapshot, vector, embedder=index.embedding, settings=settings, uncounted=plan.uncounted
+        )
         found, scores = seeds, np.empty(0, np.float32)
         terms = snapshot.terms(specific_words(query.text))  # none if the question just asks for an overview
         if len(seeds):
-            edges = snapshot.neighbours(seeds, to="chunks", limit=plan.candidates)
+            edges = snapshot.neighbours(seeds, to="chunks", limit=settings.candidates)
             found, scores = edges.targets, edges.weights
         elif terms and (snapshot.term_counts(terms) > 0).any():
-            found, scores = search(query, plan).ranking
+            found, scores = search(query).ranking
         ended.append(("search", time.perf_counter()))
         chosen, matching, why = _choose(query, found, scores.tolist(), state)
         ended.append(("communities", time.perf_counter()))
         hits = tuple(
             Hit(chunk, 1 / rank, {"global": Channel(rank, 1 / rank, 1.0)}, community=community)
-            for rank, (chunk, community) in enumerate(_passages(snapshot, state, chosen, matching, plan.k), 1)
+            for rank, (chunk, community) in enumerate(_passages(snapshot, state, chosen, matching, settings.k), 1)
         )
     ended.append(("hits", time.perf_counter()))
     advice = "" if hits else "the documents name too few entities for themes: use the hybrid method"
     notes = (EMBEDDER_FAILED if failures else "", advice, *remarks)
     return Result(
-        question=question.text,
-        method=plan.method,
+        question=plan.text,
+        method=settings.method,
         hits=hits,
         route=plan.route,
         gate=why,
         fallback=problem,
         trace=Trace({stage: (end - start) * 1000 for (_, start), (stage, end) in pairwise(ended)}),
         graph_ran=False,
-        inverses=dict(plan.inverses),
         embedder_failed=bool(failures),
         communities=tuple(chosen) if hits else (),
         generation=snapshot.generation,
+        context_format=settings.context,
         explanation=LazyExplanation.of(Explanation(advice="; ".join(filter(None, notes)))),
     )
 
@@ -97,20 +96,12 @@ def _choose(
     most = max((community.documents for community in largest), default=0)
     largest = [community for community in largest if community.documents >= _LEAST_OF_LARGEST * most]
     if not len(found):
-        why = f"the {min(query.k, _MOST, len(largest))} largest of {len(largest):,} themes"
-        return largest[: min(query.k, _MOST)], {}, why
+        why = f"the {min(query.settings.k, _MOST, len(largest))} largest of {len(largest):,} themes"
+        return largest[: min(query.settings.k, _MOST)], {}, why
     shares, homes = _shares(query, found[:_FOUND], scores[:_FOUND], state)
-    value = {
-        key: share / math.sqrt(state.communities[key].documents + _PRIOR)
-        for key, share in shares.items()
-        if share >= _LEAST_SHARE
-    }
-    chosen: list[str] = []
-    for key in sorted(value, key=lambda key: (-round(value[key], 9), key)):
-        if len(chosen) < min(query.k, _MOST) and not any(_related(state, key, other) for other in chosen):
-            chosen.append(key)
+    chosen = _best_communities(shares, state)[: min(query.settings.k, _MOST)]
     if not chosen:
-        return largest[: min(query.k, _MOST)], {}, "no theme stands out for the question: the largest ones"
+        return largest[: min(query.settings.k, _MOST)], {}, "no theme stands out for the question: the largest ones"
     of_chunk = {
         chunk: next(home for home in path if home in chosen)
         for chunk, path in homes.items()
@@ -119,6 +110,20 @@ def _choose(
     named = ", ".join(f"{key} {shares[key]:.0%}" for key in chosen)
     why = f"themes by their share of the passages that match the question: {named}"
     return [state.communities[key] for key in chosen], of_chunk, why
+
+
+def _best_communities(shares: Mapping[str, float], state: State) -> list[str]:
+    """Return the communities that have the largest shares for their size, none within another."""
+    values = {
+        key: share / math.sqrt(state.communities[key].documents + _PRIOR)
+        for key, share in shares.items()
+        if share >= _LEAST_SHARE
+    }
+    chosen: list[str] = []
+    for key in sorted(values, key=lambda key: (-round(values[key], 9), key)):
+        if not any(other in _ancestors(state, key) or key in _ancestors(state, other) for other in chosen):
+            chosen.append(key)
+    return chosen
 
 
 def _shares(
@@ -132,20 +137,16 @@ def _shares(
     targets = np.unique(edges.targets)
     entities = query.snapshot.entities(targets)
     paths = dict(zip(targets.tolist(), state.paths_of(entity.id for entity in entities), strict=True))
-    chunks = query.snapshot.chunks(found)
+    rarity = {key: 1 / math.log2(2 + entity.mentions) for key, entity in zip(targets.tolist(), entities, strict=True)}
+    mentions = zip(edges.targets.tolist(), edges.weights.tolist(), strict=True)
     total = max(float(sum(scores)), 1e-9)
     shares: defaultdict[str, float] = defaultdict(float)
     homes: dict[Place, tuple[str, ...]] = {}
-    at = 0
-    rarity = {key: 1 / math.log2(2 + entity.mentions) for key, entity in zip(targets.tolist(), entities, strict=True)}
-    for chunk, score, count in zip(chunks, scores, edges.counts.tolist(), strict=True):
+    for chunk, score, count in zip(query.snapshot.chunks(found), scores, edges.counts.tolist(), strict=True):
         votes: Counter[tuple[str, ...]] = Counter()
-        for target, weight in zip(
-            edges.targets[at : at + count].tolist(), edges.weights[at : at + count].tolist(), strict=True
-        ):
+        for target, weight in islice(mentions, count):
             for depth in range(len(paths[target])):
                 votes[paths[target][: depth + 1]] += min(weight, 3.0) * rarity[target]
-        at += count
         path = _path(votes)
         homes[chunk.document_id, chunk.id] = path
         for home in path:
@@ -163,16 +164,12 @@ def _path(votes: Mapping[tuple[str, ...], float]) -> tuple[str, ...]:
         path = min(below, key=lambda key: (-round(below[key], 9), key))
 
 
-def _related(state: State, one: str, other: str) -> bool:
-    """Return whether one community is within the other."""
-    return other in _ancestors(state, one) or one in _ancestors(state, other)
-
-
 def _ancestors(state: State, key: str) -> list[str]:
-    found = [key]
-    while (parent := state.communities[found[-1]].parent) in state.communities:
-        found.append(parent)
-    return found
+    """Return a community and the communities that contain it."""
+    keys = [key]
+    while (parent := state.communities[keys[-1]].parent) in state.communities:
+        keys.append(parent)
+    return keys
 
 
 def _passages(

@@ -503,7 +503,7 @@ class MemoryGraph:
 
 
 class GraphView:
-    """The graph of the chunks that a question sees: see :class:`~graphrag_core.engine.graph.snapshot.GraphReads`.
+    """The graph of the chunks that a question sees: see :class:`~graphrag_core.engine.store.StoreGraph`.
 
     Parameters
     ----------
@@ -522,11 +522,6 @@ class GraphView:
         self._in_scope = chunks is not None
         self._all_there = chunks is None and graph.removed == 0
         self._degrees: npt.NDArray[np.float32] | None = None  # of nodes in a scope, as far as they were counted
-
-    @property
-    def linked_share(self) -> float:
-        """That of all chunks: whether the graph is worth following is decided from all documents."""
-        return self._graph.linked_share
 
     def _places(self, nodes: Keys) -> Numbers:
         """Return the places of chunks and entities."""

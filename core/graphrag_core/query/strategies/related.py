@@ -37,7 +37,7 @@ class RelatedEntities(GraphStrategy):
         the gate, 0.3, are not followed. A sentence that holds two entities has 0.3.
     """
 
-    heeds_min_graph_score = True
+    applies_min_graph_score = True
 
     hops: int = 1
     max_chunks: int = 4
@@ -48,14 +48,16 @@ class RelatedEntities(GraphStrategy):
     def __post_init__(self) -> None:
         check_integer(self.hops, "hops", most=3)
 
-    def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:  # noqa: ARG002
+    def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages of related entities, strongest relation first."""
         snapshot = query.snapshot
         entities, strengths, hops = related_entities(query, self.hops)
-        strong = np.round(strengths, 6) >= round(query.min_graph_score, 6)
+        strong = np.round(strengths, 6) >= round(query.settings.gate.min_graph_score, 6)
         if not strong.any():
             most = f", the strongest has {strengths.max():.2f}" if len(strengths) else ""
-            return Expansion(nothing=f"every relation is below {query.min_graph_score:g}{most}" if most else "")
+            return Expansion(
+                nothing=f"every relation is below {query.settings.gate.min_graph_score:g}{most}" if most else ""
+            )
         entities, strengths, hops = entities[strong], strengths[strong], hops[strong]
         edges = snapshot.neighbours(entities, to="chunks")
         similarity = snapshot.similarities("chunks", edges.targets, query.vector)
@@ -64,15 +66,15 @@ class RelatedEntities(GraphStrategy):
         end = 0
         rows = zip(entities.tolist(), hops.tolist(), strengths.tolist(), edges.counts.tolist(), strict=True)
         for entity, hop, strength, count in rows:
-            own, near = edges.targets[end : end + count], similarity[end : end + count]
+            chunks, near = edges.targets[end : end + count], similarity[end : end + count]
             end += count
-            for key in own[query.order("chunks", own, near)[: self.max_chunks]].tolist():
+            for key in chunks[query.order("chunks", chunks, near)[: self.max_chunks]].tolist():
                 if strength > scores.get(key, 0.0):
                     scores[key], via[key] = strength, (entity, hop)
         keys, values = query.best_first(scores)
         facts = np.intersect1d(snapshot.facts_of(entities), snapshot.facts_of(query.entities))
         weights = snapshot.fact_rows(facts).weights
-        strong = np.round(weights / 10, 6) >= round(query.min_graph_score, 6)
+        strong = np.round(weights / 10, 6) >= round(query.settings.gate.min_graph_score, 6)
         facts, weights = facts[strong], weights[strong]
         facts = facts[query.order("facts", facts, weights)[:_MAX_FACTS]]
         return Expansion(keys, values, values, facts, via=via)
