@@ -1,4 +1,4 @@
-"""Writes ``core/graphrag_core/text/ordinary_words.txt.gz``, the dictionary of :mod:`graphrag_core.text.dictionary`.
+"""Writes ``core/graphrag_core/text/ordinary_words.txt.gz``, the dictionary of :mod:`graphrag_core.text.words`.
 
 ``python benchmarks/word_list.py WORDS LEMMAS``: WORDS is a SCOWL word list, such as ``american-english``
 of Debian's ``wamerican``; LEMMAS is ``resources/lemma_lu.csv.gz`` of the package ``lemminflect``.

@@ -44,7 +44,6 @@ from graphrag_core.engine import analysis, copies
 from graphrag_core.errors import GraphRAGError
 from graphrag_core.explain import labels
 from graphrag_core.extract import SentenceExtractor
-from graphrag_core.extract.prose import read_prose
 from graphrag_core.extract.subjects import document_address, heading_names, link_addresses, section_addresses
 from graphrag_core.ingest.chunker import Chunker, is_markdown, title_of, whole_document
 from graphrag_core.model import Chunk, Document, Mark
@@ -53,7 +52,7 @@ from graphrag_core.text import cjk, markup, mentions, names, tokens
 from graphrag_core.text.markup import scan, slug
 from graphrag_core.text.navigation import is_navigation
 from graphrag_core.text.numbering import is_version
-from graphrag_core.text.sentences import is_boilerplate, is_statement, sentences, unwrap
+from graphrag_core.text.sentences import is_boilerplate, is_statement, read_prose, sentences, unwrap
 from torture.report import Row
 
 BLOCKS = (

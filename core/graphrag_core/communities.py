@@ -39,6 +39,7 @@ from graphrag_core.model import Community, Entity
 from graphrag_core.ports import Engine, Keys, Snapshot
 from graphrag_core.text import FUNCTION, fingerprint, has_cjk, hash64, sentences, unwrap
 from graphrag_core.text.markup import plain
+from graphrag_core.text.words import WORD
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -63,7 +64,6 @@ _PLACES = 256  # of stored scopes
 _INTRODUCTION = 2.0  # how much more central the first passage of a document is
 _DOMAIN = re.compile(r"[\w.-]+\.[a-z]{2,4}", re.IGNORECASE)  # of an address
 _LETTERS = re.compile(r"[^\W\d_]{2}")
-_WORD = re.compile(r"[^\W_]+")
 _ABOUT = 3.0  # the weight of a mention in a passage that is about the entity
 _LONGEST_NAME = 4  # words; a longer one is a heading
 _NAVIGATION = re.compile(
@@ -536,7 +536,7 @@ def _typical_names(entities: Sequence[Entity]) -> list[str]:
     names: dict[str, set[str]] = {}
     for entity in entities:
         name = entity.name
-        words = set(_WORD.findall(name.casefold()))
+        words = set(WORD.findall(name.casefold()))
         is_name = _LETTERS.search(name) or has_cjk(name)
         if entity.id.startswith("→") or not is_name or len(name) > 60 or _DOMAIN.fullmatch(name):
             continue
@@ -557,7 +557,7 @@ def central_sentence(text: str, names: Sequence[str]) -> str:
     prose = unwrap(plain(text))
     for place, (start, end) in enumerate(sentences(prose)):
         sentence = " ".join(prose[start:end].split())
-        words = len(_WORD.findall(sentence))
+        words = len(WORD.findall(sentence))
         if not 40 <= len(sentence) <= 320 or (words < 6 and not has_cjk(sentence)):
             continue
         if sentence[-1] not in ".!。！" or not (sentence[0].isalpha() or sentence[0] in "\"'“"):

@@ -9,7 +9,7 @@ An index adds them in one call, ``index.add_research_findings(findings)``.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,17 +24,9 @@ _PAPERS = ("academic_papers", "papers")
 _PROJECTS = ("github_projects", "projects", "repositories")
 _CONTAINERS = ("findings", "results", "research", "data")
 _LABELS = {
-    "authors": "By",
-    "arxiv_id": "arXiv",
-    "venue": "Published in",
-    "year": "Year",
-    "concepts": "Concepts",
-    "topics": "Topics",
-    "language": "Written in",
-    "implements": "Implements",
-    "cites": "Cites",
-    "related": "Related",
-}
+    "authors": "By", "arxiv_id": "arXiv", "venue": "Published in", "year": "Year", "concepts": "Concepts",
+    "topics": "Topics", "language": "Written in", "implements": "Implements", "cites": "Cites", "related": "Related",
+}  # fmt: skip
 _PREFIXES = tuple(f"{label}: " for label in _LABELS.values())
 _KINDS = ("paper", "project")
 _VERSION = re.compile(r"v\d+$")
@@ -42,7 +34,7 @@ _SEPARATOR = re.compile(r"\s*[;,]\s*(?:and\s+)?|\s+and\s+")
 _NAME_KEYS = ("name", "title", "full_name", "arxiv_id", "id", "label")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 
-# Metadata key: relation, type of the other entity (empty: that of the document), weight, and the fact's text.
+# Metadata key: relation, type of the other entity (empty: the type of the document), weight, and the fact's text.
 _RELATIONS = {
     "authors": ("authored_by", "person", 8.0, "{subject} was written by {other}."),
     "cites": ("cites", "paper", 8.0, "{subject} cites {other}."),
@@ -74,8 +66,7 @@ def research_documents(findings: Any) -> list[Document]:
 
     ``findings`` is a mapping with ``academic_papers`` or ``github_projects`` or both; a list of such
     mappings; or a mapping with one of these under ``findings``. Anything else is an
-    :class:`InputError`. Of a paper only the title or the arXiv id is required, of a project only
-    the name.
+    :class:`InputError`. A paper needs only a title or an arXiv id, a project only a name.
     """
     parts = _parts(findings)
     if not parts:
@@ -85,9 +76,8 @@ def research_documents(findings: Any) -> list[Document]:
     titles = {_arxiv(entry): _text(entry, "title") for entry in papers if _arxiv(entry) and _text(entry, "title")}
     made = [_paper(entry, titles) for entry in papers] + [_project(entry, titles) for entry in projects]
     unique: dict[str, Document] = {}
-    for document in made:
-        if document is not None:
-            unique.setdefault(document.id, document)
+    for document in filter(None, made):
+        unique.setdefault(document.id, document)
     return list(unique.values())
 
 
@@ -158,9 +148,8 @@ def _project(entry: Mapping[str, Any], titles: Mapping[str, str]) -> Document | 
 
 def _resolved(references: list[str], titles: Mapping[str, str]) -> list[str]:
     """Replace the arXiv ids of papers in the findings by their titles."""
-    return [
-        titles.get(_VERSION.sub("", name.removeprefix("arXiv:").removeprefix("arxiv:")), name) for name in references
-    ]
+    ids = [_VERSION.sub("", name.removeprefix("arXiv:").removeprefix("arxiv:")) for name in references]
+    return [titles.get(arxiv, name) for arxiv, name in zip(ids, references, strict=True)]
 
 
 def _non_empty(**fields: Any) -> dict[str, Any]:
@@ -177,19 +166,42 @@ def _document_text(title: str, body: str, metadata: Mapping[str, Any]) -> str:
     return "\n\n".join(part for part in (f"# {title}", body, labelled) if part)
 
 
-# -- what an index does with a finding, whatever its extractor
+# -- what an index does with findings, whatever its extractor
 
 
-def without_labels(document: Document, chunks: Sequence[Chunk]) -> list[Chunk]:
-    """Return a finding's chunks with spaces in place of the labelled lines; other documents' chunks as they are.
+def findings_identity(document: Document) -> list[str]:
+    """Return what a finding's digest depends on besides its content; nothing for other documents."""
+    return [FindingsExtractor.identity] if FINDING in document.metadata else []
 
-    ``arXiv: 2501.03236.`` and ``Year: 2025.`` are for keyword search. They are no sentences, and the labels are
-    no names. What they say comes from the metadata (:func:`with_findings`). Offsets stay valid.
+
+def extract_with_findings(
+    chunked: Sequence[tuple[Document, Sequence[Chunk]]], extract: Callable[[list[Chunk]], list[Extraction]]
+) -> list[Extraction]:
+    """Extract from the chunks of documents; add the entities and facts of findings, each once."""
+    chunks = [chunk for _, pieces in chunked for chunk in pieces]
+    if not any(FINDING in document.metadata for document, _ in chunked):
+        return extract(chunks)
+    extractions = extract([chunk for document, pieces in chunked for chunk in _without_labels(document, pieces)])
+    return [
+        Extraction(
+            tuple(dict.fromkeys((*extraction.mentions, *found.mentions))),
+            tuple(dict.fromkeys((*extraction.facts, *found.facts))),
+            extraction.problem,
+        )
+        for extraction, found in zip(extractions, FindingsExtractor().extract(chunks), strict=True)
+    ]
+
+
+def _without_labels(document: Document, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+    """Return a finding's chunks with spaces in place of the labelled lines, so that offsets stay valid.
+
+    ``arXiv: 2501.03236.`` and ``Year: 2025.`` are for keyword search. They are not sentences, and the labels are not
+    names. The metadata has what they say.
     """
     end = document.text.rfind("\n\n") + 2  # the labelled lines are the last paragraph
     lines = document.text[end:].splitlines()
     if not _is_finding(document) or not all(line.startswith(_PREFIXES) for line in lines):
-        return list(chunks)
+        return chunks
     prose = []
     for chunk in chunks:
         kept = chunk.text[: max(end - chunk.start, 0)]
@@ -197,18 +209,6 @@ def without_labels(document: Document, chunks: Sequence[Chunk]) -> list[Chunk]:
         blank = " " * (len(chunk.text) - len(kept))
         prose.append(replace(chunk, text=kept + blank, marks=marks) if blank else chunk)
     return prose
-
-
-def with_findings(chunks: Sequence[Chunk], extractions: Sequence[Extraction]) -> list[Extraction]:
-    """Add a finding's entities and facts to what another extractor found, each once."""
-    return [
-        Extraction(
-            tuple(dict.fromkeys((*own.mentions, *found.mentions))),
-            tuple(dict.fromkeys((*own.facts, *found.facts))),
-            own.problem,
-        )
-        for own, found in zip(extractions, FindingsExtractor().extract(chunks), strict=True)
-    ]
 
 
 # -- read a field, which may have one of several names and be a list, a text, a number, an object or missing
@@ -283,12 +283,15 @@ class FindingsExtractor:
 
 def _extract(chunk: Chunk) -> Extraction:
     kind = str(chunk.metadata[FINDING])
-    aliases = _aliases(chunk, kind)
+    alias = chunk.metadata.get("arxiv_id") if kind == "paper" else chunk.title.rpartition("/")[2]
+    aliases: tuple[str, ...] = ()  # a paper's arXiv id, or a project's name without its owner
+    if isinstance(alias, str) and normalise(alias) not in ("", normalise(chunk.title)):
+        aliases = (alias,)
     # An alias is a subject too: keyword search then ranks a paper above those that only cite its arXiv id.
     mentions = [Mention(chunk.title, kind, aliases=aliases, subject=True)]
-    mentions += [Mention(alias, kind, subject=True) for alias in aliases]
-    # Written in another way it is an entity of its own: other documents that name the arXiv id lead here.
-    mentions += [Mention(normalise(alias), kind, subject=True) for alias in aliases if normalise(alias) != alias]
+    # Its normalised form is another entity: documents of other calls that name the arXiv id lead here.
+    names = dict.fromkeys((*aliases, *map(normalise, aliases)))
+    mentions += [Mention(name, kind, subject=True) for name in names]
     facts: list[Fact] = []
     if chunk.ordinal == 0:  # once per document, not per chunk
         # A paper introduces a concept; a project only relates to it.
@@ -303,12 +306,5 @@ def _extract(chunk: Chunk) -> Extraction:
 
 def _metadata_names(chunk: Chunk, key: str) -> list[str]:
     value = chunk.metadata.get(key)
-    listed = value if isinstance(value, (list, tuple)) else [value]
-    own = normalise(chunk.title)
-    return [name for name in listed if isinstance(name, str) and normalise(name) not in ("", own)]
-
-
-def _aliases(chunk: Chunk, kind: str) -> tuple[str, ...]:
-    """Return a paper's arXiv id, or a project's name without its owner."""
-    other = chunk.metadata.get("arxiv_id") if kind == "paper" else chunk.title.rpartition("/")[2]
-    return (other,) if isinstance(other, str) and normalise(other) not in ("", normalise(chunk.title)) else ()
+    names = value if isinstance(value, (list, tuple)) else [value]
+    return [name for name in names if isinstance(name, str) and normalise(name) not in ("", normalise(chunk.title))]

@@ -10,19 +10,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from graphrag_core.model import Chunk, Fact
-from graphrag_core.text import CJK, FUNCTION, REFERS_TO, has_cjk, label, segment, sentences, unwrap
+from graphrag_core.text import CJK, REFERS_TO, has_cjk, label, segment, sentences, unwrap
 from graphrag_core.text.markup import plain
+from graphrag_core.text.sentences import best_sentence
+from graphrag_core.text.words import QUESTION_STOP_WORDS, WORD
 
 if TYPE_CHECKING:
     from graphrag_core.result import Hit, Result, Step
 
-_WORD = re.compile(r"[^\W_]+")
 _BREAK = re.compile(r"(?<![.!?:;,…。！？\s])[ \t]*\n\s*(?=[^\sa-z])")
 _FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _POSSESSIVE = re.compile(r"['’]s\b")
 _LETTER = re.compile(r"[^\W\d_]")
 _CJK_ENDS = re.compile(f"[{CJK}]")
-_QUESTION_WORDS = FUNCTION | frozenset("happen happens work works tell explain give me please".split())
 _LONGEST_NAME = 200
 _MAX_WORDS = 12  # of the question, listed for a hit
 _FEWEST_WORDS = 3  # of a sentence that can stand for a passage
@@ -335,13 +335,9 @@ class Highlighter:
         text, spans = self._texts[hit.chunk.id], self._sentences[hit.chunk.id]
         if not spans:
             return 0, len(text)
-
-        def value(span: tuple[int, int]) -> tuple[float, int]:
-            sentence = text[span[0] : span[1]]
-            whole = len(_WORD.findall(segment(sentence))) >= _FEWEST_WORDS
-            return sum(self._weights[word] for word in self._asked_in(sentence)), whole
-
-        return max(spans, key=value)
+        texts = [text[start:end] for start, end in spans]
+        wholes = [len(WORD.findall(segment(sentence))) >= _FEWEST_WORDS for sentence in texts]
+        return spans[best_sentence([self._asked_in(sentence) for sentence in texts], self._weights, wholes, ties=True)]
 
     def _asked_in(self, text: str) -> set[str]:
         """Return the stems of the question's words that a text holds."""
@@ -362,7 +358,7 @@ class Highlighter:
             found += [run for run in runs if not any(taken[slice(*run)])]
         found += [
             match.span()
-            for match in _WORD.finditer(text)
+            for match in WORD.finditer(text)
             if _stem(match.group().lower()) in self._asked and not any(taken[match.start() : match.end()])
         ]
         return sorted(found)
@@ -407,7 +403,7 @@ def _candidates(text: str) -> list[tuple[int, int]]:
 
 
 def _words(text: str) -> Iterator[str]:
-    return (match.group() for match in _WORD.finditer(segment(text).lower()))
+    return (match.group() for match in WORD.finditer(segment(text).lower()))
 
 
 def _stem(word: str) -> str:
@@ -416,7 +412,7 @@ def _stem(word: str) -> str:
     >>> _stem("file") == _stem("files"), _stem("calls") == _stem("called"), _stem("query") == _stem("queries")
     (True, True, True)
     """
-    if word in _QUESTION_WORDS:
+    if word in QUESTION_STOP_WORDS:
         return ""
     if len(word) > 4 and word.endswith("ies"):
         word = f"{word[:-3]}y"

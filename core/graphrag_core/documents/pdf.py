@@ -16,6 +16,7 @@ from graphrag_core.documents.content import Content, stated_title
 from graphrag_core.documents.writer import Writer
 from graphrag_core.errors import FileError, optional_import
 from graphrag_core.text import has_cjk
+from graphrag_core.text.words import HYPHENATED_WORD
 
 _PAGE_NUMBER = re.compile(
     r"\W*(?:page|seite|p\.)?\s*(?:\d{1,4}|[ivxlc]{1,7})(?:\s*(?:of|/|von)\s*\d{1,4})?\W*", re.IGNORECASE
@@ -27,7 +28,6 @@ _NUMBERED = re.compile(r"\(?(\d{1,2})[.)]$")
 _SENTENCE_END = (".", "!", "?", ":", ";", "。", "！", "？", "”", '"')
 _MONOSPACED = re.compile(r"mono(?!type)|courier|consol|typewriter|cmtt|menlo|-tt|fixed|NimbusMon", re.IGNORECASE)
 _HYPHENS = (0x02, 0xFFFE, 0xAD)  # a hyphen at the end of a line, as pdfium returns it
-_WORD = re.compile(r"\w+(?:-\w+)*")
 _HEADING_RATIO = 1.12  # how much larger than body text a heading is
 _WORD_GAP = 0.13  # of the font size: the gap between words is wider, the gap that kerning leaves is not
 _NO_GAP = 0.05
@@ -364,7 +364,7 @@ def _title(title: str, lines: Sequence[_Line]) -> str:
 
 
 def _write(lines: Sequence[_Line], writer: Writer) -> None:
-    words = {word.lower() for line in lines for word in _WORD.findall(line.text)}
+    words = {word.lower() for line in lines for word in HYPHENATED_WORD.findall(line.text)}
     for block in _blocks(lines):
         writer.page(block[0].page)
         if block[0].is_code:
@@ -401,8 +401,8 @@ def _dehyphenated(block: Sequence[_Line], words: set[str]) -> list[_Line]:
         first, _, rest = line.text.partition(" ")
         if last and (last.hyphenated or last.text.endswith("-")) and first[:1].islower():
             begin = last.text.removesuffix("-")
-            before = (_WORD.findall(begin[-_LONGEST_EDGE:]) or [""])[-1].lower()
-            after = (_WORD.findall(first[:_LONGEST_EDGE]) or [""])[0].lower()
+            before = (HYPHENATED_WORD.findall(begin[-_LONGEST_EDGE:]) or [""])[-1].lower()
+            after = (HYPHENATED_WORD.findall(first[:_LONGEST_EDGE]) or [""])[0].lower()
             keeps = f"{before}{after}" not in words and f"{before}-{after}" in words
             lines[-1] = replace(
                 last, text=f"{begin}{'-' if keeps else ''}{first}", hyphenated=line.hyphenated and not rest

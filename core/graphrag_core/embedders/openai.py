@@ -18,9 +18,7 @@ from graphrag_core.ports import Matrix
 if TYPE_CHECKING:
     import openai
 
-_OPENAI = "https://api.openai.com/v1"
 _OPENAI_HOST = "api.openai.com"
-_OLLAMA = "http://localhost:11434/v1"
 _BATCH_CHARACTERS = 400_000  # about 100,000 tokens; OpenAI accepts 300,000 in a request
 _LOCAL = {"localhost", "127.0.0.1", "::1"}
 
@@ -28,8 +26,8 @@ _LOCAL = {"localhost", "127.0.0.1", "::1"}
 class OpenAIEmbedder:
     """Embed texts with OpenAI, or with any server that has an OpenAI-compatible ``/embeddings`` endpoint.
 
-    Long lists are sent in batches, several at a time. A busy or failing server is asked again with exponential
-    backoff, as long as its ``Retry-After`` header says if it sends one.
+    Long lists are sent in batches, several at a time. A failed request is repeated with exponential backoff, or after
+    the time of the ``Retry-After`` header.
 
     Parameters
     ----------
@@ -39,19 +37,15 @@ class OpenAIEmbedder:
         The address of the server, which usually ends in ``/v1``. By default ``OPENAI_BASE_URL``, or OpenAI.
     api_key
         By default ``OPENAI_API_KEY``. It is never stored with an index or in a pickle. A server other than OpenAI may
-        need none; OpenAI is not asked without one.
+        need none.
     dimensions
         The length of the vectors, for models that can shorten them.
     query_prefix, document_prefix
         What some models expect before a question and before a passage, such as ``"search_query: "``.
-    batch_size
-        The most texts in one request.
-    concurrency
-        The most requests at a time.
-    timeout
-        Seconds to wait for an answer.
-    retries
-        How often a request that failed is repeated.
+    batch_size, concurrency
+        The most texts in one request, and the most requests at a time.
+    timeout, retries
+        Seconds to wait for an answer, and how often a failed request is repeated.
 
     Raises
     ------
@@ -103,7 +97,7 @@ class OpenAIEmbedder:
         forks.watch(self)
 
     def _default_url(self) -> str:
-        return os.environ.get("OPENAI_BASE_URL") or _OPENAI
+        return os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
 
     def _key(self) -> str:
         return (self._api_key or os.environ.get(self._key_variable, "")).strip()
@@ -144,10 +138,8 @@ class OpenAIEmbedder:
 
     def _embed_all(self, texts: list[str]) -> Matrix:
         batches = list(self._batches(texts))
-        if not batches:
-            return np.empty((0, 0), np.float32)
-        if len(batches) == 1:
-            return self._embed(batches[0])
+        if len(batches) < 2:
+            return self._embed(batches[0]) if batches else np.empty((0, 0), np.float32)
         pool = ThreadPoolExecutor(min(self.concurrency, len(batches)), "graphrag-embed")
         try:
             parts = list(pool.map(self._embed, batches))
@@ -170,17 +162,6 @@ class OpenAIEmbedder:
         if batch:
             yield batch
 
-    def _connect(self) -> openai.OpenAI:
-        if self._client is None:
-            package, key = _import_openai(), self._key()
-            self._client = package.OpenAI(
-                api_key=key or "none",  # the client insists on a key; local servers need none
-                base_url=self.base_url,
-                timeout=self.timeout,
-                max_retries=self.retries,
-            )
-        return self._client
-
     def _embed(self, texts: list[str]) -> Matrix:
         """Return the vectors of one request."""
         package, key = _import_openai(), self._key()
@@ -188,7 +169,10 @@ class OpenAIEmbedder:
             raise EmbedderError(f"{self.base_url} needs an API key: set {self._key_variable}, or pass api_key")
         more: dict[str, Any] = {"dimensions": self.dimensions} if self.dimensions else {}
         try:
-            answer = self._connect().embeddings.create(
+            if self._client is None:  # it insists on a key; local servers need none
+                settings: dict[str, Any] = {"timeout": self.timeout, "max_retries": self.retries}
+                self._client = package.OpenAI(api_key=key or "none", base_url=self.base_url, **settings)
+            answer = self._client.embeddings.create(
                 model=self.model,
                 input=texts,
                 encoding_format="float",  # not every server knows base64
@@ -239,11 +223,9 @@ class OllamaEmbedder(OpenAIEmbedder):
     _key_variable = "OLLAMA_API_KEY"
 
     def _default_url(self) -> str:
-        host = os.environ.get("OLLAMA_HOST", "").strip().rstrip("/")
-        if not host:
-            return _OLLAMA
+        host = os.environ.get("OLLAMA_HOST", "").strip().rstrip("/") or "localhost"
         host = host if "://" in host else f"http://{host}"
-        host = host.replace("://0.0.0.0", "://localhost")  # what a server listens on is no address of a client
+        host = host.replace("://0.0.0.0", "://localhost")  # a server listens on it, a client cannot connect to it
         if urlsplit(host).port is None and host.startswith("http://"):
             host += ":11434"
         return host if host.endswith("/v1") else f"{host}/v1"

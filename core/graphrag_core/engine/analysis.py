@@ -17,6 +17,7 @@ import tantivy
 
 from graphrag_core.ports import Keys
 from graphrag_core.text import segment
+from graphrag_core.text.words import KEYWORD_STOP_WORDS
 
 _MASK = 0xFFFFFF
 _BYTES = 3  # of a stored hash
@@ -24,12 +25,6 @@ _MOST_BITS = 4_096  # terms of a chunk up to which a fact has a bit for each; be
 _LISTED = b"\xff\xff\xff"  # stands first in the terms of facts that are lists
 _LONGEST = 60  # characters of a term; longer ones are left out
 _MOST_CACHED = 65_536  # words
-_STOPWORDS = frozenset(
-    (
-        "a an and are as at be but by did do does for from had has have how in into is it its not of on or such "
-        "that the their then there these they this to was were what when where which who whom whose why will with"
-    ).split()
-)
 # Each starts where a run of letters starts: a search inside a run of n letters would take n steps for each of them.
 _JOINED = re.compile(r"(?<![^\W_])[^\W_]+(?:[_./:-]{1,2}[^\W_]+)+")
 _CAMEL = re.compile(r"(?<![^\W_])[^\W_]*[a-z][A-Z][^\W_]*|(?<![A-Z])[A-Z]{2,}[a-z][^\W_]*")
@@ -100,7 +95,7 @@ def terms(text: str) -> list[str]:
 @lru_cache(maxsize=256)  # the stages of a question ask for its terms again
 def content_terms(text: str) -> tuple[str, ...]:
     """Return the terms of a text, each once, without stop words."""
-    return tuple(term for term in dict.fromkeys(_ANALYZER.analyze(prepare(text))) if term not in _STOPWORDS)
+    return tuple(term for term in dict.fromkeys(_ANALYZER.analyze(prepare(text))) if term not in KEYWORD_STOP_WORDS)
 
 
 def phrases(text: str) -> list[list[str]]:
@@ -131,7 +126,7 @@ class _Hashes(dict[str, tuple[int, ...]]):
         else:
             is_plain = word.isascii() and word.isalnum() and _HINT.search(word) is None
             terms = _ANALYZER.analyze(word) if is_plain else tokens(word)
-            found = tuple({crc32(term.encode("utf-8")) & _MASK for term in terms if term not in _STOPWORDS})
+            found = tuple({crc32(term.encode("utf-8")) & _MASK for term in terms if term not in KEYWORD_STOP_WORDS})
         if len(word) <= _LONGEST:
             if len(self) >= _MOST_CACHED:
                 self.clear()

@@ -21,19 +21,18 @@ from graphrag_core.engine.analysis import term_hash
 from graphrag_core.text import segment
 from graphrag_core.text.markup import plain
 from graphrag_core.text.names import unify
+from graphrag_core.text.words import NEAR_DUPLICATE_STOP_WORDS, WORD
 
 _LEAST_SHARED = 0.9  # the share of word triples that two copies have in common
 _FEWEST_WORDS = 24
 _MOST_COMPARED = 100  # different texts, to find the copies of one chunk
 _BANDS, _ROWS = 3, 4
-_WORD = re.compile(r"[^\W_]+")
 _HYPHENATION = re.compile(r"\u00ad\s*|(?<=[a-z])[-‐]\r?\n[ \t]*(?=[a-z])")
 _SECTION_NUMBER = re.compile(r"\s*(?:\d+|[A-Z])\.(?:\d+\.?)*\s+(?=[^\W\d_])")
 _PRINTED_REFERENCE = re.compile(
     r"\b(?:section|chapter|appendix)\s+[\dA-Z.]+\s+\[([^\[\]]{1,200})\],\s+page\s+\d+", re.IGNORECASE
 )
 _NEGATIONS = frozenset("not no nor never none without cannot t".split())  # "t" of "don't"
-_MAY_DIFFER = frozenset("a an the this that these those it its and is are was were".split())
 _COPYRIGHT = re.compile(r"^[^\w\n]*(?:copyright|\(c\)|©).*$", re.IGNORECASE | re.MULTILINE)
 _random = np.random.default_rng(20_261)
 _FACTORS = _random.integers(1, 2**63, (_BANDS * _ROWS, 1), dtype=np.uint64) | np.uint64(1)
@@ -111,7 +110,7 @@ def is_copy(text: str, other: str) -> bool:
     if words == others or min(len(words), len(others)) < _FEWEST_WORDS:
         return words == others
     own, more = Counter(words), Counter(others)
-    if not (own - more).keys() <= _MAY_DIFFER or not (more - own).keys().isdisjoint(_NEGATIONS):
+    if not (own - more).keys() <= NEAR_DUPLICATE_STOP_WORDS or not (more - own).keys().isdisjoint(_NEGATIONS):
         return False
     triples, other_triples = np.unique(_triples(words)), np.unique(_triples(others))
     shared = len(np.intersect1d(triples, other_triples, assume_unique=True))
@@ -124,11 +123,11 @@ def _words(text: str) -> list[str]:
         text = unify(text)
     text = _PRINTED_REFERENCE.sub(r"\1", _HYPHENATION.sub("", text))
     lower = segment(text).lower()
-    words = _WORD.findall(lower)
+    words = WORD.findall(lower)
     hinted = "copyr" in lower or "(c)" in lower or "©" in lower
     if len(words) < _FEWEST_WORDS or not hinted or not _COPYRIGHT.search(text):
         return words
-    others = _WORD.findall(segment(_COPYRIGHT.sub("", text)).lower())
+    others = WORD.findall(segment(_COPYRIGHT.sub("", text)).lower())
     return words if len(others) < _FEWEST_WORDS else others
 
 

@@ -17,15 +17,14 @@ from graphrag_core.errors import FileError, InputError
 from graphrag_core.evaluation.measures import Judgement
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Chunk
-from graphrag_core.text import CJK, has_cjk
+from graphrag_core.text import has_cjk
+from graphrag_core.text.words import CJK_WORD, WORD
 
 _SPLITS = ("test", "dev", "train")  # of a BEIR folder, the first that there is
 
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 _ROLE = re.compile(r":[\w+.-]+(?::[\w+.-]+)*:(?=`)|\{[\w:.-]+\}(?=`)")
 _TARGET = re.compile(r"\s*<[^<>]*>(?=`)|\]\([^()]*\)")
-_WORD = re.compile(r"[^\W_]+")
-_CJK_WORD = re.compile(rf"[{CJK}]|(?:(?![{CJK}])[^\W_])+")  # a Chinese or Japanese character is a word
 _SHARE = 0.75  # of a quote's word pairs that a passage must have
 _LEAST_PAIRS = 12  # a passage with fewer is too short to be recognised as a part of a longer reference
 _SEARCHED = 30  # passages that are searched for a quote, to tell whether the index has it
@@ -273,7 +272,7 @@ def _quotes(row: Mapping[str, Any], where: str) -> tuple[str, ...]:
     quotes: dict[str, None] = {}
     for item in _listed(row.get("evidence") or [], "evidence", "quotes", where):
         quote = item.get("quote") if isinstance(item, Mapping) else item
-        if not isinstance(quote, str) or not _WORD.search(quote):
+        if not isinstance(quote, str) or not WORD.search(quote):
             raise FileError(f"{where}: 'evidence' has {quote!r:.60}, which is no quote with words")
         quotes[quote] = None
     return tuple(quotes)
@@ -327,7 +326,7 @@ def _holds(quote: frozenset[tuple[str, str]], passage: frozenset[tuple[str, str]
 def _words(text: str) -> list[str]:
     """Return the words of a text without its markup, in lower case."""
     plain = html.unescape(_TAG.sub(" ", _TARGET.sub(" ", _ROLE.sub("", " ".join(text.split())))))
-    return (_CJK_WORD if has_cjk(plain) else _WORD).findall(plain.lower())
+    return (CJK_WORD if has_cjk(plain) else WORD).findall(plain.lower())
 
 
 def _pairs(text: str) -> frozenset[tuple[str, str]]:

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from operator import attrgetter
 
 from graphrag_core.errors import ExtractionError
-from graphrag_core.extract.prose import Prose, Sentence, read_prose
-from graphrag_core.extract.source_names import Reading, SourceNames, code_mentions, sources
+from graphrag_core.extract.source_names import Reading, SourceNames, sources
 from graphrag_core.extract.subjects import Subjects, link_addresses, read_subjects, section_anchors
 from graphrag_core.model import SENTENCE_WEIGHT, Chunk, Extraction, Fact, Mark, Mention
 from graphrag_core.ports import Extractor
@@ -16,7 +16,7 @@ from graphrag_core.text import REFERS_TO
 from graphrag_core.text.markup import plain
 from graphrag_core.text.mentions import NameMatch, code_names, find_aliases, find_names
 from graphrag_core.text.navigation import is_navigation
-from graphrag_core.text.sentences import is_boilerplate, is_statement
+from graphrag_core.text.sentences import Prose, Sentence, is_boilerplate, is_statement, read_prose
 
 _ROW = re.compile(r"[^\n]+")
 _CELLS = re.compile(r"(?<!\\)\|")
@@ -34,6 +34,7 @@ _MOST_REFERENCES, _MOST_LINKS = 8, 30
 _LONGEST_LITERAL = 120
 _LONGEST_TERMS = 4_000  # with markup
 _REFERENCE_WEIGHT = 10.0
+_NO_PROSE = Prose("", [], is_plain=True, starts=frozenset())
 
 # Names repeat, and a frozen value can be shared. Creating a dataclass takes ten times as long as this lookup.
 _mention = lru_cache(maxsize=4_096)(Mention)
@@ -46,8 +47,8 @@ class SentenceExtractor:
     The chunk's title is its subject and counts as mentioned in every sentence. So the sentence
     "It was founded in 1911" still connects its subject with 1911. The nearest heading and the terms that
     a chunk defines are subjects too. Facts are the sentences of paragraphs, list items and definitions
-    that say something, and the links in them. Headings, code and boilerplate are no facts. Passages that are nothing
-    but navigation, a table of contents or an index give no names.
+    that say something, and the links in them. Headings, code and boilerplate are not facts. Passages that are only
+    navigation, a table of contents or an index have no names.
 
     >>> chunk = Chunk("1", "1", "It delegates to the OAuth Provider.", title="Auth Service")
     >>> SentenceExtractor().extract([chunk])[0].facts[0].entities
@@ -57,16 +58,13 @@ class SentenceExtractor:
     identity: str = "sentences 5"
 
     def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
-        """Return one extraction per chunk, in order. What is a name is decided for each source.
-
-        See :mod:`graphrag_core.extract.source_names`.
-        """
+        """Return one extraction per chunk, in order. What is a name is decided for each source."""
         extractions: list[Extraction] = [Extraction()] * len(chunks)
-        for places in sources(chunks):
-            readings = list(_read([chunks[place] for place in places]))
+        for positions in sources(chunks):
+            readings = list(_read([chunks[position] for position in positions]))
             names = SourceNames(readings)
-            for place, reading in zip(places, readings, strict=True):
-                extractions[place] = _extract(reading, names)
+            for position, reading in zip(positions, readings, strict=True):
+                extractions[position] = _extract(reading, names)
         return extractions
 
 
@@ -84,10 +82,10 @@ def _read(chunks: Sequence[Chunk]) -> Iterator[Reading]:
             previous = chunk
         subjects = read_subjects(chunk, inherited)
         if is_navigation(chunk):  # links may lead to it
-            yield Reading(chunk, Subjects((), (), (), subjects.addresses), Prose("", [], is_plain=True), [], [], [])
+            yield Reading(chunk, Subjects((), (), (), subjects.addresses), _NO_PROSE, [], [], [])
             continue
         prose = read_prose(chunk)
-        found = find_names(prose.text, {sentence.start for sentence in prose.sentences})
+        found = find_names(prose.text, prose.starts)
         literals = [] if prose.is_plain else list(_literal_names(chunk))
         yield Reading(chunk, subjects, prose, found, literals, find_aliases(prose.text, found))
 
@@ -100,19 +98,18 @@ def _extract(reading: Reading, source: SourceNames) -> Extraction:
         names = sorted([*names, *reading.literals], key=attrgetter("start"))
     by_sentence = _names_by_sentence(prose, names)
     if prose.sentences:  # without the names in boilerplate
-        names = [match for own in by_sentence for match in own]
+        names = list(chain.from_iterable(by_sentence))
     facts = list(_facts(chunk, prose, subjects, by_sentence))
-    links = [] if prose.is_plain else _links(chunk, subjects)
+    about = subjects.names()
+    mentioned = dict.fromkeys(match.name for match in names)
+    mentioned.update(dict.fromkeys(chain.from_iterable(reading.aliases)))
     if not prose.is_plain:
+        links = _links(chunk, subjects)
         facts += _references(links, subjects, facts)
         facts += _table_facts(chunk, subjects, source)
-    about = subjects.names()
-    mentioned = dict.fromkeys([match.name for match in names])
-    mentioned.update(dict.fromkeys(name for pair in reading.aliases for name in pair))
-    if not prose.is_plain:
-        mentioned.update(dict.fromkeys(name for fact in facts for name in fact.entities))
-        mentioned.update(dict.fromkeys(address for _, _, addresses in links for address in addresses))
-        mentioned.update(dict.fromkeys(code_mentions(reading, source.known)))
+        others = (fact.entities for fact in facts), (addresses for _, addresses in links)
+        mentioned.update(dict.fromkeys(chain.from_iterable(chain(*others))))
+        mentioned.update(dict.fromkeys(source.code_mentions(reading)))
         for name in about:
             mentioned.pop(name, None)
     mentions = [*(Mention(name, subject=True) for name in about), *map(_mention, mentioned)]
@@ -120,18 +117,19 @@ def _extract(reading: Reading, source: SourceNames) -> Extraction:
 
 
 def _names_by_sentence(prose: Prose, names: list[NameMatch]) -> list[list[NameMatch]]:
-    """Return the names of each sentence, but for those in copyright lines, in indexes and in capitals throughout."""
+    """Return the names of each sentence; none for copyright lines, indexes and sentences in capitals."""
     text, spans = prose.text, prose.sentences
-    found: list[list[NameMatch]] = [[] for _ in spans]
+    by_sentence: list[list[NameMatch]] = [[] for _ in spans]
     at = 0
     for name in names if spans else ():
         while at + 1 < len(spans) and spans[at + 1].start <= name.start:
             at += 1
-        found[at].append(name)
+        by_sentence[at].append(name)
     if any(hint in text for hint in _BOILERPLATE_HINTS) or _PAGE_HINT.search(text) is not None:
-        pairs = zip(spans, found, strict=True)
-        return [own if not own or not is_boilerplate(text[span.start : span.end]) else [] for span, own in pairs]
-    return found
+        for span, matches in zip(spans, by_sentence, strict=True):
+            if matches and is_boilerplate(text[span.start : span.end]):
+                matches.clear()
+    return by_sentence
 
 
 def _facts(
@@ -143,7 +141,7 @@ def _facts(
         mentioned = [match.name for match in names]
         if prose.is_plain:
             statement = _in_one_line(prose.text[sentence.start : sentence.end])
-            # A chunk without structure may have a heading; a line without letters, such as "-----", is no sentence.
+            # A chunk without structure may have a heading; a line without letters, such as "-----", is not a sentence.
             is_heading = statement[0] == "#" or statement.strip("=*_~ \t") == chunk.title
             if is_heading or not (mentioned or _LETTER.search(statement)) or not is_statement(statement, mentioned):
                 continue
@@ -200,21 +198,21 @@ def _table_facts(chunk: Chunk, subjects: Subjects, source: SourceNames) -> Itera
             continue
         literals = [name for cell in cells[:1] for name in code_names(cell.strip("`"))]
         found = [match.name for match in find_names(statement, {0}) if match.certain]
-        mentioned = [*literals, *(one for name in found for one in source.of(name))]
+        mentioned = [*literals, *(other for name in found for other in source.of(name))]
         if is_statement(statement.replace(" | ", " "), mentioned, whole=False):
             entities = tuple(dict.fromkeys((*subjects.at(start), *mentioned)))
             yield Fact(entities, statement, weight=SENTENCE_WEIGHT, span=(start, end))
 
 
-def _links(chunk: Chunk, subjects: Subjects) -> list[tuple[int, int, tuple[str, ...]]]:
-    """Return start, end and possible addresses of a chunk's links, but for those to itself."""
-    found: dict[tuple[str, ...], tuple[int, int]] = {}
+def _links(chunk: Chunk, subjects: Subjects) -> list[tuple[int, tuple[str, ...]]]:
+    """Return the start and the possible addresses of a chunk's links, except those to itself."""
+    starts: dict[tuple[str, ...], int] = {}
     for mark in chunk.marks:
-        if mark.kind == "link" and mark.value and len(found) < _MOST_LINKS and not _names_itself(chunk.text, mark):
+        if mark.kind == "link" and mark.value and len(starts) < _MOST_LINKS and not _names_itself(chunk.text, mark):
             addresses = tuple(a for a in link_addresses(chunk, mark.value) if a not in subjects.addresses)
             if addresses:
-                found.setdefault(addresses, (mark.start, mark.end))
-    return [(start, end, addresses) for addresses, (start, end) in found.items()]
+                starts.setdefault(addresses, mark.start)
+    return [(start, addresses) for addresses, start in starts.items()]
 
 
 def _names_itself(text: str, link: Mark) -> bool:
@@ -223,16 +221,14 @@ def _names_itself(text: str, link: Mark) -> bool:
     return shown[:1] == "`" and not {*code_names(shown.strip("`"))}.isdisjoint(code_names(link.value))
 
 
-def _references(links: list[tuple[int, int, tuple[str, ...]]], subjects: Subjects, facts: list[Fact]) -> Iterator[Fact]:
+def _references(links: list[tuple[int, tuple[str, ...]]], subjects: Subjects, facts: list[Fact]) -> Iterator[Fact]:
     """Yield for each link in a statement the fact that the chunk's subject refers to the address."""
     spans = [(fact.span, fact) for fact in facts if fact.span]
-    for start, _, addresses in links[:_MOST_REFERENCES]:
-        own = subjects.at(start) or subjects.addresses
-        for span, fact in spans:
-            if own and span[0] <= start < span[1]:
-                entities = (own[-1], *addresses)
-                yield replace(fact, entities=entities, relation=REFERS_TO, weight=_REFERENCE_WEIGHT)
-                break
+    for start, addresses in links[:_MOST_REFERENCES]:
+        about = subjects.at(start) or subjects.addresses
+        fact = next((fact for span, fact in spans if span[0] <= start < span[1]), None)
+        if about and fact:
+            yield replace(fact, entities=(about[-1], *addresses), relation=REFERS_TO, weight=_REFERENCE_WEIGHT)
 
 
 def _table_rows(chunk: Chunk) -> Iterator[tuple[int, int, list[str]]]:
@@ -274,7 +270,7 @@ class Combined:
 
     @staticmethod
     def join(results: Sequence[Sequence[Extraction]]) -> list[Extraction]:
-        """Return one extraction per chunk from those of each extractor."""
+        """Return one extraction per chunk from the extractions of each extractor."""
         return [
             Extraction(
                 tuple(mention for e in extractions for mention in e.mentions),

@@ -9,21 +9,19 @@ several words are found in lower case too. A short form that the source introduc
 
 import json
 import re
-from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from functools import cached_property
 from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from graphrag_core.extract.prose import Prose
 from graphrag_core.extract.subjects import Subjects
 from graphrag_core.model import ADAPTER_KEY, Chunk
 from graphrag_core.text import CJK, FUNCTION, normalise, title_names
-from graphrag_core.text.dictionary import is_ordinary
-from graphrag_core.text.mentions import NameMatch, code_names, find_names
-from graphrag_core.text.words import COMMON_NOUNS, OPENERS, VERBS
+from graphrag_core.text.mentions import NameMatch, code_names, find_names, outside
+from graphrag_core.text.sentences import Prose
+from graphrag_core.text.words import COMMON_NOUNS, OPENERS, VERBS, WORD, is_ordinary
 
 Instead = dict[str, tuple[str, ...]]
 """What candidates stand for: other names, or none."""
@@ -31,7 +29,6 @@ Instead = dict[str, tuple[str, ...]]
 _SOURCE_KEYS = ("source", "file_path", "url")
 _POSITION_KEYS = frozenset({"start_index", "page", "page_label", "page_number", ADAPTER_KEY})
 _LOWER_WORD = re.compile(r"\b[^\W\d_A-Z][^\W_]*")
-_ANY_WORD = re.compile(r"[^\W_]+")
 _SUBJECT_VERB = re.compile(
     r"(?:['’]s|,)?\s+(?:is|was|has|had|does|did|will|can|became|began|won|joined|says?|said|wrote|uses?|provides?"
     r"|supports?|owns?|leads?|runs?|handles?|stores?|sends?|issues?)\b"
@@ -52,7 +49,7 @@ _CODE_IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _HAS_CASE_OR_JOINT = re.compile(r"[_.]|[a-z][A-Z]")
 _MOST_CODE_NAMES = 20
 _NUMBERED = re.compile(r"(.*[^\W\d_]{3})[0-9]{1,2}|[0-9]{1,2} .+")
-_WORD = re.compile(r"[^\W_][\w.-]*(?<![\d.-])(?!\w)")
+_UNNUMBERED_WORD = re.compile(r"[^\W_][\w.-]*(?<![\d.-])(?!\w)")
 _PARTICLES = frozenset("van von de der den da di del la le bin ibn al".split())
 _PART = re.compile(r"[^\W\d_]{2,}(?:['’-][^\W\d_]+)?")
 _SHORTEST = 3  # characters
@@ -76,30 +73,28 @@ _LOWER = re.compile(r"(?<![\w.@/<-])[^\W\d_A-Z][^\W_]*(?=[\s,;:!?)]|\.\s|\Z)")  
 
 
 def sources(chunks: Sequence[Chunk]) -> list[list[int]]:
-    """Return the places of the chunks of each source, in order.
+    """Return the positions of the chunks of each source, in order.
 
     The pieces of a source have one ``source`` in their metadata (LangChain) or one ``ref_doc_id`` (LlamaIndex), and
-    equal metadata but for their place in it: otherwise a name could be seen across a filter.
+    the same other metadata except for their position in it: otherwise a name could be seen across a filter.
     """
-    found: dict[str, list[int]] = {}
-    for place, chunk in enumerate(chunks):
-        found.setdefault(source_of(chunk.document_id, chunk.metadata), []).append(place)
-    return list(found.values())
+    positions: dict[str, list[int]] = {}
+    for position, chunk in enumerate(chunks):
+        positions.setdefault(source_of(chunk.document_id, chunk.metadata), []).append(position)
+    return list(positions.values())
 
 
 def source_of(document_id: str, metadata: Mapping[str, Any]) -> str:
     """Return a text that is the same for all pieces of a source."""
-    found = source_and_rest(metadata)
-    if found is None or found[0] == document_id:
-        return document_id
-    return json.dumps(found, sort_keys=True)
+    source = source_and_rest(metadata)
+    return document_id if source is None or source[0] == document_id else json.dumps(source, sort_keys=True)
 
 
 def source_and_rest(metadata: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """Return the source that metadata names, and what else it says but for the place in it; None if it names none."""
+    """Return the source that metadata names, and the other metadata without the position in it; None without one."""
     stored = metadata.get(ADAPTER_KEY)
     source = stored.get("source") if isinstance(stored, Mapping) else None
-    source = source or next(filter(None, (metadata.get(key) for key in _SOURCE_KEYS)), None)
+    source = source or next(filter(None, map(metadata.get, _SOURCE_KEYS)), None)
     if not isinstance(source, str):
         return None
     return source, {key: value for key, value in metadata.items() if key not in _POSITION_KEYS}
@@ -110,10 +105,6 @@ class Reading(NamedTuple):
 
     Attributes
     ----------
-    subjects
-        What the chunk is about.
-    prose
-        Its sentences.
     found
         The names that may be in the prose. A word that only the start of a sentence capitalises is not certain.
     literals
@@ -134,49 +125,61 @@ class SourceNames:
     """The names of a source."""
 
     def __init__(self, readings: Sequence[Reading]) -> None:
-        texts = [reading.prose.text for reading in readings]
-        stated = {name for reading in readings if not _is_file_name(reading.chunk) for name in reading.subjects.title}
-        stated |= {name for reading in readings for _, names in reading.subjects.terms for name in names}
+        candidates = [match for reading in readings for match in reading.found]
+        certain = Counter(match.name for match in candidates if match.certain)
         named = (name for reading in readings for name in reading.subjects.names())
         subjects = dict.fromkeys(name for name in named if name[0] != "→")  # in order: results must not vary
-        certain = Counter(match.name for reading in readings for match in reading.found if match.certain)
-        opening = {match.name for reading in readings for match in reading.found if not match.certain}
-        words = {name for name in (*certain, *subjects, *opening) if _is_word(name)}
-        lower = {word.lower() for word in words}
+        stated = _stated(readings)
+        texts = [reading.prose.text for reading in readings]
         self._is_short = len(readings) <= _SHORT
         self._inside = _names_inside(readings)
-        self._lower = Counter(word for text in texts for word in _LOWER_WORD.findall(text) if word in lower)
-        self._instead: Instead = {word: () for word in words - stated if not self._is_name(word)}
+        words = self._ordinary_words({*subjects, *(match.name for match in candidates)}, texts)
+        self._instead: Instead = dict.fromkeys(words - stated, ())
         shorter = _without_openers(readings, certain, self._inside)
         self._instead |= {name: rest for name, rest in shorter.items() if name not in subjects}
         self._instead |= self._in_headings(subjects.keys() - stated - certain.keys(), texts)
-        if any(reading.chunk.page is not None for reading in readings):
-            self._instead |= _footnotes(readings)
+        self._instead |= _footnotes(readings)
         self._instead |= _long_forms(readings) | self._full_names(readings)
-        self._phrases = _Phrases(name for name in (*certain, *subjects) if name not in self._instead)
-        literals = (match.name for reading in readings for match in reading.literals)
-        self.known = {normalise(name) for name in (*certain, *subjects, *literals) if name not in self._instead}
-        """The normalised names."""
+        self._candidates, self._readings = (*certain, *subjects), readings
+        self._phrases = _Phrases(name for name in self._candidates if name not in self._instead)
 
-    def _is_name(self, word: str) -> bool:
-        lower, inside = self._lower[word.lower()], self._inside[word]
-        if word.isupper():
-            return lower <= _CAPITALS_FACTOR * inside or lower == 0
-        return lower <= inside if lower or inside else not is_ordinary(word.lower())
+    @cached_property
+    def _known(self) -> set[str]:
+        """The normalised names."""
+        literals = (match.name for reading in self._readings for match in reading.literals)
+        return {normalise(name) for name in (*self._candidates, *literals) if name not in self._instead}
+
+    def _ordinary_words(self, names: Collection[str], texts: Sequence[str]) -> set[str]:
+        """Return the single words that are not names, as the source has them in lower case more often."""
+        words = {name for name in names if name.isalpha() and len(name) > 1 and (name[1:].islower() or name.isupper())}
+        lower = {word.lower() for word in words}
+        self._lower = Counter(word for text in texts for word in _LOWER_WORD.findall(text) if word in lower)
+        ordinary = set()
+        for word in words:
+            count, inside = self._lower[word.lower()], self._inside[word]
+            if word.isupper():
+                is_ordinary_word = count > _CAPITALS_FACTOR * inside
+            else:
+                is_ordinary_word = count > inside if count or inside else is_ordinary(word.lower())
+            if is_ordinary_word:
+                ordinary.add(word)
+        return ordinary
 
     def _in_headings(self, headings: Collection[str], texts: Sequence[str]) -> Instead:
-        """Return the names in headings that are sentences and that the text does not speak of.
+        """Return the names in headings that are sentences and that the text does not have.
 
-        "Stopping the Exim daemon on Solaris" is no name, but "Exim" and "Solaris" are.
+        "Stopping the Exim daemon on Solaris" is not a name, but "Exim" and "Solaris" are.
         """
         headings = [heading for heading in headings if " " in heading and _SENTENCE.search(heading)]
-        spoken = f" {' '.join(word for text in texts for word in _ANY_WORD.findall(text.lower()))} " if headings else ""
-        found: Instead = {}
+        if not headings:
+            return {}
+        words = f" {' '.join(word for text in texts for word in WORD.findall(text.lower()))} "
+        names: Instead = {}
         for heading in headings:
-            if f" {normalise(heading)} " not in spoken:
+            if f" {normalise(heading)} " not in words:
                 inner = [match.name for match in find_names(heading, {0}) if match.certain and match.name != heading]
-                found[heading] = tuple(name for name in inner if self._inside[name] or code_names(name) == (name,))
-        return found
+                names[heading] = tuple(name for name in inner if self._inside[name] or code_names(name) == (name,))
+        return names
 
     def of(self, name: str) -> tuple[str, ...]:
         """Return the names that a candidate stands for: mostly itself."""
@@ -186,32 +189,46 @@ class SourceNames:
         """Return the names of what a chunk is about."""
         if not self._instead:
             return subjects
-        title = self._all(subjects.title)
-        headings = ((at, self._all(names)) for at, names in subjects.headings)
+        headings = ((start, self._all(names)) for start, names in subjects.headings)
         terms = ((block, self._all(names)) for block, names in subjects.terms)
-        return Subjects(
-            title,
-            tuple(pair for pair in headings if pair[1]),
-            tuple(pair for pair in terms if pair[1]),
-            subjects.addresses,
+        return subjects._replace(
+            title=self._all(subjects.title),
+            headings=tuple(pair for pair in headings if pair[1]),
+            terms=tuple(pair for pair in terms if pair[1]),
         )
 
     def _all(self, names: Iterable[str]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(one for name in names for one in self.of(name)))
+        return tuple(dict.fromkeys(other for name in names for other in self._instead.get(name, (name,))))
 
     def matches(self, reading: Reading) -> list[NameMatch]:
         """Return the names in the prose of a chunk."""
-        text, starts = reading.prose.text, {sentence.start for sentence in reading.prose.sentences}
+        text, starts = reading.prose.text, reading.prose.starts
         introduced = {short for short, _ in reading.aliases}
-        found = []
+        matches = []
         for match in reading.found:
-            if match.certain or self._inside[match.name] or (match.start in starts and self._opens(text, match)):
-                names = (match.name,) if match.name in introduced else self.of(match.name)
-                found += [NameMatch(name, match.start, match.end) for name in names]
-        return _with_others(found, [*self._phrases.find(text)])
+            name = match.name
+            if match.certain or self._inside[name] or (match.start in starts and self._opens(text, match)):
+                names = (name,) if name in introduced else self._instead.get(name, (name,))
+                matches += [NameMatch(other, match.start, match.end) for other in names]
+        if phrases := list(self._phrases.find(text)):
+            phrases = outside(phrases, sorted((match.start, match.end) for match in matches))
+            return sorted([*matches, *phrases], key=attrgetter("start"))
+        return matches
+
+    def code_mentions(self, reading: Reading) -> Iterator[str]:
+        """Yield the identifiers of a chunk's code blocks that are names elsewhere in the source."""
+        text, seen = reading.chunk.text, set[str]()
+        blocks = [text[mark.start : mark.end] for mark in reading.chunk.marks if mark.kind == "code"]
+        identifiers = (identifier for block in blocks for identifier in _CODE_IDENTIFIER.findall(block))
+        for identifier in filter(_HAS_CASE_OR_JOINT.search, identifiers):
+            for name in code_names(identifier):
+                norm = normalise(name)
+                if norm in self._known and norm not in seen and len(seen) < _MOST_CODE_NAMES:
+                    seen.add(norm)
+                    yield name
 
     def _opens(self, text: str, match: NameMatch) -> bool:
-        """Return whether a word that the source has at the start of sentences alone is a name."""
+        """Return whether a word that the source only has at the start of sentences is a name."""
         lower = match.name.lower()
         if self._lower[lower] or is_ordinary(lower) or lower in VERBS:
             return False
@@ -225,43 +242,52 @@ class SourceNames:
         The word is the first or last one of one name alone, which the source has before, and the text uses it as the
         name of a person.
         """
-        full = _ends_of_names(self._all(_in_order(readings)))
+        names: list[str] = []
+        for reading in readings:
+            names += [name for name in reading.subjects.names() if name[0] != "→"]
+            names += [match.name for match in reading.found if match.certain]
+        full = _ends_of_names(self._all(names))
         if len(readings) == 1:  # there a surname alone links the document with others on the person
-            full = {word: name for word, name in full.items() if _is_first(word, name)}
-        if not full:
-            return {}
-        texts = [reading.chunk.text for reading in readings]
-        others = {word for text in texts for word in _NO_PERSON.findall(text)}
-        acting = {word for text in texts for pattern in (_ACTS, _ADDRESSED, _GREETED) for word in pattern.findall(text)}
-        of_person = any(map(_PERSON.search, texts))
-        acting |= {word for text in texts for word in _IS.findall(text)} if of_person else set()
-        lower = {word for text in texts for word in _LOWER.findall(text)}
-        return {
-            word: (name,)
-            for word, name in full.items()
-            if word not in others
-            and (word in acting or (of_person and not _is_first(word, name)))
-            and lower.isdisjoint((name.lower().split()[0], name.lower().split()[-1]))
-        }
+            full = {word: name for word, name in full.items() if name.startswith(f"{word} ")}
+        return _persons(full, [reading.chunk.text for reading in readings]) if full else {}
+
+
+def _persons(full_names: Mapping[str, str], texts: Sequence[str]) -> Instead:
+    """Return the words that texts use as the name of a person, with their full names."""
+
+    def words(*patterns: re.Pattern[str]) -> set[str]:
+        return {word for text in texts for pattern in patterns for word in pattern.findall(text)}
+
+    has_person = any(map(_PERSON.search, texts))
+    acting = words(_ACTS, _ADDRESSED, _GREETED) | (words(_IS) if has_person else set())
+    others, lower = words(_NO_PERSON), words(_LOWER)
+    persons: Instead = {}
+    for word, name in full_names.items():
+        is_person = word in acting or (has_person and not name.startswith(f"{word} "))
+        first, *_, last = name.lower().split()
+        if is_person and word not in others and lower.isdisjoint((first, last)):
+            persons[word] = (name,)
+    return persons
+
+
+def _stated(readings: Sequence[Reading]) -> set[str]:
+    """Return the titles, except those that are the name of a file, and the defined terms."""
+    titles = (reading.subjects.title for reading in readings if not _is_file_name(reading.chunk))
+    return set().union(*titles, *(names for reading in readings for _, names in reading.subjects.terms))
 
 
 def _is_file_name(chunk: Chunk) -> bool:
-    """Return whether a chunk has the name of its file as title, for want of a better one."""
+    """Return whether a chunk has the name of its file as title."""
     places = (chunk.metadata.get(key) for key in ("file_name", "filename", *_SOURCE_KEYS))
     stems = (PurePosixPath(place.replace("\\", "/")).stem for place in places if isinstance(place, str))
     return any(normalise(stem) == normalise(chunk.title) for stem in stems)
-
-
-def _is_word(name: str) -> bool:
-    """Return whether a name is one word as any text may have it: "Session", "session", "SELECT"."""
-    return name.isalpha() and (name[1:].islower() or name.isupper()) and len(name) > 1
 
 
 def _names_inside(readings: Sequence[Reading]) -> Counter[str]:
     """Count how often names are inside a sentence: a word, a number or a comma precedes them."""
     inside: Counter[str] = Counter()
     for reading in readings:
-        text, starts = reading.prose.text, {sentence.start for sentence in reading.prose.sentences}
+        text, starts = reading.prose.text, reading.prose.starts
         for match in reading.found:
             before = text[max(match.start - 2, 0) : match.start].rstrip()[-1:]
             if match.certain and match.start not in starts and (before.isalnum() or before in _CONTINUES):
@@ -276,9 +302,9 @@ def _without_openers(readings: Sequence[Reading], certain: Counter[str], inside:
     """
     opening: Counter[str] = Counter()
     for reading in readings:
-        starts = {sentence.start for sentence in reading.prose.sentences}
+        starts = reading.prose.starts
         opening.update(match.name for match in reading.found if match.start in starts and " " in match.name)
-    found: Instead = {}
+    shorter: Instead = {}
     for name, count in opening.items():
         first, *words = name.split(" ")
         if count < certain[name] or not is_ordinary(first.lower()):
@@ -286,19 +312,21 @@ def _without_openers(readings: Sequence[Reading], certain: Counter[str], inside:
         if words[0] in _LINKING or inside[" ".join(words)]:
             while words and words[0].islower():
                 del words[0]
-            found[name] = (" ".join(words),) if words else ()
-    return found
+            shorter[name] = (" ".join(words),) if words else ()
+    return shorter
 
 
 def _footnotes(readings: Sequence[Reading]) -> Instead:
-    """Return the words that have the number of a footnote.
+    """Return the words that have the number of a footnote, in documents with pages.
 
-    They are the names of documents with pages that one chunk alone mentions, if the document has the word itself.
+    One chunk alone mentions them, and the document has the word without the number.
     """
+    if all(reading.chunk.page is None for reading in readings):
+        return {}
     counts = Counter(name for reading in readings for name in {match.name for match in reading.found})
-    once = {name: found[1] for name, n in counts.items() if n == 1 and (found := _NUMBERED.fullmatch(name))}
-    words = {word for reading in readings for word in _WORD.findall(reading.chunk.text)} if once else set()
-    return {name: () for name, word in once.items() if word is None or word.rpartition(" ")[2] in words}
+    numbered = {name: found[1] for name, n in counts.items() if n == 1 and (found := _NUMBERED.fullmatch(name))}
+    words = {word for reading in readings for word in _UNNUMBERED_WORD.findall(reading.chunk.text)} if numbered else ()
+    return {name: () for name, word in numbered.items() if word is None or word.rpartition(" ")[2] in words}
 
 
 def _long_forms(readings: Sequence[Reading]) -> Instead:
@@ -307,12 +335,6 @@ def _long_forms(readings: Sequence[Reading]) -> Instead:
     for short, long in (pair for reading in readings for pair in reading.aliases):
         longs.setdefault(short, {}).setdefault(normalise(long), long)
     return {short: tuple(names.values()) for short, names in longs.items() if len(names) == 1}
-
-
-def _in_order(readings: Sequence[Reading]) -> Iterator[str]:
-    for reading in readings:
-        yield from reading.subjects.names()
-        yield from (match.name for match in reading.found if match.certain)
 
 
 class _Phrases:
@@ -331,7 +353,7 @@ class _Phrases:
     def find(self, text: str) -> Iterator[NameMatch]:
         """Yield the names in a text: their words, with one character between them."""
         if self._by_first and len(lower := text.lower()) == len(text):
-            words = [(match.group(), match.start(), match.end()) for match in _ANY_WORD.finditer(lower)]
+            words = [(match.group(), match.start(), match.end()) for match in WORD.finditer(lower)]
             for at, (word, start, _) in enumerate(words):
                 for phrase, name in self._by_first.get(word, ()):
                     last = at + len(phrase) - 1
@@ -348,62 +370,31 @@ class _Phrases:
                 at = text.find(name, at + len(name))
 
 
-def _with_others(found: list[NameMatch], others: list[NameMatch]) -> list[NameMatch]:
-    """Return names in order, with the others that are not inside one of them."""
-    if not others:
-        return found
-    spans = sorted((match.start, match.end) for match in found)
-    begins, ends = [start for start, _ in spans], [-1, *accumulate((end for _, end in spans), max)]
-    others = [match for match in others if match.end > ends[bisect_right(begins, match.start)]]
-    return sorted([*found, *others], key=attrgetter("start"))
-
-
-def code_mentions(reading: Reading, known: set[str]) -> Iterator[str]:
-    """Yield the identifiers of a chunk's code blocks that are names elsewhere in the source."""
-    found: set[str] = set()
-    for mark in reading.chunk.marks:
-        if mark.kind != "code":
-            continue
-        for match in _CODE_IDENTIFIER.finditer(reading.chunk.text, mark.start, mark.end):
-            for name in code_names(match.group()) if _HAS_CASE_OR_JOINT.search(match.group()) else ():
-                norm = normalise(name)
-                if norm in known and norm not in found and len(found) < _MOST_CODE_NAMES:
-                    found.add(norm)
-                    yield name
-
-
-def _is_first(word: str, name: str) -> bool:
-    return name.startswith(f"{word} ")
-
-
 def _ends_of_names(names: Sequence[str]) -> dict[str, str]:
     """Return for each word among names the full name before it, if it is the first or last word of this name alone."""
     short = {name for name in names if len(name) >= _SHORTEST and _PART.fullmatch(name) and not name.isupper()}
-    if not short:
-        return {}
-    ends: dict[str, set[tuple[str, str]]] = {}
-    found: dict[str, str] = {}
+    ends: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    full_names: dict[str, str] = {}
     passed: set[str] = set()
-    for name in names:
-        if name in short:
-            passed.add(name)
-        if " " not in name or name[0] == "→":
+    for name in names if short else ():
+        passed.add(name)
+        if " " not in name:
             continue
         bare = title_names(name)[0] if "(" in name else name
         words = bare.split()
         for word in short.intersection(words):
-            ends.setdefault(word, set()).add((words[0], words[-1]))
+            ends[word].add((words[0], words[-1]))
             if word in (words[0], words[-1]) and word not in passed and _is_full(words):
-                found.setdefault(word, bare)
-    return {word: name for word, name in found.items() if len(ends[word]) == 1}
+                full_names.setdefault(word, bare)
+    return {word: name for word, name in full_names.items() if len(ends[word]) == 1}
 
 
 def _is_full(words: list[str]) -> bool:
-    """Return whether some words can be the name of a person."""
+    """Return whether some words can be the full name of a person."""
     if not 2 <= len(words) <= _MOST_WORDS:
         return False
-    ordinary = any(word.lower() in COMMON_NOUNS or word.lower() in OPENERS or word.lower() in VERBS for word in words)
-    return not ordinary and all(_is_part(word) for word in words)
+    lower = {word.lower() for word in words}
+    return all(map(_is_part, words)) and all(map(lower.isdisjoint, (COMMON_NOUNS, OPENERS, VERBS)))
 
 
 def _is_part(word: str) -> bool:

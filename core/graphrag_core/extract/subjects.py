@@ -1,14 +1,15 @@
 """What a chunk is about: its title, its headings, the terms it defines, and its addresses.
 
-An address is a place that links lead to, as the name of an entity. It starts with "→": ``→guide/tasks#retry`` is a
-section of a document, ``→guide/tasks`` the document, and ``→#retry`` a label that is unique in a project. A chunk has
-the addresses of its section as subjects, and a link mentions one. The graph drops addresses that no chunk has.
+An address is a link target, as the name of an entity. It starts with "→": ``→guide/tasks#retry`` is a section of a
+document, ``→guide/tasks`` the document, and ``→#retry`` a label that is unique in a project. A chunk has the addresses
+of its section as subjects, and a link mentions one. The graph drops addresses that no chunk has.
 """
 
 import posixpath
 import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from itertools import chain
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -45,7 +46,7 @@ _LABEL = re.compile(r"[^/#?\n]+")
 _PLACE_KEYS = ("url", "source", "file_path")
 _MOST_PARENTS = 4  # of the folders that a target from the root may mean
 _MOST_WORDS = 8
-_LONGEST_HEADING = 1_000  # characters, with markup; a longer one is no name
+_LONGEST_HEADING = 1_000  # characters, with markup; a longer one is not a name
 _MOST_HEADINGS, _MOST_TERMS, _MOST_ANCHORS = 6, 20, 20
 
 
@@ -57,11 +58,11 @@ class Subjects(NamedTuple):
     title
         The names of the document's title.
     headings
-        Where headings start to apply, and their names: those above the chunk, then those in it.
+        Where headings start to apply, and their names: first the heading above the chunk, then those in it.
     terms
         The blocks that define terms, and the names of the terms.
     addresses
-        The places of the chunk that links can lead to.
+        The link targets in the chunk.
     """
 
     title: tuple[str, ...]
@@ -71,20 +72,16 @@ class Subjects(NamedTuple):
 
     def names(self) -> tuple[str, ...]:
         """Return all names, the title's first and addresses last."""
-        headings = [name for _, names in self.headings for name in names]
-        terms = [name for _, names in self.terms for name in names]
-        return tuple(dict.fromkeys((*self.title, *headings, *terms, *self.addresses)))
+        groups = (names for _, names in (*self.headings, *self.terms))
+        return tuple(dict.fromkeys(chain(self.title, *groups, self.addresses)))
 
     def at(self, position: int) -> tuple[str, ...]:
         """Return the names of the title and of the nearest heading, and of the term that is defined there."""
-        found = self.title
-        if self.headings:
-            nearest = next((names for start, names in reversed(self.headings) if start <= position), ())
-            found = tuple(dict.fromkeys((*found, *nearest)))
-        for block, names in self.terms:
-            if block.start <= position < block.end:
-                found = tuple(dict.fromkeys((*found, *names)))
-        return found
+        if not self.headings and not self.terms:
+            return self.title
+        nearest = next((names for start, names in reversed(self.headings) if start <= position), ())
+        terms = (names for block, names in self.terms if block.start <= position < block.end)
+        return tuple(dict.fromkeys(chain(self.title, nearest, *terms)))
 
 
 def read_subjects(chunk: Chunk, inherited: tuple[str, ...]) -> Subjects:
@@ -92,12 +89,8 @@ def read_subjects(chunk: Chunk, inherited: tuple[str, ...]) -> Subjects:
     title = _title(chunk.title) if chunk.title else ()
     if not chunk.headings and all(mark.kind == "paragraph" for mark in chunk.marks):
         return Subjects(title, (), (), (document_address(chunk),) if _has_address(chunk) else ())
-    return Subjects(
-        title,
-        tuple(_headings(chunk)),
-        tuple(_terms(chunk)),
-        tuple(dict.fromkeys((*_addresses(chunk), *inherited))),
-    )
+    addresses = tuple(dict.fromkeys((*_addresses(chunk), *inherited)))
+    return Subjects(title, tuple(_headings(chunk)), tuple(_terms(chunk)), addresses)
 
 
 def section_anchors(chunk: Chunk) -> tuple[str, ...]:
@@ -118,7 +111,7 @@ def _generic(names: frozenset[str]) -> frozenset[str]:
 
 
 @lru_cache(maxsize=4_096)
-def heading_names(heading: str) -> tuple[str, ...]:  # noqa: PLR0911 - each says why there is no name
+def heading_names(heading: str) -> tuple[str, ...]:
     """Return the names in a heading or defined term; none if it says nothing, like "1. Overview".
 
     >>> heading_names("3.2 The `visibility timeout`"), heading_names("Session.begin()"), heading_names("See also")
@@ -127,34 +120,31 @@ def heading_names(heading: str) -> tuple[str, ...]:  # noqa: PLR0911 - each says
     if len(heading) > _LONGEST_HEADING:
         return ()
     text = " ".join(_NUMBERING.sub("", plain(heading), count=1).split()).strip(_STRAY)
-    if (
-        not text
-        or is_version(text)
-        or _REFERENCE.fullmatch(text)
-        or normalise(text) in _generic(GENERIC_HEADINGS)
-        or text[-1] in "?!？！"
-    ):
+    if not text or text[-1] in "?!？！" or is_version(text) or _REFERENCE.fullmatch(text) or _is_generic(text):
         return ()
     if " " not in text or "(" in text.split(" ", 1)[0]:
         if code := code_names(text):
             return code if code[0] in text and " " not in code[0] else ()
         if not text.isalpha():
             return title_names(text) if sum(map(str.isalpha, text)) > 1 and text.isalnum() else ()
-    if _CODE.search(text):
-        return ()
-    words = _PAGE.sub(r"\1", text).split()
+    return () if _CODE.search(text) else _phrase_names(_PAGE.sub(r"\1", text).split())
+
+
+def _phrase_names(words: list[str]) -> tuple[str, ...]:
+    """Return the names of a heading of words, without function words at its end; none for a sentence."""
     lower = [word.lower() for word in words]
-    if words[0] in OPENERS and len(words) > 1:  # "for SMTP input", from an index
+    is_entry = len(words) > 1 and words[0] in OPENERS  # "for SMTP input", from an index
+    if is_entry or len(words) > _MOST_WORDS or all(word in OPENERS or word in NEVER_ALONE for word in lower):
         return ()
-    if len(words) > _MOST_WORDS or all(word in OPENERS or word in NEVER_ALONE for word in lower):
-        return ()
-    while words and lower[-1] in FUNCTION and not lower[-1].isdigit():
-        words.pop()
-        lower.pop()
-    names = title_names(" ".join(words))
-    return tuple(
-        name for name in names if normalise(name) not in _generic(GENERIC_HEADINGS) and len(normalise(name)) > 1
-    )
+    last = len(words)
+    while last and lower[last - 1] in FUNCTION:
+        last -= 1
+    names = title_names(" ".join(words[:last]))
+    return tuple(name for name in names if len(normalise(name)) > 1 and not _is_generic(name))
+
+
+def _is_generic(heading: str) -> bool:
+    return normalise(heading) in _generic(GENERIC_HEADINGS)
 
 
 @lru_cache(maxsize=4_096)
@@ -168,17 +158,18 @@ def _title(title: str) -> tuple[str, ...]:
 
 def _headings(chunk: Chunk) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Yield the nearest heading above a chunk that says something, and those in it."""
-    seen: set[str] = {normalise(name) for name in _title(chunk.title)} if chunk.title else set()
-    for heading in reversed(chunk.headings):
-        if names := tuple(name for name in heading_names(heading) if normalise(name) not in seen):
-            seen.update(map(normalise, names))
-            yield -1, names
-            break
+    seen = set(map(normalise, _title(chunk.title))) if chunk.title else set()
+
+    def new_names(heading: str) -> tuple[str, ...]:
+        names = tuple(name for name in heading_names(heading) if normalise(name) not in seen)
+        seen.update(map(normalise, names))
+        return names
+
+    if above := next(filter(None, map(new_names, reversed(chunk.headings))), ()):
+        yield -1, above
     inside = [mark for mark in chunk.marks if mark.kind == "heading"]
     for mark in inside[:_MOST_HEADINGS]:
-        found = heading_names(chunk.text[mark.start : mark.end])
-        if names := tuple(name for name in found if normalise(name) not in seen):
-            seen.update(map(normalise, names))
+        if names := new_names(chunk.text[mark.start : mark.end]):
             yield mark.start, names
 
 
@@ -191,7 +182,7 @@ def _terms(chunk: Chunk) -> Iterator[tuple[Mark, tuple[str, ...]]]:
 
 
 def _has_address(chunk: Chunk) -> bool:
-    """Return whether links can lead to a chunk without structure: those of documents with a path or URL."""
+    """Return whether links can lead to a chunk without structure: its document has a path or URL."""
     has_place = any(isinstance(chunk.metadata.get(key), str) for key in _PLACE_KEYS)
     return has_place or "/" in chunk.document_id or "." in chunk.document_id
 
@@ -224,8 +215,8 @@ def document_address(chunk: Chunk) -> str:
 
 def section_addresses(chunk: Chunk, anchor: str) -> tuple[str, ...]:
     """Return the addresses of an anchor: in its document, and as a label of the project."""
-    own = f"{document_address(chunk)}#{anchor}"
-    return (own,) if normalise(anchor) in _generic(GENERIC_HEADINGS) else (own, f"→#{anchor}")
+    address = f"{document_address(chunk)}#{anchor}"
+    return (address,) if _is_generic(anchor) else (address, f"→#{anchor}")
 
 
 def link_addresses(chunk: Chunk, target: str) -> tuple[str, ...]:

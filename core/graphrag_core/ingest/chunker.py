@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, pairwise, takewhile
 from operator import attrgetter
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from graphrag_core.errors import InputError
@@ -17,11 +17,12 @@ from graphrag_core.text import Tokenizer, most_tokens, normalise, sentences, tok
 from graphrag_core.text.markup import BLOCKS, plain, scan
 
 _VERSION = 3  # changes when the same settings give other passages
+_Marked = TypeVar("_Marked", Mark, "_Entry")
 _TINY_SECTION = 40  # tokens; sections below are joined with those beside them
 _FEWEST_ENTRIES = 3  # of a list of definitions that is divided
 _FULL_ENTRY = 128  # tokens; shorter entries share a passage with the next ones
 _LONGEST_LABELS = 400  # characters of MyST labels before a heading
-_WORD = re.compile(r"\S*\s*")
+_WORD_AND_SPACES = re.compile(r"\S*\s*")
 _LINE = re.compile(r"[^\n]*\n?")
 _FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,}|:{3,})")
 _LABEL_LINE = re.compile(r"[ \t]*\([^()\s]+\)=\s*")
@@ -83,7 +84,7 @@ class Chunker:
     A passage never crosses a heading, and a heading belongs to the passage that follows it. A section of
     up to ``whole_until`` tokens is one passage. A longer one is split at the entries of its lists of
     definitions, such as a glossary or the options of a command: an entry has its term as a heading, and
-    those of less than 128 tokens share a passage with the next ones. What is still longer is split into
+    entries of less than 128 tokens share a passage with the next ones. What is still longer is split into
     passages of at most ``max_tokens``. Each starts with the last sentences of the previous one, up to
     ``overlap`` tokens. Code and tables are not split up to ``whole_until`` tokens, then between lines;
     they are in no overlap. A sentence longer than a passage is split between words. Sections of less
@@ -115,8 +116,8 @@ class Chunker:
     @property
     def identity(self) -> str:
         """The settings that determine the passages."""
-        named = self._count if self.tokenizer is None else self.tokenizer
-        name = named if isinstance(named, str) else getattr(named, "__qualname__", type(named).__qualname__)
+        counter = self._count if self.tokenizer is None else self.tokenizer
+        name = counter if isinstance(counter, str) else getattr(counter, "__qualname__", type(counter).__qualname__)
         return f"chunks {_VERSION} {self.max_tokens}/{self.overlap}/{self.whole_until} {name}"
 
     @property
@@ -130,47 +131,26 @@ class Chunker:
     def split(self, document: Document) -> list[Chunk]:
         """Return the passages of a document, in order."""
         whole = whole_document(document)
-        text, marks = document.text, whole.marks
-        headings = [mark for mark in marks if mark.kind == "heading"]
-        if self.keeps_whole(document) or (len(headings) < 2 and not self.long_only and self._is_whole(text)):
+        headings = [mark for mark in whole.marks if mark.kind == "heading"]
+        if (self.long_only or len(headings) < 2) and self._is_whole(whole.text):
             return [whole]
-        above = headings_of(document.metadata, whole.title)
-        spans: list[tuple[int, int]] = []
-        paths: list[tuple[str, ...]] = []
-        blocks = [mark for mark in marks if mark.kind in BLOCKS]
-        at = 0
-        entries = _entries(text, blocks, [mark for mark in marks if mark.kind == "term"])
-        sections = self._joined(self._sections(text, headings, whole.title, above))
-        for section in chain.from_iterable(self._divided(text, one, entries) for one in sections):
-            first = at
-            while at < len(blocks) and blocks[at].start < section.end:
-                at += 1
-            if section.tokens <= self.whole_until:
-                spans.append((section.start, section.end))
-            else:
-                own = blocks[first:at]
-                parts = list(self._pack(self._pieces(text, section, own)))
-                if headings or any(block.kind != "paragraph" for block in own):
-                    parts = self._without_short_end(text, parts)
-                spans += parts
-            paths += [section.path] * (len(spans) - len(paths))
-        if len(spans) == 1:
-            return [replace(whole, headings=paths[0])]
-        pages = [mark for mark in marks if mark.kind == "page"]
+        parts = list(self._parts(whole, headings))
+        if len(parts) == 1:
+            return [replace(whole, headings=parts[0].path)]
+        pages = [mark for mark in whole.marks if mark.kind == "page"]
+        marks = _marks_of(whole.marks, [(part.start, part.end) for part in parts])
         return [
-            Chunk(
-                f"{document.id}#{i}",
-                document.id,
-                text[start:end],
-                whole.title,
-                i,
-                start,
-                document.metadata,
-                path,
-                (_page_at(pages, start, text) if pages else None) or whole.page,
-                own,
+            replace(
+                whole,
+                id=f"{document.id}#{i}",
+                text=whole.text[part.start : part.end],
+                ordinal=i,
+                start=part.start,
+                headings=part.path,
+                page=(_page_at(pages, part.start, whole.text) if pages else None) or whole.page,
+                marks=part_marks,
             )
-            for i, ((start, end), path, own) in enumerate(zip(spans, paths, _marks_of(marks, spans), strict=True))
+            for i, (part, part_marks) in enumerate(zip(parts, marks, strict=True))
         ]
 
     def _is_whole(self, text: str) -> bool:
@@ -183,26 +163,33 @@ class Chunker:
 
     # -- sections
 
-    def _sections(self, text: str, headings: Sequence[Mark], title: str, above: tuple[str, ...]) -> Iterator[_Section]:
+    def _parts(self, whole: Chunk, headings: Sequence[Mark]) -> Iterator[_Section]:
+        """Yield the parts of a document that become passages."""
+        text = whole.text
+        blocks = [mark for mark in whole.marks if mark.kind in BLOCKS]
+        entries = _entries(text, blocks, [mark for mark in whole.marks if mark.kind == "term"])
+        paths = _heading_paths(text, headings, whole.title, headings_of(whole.metadata, whole.title))
+        sections = self._joined(self._sections(text, headings, paths))
+        for section in chain.from_iterable(self._divided(text, section, entries) for section in sections):
+            if section.tokens <= self.whole_until:
+                yield section
+                continue
+            inside = _starting_in(blocks, section)
+            spans = list(self._pack(self._pieces(text, section, inside)))
+            if headings or any(block.kind != "paragraph" for block in inside):
+                spans = self._without_short_end(text, spans)
+            yield from (section._replace(start=start, end=end) for start, end in spans)
+
+    def _sections(self, text: str, headings: Sequence[Mark], paths: Iterable[tuple[str, ...]]) -> Iterator[_Section]:
         """Yield the text before the first heading, then each heading with its text.
 
         A heading without text belongs to the section that follows; the last one belongs to the section before.
         """
-        known = {normalise(name) for name in (title, *above)}
-        stack: list[tuple[int, str]] = []
         current: _Section | None = None
-        begin, path = 0, above
+        begin, path = 0, tuple[str, ...]()
         bounds = [0, *(_heading_start(text, heading.start) for heading in headings), len(text)]
-        for i, (start, end) in enumerate(pairwise(bounds)):
-            body = start
-            if i:
-                heading = headings[i - 1]
-                level = int(heading.value or 1)
-                while stack and stack[-1][0] >= level:
-                    stack.pop()
-                stack.append((level, heading_text(text, heading)))
-                path = above + tuple(name for _, name in stack if normalise(name) not in known)
-                body = text.find("\n", heading.end, end) + 1 or end
+        for heading, path, (start, end) in zip((None, *headings), paths, pairwise(bounds), strict=True):
+            body = start if heading is None else text.find("\n", heading.end, end) + 1 or end
             if text[body:end].strip("=-~^ \t\r\n"):
                 if current:
                     yield current
@@ -218,11 +205,11 @@ class Chunker:
 
         Entries that follow each other share a passage until it has ``_FULL_ENTRY`` tokens; its terms are marks.
         """
-        first, last = (bisect_left(entries, at, key=attrgetter("start")) for at in (section.start, section.end))
-        if section.tokens <= self.whole_until or first == last:
+        inside = _starting_in(entries, section)
+        if section.tokens <= self.whole_until or not inside:
             yield section
             return
-        current, *rest = self._entry_sections(text, section, list(entries[first:last]))
+        current, *rest = self._entry_sections(text, section, list(inside))
         parent = current.path[:-1] if current.path != section.path else None  # of the entries in the current passage
         for part in rest:
             tokens = current.tokens + part.tokens
@@ -242,14 +229,14 @@ class Chunker:
         bounds = [section.start, *(entry.start for entry in entries), section.end]
         for entry, (start, end) in zip((None, *entries), pairwise(bounds), strict=True):
             if entry:
-                above = [one for one in above if one.indent < entry.indent]
+                above = [other for other in above if other.indent < entry.indent]
                 above += [entry] if entry.name else []
-                path = section.path + tuple(one.name for one in above)
+                path = section.path + tuple(other.name for other in above)
             if start < end:
                 yield _Section(start, end, path, self._count(text[start:end]))
 
     def _joined(self, sections: Iterable[_Section]) -> Iterator[_Section]:
-        """Join tiny sections under the same heading. The common path of headings is that of the joined section."""
+        """Join tiny sections under the same heading. The joined section has their common path of headings."""
         current: _Section | None = None
         can_join, depth = False, 0
         for section in sections:
@@ -276,11 +263,8 @@ class Chunker:
         for piece in pieces:
             is_short = 4 * tokens < self.max_tokens
             need = piece.tokens if is_short else piece.block
-            if (
-                current
-                and tokens + need > self.max_tokens
-                and not (is_short and not piece.is_prose and tokens + need <= self.whole_until)
-            ):
+            limit = self.whole_until if is_short and not piece.is_prose else self.max_tokens
+            if current and tokens + need > max(limit, self.max_tokens):
                 yield current[0].start, current[-1].end
                 # Carry the last pieces over: up to the overlap, and only if the new piece still fits.
                 room = min(self.overlap, self.max_tokens - need) if piece.is_prose else -1
@@ -289,7 +273,7 @@ class Chunker:
                     kept -= 1
                     room -= current[kept].tokens
                 current = current[kept:]
-                tokens = sum(one.tokens for one in current)
+                tokens = sum(kept_piece.tokens for kept_piece in current)
             current.append(piece)
             tokens += piece.tokens
         if current:
@@ -317,8 +301,7 @@ class Chunker:
             pieces = list(self._sentences(text, start, end))
             size = sum(piece.tokens for piece in pieces)
             if size <= self.max_tokens and pieces:
-                is_prose = block.kind != "heading"
-                pieces[0] = pieces[0]._replace(block=size, is_prose=is_prose)
+                pieces[0] = pieces[0]._replace(block=size, is_prose=block.kind != "heading")
             yield from pieces
 
     def _lines(self, text: str, start: int, end: int) -> Iterator[_Piece]:
@@ -328,14 +311,12 @@ class Chunker:
             yield _Piece(start, end, size, size, is_prose=False)
             return
         for line in _LINE.finditer(text, start, end):
-            if line.end() > line.start():
-                for piece in self._words(text, line.start(), line.end()):
-                    yield piece._replace(is_prose=False)
+            for piece in self._words(text, *line.span()) if line.group() else ():
+                yield piece._replace(is_prose=False)
 
     def _sentences(self, text: str, start: int, end: int) -> Iterator[_Piece]:
         """Yield sentences, or the words of a sentence that is too long."""
-        part = text if end - start == len(text) else text[start:end]
-        bounds = [start, *(start + first for first, _ in sentences(unwrap(part))[1:]), end]
+        bounds = [start, *(start + first for first, _ in sentences(unwrap(text[start:end]))[1:]), end]
         for first, last in pairwise(bounds):
             yield from self._words(text, first, last)
 
@@ -345,48 +326,75 @@ class Chunker:
         if size <= self.max_tokens:
             yield _Piece(start, end, size, size)
             return
-        for word in _WORD.finditer(text, start, end):
+        for word in _WORD_AND_SPACES.finditer(text, start, end):
             for a in range(word.start(), word.end(), self.max_tokens):
                 b = min(a + self.max_tokens, word.end())
                 size = min(self._count(text[a:b]), self.max_tokens)
                 yield _Piece(a, b, size, size)
 
 
+def _starting_in(marks: Sequence[_Marked], section: _Section) -> Sequence[_Marked]:
+    """Return the marks or entries, which are in order, that start in a section."""
+    first, last = (bisect_left(marks, at, key=attrgetter("start")) for at in (section.start, section.end))
+    return marks[first:last]
+
+
+def _heading_paths(
+    text: str, headings: Sequence[Mark], title: str, above: tuple[str, ...]
+) -> Iterator[tuple[str, ...]]:
+    """Yield the headings above a document, then for each heading its path below them, without the title."""
+    known = {normalise(name) for name in (title, *above)}
+    stack: list[tuple[int, str]] = []
+    yield above
+    for heading in headings:
+        level = int(heading.value or 1)
+        while stack and stack[-1][0] >= level:
+            stack.pop()
+        stack.append((level, heading_text(text, heading)))
+        yield above + tuple(name for _, name in stack if normalise(name) not in known)
+
+
 def _entries(text: str, blocks: Sequence[Mark], terms: Sequence[Mark]) -> list[_Entry]:
     """Return the entries of lists of at least three definitions, and where the text goes on after such a list."""
     found: list[tuple[_Entry, int]] = []  # with the number of their list
     sizes: Counter[int] = Counter()
-    lists: list[tuple[int, int]] = []  # those that are open: indentation and number
-    shared, shared_indent, shared_name = -1, 0, ""  # of the terms before, which share the definition that follows
-    for block in blocks if len(terms) >= _FEWEST_ENTRIES else ():
+    lists: list[tuple[int, int]] = []  # the open lists: indentation and number
+    for entry, is_heading in _defined_blocks(text, blocks, terms) if len(terms) >= _FEWEST_ENTRIES else ():
+        while lists and (is_heading or lists[-1][0] >= entry.indent + bool(entry.name)):
+            found.append((entry._replace(name=""), lists.pop()[1]))
+        if entry.name:
+            if not lists or lists[-1][0] < entry.indent:
+                lists.append((entry.indent, len(found)))
+            sizes[lists[-1][1]] += 1
+            found.append((entry, lists[-1][1]))
+    return [entry for entry, number in found if sizes[number] >= _FEWEST_ENTRIES]
+
+
+def _defined_blocks(text: str, blocks: Sequence[Mark], terms: Sequence[Mark]) -> Iterator[tuple[_Entry, bool]]:
+    """Yield blocks as entries, with the term that they define or without a name, and whether each is a heading."""
+    shared: _Entry | None = None  # the terms before, which share the definition that follows
+    for block in blocks:
         start = _block_start(text, block)
-        indent = len(text[start : block.start + 1]) - len(text[start : block.start + 1].lstrip(" "))
+        head = text[start : block.start + 1]
+        indent = len(head) - len(head.lstrip(" "))
         name = _defined_term(text, block, terms)
         if name and block.kind == "paragraph":
-            shared, shared_indent, shared_name = start if shared < 0 else shared, indent, name
+            shared = _Entry(shared.start if shared else start, indent, name)
             continue
-        is_entry = bool(name) and block.kind == "definition"
-        if shared >= 0 and not is_entry and indent > shared_indent:  # a definition that starts with code
-            is_entry, indent, name = True, shared_indent, shared_name
-        start, shared = (shared if shared >= 0 and is_entry else start), -1
-        while lists and (lists[-1][0] > indent or (lists[-1][0] == indent and not is_entry) or block.kind == "heading"):
-            found.append((_Entry(start, indent, ""), lists.pop()[1]))
-        if is_entry:
-            if not lists or lists[-1][0] < indent:
-                lists.append((indent, len(found)))
-            sizes[lists[-1][1]] += 1
-            found.append((_Entry(start, indent, name), lists[-1][1]))
-    return [entry for entry, number in found if sizes[number] >= _FEWEST_ENTRIES]
+        name = name if block.kind == "definition" else ""
+        if shared and not name and indent > shared.indent:  # a definition that starts with code
+            indent, name = shared.indent, shared.name
+        yield _Entry(shared.start if shared and name else start, indent, name), block.kind == "heading"
+        shared = None
 
 
 def _defined_term(text: str, block: Mark, terms: Sequence[Mark]) -> str:
     """Return the last term in the first line of a definition, or of a paragraph that has nothing but terms."""
     end = text.find("\n", block.start, block.end) if block.kind == "definition" else block.end
-    first, last = (bisect_left(terms, at, key=attrgetter("start")) for at in (block.start, end))
-    if block.kind == "paragraph" and last - first <= text.count("\n", block.start, end):
+    inside = _starting_in(terms, _Section(block.start, end, (), 0))
+    if not inside or (block.kind == "paragraph" and len(inside) <= text.count("\n", block.start, end)):
         return ""
-    is_covered = block.kind == "definition" or terms[last - 1].end >= end
-    return terms[last - 1].value if last > first and is_covered else ""
+    return inside[-1].value if block.kind == "definition" or inside[-1].end >= end else ""
 
 
 def whole_document(document: Document) -> Chunk:
@@ -410,8 +418,8 @@ def with_marks(document: Document, chunks: Sequence[Chunk]) -> list[Chunk]:
     """Return the chunks of a document, read from an index, with the marks that :meth:`Chunker.split` gives them."""
     marks = scan(document.text, document.marks, is_markdown(document.metadata))
     spans = [(chunk.start, chunk.start + len(chunk.text)) for chunk in chunks]
-    found = [marks] if len(chunks) == 1 else _marks_of(marks, spans)
-    return [replace(chunk, marks=own) for chunk, own in zip(chunks, found, strict=True)]
+    by_chunk = [marks] if len(chunks) == 1 else _marks_of(marks, spans)
+    return [replace(chunk, marks=inside) for chunk, inside in zip(chunks, by_chunk, strict=True)]
 
 
 def _line_start(text: str, at: int) -> int:
@@ -586,16 +594,19 @@ def _own_heading(document: Document, marks: Sequence[Mark] | None) -> tuple[str,
         return front[1].strip().strip("\"'")[:_LONGEST_TITLE], True
     if manual := _MANUAL_PAGE.match(text):
         return f"{manual[1].lower()}({manual[2]})", True
-    blocks = [mark for mark in marks if mark.kind in BLOCKS]
-    first = next((mark for mark in blocks if mark.kind == "heading"), None)
-    if first is None:
-        return "", False
-    before = plain(text[: first.start]) if blocks[0] is not first else ""
-    is_only = sum(mark.kind == "heading" and mark.value == first.value for mark in blocks) == 1
-    is_outermost, is_first = first.value == "1", len(before.strip(" \t\r\n#")) < 80
-    if (is_outermost or is_only) and (is_first or (is_outermost and is_only)):
-        return heading_text(text, first), is_outermost
-    return "", False
+    first = next((mark for mark in marks if mark.kind == "heading"), None)
+    return _title_in(text, marks, first) if first else ("", False)
+
+
+def _title_in(text: str, marks: Sequence[Mark], first: Mark) -> tuple[str, bool]:
+    """Return the first heading of a text if it is the title of all of it, and whether it has level 1."""
+    is_outermost = first.value == "1"
+    is_only = sum(mark.kind == "heading" and mark.value == first.value for mark in marks) == 1
+    is_title = is_outermost and is_only
+    if not is_title and (is_outermost or is_only):
+        is_first = next(mark for mark in marks if mark.kind in BLOCKS) is first
+        is_title = is_first or len(plain(text[: first.start]).strip(" \t\r\n#")) < 80
+    return (heading_text(text, first), is_outermost) if is_title else ("", False)
 
 
 def _readable_name(name: str) -> str:

@@ -1,24 +1,24 @@
 """Explicit edges: documents that are linked because their metadata says so.
 
 An edge is a pair of metadata fields. A document is linked to every document whose target field has a value of its
-source field. If both fields are the same, as in ``("author", "author")``, each value that documents share is an
-entity of the type "author". Otherwise the value is the address of the documents that have it in the target field: it
-has no name of its own, so that no question names an id, and it leads nowhere until such a document arrives.
+source field. If both fields are the same, as in ``("author", "author")``, each shared value is an entity of the type
+"author". Otherwise the value is the address of the documents that have it in the target field. No question names an
+address, and it leads nowhere until such a document arrives.
 
-What the edges add to an extraction stands at its end, behind the name :data:`~graphrag_core.text.EDGE`. So it can be
-taken out again, and derived for other edges, without extracting or embedding the text again.
+What the edges add to an extraction is at its end, behind the name :data:`~graphrag_core.text.EDGE`. So it can be
+removed, and derived for other edges, without extracting or embedding the text again.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
 from graphrag_core.errors import InputError
 from graphrag_core.ingest import remembered
-from graphrag_core.model import Document, Fact, Mention
+from graphrag_core.model import Document, Extraction, Fact, Mention
 from graphrag_core.ports import ParsedDocument
 from graphrag_core.text import EDGE, fingerprint, normalise, title_names
 
@@ -45,7 +45,7 @@ def parse_edges(edges: Edges) -> tuple[Edge, ...]:
     Raises
     ------
     InputError
-        An edge is no pair of fields.
+        An edge is not a pair of fields.
 
     Examples
     --------
@@ -96,19 +96,18 @@ def values(document: Document, field: str) -> list[str]:
     >>> values(Document("1", "…", metadata={"info": {"year": 2020}, "tags": ["a", "b", None]}), "info.year")
     ['2020']
     """
-    found: dict[str, None] = {}
-    if field == ID:
-        found[document.id] = None
-    for value in _items(_nested(document.metadata, "id" if field == ID else field)):
+    texts = {document.id: None} if field == ID else {}
+    stored = _nested(document.metadata, "id" if field == ID else field)
+    for value in stored if isinstance(stored, (list, tuple, set, frozenset)) else [stored]:
         if isinstance(value, bool):
             text = str(value).lower()
         elif isinstance(value, float) and value.is_integer():
             text = str(int(value))
         else:
-            text = " ".join(str(value).split())
+            text = " ".join(str(value).split()) if isinstance(value, (str, int, float)) else ""
         if text:
-            found[text] = None
-    return list(found)
+            texts[text] = None
+    return list(texts)
 
 
 def _nested(metadata: Any, field: str) -> Any:
@@ -120,12 +119,6 @@ def _nested(metadata: Any, field: str) -> Any:
         if field[:at] in metadata:
             return _nested(metadata[field[:at]], field[at + 1 :])
     return None
-
-
-def _items(value: Any) -> Iterator[str | bool | int | float]:
-    for item in value if isinstance(value, (list, tuple, set, frozenset)) else [value]:
-        if isinstance(item, (str, bool, int, float)):
-            yield item
 
 
 def address(field: str, value: str) -> str:
@@ -167,19 +160,17 @@ def with_edges(parsed: ParsedDocument, edges: Sequence[Edge]) -> ParsedDocument:
         return parsed
     ends = [(end, fact.relation) for fact in facts for end in fact.entities[1:-1]]
     mentions = dict.fromkeys(Mention(end, field) for end, field in ends if not end.startswith(EDGE))
-    extractions, names_of = [], []
-    for at, (extraction, names) in enumerate(zip(parsed.extractions, parsed.names, strict=True)):
-        extractions.append(
-            replace(
-                extraction,
-                mentions=(*extraction.mentions, *mentions),
-                facts=(*extraction.facts, *facts) if at == 0 else extraction.facts,
-            )
-        )
-        first = {known: True for known, is_subject in names.items() if is_subject} | subjects
-        added = (name for fact in facts for name in fact.entities[:-1])
-        names_of.append(first | {other: False for other in (*names, EDGE, *added) if other not in first})
+    extractions = [replace(found, mentions=(*found.mentions, *mentions)) for found in parsed.extractions]
+    extractions[0] = replace(extractions[0], facts=(*extractions[0].facts, *facts))
+    others = [EDGE, *(name for fact in facts for name in fact.entities[:-1])]
+    names_of = [_with_names(names, subjects, others) for names in parsed.names]
     return replace(parsed, extractions=extractions, names=names_of)
+
+
+def _with_names(names: Mapping[str, bool], subjects: Mapping[str, bool], others: Sequence[str]) -> dict[str, bool]:
+    """Return names with further subjects behind the subjects, and other names at the end."""
+    first = {name: True for name, is_subject in names.items() if is_subject} | dict(subjects)
+    return first | {name: False for name in (*names, *others) if name not in first}
 
 
 def _edge_facts(document: Document, edges: Sequence[Edge], title: str, name: str) -> list[Fact]:
@@ -200,18 +191,23 @@ def without_edges(parsed: ParsedDocument) -> ParsedDocument:
     """Return a document without what :func:`with_edges` added. Facts that are left have their vectors."""
     facts = [fact for extraction in parsed.extractions for fact in extraction.facts]
     is_text = [EDGE not in fact.entities for fact in facts]
-    edge_facts = (fact for fact, kept in zip(facts, is_text, strict=True) if not kept)
+    edge_facts = (fact for fact in facts if EDGE in fact.entities)
     added = {(name, fact.relation) for fact in edge_facts for name in fact.entities[1:-1]}
-    extractions, names_of = [], []
-    for extraction, names in zip(parsed.extractions, parsed.names, strict=True):
-        mentions = tuple(
-            mention
-            for mention in extraction.mentions
-            if mention.description or mention.aliases or (mention.name, mention.type) not in added
-        )
-        text_facts = tuple(fact for fact in extraction.facts if EDGE not in fact.entities)
-        extractions.append(replace(extraction, mentions=mentions, facts=text_facts))
+    vectors = None if parsed.fact_vectors is None else parsed.fact_vectors[is_text]
+    extractions = [_without_added(extraction, added) for extraction in parsed.extractions]
+    names_of = []
+    for names in parsed.names:
         text_names = takewhile(lambda name: name != EDGE, names)
         names_of.append({name: names[name] for name in text_names if not name.startswith(EDGE)})
-    vectors = None if parsed.fact_vectors is None else parsed.fact_vectors[is_text]
     return replace(parsed, extractions=extractions, names=names_of, fact_vectors=vectors)
+
+
+def _without_added(extraction: Extraction, added: Container[tuple[str, str]]) -> Extraction:
+    """Return an extraction without the facts of edges, and without mentions by name and type."""
+    mentions = tuple(
+        mention
+        for mention in extraction.mentions
+        if mention.description or mention.aliases or (mention.name, mention.type) not in added
+    )
+    facts = tuple(fact for fact in extraction.facts if EDGE not in fact.entities)
+    return replace(extraction, mentions=mentions, facts=facts)

@@ -18,10 +18,7 @@ _ROUNDING = 2e-6  # how far the norm of a unit vector in single precision may be
 
 
 def identity_of(embedder: Embedder) -> str:
-    """Return the string by which an index recognises an embedder.
-
-    Its ``identity`` if it has one, else its class and the model it names.
-    """
+    """Return the string by which an index recognises an embedder: its ``identity``, else its class and model."""
     kind = type(embedder)
     name = f"{kind.__module__}.{kind.__qualname__}"
     try:
@@ -30,22 +27,18 @@ def identity_of(embedder: Embedder) -> str:
     except Exception as error:
         raise InputError(f"the identity of {name} cannot be read ({type(error).__name__}: {error})") from error
     if isinstance(known, str) and known:
-        return _storable_identity(str.__str__(known))
-    model = next((model for model in models if isinstance(model, str) and model), None)
-    return _storable_identity(name if model is None else f"{name}({model})")
-
-
-def _storable_identity(identity: str) -> str:
-    """Return an identity without what a database cannot store."""
-    return identity.encode("utf-8", "replace").decode("utf-8").replace("\x00", "?")
+        name = str.__str__(known)
+    elif model := next((model for model in models if isinstance(model, str) and model), None):
+        name = f"{name}({model})"
+    return name.encode("utf-8", "replace").decode("utf-8").replace("\x00", "?")  # as a database can store it
 
 
 def combined_error(base: type[_Error], message: str, error: BaseException) -> _Error:
-    """Return an error of the library that is also of the type of another one, with its attributes.
+    """Return an error of the library that also has the type and the attributes of another one.
 
     ``except EmbedderError`` and ``except openai.RateLimitError`` both catch it, and so do the exception types that
-    a framework's retries and fallbacks are given. Pickled, it is of the library's type alone. So it is also if the
-    other type cannot be a base class.
+    a framework's retries and fallbacks are given. It has the library's type alone after pickling, and if the other
+    type cannot be a base class.
 
     >>> error = combined_error(EmbedderError, "the model raised ConnectionError", ConnectionError("no route"))
     >>> isinstance(error, EmbedderError), isinstance(error, ConnectionError), str(error)
@@ -98,9 +91,9 @@ def unit_vector(values: Iterable[float], dim: int | None) -> Matrix:
 
 
 def _unit_vectors(values: object) -> Matrix:
-    """Return vectors with norm 1; raise if they are texts, truth values, complex or no numbers.
+    """Return vectors with norm 1; raise if they are not real numbers.
 
-    Unit vectors stay as they are, however often they pass through here. What is infinite becomes NaN.
+    Unit vectors do not change, however often they pass through here. What is infinite becomes NaN.
     """
     array = np.asarray(values)
     if array.dtype.kind == "O":  # such as fractions, or the numbers of another library
@@ -118,15 +111,7 @@ def _unit_vectors(values: object) -> Matrix:
 class CheckedEmbedder:
     """Wraps an embedder: returns unit vectors of one dimension, or raises :class:`EmbedderError`.
 
-    Parameters
-    ----------
-    embedder
-        Anything with ``embed_documents`` and ``embed_query``.
-
-    Attributes
-    ----------
-    dim
-        The dimension of the index; None until the first documents are embedded.
+    ``dim`` is the dimension of the index; None until the first documents are embedded.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -145,14 +130,8 @@ class CheckedEmbedder:
     ) -> Matrix:
         """Return a unit vector for each text.
 
-        Parameters
-        ----------
-        texts
-            What to embed.
-        owners
-            The ids of the documents the texts come from, for error messages.
-        embeddings
-            Vectors of texts that were embedded before; the others are embedded.
+        ``owners`` are the ids of the documents of the texts, for error messages. ``embeddings`` are known vectors of
+        texts; the others are embedded.
         """
         if not texts:
             return np.empty((0, self.dim or 0), np.float32)

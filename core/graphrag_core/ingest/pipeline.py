@@ -1,4 +1,7 @@
-"""The write pipeline: validate, skip what is unchanged, chunk, extract, embed, write to the engine."""
+"""The write pipeline: validate documents, skip unchanged ones, chunk, extract, embed, write to the engine.
+
+Read :meth:`Pipeline.add` and :meth:`Pipeline._add_batch` first.
+"""
 
 import gc
 import json
@@ -10,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -19,19 +23,18 @@ import numpy as np
 from graphrag_core import forks
 from graphrag_core.errors import ChangedMeanwhile, DocumentError, ExtractionError, InputError, ReadOnlyIndex
 from graphrag_core.extract import SentenceExtractor
-from graphrag_core.extract.source_names import source_of, sources
+from graphrag_core.extract.source_names import source_and_rest, source_of, sources
 from graphrag_core.ingest import remembered
-from graphrag_core.ingest.chunker import Chunker, whole_document, with_marks
+from graphrag_core.ingest.chunker import Chunker, stated_title, whole_document, with_marks
 from graphrag_core.ingest.edges import SETTING as EDGES
 from graphrag_core.ingest.edges import UNFINISHED, Edge, with_edges, without_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
-from graphrag_core.ingest.pieces import is_same_source, with_source_titles
 from graphrag_core.ingest.validation import clean, extract, to_json, validate
 from graphrag_core.model import Added, Chunk, Document, Estimate
 from graphrag_core.ports import Engine, Extractor, Matrix, ParsedDocument
-from graphrag_core.research import FINDING, FindingsExtractor, with_findings, without_labels
+from graphrag_core.research import extract_with_findings, findings_identity
 from graphrag_core.telemetry import Stages
-from graphrag_core.text import chunk_text, estimate_tokens, fact_text, fingerprint, hash64, label
+from graphrag_core.text import chunk_text, estimate_tokens, fact_text, fingerprint, hash64, label, normalise
 from graphrag_core.text.markup import plain
 
 if TYPE_CHECKING:
@@ -51,6 +54,8 @@ _MOST_BATCHES = 4  # that the pieces of one source may fill together
 _ATTEMPTS = 10  # to write a batch whose names other processes delete meanwhile
 _WHOLE = "whole 2"  # the identity of a document that is not split
 _OTHER_CHUNKS = "other chunks"  # the digest of a document that the chunker would cut in another way
+_SECONDS = 5  # of work in a batch
+_FEWEST_CHARACTERS, _MOST_CHARACTERS = 3_000, 300_000  # of a batch
 
 
 @dataclass(frozen=True)
@@ -61,17 +66,12 @@ class Embeds:
     names: bool
 
 
-_SECONDS = 5  # of work in a batch
-_FEWEST_CHARACTERS = 3_000
-_MOST_CHARACTERS = 300_000
-
-
 @dataclass
 class BatchLimit:
     """Decides where a batch of documents ends: after a number of documents or of characters.
 
-    With :meth:`adapt` the characters are as many as are written in five seconds, so that an interrupted run loses no
-    more work than that. The first batch is small, because nothing is known yet.
+    With :meth:`adapt` a batch has the characters that are written in five seconds, so that an interrupted run loses no
+    more work than that. The first batch is small.
     """
 
     documents: int
@@ -81,16 +81,14 @@ class BatchLimit:
 
     def ends_with(self, document: Document) -> bool:
         """Return whether a document is the last of its batch, without counting it."""
-        characters = self._characters + _length(document)
-        return self._documents + 1 >= self.documents or characters >= self.characters
+        return self._documents + 1 >= self.documents or self._characters + _length(document) >= self.characters
 
     def count(self, document: Document) -> bool:
         """Count a document; return whether it is the last of its batch."""
-        full = self.ends_with(document)
-        self._documents, self._characters = (
-            (0, 0) if full else (self._documents + 1, self._characters + _length(document))
-        )
-        return full
+        is_last = self.ends_with(document)
+        self._documents = 0 if is_last else self._documents + 1
+        self._characters = 0 if is_last else self._characters + _length(document)
+        return is_last
 
     def adapt(self, batch: Iterable[Document], seconds: float) -> None:
         """Set the length of the next batches by the time that a batch took."""
@@ -104,7 +102,7 @@ def _length(document: Document) -> int:
 
 @dataclass(eq=False, kw_only=True)
 class Pipeline:
-    """Prepares documents and writes them to an engine. The settings are those of ``KnowledgeIndex``."""
+    """Prepares documents and writes them to an engine. The settings of ``KnowledgeIndex``."""
 
     engine: Engine
     chunker: Chunker | None
@@ -167,7 +165,7 @@ class Pipeline:
     ) -> Added:
         """Add documents in batches; a batch is added completely or not at all.
 
-        ``vectors`` are those of documents, ``embeddings`` those of texts, as far as they are known.
+        ``vectors`` are known vectors of documents, ``embeddings`` known vectors of texts.
         """
         bar = self._bar("indexing", len(documents) if isinstance(documents, Sized) else None, progress)
         added, seen = Added(), set[int]()
@@ -186,11 +184,10 @@ class Pipeline:
                 if collects:
                     gc.enable()
                 self.engine.flush()
-                self._read_settings()  # forget those of a first batch that failed
+                self._read_settings()  # a first batch that failed has set the dimension
         return added
 
     def _bar(self, text: str, total: int | None, progress: bool | None = None) -> "tqdm[None]":
-        """Return the progress bar of a call that was told to show one, or not."""
         from tqdm import tqdm  # noqa: PLC0415 - takes long to import
 
         shown = self.progress if progress is None else progress
@@ -198,7 +195,7 @@ class Pipeline:
         return tqdm(total=total, desc=text, unit=" documents", disable=disable, leave=False, dynamic_ncols=True)
 
     def _read_settings(self) -> str:
-        """Return the embedder of the stored documents; set the dimension of ours to that of their vectors."""
+        """Return the embedder of the stored documents; set the dimension of the embedder to the dimension stored."""
         stored = self.engine.settings()
         if self.embedder is not None:
             self.embedder.dim = int(stored.get("dim", "0")) or None
@@ -210,10 +207,10 @@ class Pipeline:
         atomic = isinstance(documents, Sequence)
         self.limit = BatchLimit(self.batch_size, math.inf) if atomic else BatchLimit(self.batch_size)
         batch: list[Document] = []
-        for place, document in enumerate(documents):
+        for position, document in enumerate(documents):
             batch.append(document)
             is_full = self.limit.count(document) or len(batch) > self.batch_size
-            following = documents[place + 1 : place + 2] if isinstance(documents, Sequence) else ()
+            following = documents[position + 1 : position + 2] if isinstance(documents, Sequence) else ()
             if not is_full or self._continues(batch, following):
                 continue
             start = time.monotonic()
@@ -226,19 +223,18 @@ class Pipeline:
 
     def _continues(self, batch: Sequence[Document], following: Sequence[Document]) -> bool:
         """Return whether the next document is a piece of the source of the last one, and there is room for it."""
-        has_room = len(batch) < _MOST_BATCHES * self.batch_size
-        return has_room and len(following) > 0 and is_same_source(batch[-1], following[0])
+        if not following or len(batch) >= _MOST_BATCHES * self.batch_size:
+            return False
+        pieces = [piece for piece in (batch[-1], following[0]) if isinstance(piece, Document)]  # may be invalid
+        found = [source_and_rest(piece.metadata) for piece in pieces if isinstance(piece.metadata, Mapping)]
+        return len(found) == 2 and found[0] is not None and found[0] == found[1]
 
     def _add_batch(
         self, batch: list[Document], seen: set[int], vectors: Vectors, embeddings: Vectors, built_with: str
     ) -> Added:
         """Add a batch. ``seen`` are the hashes of the ids of the batches before."""
         batch = validate(batch)
-        hashes = [hash64(document.id) for document in batch]
-        if not seen.isdisjoint(hashes):
-            repeated = next(document.id for document, number in zip(batch, hashes, strict=True) if number in seen)
-            raise DocumentError(repeated, "this id came before in the same call: keep one of the two")
-        seen.update(hashes)
+        _check_repeated(batch, seen)
         changed, replaced, digests = self._changed(batch)
         if not changed:
             return Added(unchanged=len(batch))
@@ -256,21 +252,25 @@ class Pipeline:
             parsed = _with_given(self.embedder, parsed, vectors) if vectors else parsed
             parsed, name_vectors = self._embed(self.embedder, parsed, stored, embeddings)
             stages.end("embed")
+        # Another process may have added or deleted the same documents of a shared index meanwhile.
+        removed = [document.id for document in changed] if self.engine.shared else replaced
+        self._write(parsed, removed, name_vectors, self._new_settings(changed, built_with), embeddings)
+        stages.end("write")
+        passages = sum(len(one.chunks) for one in parsed)
+        stages.emit("add", {"documents": len(changed), "passages": passages, "replaced": len(replaced)})
+        return Added(len(changed) - len(replaced), len(replaced), len(batch) - len(changed), _problems(parsed))
+
+    def _new_settings(self, documents: Iterable[Document], built_with: str) -> dict[str, str]:
+        """Return the settings to write with documents: of an empty index all, else those that they change."""
         settings: dict[str, str] = {}
         if not built_with:
             dim = 0 if self.embedder is None else self.embedder.dim or 0
             settings = {"embedder": self._identities[0], "dim": str(dim), "embeds": json.dumps(asdict(self.embeds))}
             if self.edges:
                 settings[EDGES] = json.dumps(self.edges)
-        if any(remembered.FACT_KEY in document.metadata and remembered.may_hide(document) for document in changed):
+        if any(remembered.FACT_KEY in document.metadata and remembered.may_hide(document) for document in documents):
             settings[remembered.SETTING] = "yes"
-        # Another process may have added or deleted the same documents of a shared index meanwhile.
-        removed = [document.id for document in changed] if self.engine.shared else replaced
-        self._write(parsed, removed, name_vectors, settings, embeddings)
-        stages.end("write")
-        passages = sum(len(one.chunks) for one in parsed)
-        stages.emit("add", {"documents": len(changed), "passages": passages, "replaced": len(replaced)})
-        return Added(len(changed) - len(replaced), len(replaced), len(batch) - len(changed), _problems(parsed))
+        return settings
 
     def _changed(self, batch: Sequence[Document]) -> tuple[list[Document], list[str], dict[str, str]]:
         """Return the documents that are new or have changed, the ids of those that are stored, and all digests."""
@@ -288,8 +288,7 @@ class Pipeline:
         elif self.chunker is not None and self.chunker.keeps_whole(document):
             identities = (_WHOLE, extraction)  # the same as in an index that splits nothing
         parts = [document.text, document.title, to_json(dict(document.metadata)), *identities]
-        if FINDING in document.metadata:
-            parts.append(FindingsExtractor.identity)
+        parts += findings_identity(document)
         parts += [f"{mark.kind} {mark.start} {mark.end} {mark.value}" for mark in document.marks]
         return fingerprint(parts)
 
@@ -298,9 +297,11 @@ class Pipeline:
     ) -> list[ParsedDocument]:
         """Chunk documents and extract from all chunks at once. Nothing is embedded.
 
-        ``digests`` are those of documents by id, as far as they are known.
+        ``digests`` are known digests of documents, by id.
         """
-        chunked = with_source_titles(documents, [self._split(document) for document in documents])
+        chunked = [self._split(document) for document in documents]
+        if len(documents) > 1:
+            _give_source_titles(documents, chunked)
         return self._extract(documents, chunked, extractor, digests)
 
     def _split(self, document: Document) -> list[Chunk]:
@@ -316,23 +317,19 @@ class Pipeline:
         digests: Mapping[str, str],
     ) -> list[ParsedDocument]:
         """Extract from the chunks of documents, all at once."""
-        pairs = [(d, c) for d, c in zip(documents, chunked, strict=True) if remembered.FACT_KEY not in d.metadata]
-        chunks = [chunk for _, pieces in pairs for chunk in pieces]
-        if any(FINDING in document.metadata for document in documents):
-            prose = [chunk for document, pieces in pairs for chunk in without_labels(document, pieces)]
-            extracted = with_findings(chunks, extract(extractor, prose))
-        else:
-            extracted = extract(extractor, chunks)
-        remaining, parsed = iter(extracted), []
-        for document, pieces in zip(documents, chunked, strict=True):
+        pairs = list(zip(documents, chunked, strict=True))
+        to_extract = [pair for pair in pairs if remembered.FACT_KEY not in pair[0].metadata]
+        extracted = iter(extract_with_findings(to_extract, partial(extract, extractor)))
+        parsed = []
+        for document, chunks in pairs:
             is_remembered = remembered.FACT_KEY in document.metadata
-            found = [remembered.extract(pieces[0])] if is_remembered else islice(remaining, len(pieces))
+            found = [remembered.extract(chunks[0])] if is_remembered else islice(extracted, len(chunks))
             extractions, names = zip(*map(clean, found), strict=True)
             # Without a digest, the document is extracted from again when it is next added.
             failed = any(extraction.problem for extraction in extractions)
             digest = "" if failed else digests.get(document.id) or self._digest(document)
             metadata = to_json(dict(document.metadata))
-            parsed.append(ParsedDocument(document, metadata, digest, pieces, extractions, names))
+            parsed.append(ParsedDocument(document, metadata, digest, chunks, extractions, names))
         return [with_edges(one, self.edges) for one in parsed] if self.edges else parsed
 
     def _embed(
@@ -355,9 +352,7 @@ class Pipeline:
         row_of = {text: row for row, text in enumerate((*new, *known))}
         embedded = []
         for p, (chunks, facts) in zip(parsed, texts, strict=True):
-            of_chunks = p.chunk_vectors
-            if of_chunks is None:
-                of_chunks = rows[[row_of[text] for text in chunks]]
+            of_chunks = rows[[row_of[text] for text in chunks]] if p.chunk_vectors is None else p.chunk_vectors
             of_facts = rows[[row_of[text] for text in facts]] if self.embeds.facts else None
             embedded.append(replace(p, chunk_vectors=of_chunks, fact_vectors=of_facts))
         names = self.engine.new_names(_embedded_names(parsed)) if self.embeds.names else []  # waits for the last batch
@@ -368,7 +363,7 @@ class Pipeline:
     ) -> tuple[list[tuple[list[str], list[str]]], dict[str, Matrix], dict[str, str]]:
         """Return the texts of each document's chunks and facts, stored vectors by text, and new texts with an owner.
 
-        ``given`` are the ids of documents of which the vectors of chunks are not needed.
+        ``given`` are the ids of documents whose chunks have vectors.
         """
         texts = [embedded_texts(p, facts=self.embeds.facts) for p in parsed]
         pairs = [(p.document.id, *both) for p, both in zip(parsed, texts, strict=True)]
@@ -415,7 +410,7 @@ class Pipeline:
     def to_embed(self, documents: Iterable[Document], vectors: Collection[str] = ()) -> list[str]:
         """Return the texts that adding documents would embed, each once. Nothing is embedded or written.
 
-        ``vectors`` are the ids of documents of which the vectors are known.
+        ``vectors`` are the ids of documents with known vectors.
         """
         changed, replaced, digests = self._changed(validate(documents))
         if self.embedder is None:
@@ -448,8 +443,8 @@ class Pipeline:
     def derive_edges(self, edges: Sequence[Edge]) -> None:
         """Derive the explicit edges of all documents again, for other edges.
 
-        Documents are written as they are stored: nothing is extracted, and no passage is embedded. Of an index that
-        embeds facts, those of the new edges are. A run that was interrupted is done again by the next one.
+        Nothing is extracted, and no passage is embedded. In an index that embeds facts, the facts of the new edges are
+        embedded. An interrupted run is done again by the next one.
         """
         if self.embedder is None and self.embeds.facts:
             raise InputError("the facts of this index are embedded: open it with its embedder to change its edges")
@@ -463,13 +458,19 @@ class Pipeline:
                 derived = [with_edges(without_edges(one), self.edges) for one in stored]
                 pairs = zip(derived, stored, strict=True)
                 changed = [a for a, b in pairs if a.extractions != b.extractions or a.names != b.names]
-                names: dict[str, Matrix] = {}
-                if self.embedder is not None and changed:
-                    changed, names = self._embed(self.embedder, changed, stored)
-                self._write(changed, [one.document.id for one in changed], names, settings)
-                self.engine.flush()
+                self._rewrite(changed, stored, settings)
                 bar.update(len(batch))
         self.engine.write(settings={**settings, UNFINISHED: ""})
+        self.engine.flush()
+
+    def _rewrite(
+        self, parsed: list[ParsedDocument], stored: Sequence[ParsedDocument], settings: Mapping[str, str]
+    ) -> None:
+        """Write stored documents again, with vectors of new facts and names."""
+        names: dict[str, Matrix] = {}
+        if self.embedder is not None and parsed:
+            parsed, names = self._embed(self.embedder, parsed, stored)
+        self._write(parsed, [one.document.id for one in parsed], names, settings)
         self.engine.flush()
 
     # -- extracting again
@@ -487,29 +488,25 @@ class Pipeline:
             for ids in self._batches_of_sources():
                 stored = self.engine.parsed(ids)
                 parsed, problems = self._extract_or_report(stored)
-                names: dict[str, Matrix] = {}
-                if self.embedder is not None:
-                    parsed, names = self._embed(self.embedder, parsed, stored)
-                self._write(parsed, [one.document.id for one in parsed], names, {})
-                self.engine.flush()
+                self._rewrite(parsed, stored, {})
                 again += Added(replaced=len(parsed), unchanged=len(problems), problems=problems)
                 bar.update(len(ids))
         return again
 
     def _batches_of_sources(self) -> Iterator[list[str]]:
         """Yield the ids of all documents in batches. The pieces of a source are in one batch, unless they are many."""
-        found: defaultdict[int, list[str]] = defaultdict(list)
+        by_source: defaultdict[int, list[str]] = defaultdict(list)
         for document_id in self.engine.document_ids():
             document = self.engine.document(document_id)
             if document is not None:  # else another process has deleted it
-                found[hash64(source_of(document_id, document.metadata))].append(document_id)
-        pieces = [one for ids in found.values() if len(ids) > 1 for one in ids]
+                by_source[hash64(source_of(document_id, document.metadata))].append(document_id)
+        pieces = [piece for ids in by_source.values() if len(ids) > 1 for piece in ids]
         with self.engine.snapshot() as snapshot:  # keys of chunks are in the order in which they were added
-            keys = snapshot.find_chunks([name for one in pieces for name in (one, f"{one}#0")])
+            keys = snapshot.find_chunks([name for piece in pieces for name in (piece, f"{piece}#0")])
         batch: list[str] = []
         most = _MOST_BATCHES * self.batch_size
-        for ids in found.values():
-            ids.sort(key=lambda one: keys.get(one, keys.get(f"{one}#0", 0)))
+        for ids in by_source.values():
+            ids.sort(key=lambda piece: keys.get(piece, keys.get(f"{piece}#0", 0)))
             for start in range(0, len(ids), most):
                 batch += ids[start : start + most]
                 if len(batch) >= self.batch_size:
@@ -529,9 +526,12 @@ class Pipeline:
             groups = sources([one.chunks[0] for one in stored])
             if len(groups) == 1:
                 return [], {one.document.id: str(error) for one in stored}
-            found = [self._extract_or_report([stored[at] for at in places]) for places in groups]
-            problems = {document_id: problem for _, reasons in found for document_id, problem in reasons.items()}
-            return [one for extracted, _ in found for one in extracted], problems
+            extracted, problems = list[ParsedDocument](), dict[str, str]()
+            for positions in groups:
+                more, reasons = self._extract_or_report([stored[position] for position in positions])
+                extracted += more
+                problems |= reasons
+            return extracted, problems
         return [one for one in parsed if one.digest], _problems(parsed)
 
     def _extract_stored(self, stored: Sequence[ParsedDocument]) -> list[ParsedDocument]:
@@ -546,10 +546,41 @@ class Pipeline:
         digest = self._digest(stored.document)
         if digest == stored.digest:
             return digest
-        cuts = (
-            [(chunk.start, chunk.text) for chunk in chunks] for chunks in (self._split(stored.document), stored.chunks)
-        )
-        return digest if next(cuts) == next(cuts) else _OTHER_CHUNKS
+        cuts = [[(chunk.start, chunk.text) for chunk in cut] for cut in (self._split(stored.document), stored.chunks)]
+        return digest if cuts[0] == cuts[1] else _OTHER_CHUNKS
+
+
+def _check_repeated(batch: Sequence[Document], seen: set[int]) -> None:
+    """Raise :class:`DocumentError` if an id came in a batch before; add the hashes of the ids to ``seen``."""
+    hashes = [hash64(document.id) for document in batch]
+    if not seen.isdisjoint(hashes):
+        repeated = next(document.id for document, number in zip(batch, hashes, strict=True) if number in seen)
+        raise DocumentError(repeated, "this id came before in the same call: keep one of the two")
+    seen.update(hashes)
+
+
+def _give_source_titles(documents: Sequence[Document], chunked: list[list[Chunk]]) -> None:
+    """Give the chunks of the pieces of a source the title of its first piece.
+
+    The first piece has the smallest ``start_index`` in its metadata, which LangChain's splitters write, else it is the
+    first one given. Documents of one source that have titles are not pieces: the rows of a table, the messages of a
+    mailbox. The headings above a piece are not carried over from earlier pieces: that cost a point of recall.
+    """
+    for positions in sources([chunks[0] for chunks in chunked]):
+        pieces = [documents[position] for position in positions]
+        if len(pieces) < 2 or any(piece.title or stated_title(piece.metadata) for piece in pieces):
+            continue
+        starts = [piece.metadata.get("start_index") for piece in pieces]
+        order = [start if isinstance(start, int) else 0 for start in starts]
+        title = chunked[positions[order.index(min(order))]][0].title
+        for position in positions:
+            chunked[position] = [_with_title(chunk, title) for chunk in chunked[position]]
+
+
+def _with_title(chunk: Chunk, title: str) -> Chunk:
+    heading = chunk.title if chunk.title in chunk.text else ""  # a heading of the piece, not the name of its file
+    headings = tuple(name for name in (heading, *chunk.headings) if name and normalise(name) != normalise(title))
+    return replace(chunk, title=title, headings=headings)
 
 
 def _identity(extractor: Extractor) -> str:
@@ -568,20 +599,19 @@ def _problems(parsed: Iterable[ParsedDocument]) -> dict[str, str]:
 
 def _with_given(embedder: CheckedEmbedder, parsed: Sequence[ParsedDocument], vectors: Vectors) -> list[ParsedDocument]:
     """Return documents with the vectors that were passed for them. Each must be a single chunk."""
-    found = []
-    for one in parsed:
+    with_vectors = list(parsed)
+    for position, one in enumerate(parsed):
         document_id = one.document.id
-        if document_id not in vectors:
-            found.append(one)
-            continue
-        if len(one.chunks) > 1:
+        if document_id in vectors and len(one.chunks) > 1:
             raise DocumentError(
                 document_id,
                 f"a vector was passed for it, but it was cut into {len(one.chunks)} chunks: "
                 "leave the vector out, or keep documents whole with chunker=None",
             )
-        found.append(replace(one, chunk_vectors=embedder.given(document_id, vectors[document_id])[None, :]))
-    return found
+        if document_id in vectors:
+            vector = embedder.given(document_id, vectors[document_id])
+            with_vectors[position] = replace(one, chunk_vectors=vector[None, :])
+    return with_vectors
 
 
 def embedded_texts(parsed: ParsedDocument, *, facts: bool) -> tuple[list[str], list[str]]:

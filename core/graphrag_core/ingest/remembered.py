@@ -63,7 +63,7 @@ def to_fact(document: Document | Chunk) -> Fact:
     Raises
     ------
     InputError
-        The metadata is not that of a remembered fact.
+        The metadata has no valid remembered fact.
     """
     stored = document.metadata[FACT_KEY]
     if not isinstance(stored, Mapping) or not all(isinstance(stored.get(name), str) for name in _TEXTS):

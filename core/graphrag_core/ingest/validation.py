@@ -5,7 +5,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from numbers import Integral, Real
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from graphrag_core.errors import DocumentError, ExtractionError, GraphRAGError, InputError
@@ -27,6 +29,7 @@ _MOST_WEIGHT = 1e6
 _FARTHEST = 1e18  # seconds
 _LARGEST = 2**63 - 1  # that a database stores
 _LONGEST_NAME = 300
+_MENTION_TEXTS, _FACT_TEXTS = attrgetter("type", "description"), attrgetter("text", "relation", "value")
 
 
 # -- documents
@@ -124,9 +127,9 @@ def _stored_metadata(document: Document) -> Mapping[str, Any]:
 def _depth(value: Any) -> int:
     """Return how deep lists and mappings are nested, without recursion."""
     depth, level = 0, [value]
-    while level := [one for one in level if isinstance(one, (Mapping, list, tuple))]:
+    while level := [inner for inner in level if isinstance(inner, (Mapping, list, tuple))]:
         depth += 1
-        level = [inner for one in level for inner in (one.values() if isinstance(one, Mapping) else one)]
+        level = list(chain(*(inner.values() if isinstance(inner, Mapping) else inner for inner in level)))
     return depth
 
 
@@ -144,21 +147,20 @@ def extract(extractor: Extractor, chunks: Sequence[Chunk]) -> list[Extraction]:
     if not chunks:
         return []
     if isinstance(extractor, Combined) and extractor.extractors and type(extractor).extract is Combined.extract:
-        return extractor.join([extract(one, chunks) for one in extractor.extractors])
-    kind = type(extractor).__qualname__
+        return extractor.join([extract(part, chunks) for part in extractor.extractors])
+    kind, first = type(extractor).__qualname__, repr(chunks[0].document_id)
     try:
         found = list(extractor.extract(chunks))
     except GraphRAGError:
         raise
     except Exception as error:
-        documents = len({chunk.document_id for chunk in chunks})
-        of_others = "" if documents == 1 else f" and {documents - 1} others"
-        message = f"{kind} raised {type(error).__name__} on document {chunks[0].document_id!r}{of_others}: {error}"
-        raise combined_error(ExtractionError, message, error) from error
+        others = len({chunk.document_id for chunk in chunks}) - 1
+        message = f"{kind} raised {type(error).__name__} on document {first}{f' and {others} others' if others else ''}"
+        raise combined_error(ExtractionError, f"{message}: {error}", error) from error
     if len(found) != len(chunks):
         raise ExtractionError(
             f"{kind} returned {len(found)} extractions for {len(chunks)} chunks "
-            f"(the first of document {chunks[0].document_id!r}): it must return one for each chunk, in order"
+            f"(the first of document {first}): it must return one for each chunk, in order"
         )
     return found if type(extractor) is SentenceExtractor else _checked(kind, chunks, found)
 
@@ -265,8 +267,8 @@ _FACT: _Fields = {
     "access_count": _integer, "span": _span, "valid_from": _no_time, "valid_to": _no_time,
 }  # fmt: skip
 _EXTRACTION: _Fields = {
-    "mentions": lambda given: tuple(_plain(one, Mention, _MENTION) for one in _items(given)),
-    "facts": lambda given: tuple(_plain(one, Fact, _FACT) for one in _items(given)),
+    "mentions": lambda given: tuple(_plain(mention, Mention, _MENTION) for mention in _items(given)),
+    "facts": lambda given: tuple(_plain(fact, Fact, _FACT) for fact in _items(given)),
     "problem": _text,
 }
 
@@ -274,50 +276,47 @@ _EXTRACTION: _Fields = {
 def clean(extraction: Extraction) -> tuple[Extraction, dict[str, bool]]:
     """Return an extraction that can be stored, and its names, subjects first and marked true.
 
-    Names are stripped and cut to a length; those without a letter or digit are dropped.
+    Names are stripped and cut to a length; names without a letter or digit are dropped.
     """
     mentions, facts = extraction.mentions, extraction.facts
     cleaned = {mention.name: clean_name(mention.name) for mention in mentions}
-    texts = [fact.text for fact in facts]
-    for mention in mentions:
-        if mention.aliases or mention.type or mention.description:
-            cleaned.update((alias, clean_name(alias)) for alias in mention.aliases)
-            texts += mention.type, mention.description
-    for fact in facts:
-        for name in fact.entities:
-            if name not in cleaned:
-                cleaned[name] = clean_name(name)
-        if fact.relation or fact.value:
-            texts += fact.relation, fact.value
+    for name in chain(*(mention.aliases for mention in mentions), *(fact.entities for fact in facts)):
+        if name not in cleaned:
+            cleaned[name] = clean_name(name)
     names = {cleaned[mention.name]: True for mention in mentions if mention.subject}
     for name in cleaned.values():
         names.setdefault(name, False)
     names.pop("", None)
-    text = "".join(texts)
+    text = "".join(chain(*map(_MENTION_TEXTS, mentions), *map(_FACT_TEXTS, facts)))
     if _storable(text) is text and [*cleaned] == [*cleaned.values()]:
         return extraction, names
+    return _cleaned(extraction, cleaned), names
+
+
+def _cleaned(extraction: Extraction, cleaned: Mapping[str, str]) -> Extraction:
+    """Return an extraction with names and texts that can be stored."""
     mentions = tuple(
         replace(
             mention,
             name=cleaned[mention.name],
             type=_storable(mention.type),
             description=_storable(mention.description),
-            aliases=tuple(cleaned[alias] for alias in mention.aliases if cleaned[alias]),
+            aliases=tuple(filter(None, map(cleaned.__getitem__, mention.aliases))),
         )
-        for mention in mentions
+        for mention in extraction.mentions
         if cleaned[mention.name]
     )
     facts = tuple(
         replace(
             fact,
-            entities=tuple(cleaned[name] for name in fact.entities if cleaned[name]),
+            entities=tuple(filter(None, map(cleaned.__getitem__, fact.entities))),
             text=_storable(fact.text),
             relation=_storable(fact.relation),
             value=_storable(fact.value),
         )
-        for fact in facts
+        for fact in extraction.facts
     )
-    return replace(extraction, mentions=mentions, facts=facts), names
+    return replace(extraction, mentions=mentions, facts=facts)
 
 
 @lru_cache(maxsize=8_192)
@@ -335,13 +334,7 @@ def clean_name(name: str) -> str:
 
 def _storable(text: str) -> str:
     """Return a text without the characters that a database cannot store: NUL and lone surrogates."""
-    if "\x00" not in text:
-        if text.isascii():
-            return text
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            pass
-        else:
-            return text
-    return text.encode("utf-8", "ignore").decode("utf-8").replace("\x00", "")
+    if text.isascii() and "\x00" not in text:
+        return text
+    storable = text.encode("utf-8", "ignore").decode("utf-8").replace("\x00", "")
+    return text if storable == text else storable

@@ -29,7 +29,8 @@ from graphrag_core.ports import Snapshot
 from graphrag_core.query.routing import specific_words
 from graphrag_core.result import Hit, Result
 from graphrag_core.text import FUNCTION, Tokenizer, has_cjk, sentences, unwrap
-from graphrag_core.text.sentences import is_statement
+from graphrag_core.text.sentences import best_sentence, is_statement
+from graphrag_core.text.words import WORD
 
 AnswerKind = Literal["llm", "extract", "none"]
 
@@ -405,7 +406,6 @@ _SAME = 0.7  # share of common words from which two sentences say the same
 _NO_PROSE = 0.5  # the worth of a sentence that is code, or a row of a table
 _LEAST_FUNCTION_WORDS = 0.12  # share of the words of a sentence
 _EDGES = ".,;:!?\"'()¿¡"
-_WORD = re.compile(r"[^\W_]+")
 _CODE = re.compile(r"[{}|\\]|==|^(?:[$#>]|//|/\*|--)|;$|https?://\S+$|^(?:import|from|def|class|return|SELECT|INSERT) ")
 _TERM = re.compile(r"-{0,2}\w[\w.-]*[_-]\w[\w.-]*(?: .{0,60}[^.!?:,;])?")  # an option, above its description
 _REFERS_BACK = re.compile(r"(?:It|This|That|These|Those|They|He|She|Such|Its|Their|His|Her|But|So|Otherwise)\b")
@@ -453,12 +453,13 @@ def write_extract(
 def _themes(question: str, result: Result, snapshot: Snapshot) -> tuple[str, End]:
     """Return a line for each community with a sentence of its passages, and what they cite."""
     cited, lines = set(), []
-    asked = set(snapshot.terms(specific_words(question)))
+    asked = dict.fromkeys(snapshot.terms(specific_words(question)), 1.0)
     for community in result.communities:
         ranked = [(rank, hit) for rank, hit in enumerate(result.hits, 1) if hit.community == community.id]
         found = [sentence for rank, hit in ranked for sentence in _sentences_of(rank, hit, snapshot)]
-        best = max(found, key=lambda one: len(one.terms & asked) * one.quality, default=None)
-        if best is not None and best.terms & asked:
+        qualities = [one.quality for one in found]
+        best = found[best_sentence([one.terms for one in found], asked, qualities)] if found else None
+        if best is not None and best.terms & asked.keys():
             text, rank = best.text, best.rank
         else:
             text, rank = _central(community, ranked)
@@ -586,14 +587,14 @@ def _sentences_of(rank: int, hit: Hit, snapshot: Snapshot) -> Iterator[_Sentence
             term = whole
             continue
         flat, term = f"{term}: {whole}" if term else whole, ""
-        is_short = len(_WORD.findall(flat)) < _FEWEST_WORDS and not (has_cjk(flat) and len(flat) > 6)
+        is_short = len(WORD.findall(flat)) < _FEWEST_WORDS and not (has_cjk(flat) and len(flat) > 6)
         if is_short or flat.endswith(("?", "？")):
             continue
         if len(flat) > _LONGEST_SENTENCE:
             flat = flat[: flat.rfind(" ", _LONGEST_SENTENCE // 2, _LONGEST_SENTENCE)].rstrip(" ,;:") + " …"
         line = one_line(flat)
         terms = frozenset(snapshot.terms(line))
-        words = _WORD.findall(flat.lower())
+        words = WORD.findall(flat.lower())
         content = terms if has_cjk(flat) else frozenset(words) - FUNCTION
         yield _Sentence(rank, place, line, terms, content, around, 1.0 if _is_prose(flat, words) else _NO_PROSE)
 

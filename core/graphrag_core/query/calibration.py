@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
@@ -12,12 +11,12 @@ import numpy.typing as npt
 from graphrag_core.ports import Keys, Scores
 from graphrag_core.query.query import Query, word_weights
 from graphrag_core.text import FUNCTION
+from graphrag_core.text.words import WORD_OR_IDENTIFIER
 
 Signals = npt.NDArray[np.float64]
 """One row for each hit, one column for each field of :class:`Calibration`."""
 
 _BACKGROUND = 1000  # words are weighed as in an index with so many more passages: in a small one all are rare
-_WORD = re.compile(r"\w+")
 _TOGETHER = 5  # the passages that are looked at together, whatever k is
 
 
@@ -80,7 +79,7 @@ def signals_of(
     ``trust`` is None if the graph was not searched.
     """
     first = ranking[:_TOGETHER]
-    content = " ".join(word for word in _WORD.findall(query.text) if word.lower() not in FUNCTION)
+    content = " ".join(word for word in WORD_OR_IDENTIFIER.findall(query.text) if word.lower() not in FUNCTION)
     terms = query.snapshot.terms(content or query.text)
     weights = word_weights(query.snapshot.term_counts(terms).clip(1), query.snapshot.statistics_count + _BACKGROUND)
     found = query.snapshot.terms_in("chunks", np.concatenate([first, shown]), terms)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -48,13 +47,13 @@ from graphrag_core.result import (
     Trace,
 )
 from graphrag_core.telemetry import Stages
+from graphrag_core.text.names import with_arxiv_ids
 from graphrag_core.text.navigation import is_navigation
+from graphrag_core.text.words import WORD_OR_IDENTIFIER
 
 EMBEDDER_FAILED = "the embedder failed, so this is not the full answer: ask again when it works"
 
 _log = logging.getLogger(__name__)
-_WORD = re.compile(r"\w")
-_ARXIV_VERSION = re.compile(r"(?<![A-Za-z0-9_.])(\d{4}\.\d{4,5})v\d+(?![A-Za-z0-9_]|\.\d)")
 _LOGGED: WeakSet[Engine] = WeakSet()  # engines whose graph was reported to have little to follow
 _MAX_COPIES = 100  # listed for a hit
 _MAX_UNKNOWN = 5  # keys of a filter that are named
@@ -266,7 +265,7 @@ def embed(index: KnowledgeIndex, plan: Plan) -> Generator[Request, Any, Embedded
             problems = [f"{_NOT_EMBEDDED}: the index was opened without its embedder"]
         elif plan.settings.method == "vector":
             problems = ["the index has no vectors: keyword search answers"]
-    if plan.text.strip() and not _WORD.search(plan.text):
+    if plan.text.strip() and not WORD_OR_IDENTIFIER.search(plan.text):
         problems.append("the question has no words: the order of the passages is arbitrary")
     return Embedded(vector, "; ".join(problems), failures)
 
@@ -311,9 +310,7 @@ def search(query: Query) -> TextSearch:
             keys, scores = keys[similar], scores[similar]
         channels["vector"] = keys, scores
     if not by_vector or (not by_vector_alone and weight < 1):
-        # Most documents write arXiv ids without a version.
-        words = " ".join((query.text, *dict.fromkeys(_ARXIV_VERSION.findall(query.text))))
-        channels["keyword"] = query.snapshot.search_keywords("chunks", words, count)
+        channels["keyword"] = query.snapshot.search_keywords("chunks", with_arxiv_ids(query.text), count)
     for name, (keys, scores) in channels.items():
         order = query.order("chunks", keys, scores)
         channels[name] = keys[order], scores[order]

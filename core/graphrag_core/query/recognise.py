@@ -13,8 +13,8 @@ from graphrag_core.key_sets import among, without
 from graphrag_core.ports import Keys, Matrix, Snapshot
 from graphrag_core.text import FUNCTION, OPENERS, normalise
 from graphrag_core.text.cjk import CJK, has_cjk
+from graphrag_core.text.words import NAME_WORD
 
-_WORD = re.compile(rf"(?:(?![{CJK}])[^\W_])+[+#]*")
 _CJK_RUN = re.compile(r"[\w·・]+")  # that has a Chinese or Japanese character
 _CJK_UNIT = re.compile(rf"[{CJK}·・]|(?:(?![{CJK}])\w)+")
 _POSSESSIVE = re.compile(r"['’]s\b")
@@ -169,7 +169,7 @@ class Recogniser:
 
 def _candidates(question: str, most_words: int) -> list[Span]:
     """Return every sequence of words that may be a name."""
-    matches = list(islice(_WORD.finditer(question), _MAX_WORDS))
+    matches = list(islice(NAME_WORD.finditer(question), _MAX_WORDS))
     words = [match.group() for match in matches]
     all_lower_case = not any(word[0].isupper() for word in words[1:])
     spans = list(_word_sequences(question, matches, most_words))
@@ -212,7 +212,7 @@ def _same_start(word: str, other: str) -> str:
 
 def _every_part(question: str, most_words: int) -> list[Span]:
     """Return every sequence of words, also with its last word in the singular or plural; the exact form first."""
-    matches = list(islice(_WORD.finditer(question), _MAX_WORDS))
+    matches = list(islice(NAME_WORD.finditer(question), _MAX_WORDS))
     spans: list[Span] = []
     for start, first in enumerate(matches):
         for end in range(start + 1, min(start + most_words, len(matches)) + 1):

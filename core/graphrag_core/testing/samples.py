@@ -1,6 +1,5 @@
 """Embedders that need no model, documents and an extractor, for tests and trials."""
 
-import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -8,8 +7,7 @@ import numpy as np
 from graphrag_core.model import Chunk, Document, Extraction, Fact, Mention
 from graphrag_core.ports import Matrix
 from graphrag_core.text import hash64, segment
-
-_WORD = re.compile(r"\w+")
+from graphrag_core.text.words import WORD_OR_IDENTIFIER
 
 _CHAIN = (
     ("auth", "The Auth Service delegates sign-in to the OAuth Provider.", "Auth Service", "acme", 2019),
@@ -47,7 +45,7 @@ class HashEmbedder:
     def embed_query(self, text: str) -> Matrix:
         """Return the unit vector of a question."""
         vector = np.zeros(self.dim, np.float32)
-        for word in _WORD.findall(segment(text).casefold()):
+        for word in WORD_OR_IDENTIFIER.findall(segment(text).casefold()):
             number = hash64(word)
             vector[number % self.dim] += 1.0 if number & (1 << 40) else -1.0
         return vector / np.float32(max(float(np.linalg.norm(vector)), 1e-12))

@@ -18,6 +18,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_core.model import Mark, MarkKind
+from graphrag_core.text.words import WORD
 
 if TYPE_CHECKING:  # markdown-it has 60 modules: they are imported with the first text that has markup
     from markdown_it import MarkdownIt
@@ -51,7 +52,7 @@ _TIGHT_TAGS = frozenset(
 )
 _HTML_TAG = rf"/?(?P<tag>{'|'.join(_HTML_TAGS.split())})(?:\s[^<>]{{0,1000}})?/?>"
 _LABEL = r"(?:[^\[\]\\]|\\.|\[[^\[\]]{0,200}\]){0,400}"
-# A target has a word in it: "[Ca](i)" and "[GHS-R](-/-)" are no links.
+# A target has a word in it: "[Ca](i)" and "[GHS-R](-/-)" are not links.
 _TARGET = (
     r"\((?=\)|[^()\s]*[^\W_]{{2}}|\s*[#<])\s*(?!\s)(?P<{0}><[^<>\r\n]*>|(?:[^\s()\\]|\\.|\([^\s()]*\)){{0,1000}})"
     r"(?:\s+(?:\"[^\"]{{0,400}}\"|'[^']{{0,400}}'))?\s*\)"
@@ -110,6 +111,8 @@ _LONGEST_HEADING = 120
 _LONGEST_TERM = 60
 _LONGEST_LINK = 2_000  # characters between <a href=...> and its end
 
+_INDENTED = re.compile(r"\n(?: {4}|\t)")
+_FENCE_LINE = re.compile(r"^(?:```|~~~)", re.MULTILINE)
 _NEWLINE = re.compile(r"\r\n?|\n")
 _BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(?:[^\r\n]*\r?\n){0,200}?---[ \t]*(?:\r?\n|\Z)")
@@ -119,7 +122,6 @@ _DEFINITION = re.compile(r"[ \t]*:[ \t]+(?=\S)")
 _TERM_LINE = re.compile(r"[^\r\n]{0,119}[^\r\n.,;:!?]")
 _LABEL_LINE = re.compile(r"[ \t]*\(([^()\s]+)\)=[ \t]*$")
 _HEADING_ID = re.compile(r"(?:(?<![ \t])[ \t]+)?\{#([^\s{}]+)(?![^\s{}])[^{}]*\}[ \t]*$")
-_WORD = re.compile(r"[^\W_]")
 _HTML_ANCHOR = re.compile(r"<a\s[^<>]*?\b(id|name|href)\s*=\s*[\"']?([^\"'\s<>]+)", re.IGNORECASE)
 _CODE_SPAN = re.compile(r"`([^`]+)`")
 _IDENTIFIER = re.compile(
@@ -159,31 +161,26 @@ def scan(text: str, marks: Sequence[Mark] = (), markdown: bool | None = None) ->
     -----
     Blocks do not overlap. Their spans are the words of the block: a heading without hashes and underline,
     an item without its bullet, code without its fences. A definition starts with its term. A nested
-    item is a block of its own. Headings inside lists and quotes are paragraphs.
+    item is a separate block. Headings inside lists and quotes are paragraphs.
 
     >>> text = "# Auth\n\nSee [tokens](tokens.md)."
     >>> [(mark.kind, text[mark.start : mark.end], mark.value) for mark in scan(text)]
     [('heading', 'Auth', '1'), ('anchor', '', 'auth'), ('paragraph', 'See [tokens](tokens.md).', ''),
      ('link', 'tokens', 'tokens.md')]
     """
-    if has_markup(text) or (markdown and ("\n    " in text or "\n\t" in text)):
-        if markdown is None:
-            markdown = "\n```" in text or "\n~~~" in text or text.startswith(("```", "~~~"))
+    if has_markup(text) or (markdown and _INDENTED.search(text)):
+        markdown = _FENCE_LINE.search(text) is not None if markdown is None else markdown
         found = _marks_of_markdown(text, markdown)
     else:
         markdown = False
         found = [Mark("paragraph", start, end) for start, end in _paragraphs(text)]
-        if "://" in text:
-            found += _bare_urls(text, [])
+        found += _bare_urls(text, []) if "://" in text else []
     if not markdown and ("\n   " in text or "\n\t" in text):
         found = _with_manual_headings(text, found)
     if marks:
-        size = len(text)
-        found += [mark for mark in marks if 0 <= mark.start <= mark.end <= size]
+        found += [mark for mark in marks if 0 <= mark.start <= mark.end <= len(text)]
         found = list(dict.fromkeys(found))
-    if len(found) > 1:
-        found.sort(key=attrgetter("start"))  # stable: a block stays before what it starts with
-    return tuple(found)
+    return tuple(sorted(found, key=attrgetter("start")))  # stable: a block stays before what it starts with
 
 
 def slug(heading: str) -> str:
@@ -245,10 +242,10 @@ def _directive(state: StateBlock, first: int, last: int, silent: bool) -> bool:
         return True
     if name:
         _open_directive(state, first, last, fence, name.rsplit(":", 1)[-1].lower())
-    else:
-        if closes:
-            opened.pop()
-        state.line = first + 1
+        return True
+    if closes:
+        opened.pop()
+    state.line = first + 1
     return True
 
 
@@ -351,7 +348,7 @@ def _add_other(marks: list[Mark], lines: _Lines, span: Sequence[int], token: Tok
 def _is_heading(token: Token, content: str, lines: _Lines, markdown: bool) -> bool:
     """Return whether a heading of CommonMark is one: not nested, not indented, not a sentence above a line."""
     line = token.map[0] if token.map else 0
-    if token.level or len(content) > 2 * _LONGEST_HEADING or not _WORD.search(content):
+    if token.level or len(content) > 2 * _LONGEST_HEADING or not WORD.search(content):
         return False
     if token.markup.startswith("#"):
         indent = lines.text[lines.start(line) : lines.start(line) + (4 if markdown else 1)]
@@ -381,28 +378,38 @@ def _add_prose(marks: list[Mark], lines: _Lines, span: Sequence[int], content: s
     if not text[start:end].strip("#"):
         return
     if content:  # skip the bullet, the number or the mark of a quotation
-        found = text.find(content.split("\n", 1)[0], lines.starts[first], end)
-        start = found if found >= 0 else start
+        words = text.find(content.split("\n", 1)[0], lines.starts[first], end)
+        start = words if words >= 0 else start
     rows = [text[lines.starts[line] : lines.starts[line + 1]] for line in range(first, last)]
+    definition = next((first + i for i, row in enumerate(rows) if _DEFINITION.match(row)), None)
     if len(rows) > 1 and all(map(_TABLE_LINE.match, rows)):
         marks.append(Mark("table", start, end))
+    elif definition is None:
+        marks.append(Mark(kind, start, end))
+    else:
+        _add_definition(marks, lines, Mark(kind, start, end), (first, definition))
+
+
+def _add_definition(marks: list[Mark], lines: _Lines, block: Mark, span: tuple[int, int]) -> None:
+    """Add a block with its term, if that is a short line; ``span``: its first line and the line of the definition."""
+    text, (first, definition) = lines.text, span
+    if definition == first:
+        term = marks[-1] if marks and marks[-1].kind == "paragraph" else None  # a blank line follows the term
+        if term and _TERM_LINE.fullmatch(text, term.start, term.end):
+            marks[-1:] = Mark("definition", term.start, block.end), *_terms(text, term.start, term.end)
+        else:  # another definition of the term before
+            marks.append(Mark("definition", block.start, block.end))
         return
-    definition = next((i for i, row in enumerate(rows) if _DEFINITION.match(row)), None)
-    if definition == 0 and marks and marks[-1].kind == "paragraph":  # a blank line follows the term
-        term = marks[-1]
-        if _TERM_LINE.fullmatch(text, term.start, term.end):
-            marks[-1:] = Mark("definition", term.start, end), *_terms(text, term.start, term.end)
-            return
-    if definition:
-        term_start, term_end = lines.span(first + definition - 1, first + definition)
-        if _TERM_LINE.fullmatch(text, max(start, term_start), term_end):
-            if definition > 1:
-                marks.append(Mark(kind, start, lines.span(first, first + definition - 1)[1]))
-                start = term_start
-            marks += Mark("definition", start, end), *_terms(text, max(start, term_start), term_end)
-            return
-    is_second = definition == 0  # another definition of the term before
-    marks.append(Mark("definition" if is_second else kind, start, end))
+    start, end = lines.span(definition - 1, definition)
+    if not _TERM_LINE.fullmatch(text, max(block.start, start), end):
+        marks.append(block)
+        return
+    if definition - first > 1:
+        marks.append(Mark(block.kind, block.start, lines.span(first, definition - 1)[1]))
+    else:
+        start = block.start
+    marks.append(Mark("definition", start, block.end))
+    marks += _terms(text, max(start, lines.span(definition - 1, definition)[0]), end)
 
 
 def _terms(text: str, start: int, end: int) -> Iterator[Mark]:
@@ -443,7 +450,7 @@ def _is_next_line(text: str, last: Mark, heading: Mark) -> bool:
 def _with_manual_headings(text: str, marks: list[Mark]) -> list[Mark]:
     """Return marks with the headings of a manual page: lines in capitals above indented text.
 
-    They stand alone or open a paragraph. Less than three of them are no manual page.
+    They stand alone or open a paragraph. A text with less than three of them is not a manual page.
     """
     headings = {match.start(1): match.end(1) for match in _MANUAL_HEADING.finditer(text)}
     if len(headings) < 3:
@@ -500,15 +507,21 @@ def _inline(text: str, start: int, end: int, references: Mapping[str, Any]) -> I
             if target := _target(match, references):
                 yield Mark("link", *((a, b) if b > a else match.span()), target)
             yield from (mark for mark in _inline(text, a, b, {}) if mark.kind == "literal")
-        elif match["tag"] and (anchor := _HTML_ANCHOR.match(text, *match.span())):
-            closing = text.find("</", match.end(), min(end, match.end() + _LONGEST_LINK))
-            if anchor[1].lower() != "href":
-                yield Mark("anchor", match.start(), match.start(), anchor[2])
-            elif closing >= 0:
-                yield Mark("link", match.end(), closing, anchor[2])
+        elif match["tag"]:
+            yield from _html_anchor(text, match, end)
         elif target := match["url"] or match["page"]:
             group = next(group for group in ("url", "page_label", "page") if match[group])
             yield Mark("link", *match.span(group), target.strip())
+
+
+def _html_anchor(text: str, tag: re.Match[str], end: int) -> Iterator[Mark]:
+    """Yield the link or anchor of an HTML tag."""
+    anchor = _HTML_ANCHOR.match(text, *tag.span())
+    closing = text.find("</", tag.end(), min(end, tag.end() + _LONGEST_LINK)) if anchor else -1
+    if anchor and anchor[1].lower() != "href":
+        yield Mark("anchor", tag.start(), tag.start(), anchor[2])
+    elif anchor and closing >= 0:
+        yield Mark("link", tag.end(), closing, anchor[2])
 
 
 def _role(name: str, content: str, start: int) -> Mark:
@@ -519,7 +532,7 @@ def _role(name: str, content: str, start: int) -> Mark:
 
 
 def _target(match: re.Match[str], references: Mapping[str, Any]) -> str:
-    """Return where a link leads; empty for brackets that are no link."""
+    """Return where a link leads; empty for brackets that are not a link."""
     if match["target"] is not None:
         return match["target"].strip("<>")
     if not references:

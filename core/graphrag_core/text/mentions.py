@@ -1,9 +1,8 @@
 """The name finder: names in text, found by rules, without a model.
 
-A name is a run of capitalised words joined by small connectors, an acronym, a year, a
-quoted name, a name in code markup, a code identifier or another identifier. Dates, amounts, version numbers,
-file names and references such as "Section 3.8" are no names. In Chinese and Japanese text
-:mod:`graphrag_core.text.cjk` finds the names.
+A name is a run of capitalised words joined by small connectors, an acronym, a year, a quoted name, a name in code
+markup or an identifier. Dates, amounts, version numbers, file names and references such as "Section 3.8" are not names.
+In Chinese and Japanese text :mod:`graphrag_core.text.cjk` finds the names.
 """
 
 import re
@@ -29,6 +28,9 @@ from graphrag_core.text.words import (
     VERBS,
 )
 
+Names = tuple[tuple[str, int, bool], ...]
+"""The names in a run of words: name, offset in the run, and whether it is certain."""
+
 
 class NameMatch(NamedTuple):
     """A name and its position. A word that only the start of a sentence capitalises is not ``certain``."""
@@ -39,8 +41,9 @@ class NameMatch(NamedTuple):
     certain: bool = True
 
 
-def _other_capitals() -> str:
-    """Return all upper-case letters outside ASCII, as the inside of a character class."""
+@cache  # few texts have other capitals, and computing them takes 30 ms
+def _upper() -> str:
+    """Return all upper-case letters, as the inside of a character class."""
     ranges: list[list[int]] = []
     for code in range(0x80, 0x20000):  # no script has letter case beyond plane 1
         if not chr(code).isupper():
@@ -49,12 +52,7 @@ def _other_capitals() -> str:
             ranges[-1][1] = code
         else:
             ranges.append([code, code])
-    return "".join(chr(a) if a == b else f"{chr(a)}-{chr(b)}" for a, b in ranges)
-
-
-@cache  # few texts have other capitals, and computing them takes 30 ms
-def _upper() -> str:
-    return f"A-Z{_other_capitals()}"
+    return "A-Z" + "".join(chr(a) if a == b else f"{chr(a)}-{chr(b)}" for a, b in ranges)
 
 
 @cache
@@ -82,10 +80,11 @@ def _acronym_pattern() -> re.Pattern[str]:
     return re.compile(rf"\s?\(([{_upper()}][{_upper()}\d&.\-]{{1,9}})\)")
 
 
-_RUN_ASCII = _run_pattern("A-Z")  # three times as fast as that of all capitals, and few passages have others
+_RUN_ASCII = _run_pattern("A-Z")  # three times as fast as the pattern of all capitals, which few passages need
 _NON_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 _QUOTED = re.compile(r"“([^”\n]{2,80})”|``([^`\n]{2,80}?)''|\"([^\"\n]{2,80})\"")
+_MARKED_HINT = re.compile('["“`]')
 _QUOTE_OPENERS = OPENERS - {"the", "a", "an"}
 _CODE = re.compile(r"(?<!`)(`+)(?!`)([^\n]{1,200}?)(?<!`)\1(?!`)")
 _CALL = re.compile(r"(?<=\w)\s*\(.*$", re.DOTALL)
@@ -136,7 +135,7 @@ _VERSION_WORD = re.compile(  # or a word with the number of a footnote
     r"v[0-9]+|[a-z]{3,}(?:ions?|ments?|ly|ing|ed|ness|ity|ies|ous|able|ples?|ors?|ers)[0-9]{1,2}"
 )
 _COMMIT = re.compile(r"(?=.*[0-9].*[0-9])[0-9a-f]{7,40}")  # such as the hash of a commit
-_WORD = re.compile(r"\S+")
+_NO_SPACES = re.compile(r"\S+")
 _PLACE = re.compile(r"(?<=[^\s,]) (?:in|at|on)(?: the)? (?=\S)")
 _URL = re.compile(  # with a scheme, of a known domain with a path, or an e-mail address
     r"(?<![\w@])(?:[a-z][a-z+.-]{1,9}://|www\.)[^\s<>\"`|]+"
@@ -168,25 +167,31 @@ def find_names(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch]:
     names = _capitalised(text, starts)
     count = len(names)
     names += _identifiers(text)
-    quoted = _quoted(text) if '"' in text or "“" in text or "``" in text else []
-    spans = [(name.start, name.end) for name in quoted]
+    marked, spans = _marked(text) if _MARKED_HINT.search(text) else ([], [])
+    if "/" in text or "@" in text or "www." in text:
+        spans += [match.span() for match in _URL.finditer(text)]
+    if spans:
+        names = outside(names, sorted(spans)) + marked
+    if not text.isascii() and has_cjk(text):
+        names += [NameMatch(*match) for match in find_cjk_names(text)]
+    if marked or len(names) > count:
+        names.sort(key=attrgetter("end"), reverse=True)
+        names.sort(key=attrgetter("start"))
+    return names
+
+
+def _marked(text: str) -> tuple[list[NameMatch], list[tuple[int, int]]]:
+    """Return the names in quotation marks and in inline code, and the spans in which no other name is found."""
+    names = _quoted(text)
+    spans = [(name.start, name.end) for name in names]
     for match in _CODE.finditer(text) if "`" in text else ():
         if "''" in match[2]:  # between two quotations of the form ``...''
             continue
         spans.append(match.span())
         for name in code_names(match[2]):
-            at = max(text.find(name, match.start(2), match.end(2)), match.start(2))
-            quoted.append(NameMatch(name, at, at + len(name)))
-    if "/" in text or "@" in text or "www." in text:
-        spans += [match.span() for match in _URL.finditer(text)]
-    if spans:
-        names = _outside(names, sorted(spans)) + quoted
-    if not text.isascii() and has_cjk(text):
-        names += [NameMatch(*match) for match in find_cjk_names(text)]
-    if quoted or len(names) > count:
-        names.sort(key=attrgetter("end"), reverse=True)
-        names.sort(key=attrgetter("start"))
-    return names
+            start = max(text.find(name, match.start(2), match.end(2)), match.start(2))
+            names.append(NameMatch(name, start, start + len(name)))
+    return names, spans
 
 
 def _quoted(text: str) -> list[NameMatch]:
@@ -206,8 +211,8 @@ def _quoted(text: str) -> list[NameMatch]:
     return names
 
 
-def _outside(names: list[NameMatch], spans: list[tuple[int, int]]) -> list[NameMatch]:
-    """Return the names that are not inside one of some spans, which are in order."""
+def outside(names: list[NameMatch], spans: list[tuple[int, int]]) -> list[NameMatch]:
+    """Return the names that are not inside any of the spans, which are sorted."""
     begins, ends = [start for start, _ in spans], [-1, *accumulate((end for _, end in spans), max)]
     return [name for name in names if name.end > ends[bisect_right(begins, name.start)]]
 
@@ -221,26 +226,41 @@ def code_names(code: str) -> tuple[str, ...]:
     >>> code_names("~celery.app.task.Task.retry()"), code_names("--concurrency=10"), code_names("a + b")
     (('celery.app.task.Task.retry', 'Task.retry', 'retry'), ('--concurrency',), ())
     """
-    code = code.strip().lstrip("~!@$ ").strip("\"'`“”‘’.,;: ")
+    code = _without_values(code.strip().lstrip("~!@$ ").strip("\"'`“”‘’.,;: "))
+    words = code.split()
+    if not 1 <= len(words) <= 2 or len(code) > _LONGEST_CODE or not all(map(_CODE_WORD.fullmatch, words)):
+        return ()
+    if len(words) == 2 and words[1] in PLACEHOLDERS:
+        return code_names(words[0])
+    if len(words) == 2:
+        is_name = "/" not in code and words[0].isupper() == words[1].isupper()  # not "make NAME"
+        return (code,) if is_name and all(word[-1] not in ".:" and word[0] != "-" for word in words) else ()
+    return _dotted_names(code) if _is_code_name(code) else ()
+
+
+def _without_values(code: str) -> str:
+    """Return code without the arguments of a call, an index and the value of an option or assignment."""
     if code.endswith("]"):
         code = _CALL_OR_INDEX.sub("", code)
     elif "(" in code:
         code = _CALL.sub("", code)
-    if ("=" in code or ":" in code) and not code.startswith("-"):
-        code = _VALUE.sub("", code)
-    elif "=" in code:
+    if code.startswith("-"):
         code = code.split("=", 1)[0]
-    code = code.rstrip("=:*.,;/- ")
-    words = code.split()
-    if not 1 <= len(words) <= 2 or len(code) > _LONGEST_CODE or not all(map(_CODE_WORD.fullmatch, words)):
-        return ()
-    if len(words) > 1:
-        return _command_names(code, words)
-    is_address = "//" in code or _URL.match(code) is not None
-    is_word = code.casefold() in NEVER_ALONE or code.casefold() in FUNCTION
-    is_other = any(other.fullmatch(code) for other in (_COMMIT, _VERSION, _FILE_NAME))
-    if sum(map(str.isalpha, code)) < 2 or is_address or is_word or is_other:
-        return ()
+    elif "=" in code or ":" in code:
+        code = _VALUE.sub("", code)
+    return code.rstrip("=:*.,;/- ")
+
+
+def _is_code_name(code: str) -> bool:
+    """Return whether one word of code is a name: not an address, a common word, a version or a file."""
+    lower = code.casefold()
+    if sum(map(str.isalpha, code)) < 2 or "//" in code or lower in NEVER_ALONE or lower in FUNCTION:
+        return False
+    return not (_URL.match(code) or any(other.fullmatch(code) for other in (_COMMIT, _VERSION, _FILE_NAME)))
+
+
+def _dotted_names(code: str) -> tuple[str, ...]:
+    """Return a name and its last parts, which may stand alone."""
     if "." not in code[1:] or "/" in code or _SUFFIX.search(code):
         return (code,)
     parts = [part for part in code.split(".") if part]
@@ -248,14 +268,6 @@ def code_names(code: str) -> tuple[str, ...]:
     if len(parts[-1]) >= _LEAST_PART and parts[-1].casefold() not in NEVER_ALONE:
         ends.append(parts[-1])
     return tuple(dict.fromkeys((code, *ends)))
-
-
-def _command_names(code: str, words: list[str]) -> tuple[str, ...]:
-    """Return the name of two words of code; that of the first alone if the second is to be replaced."""
-    if words[1] in PLACEHOLDERS:
-        return code_names(words[0])
-    is_name = "/" not in code and words[0].isupper() == words[1].isupper()  # not "make NAME"
-    return (code,) if is_name and all(word[-1] not in ".:" and word[0] != "-" for word in words) else ()
 
 
 def find_aliases(text: str, names: list[NameMatch]) -> list[tuple[str, str]]:
@@ -306,15 +318,18 @@ def _names_at(text: str, run: str, at: int, end: int, initial: bool) -> list[Nam
     dated = len(run) > 5 and run[0] in "12" and _DATING.search(text, max(0, at - 9), at) is not None
     is_title = at > 0 and text[at - 1] in _TITLE_MARKS and text[end : end + 1] in _TITLE_MARKS
     if is_title:
-        found = _names_of(run, initial, dated)
-    elif " to " in run and _FROM.search(text, max(0, at - 9), at) is not None:
-        found = _ends_of_way(run, initial, dated)
+        names = _names_of(run, initial, dated)
+    elif " to " in run and _FROM.search(text, max(0, at - 9), at) is not None:  # "Arlanda to Lisbon"
+        middle = run.index(" to ")
+        rest = _names_in(run[middle + 4 :], False, dated)
+        names = _names_in(run[:middle], initial, dated)
+        names += tuple((name, middle + 4 + offset, certain) for name, offset, certain in rest)
     else:
-        found = _names_in(run, initial, dated)
+        names = _names_in(run, initial, dated)
     new = tuple.__new__  # NameMatch(...) in a third of the time
     return [
         new(NameMatch, (name, at + start, at + start + len(name), certain))
-        for name, start, certain in found
+        for name, start, certain in names
         if "." not in name or not _FILE_NAME.fullmatch(name)
     ]
 
@@ -329,29 +344,22 @@ def _opens_clause(text: str, run: str, at: int, end: int) -> bool:
     return text[max(at - 2, 0) : at].rstrip()[-1:] not in _OPENS_NAME and not _in_sentence(text, at)
 
 
-def _ends_of_way(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, bool], ...]:
-    """Return the names in a run after "from", such as "Arlanda to Lisbon"."""
-    at = run.index(" to ") + len(" to ")
-    rest = [(name, at + offset, certain) for name, offset, certain in _names_in(run[at:], False, dated)]
-    return (*_names_in(run[: at - len(" to ")], initial, dated), *rest)
-
-
 def _without_places(names: list[NameMatch], starts: frozenset[int] | set[int]) -> list[NameMatch]:
-    """Return the names, with those of a word and a place as two if the text also has one of them alone."""
+    """Return the names; a word and a place are two names if the text also has one of them alone."""
     if not any(" in " in name.name or " at " in name.name for name in names):
         return names
     known = {name.name for name in names}
-    found = []
+    divided = []
     for name in names:
         head, joint, place = name.name.partition(" in " if " in " in name.name else " at ")
         place = place.removeprefix("the ")
         is_one = " " in head or place.startswith(("a ", "an "))  # "Night in a Turkish Bath"
         if joint and not is_one and (head in known or (place in known and name.start not in starts)):
-            found.append(NameMatch(head, name.start, name.start + len(head)))
-            found.append(NameMatch(place, name.end - len(place), name.end, place in known))
+            divided.append(NameMatch(head, name.start, name.start + len(head)))
+            divided.append(NameMatch(place, name.end - len(place), name.end, place in known))
         else:
-            found.append(name)
-    return found
+            divided.append(name)
+    return divided
 
 
 def _in_sentence(text: str, at: int) -> bool:
@@ -383,15 +391,15 @@ def _openers_of(text: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=8_192)  # the same names occur again and again
-def _names_in(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, bool], ...]:
-    """Return the names in a run of capitalised words: name, offset in the run, and whether it is certain.
+def _names_in(run: str, initial: bool, dated: bool) -> Names:
+    """Return the names in a run of capitalised words.
 
     A name of several words and the place after it are two names: "Mara Lindqvist in Tallinn". The place is certain if
     the text names it elsewhere: a place that is named once links passages that have little in common. One word is the
     start of a title more often ("Alice in Wonderland"), and so are small words other than "of" ("Once Upon a Time in
     America").
     """
-    names: list[tuple[str, int, bool]] = []
+    names: Names = ()
     start = 0  # of the name that is read, and of the place before that
     for place in _PLACE.finditer(run):
         if place.start() - start > _LONGEST_PLACED:
@@ -399,76 +407,88 @@ def _names_in(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, boo
         words = run[start : place.start()].split()
         while words and words[0].lower() in (OPENERS if initial and start == 0 else FUNCTION):
             del words[0]
-        capitals = [word for word in words if not word.islower()]
         is_dated = run[place.end() : place.end() + _LONGEST_PLACED].split(" ", 1)[0].casefold() in CALENDAR
-        small = {word for word in words if word.islower()}
-        is_placed = len(capitals) > 1 and small <= ({"of"} if place.group().startswith(" in") else set())
-        if is_dated or (is_placed and not place.group().startswith(" on")):  # "Kelvaag Instruments on Monday"
+        if is_dated or _has_place(words, place.group()):
             names += _part_of(run, start, place.start(), initial, dated)
             start = place.end()
+    return names + _part_of(run, start, len(run), initial, dated)
+
+
+def _has_place(words: list[str], joint: str) -> bool:
+    """Return whether a place can follow a name of several words after " in the" or " at"."""
+    small = {word for word in words if word.islower()}
+    allowed = {"of"} if joint.startswith(" in") else set()
+    capitals = sum(not word.islower() for word in words)
+    return capitals > 1 and small <= allowed and not joint.startswith(" on")  # "Kelvaag Instruments on Monday"
+
+
+def _part_of(run: str, start: int, end: int, initial: bool, dated: bool) -> Names:
+    """Return the names in a part of a run. A place, which is not at the start, is certain if it is a year."""
     if start == 0:
-        return _names_of(run, initial, dated)
-    return (*names, *_part_of(run, start, len(run), initial, dated))
+        return _names_of(run[:end], initial, dated)
+    names = _names_of(run[start:end], False, True)
+    return tuple((name, start + offset, name[0].isdigit()) for name, offset, _ in names)
 
 
-def _part_of(run: str, start: int, end: int, initial: bool, dated: bool) -> list[tuple[str, int, bool]]:
-    """Return the names in a part of a run. Those of a place, which is not at the start, are certain if a year is."""
-    if start == 0:
-        return list(_names_of(run[:end], initial, dated))
-    return [(name, start + offset, name[0].isdigit()) for name, offset, _ in _names_of(run[start:end], False, True)]
-
-
-def _names_of(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, bool], ...]:
-    """Return the names in a run that is not of a name and its place.
+def _names_of(run: str, initial: bool, dated: bool) -> Names:
+    """Return the names in a run that has no place.
 
     Words at both ends that are not part of a name are stripped, and the year of a date is split off.
     ``initial``: the run starts a sentence. ``dated``: a word such as "in" or "since" precedes it.
     """
     words = run.split()
-    first, last = 0, len(words)
-    is_name = 1 < last <= _LONGEST_NAME and not initial and run[0].isalpha() and run[-1].isalpha()
-    if (
-        is_name
-        and run[-2] not in "'’"
-        and "." not in run
-        and _NO_NAME_ENDS.isdisjoint((words[0].lower(), words[-1].lower()))
-    ):
+    if not initial and _is_whole_name(run, words):
         return ((run, 0, True),)
+    first, last = _bounds(words, initial)
+    if not 1 <= last - first <= _LONGEST_NAME:
+        return ()
+    start, end = 0, len(run)
+    if last - first < len(words):
+        spans = [match.span() for match in _NO_SPACES.finditer(run)]
+        start, end = spans[first][0], spans[last - 1][1]
+    name = run[start:end].rstrip(",.")
+    name = name[:-2] if name.endswith(("'s", "’s")) else name
+    if last - first == 1:
+        return _single_name(name, start, opens=initial if first == 0 else words[0][0].isdigit())
+    if (first or dated) and (year := _YEAR.match(name)):
+        return (year.group(), start, True), (name[5:].lstrip(), start + 5, True)
+    is_initials = all(len(word.strip(".,")) < 2 for word in words[first:last])  # "A. R", "M Y"
+    return () if is_initials else ((name, start, True),)
+
+
+def _is_whole_name(run: str, words: list[str]) -> bool:
+    """Return whether a run is one name, as most runs of several words are."""
+    if not 1 < len(words) <= _LONGEST_NAME or not run[0].isalpha() or not run[-1].isalpha():
+        return False
+    has_ends = _NO_NAME_ENDS.isdisjoint((words[0].lower(), words[-1].lower()))
+    return has_ends and run[-2] not in "'’" and "." not in run
+
+
+def _bounds(words: list[str], initial: bool) -> tuple[int, int]:
+    """Return where the name in some words starts and ends."""
+    first, last = 0, len(words)
     droppable = OPENERS if initial else FUNCTION
     while first < last and words[first].lower().rstrip(".,") in droppable and not starts_name(words, first):
         first += 1
     while last > first and words[last - 1].lower() in FUNCTION and not _in_capitals(words[first:last][-2:]):
         last -= 1
-    if last - first > 1:
-        first, last = without_numbering(words, first, last, initial)
-    if not 1 <= last - first <= _LONGEST_NAME:
-        return ()
-    start, end = 0, len(run)
-    if last - first < len(words):
-        spans = [match.span() for match in _WORD.finditer(run)]
-        start, end = spans[first][0], spans[last - 1][1]
-    name = run[start:end].rstrip(",.")
-    name = name[:-2] if name.endswith(("'s", "’s")) else name
-    if last - first == 1:
-        name = _QUALIFIER.sub("", name) if "-" in name else name
-        opens = (initial and first == 0) or (first > 0 and words[0][0].isdigit())  # the first word after a number
-        certain = not (opens and name[1:].islower())
-        return ((name, start, certain),) if _is_name(name) else ()
-    if (first or dated) and (year := _YEAR.match(name)):
-        rest = name[5:].lstrip()
-        return (year.group(), start, True), (rest, start + 5, True)
-    if all(len(word.strip(".,")) < 2 for word in words[first:last]):  # "A. R", "M Y"
-        return ()
-    return ((name, start, True),)
+    return without_numbering(words, first, last, initial) if last - first > 1 else (first, last)
 
 
-def _is_name(word: str) -> bool:
-    """Return whether a capitalised word or a number is a name on its own."""
-    if word[:1].isdigit():
-        return len(word) == 4 and word[0] in "12" and word.isdigit()  # a year, not "35", "1,200" or "90312"
+def _single_name(word: str, start: int, *, opens: bool) -> Names:
+    """Return a capitalised word or a number if it is a name on its own.
+
+    ``opens``: it starts a sentence or follows a number, so that it may be capitalised for no other reason.
+    """
+    word = _QUALIFIER.sub("", word) if "-" in word else word
     lower = word.casefold()
-    is_known = lower in CALENDAR or lower in NEVER_ALONE or is_adverb(word) or _PART_NUMBER.fullmatch(word) is not None
-    return 1 < len(word) <= _LONGEST_CODE and not is_known
+    if word[:1].isdigit():
+        is_name = len(word) == 4 and word[0] in "12" and word.isdigit()  # a year, not "35", "1,200" or "90312"
+    elif lower in CALENDAR or lower in NEVER_ALONE or is_adverb(word) or _PART_NUMBER.fullmatch(word):
+        is_name = False
+    else:
+        is_name = 1 < len(word) <= _LONGEST_CODE
+    return ((word, start, not (opens and word[1:].islower())),) if is_name else ()
 
 
 def _in_capitals(words: list[str]) -> bool:
@@ -489,9 +509,8 @@ def _identifiers(text: str) -> Iterator[NameMatch]:
         end = _TOKEN_END.search(text, hint.end())
         done = end.start() if end else len(text)
         for match in _IDENTIFIER.finditer(text, start, done):
-            if any(other.fullmatch(match.group()) for other in (_COMMIT, _VERSION_WORD, _FILE_NAME)):
-                continue
-            yield NameMatch(match.group(), match.start(), match.end())
+            if not any(other.fullmatch(match.group()) for other in (_COMMIT, _VERSION_WORD, _FILE_NAME)):
+                yield NameMatch(match.group(), match.start(), match.end())
 
 
 def _abbreviates(short: str, long: str) -> bool:

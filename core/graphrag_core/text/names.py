@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from graphrag_core.text.dictionary import singular
+from graphrag_core.text.words import singular
 
 _POSSESSIVE = re.compile(r"['’]s?$")
 # "+" and "#" distinguish C, C++ and C#. Every other character that is not a letter or digit is a separator.
@@ -20,6 +20,7 @@ _MARKS = re.compile(r"([^\w\s\x00-\x7f]{60})[^\w\s\x00-\x7f]+")
 _CAPITALS_PLURAL = re.compile(r"(?:[Tt]he )?[A-Z][A-Z0-9]+s")
 
 _LONG = 60  # characters
+_VERSIONED_ID = re.compile(r"(?<![A-Za-z0-9_.])(\d{4}\.\d{4,5})v\d+(?![A-Za-z0-9_]|\.\d)")  # of arXiv
 
 EDGE = "→="
 """The last name of a fact that an explicit edge states, and the start of the addresses that such edges lead to.
@@ -90,6 +91,15 @@ def title_names(title: str) -> tuple[str, ...]:
     title = title.strip()
     bare = _PARENTHESIS.sub("", title).strip()
     return tuple(dict.fromkeys(name for name in (bare, title) if normalise(name)))
+
+
+def with_arxiv_ids(question: str) -> str:
+    """Return a question with its arXiv ids without their version at the end: most documents write them so.
+
+    >>> with_arxiv_ids("Who wrote 2501.03236v2?")
+    'Who wrote 2501.03236v2? 2501.03236'
+    """
+    return " ".join((question, *dict.fromkeys(_VERSIONED_ID.findall(question))))
 
 
 def hash64(text: str) -> int:

@@ -1,7 +1,7 @@
-"""Passages that are not text: navigation bars, lists of links, tables of contents, and the index at the end of a book.
+"""Boilerplate passages: navigation bars, lists of links, tables of contents, and the index at the end of a book.
 
-What is navigation is removed, and a passage is nothing else if hardly a letter is left. A chunk that is read from an
-index has no marks, so that of its links only those in Markdown are seen.
+Navigation is removed, and a passage is nothing else if hardly a letter is left. A chunk that is read from an index has
+no marks, so that only its links in Markdown are seen.
 """
 
 import re
@@ -52,7 +52,7 @@ _SENTENCE_END = re.compile(r"[.!?;。！？]\W*$")
 
 
 def is_navigation(chunk: Chunk) -> bool:
-    """Return whether a passage is nothing but navigation, a table of contents or an index.
+    """Return whether a passage is only navigation, a table of contents or an index.
 
     >>> is_navigation(Chunk("1", "1", "Next: Pools, Previous: Engines, Up: Manual [Contents][Index]"))
     True
@@ -63,19 +63,23 @@ def is_navigation(chunk: Chunk) -> bool:
     in_pointers = bool(chunk.headings) and _POINTERS_TITLE.fullmatch(chunk.headings[-1]) is not None
     if not in_index and not in_pointers and not _has_hint(chunk):
         return False
-    rest, links = _without_links(chunk)
-    rest, letters = _LETTER.subn("", rest)
-    rest, bars = _BAR.subn("", _HEADING.sub("", rest))
-    rest, entries = _without_entries(rest)
+    rest, links = _without_navigation(chunk)
     lines = [line for line in map(str.strip, rest.split("\n")) if line != chunk.title and not _INDEX_TITLE.match(line)]
-    if links >= (1 if in_index else _LEAST_LINKS) or letters >= _LEAST_LETTERS or bars or entries:
+    if links >= (1 if in_index else _LEAST_LINKS):
         most = _MOST_LEFT_IN_INDEX if in_index else _MOST_LEFT
         return _size(_FILLER.sub("", "\n".join(lines))) <= most * _size(_HEADING.sub("", chunk.text))
     terms = [term for line in lines if (term := line.strip(" \t|*+-`").casefold()) and line[0] != ":"]
-    if any(term.count(" ") > _LONGEST_TERM + 2 * term.count(",") or _SENTENCE_END.search(term) for term in terms):
-        return False
+    return all(map(_is_term, terms)) and (in_pointers or (in_index and _are_sorted(terms)))
+
+
+def _is_term(term: str) -> bool:
+    return term.count(" ") <= _LONGEST_TERM + 2 * term.count(",") and not _SENTENCE_END.search(term)
+
+
+def _are_sorted(terms: list[str]) -> bool:
+    """Return whether terms are sorted like the terms of an index, and do not end in numbers like data."""
     is_sorted = len(terms) >= _LEAST_TERMS and _share_sorted(terms) >= _LEAST_SORTED
-    return in_pointers or (in_index and is_sorted and not any(term[-1].isdigit() for term in terms))
+    return is_sorted and not any(term[-1].isdigit() for term in terms)
 
 
 def _has_hint(chunk: Chunk) -> bool:
@@ -95,8 +99,11 @@ def _size(text: str) -> int:
     return sum(map(str.isalnum, text))
 
 
-def _without_links(chunk: Chunk) -> tuple[str, int]:
-    """Return the text without links into the same documents and the terms they explain, and the number of links."""
+def _without_navigation(chunk: Chunk) -> tuple[str, int]:
+    """Return the text without links into the same documents, the terms they explain, bars and entries of an index.
+
+    The number of links is returned too. Bars, entries and the letters of an index count as enough links.
+    """
     text, pieces, at, links = chunk.text, [], 0, 0
     for mark in sorted(chunk.marks, key=lambda mark: mark.start):
         is_link = mark.kind == "link" and "://" not in mark.value and _is_label(text[mark.start : mark.end])
@@ -104,9 +111,11 @@ def _without_links(chunk: Chunk) -> tuple[str, int]:
             pieces.append(text[at : mark.start])
             at = mark.end
             links += is_link
-    text = "".join((*pieces, text[at:]))
-    text, found = _MARKDOWN_LINK.subn("", text)
-    return text, links + found
+    text, more_links = _MARKDOWN_LINK.subn("", "".join((*pieces, text[at:])))
+    text, letters = _LETTER.subn("", text)
+    text, bars = _BAR.subn("", _HEADING.sub("", text))
+    text, entries = _without_entries(text)
+    return text, links + more_links + (_LEAST_LINKS if bars or entries or letters >= _LEAST_LETTERS else 0)
 
 
 def _is_label(text: str) -> bool:
@@ -129,15 +138,14 @@ def _without_entries(text: str) -> tuple[str, int]:
             pages.append(match["pages"].split(","))
             leaders += match["leader"] != ","
             at = match.end()
-    pieces.append(text[at:])
     counts = {len(numbers) for numbers in pages}
     first = [int(re.split("[-–]", numbers[0])[0]) for numbers in pages]
     is_index = len(terms) >= _LEAST_TERMS and len(counts) > 1 and _share_sorted(terms) >= _LEAST_SORTED
     is_contents = leaders == len(terms) >= _LEAST_LINES and (counts != {1} or first == sorted(first))
     if is_index or is_contents or (leaders == len(terms) > 0 and min(counts) > 2):
-        return "".join(pieces), len(terms)
+        return "".join((*pieces, text[at:])), len(terms)
     return text, 0
 
 
 def _share_sorted(terms: list[str]) -> float:
-    return sum(one <= other for one, other in pairwise(terms)) / max(len(terms) - 1, 1)
+    return sum(term <= following for term, following in pairwise(terms)) / max(len(terms) - 1, 1)

@@ -1,4 +1,4 @@
-"""What is no name in a run of capitalised words and numbers: references, dates, amounts, greetings and adverbs."""
+"""What is not a name in a run of capitalised words and numbers: references, dates, amounts, greetings and adverbs."""
 
 import re
 
@@ -37,7 +37,7 @@ def is_adverb(word: str) -> bool:
 
 
 def is_version(heading: str) -> bool:
-    """Return whether a heading is a version or a date: a section of a change log, and no name or title.
+    """Return whether a heading is a version or a date: a section of a change log, not a name or title.
 
     >>> is_version("v2.1.0 (2024-06-17)"), is_version("Unreleased"), is_version("3D graphics")
     (True, True, False)
@@ -57,7 +57,7 @@ def starts_name(words: list[str], at: int) -> bool:
 
 
 def without_numbering(words: list[str], first: int, last: int, initial: bool) -> tuple[int, int]:
-    """Return where the name starts and ends in some words of a run; twice the same if nowhere.
+    """Return where the name starts and ends in some words of a run; an empty range if there is none.
 
     ``initial``: the run starts a sentence.
 
@@ -67,12 +67,7 @@ def without_numbering(words: list[str], first: int, last: int, initial: bool) ->
     lower = [word.lower().rstrip(".,:") for word in words]
     if initial and lower[first] in GREETINGS:
         first += 1
-    while last - first > 1 and words[first] in _LABELS:  # "NOTE UEFI"
-        first += 1
-    while last - first > 1 and _is_listed(words[first : first + 2]):
-        first += 1
-        while first < last - 1 and words[first].lower() in OPENERS and not is_reference(words, first):
-            first += 1
+    first = _after_labels(words, first, last)
     if initial and last - first > 1 and is_adverb(words[first]):
         first += 1
     while last - first > 1 and _TICKET.fullmatch(words[last - 1]):
@@ -80,13 +75,28 @@ def without_numbering(words: list[str], first: int, last: int, initial: bool) ->
     if last - first > 1 and _INITIAL.fullmatch(words[first]) and words[first + 1].lower() in FUNCTION:  # "S. The R"
         first += 2
     first, last = _without_references(words, lower, first, last)
-    if any(word[0].isdigit() for word in words[first:last]) and all(
-        word in _OF_DATES or _DIGITS.fullmatch(word) for word in lower[first:last]
-    ):
+    if _is_date(lower[first:last]):
         return _year(lower, first, last)
     if last - first == 2 and _is_amount(words[first:last], lower[first:last]):
         return first, first
     return first, last
+
+
+def _after_labels(words: list[str], first: int, last: int) -> int:
+    """Return where the words start after labels such as "NOTE" and the numbers of sections and tickets."""
+    while last - first > 1 and words[first] in _LABELS:  # "NOTE UEFI"
+        first += 1
+    while last - first > 1 and _is_listed(words[first : first + 2]):
+        first += 1
+        while first < last - 1 and words[first].lower() in OPENERS and not is_reference(words, first):
+            first += 1
+    return first
+
+
+def _is_date(lower: list[str]) -> bool:
+    """Return whether words are numbers and words of the calendar, with at least one number."""
+    has_number = any(word[0].isdigit() for word in lower if word)
+    return has_number and all(word in _OF_DATES or _DIGITS.fullmatch(word) for word in lower)
 
 
 def _is_listed(words: list[str]) -> bool:

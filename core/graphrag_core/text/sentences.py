@@ -1,16 +1,17 @@
-"""Sentences: where they begin and end in European, Chinese and Japanese text, and which of them say something."""
+"""Sentences: where they begin and end, which of them say something, and the prose of a chunk."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+from graphrag_core.model import Chunk, Mark
 from graphrag_core.text.cjk import CJK
-from graphrag_core.text.words import FUNCTION
+from graphrag_core.text.words import AUXILIARIES, BOILERPLATE_STARTS, FUNCTION, NEVER_LAST, PROSE_WORD
 
 # A line break inside a paragraph: the next line is not a list item, heading, quote or table row.
 _WRAP = re.compile(r"(?<=\S)[ \t\r]*\n([ \t]*)(?=[^\s\-*+#>|=~\d•])")
 _INDENT = re.compile(r"[ \t]*(?:(?:[-*+•:]|\d{1,3}[.)])[ \t]+)?")
-SHORTEST_WRAPPED_LINE = 50
-"""Characters of a line that an editor may have wrapped."""
+_SHORTEST_WRAPPED_LINE = 50  # characters of a line that an editor may have wrapped
 
 # The pattern starts with a character class, not with an alternation: the regex engine can skip ahead to it.
 _BREAK = re.compile(
@@ -25,16 +26,11 @@ _ABBREVIATION = re.compile(
     r"|Jul|Aug|Sep|Sept|Oct|Nov|Dec)|(?:^|[\s(.])[A-Z])\.$"
 )
 
-_WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*|\d[\d.,:/%-]*")
 _CJK = re.compile(f"[{CJK}]")
 _LEAST_WORDS, _LEAST_WORDS_OF_FRAGMENT, _LEAST_WORDS_BEFORE_COLON, _LEAST_CJK = 3, 6, 12, 5
 _LEAST_LETTERS = 0.6  # of all characters but spaces
 _LEAST_SHOUTED, _SHOUTED = 30, 0.7  # letters of a sentence, and the share of capitals among them
 _LONG = 40  # characters: a whole sentence of this length needs no closer look
-_NEVER_LAST = frozenset(
-    """a an the of in on at to for from by with without and or but its their his her your our this these as is are be
-    than into onto upon if when which whose that any each every""".split()
-)
 _PUNCTUATION = "\"'“”‘’«»()[]{},.;:!?…*"
 _TAGS = re.compile(r"^(?:\s*\[[^\[\]\n]{1,30}\])+:?\s*")
 _END = re.compile(r"[.!?…。！？][\"'”’)\]»」』）*`]*$")
@@ -60,20 +56,13 @@ _POINTER = (
     r"|more (?:information|details|examples)\b|(?:please )?(?:take a )?look at\b|参见|详见|請參閱|请参阅"
 )
 _SUSPECT = re.compile(rf"(?P<boilerplate>{_BOILERPLATE})|(?P<pointer>{_POINTER})", re.IGNORECASE)
-_SUSPECT_STARTS = frozenset(
-    """new added changed deprecated removed available introduced modified updated since version release versionadded
-    versionchanged copyright all last edit view show improve table contents click tap back generated built powered
-    date release-date fix bugfix
-    author maintainer home homepage url reference references rfc please also see cf refer consult read visit check
-    siehe voir véase vedi zie for more take look""".split()
-)
 _PAGES = r"\d{1,4}(?:[-–]\d{1,4})?(?:, \d{1,4}(?:[-–]\d{1,4})?)*(?=\s|$)"
 _PAGE_NUMBER = re.compile(r", \d")
 _INDEX_ENTRY = re.compile(rf"[^\s,]+, {_PAGES}")
 _DOTS = re.compile(r"(?:\. ){3,}\.|\.{5,}")
 _WORDS_OF_ENTRY = 4  # of an index at the end of a book, on average
 _DISCLAIMER = re.compile(r"\bMERCHANTABILITY\b|\bWITHOUT (?:ANY )?WARRANT|\bAS IS\b")
-_DOUBTFUL = FUNCTION.union(*((word, word.capitalize(), word.upper()) for word in _SUSPECT_STARTS))
+_DOUBTFUL = FUNCTION.union(*((word, word.capitalize(), word.upper()) for word in BOILERPLATE_STARTS))
 _INTRODUCES = re.compile(
     r"\b(?:following|as follows|below|above|like so|like this|for example|for instance|e\.g|such as|as in|example"
     r"|consider|suppose|supposing|similar to|here is|looks? like)\b",
@@ -81,12 +70,6 @@ _INTRODUCES = re.compile(
 )
 _REASON = re.compile(r"\b(?:because|if|when|unless|so that|which|must|should|cannot|will|can)\b", re.IGNORECASE)
 _LONGEST_POINTER = 12  # words: a longer one may say something besides
-_VERB = frozenset(
-    """is are was were be been has have had does do did can could will would may might must should shall cannot isn't
-    aren't don't doesn't won't can't becomes became allows uses provides requires returns supports means takes makes
-    ist sind war wird werden hat haben kann können muss est sont était a ont peut es son era fue ha han puede è sono
-    é são foi zijn heeft kan wordt""".split()
-)
 
 
 def unwrap(text: str) -> str:
@@ -102,7 +85,7 @@ def unwrap(text: str) -> str:
 
     def join(match: re.Match[str]) -> str:
         start = text.rfind("\n", 0, match.start()) + 1
-        is_wrapped = match.start() - start >= SHORTEST_WRAPPED_LINE
+        is_wrapped = match.start() - start >= _SHORTEST_WRAPPED_LINE
         if is_wrapped and match[1]:
             indent = _INDENT.match(text, start, match.start())
             is_wrapped = indent is not None and len(indent.group().expandtabs()) == len(match[1].expandtabs())
@@ -134,6 +117,31 @@ def sentences(text: str) -> list[tuple[int, int]]:
     return spans
 
 
+def best_sentence(
+    words: Sequence[Collection[str]], weights: Mapping[str, float], qualities: Sequence[float], *, ties: bool = False
+) -> int:
+    """Return the position of the sentence with the most of a question's words; of equal ones the first.
+
+    Parameters
+    ----------
+    words
+        The words of each sentence.
+    weights
+        What each word of the question counts.
+    qualities
+        A factor for each sentence.
+    ties
+        True if the qualities only decide between sentences of equal weight.
+
+    >>> best_sentence([{"it", "is"}, {"task", "queue"}, {"queue"}], {"task": 1, "queue": 1}, [1, 0.5, 1])
+    1
+    """
+    totals = [sum(weights[word] for word in sentence if word in weights) for sentence in words]
+    if ties:
+        return max(range(len(words)), key=lambda place: (totals[place], qualities[place]))
+    return max(range(len(words)), key=lambda place: totals[place] * qualities[place])
+
+
 def is_statement(text: str, names: Iterable[str] = (), *, whole: bool = True) -> bool:
     """Return whether a sentence, without markup, says something about its names.
 
@@ -155,7 +163,13 @@ def is_statement(text: str, names: Iterable[str] = (), *, whole: bool = True) ->
             first = first.strip(_PUNCTUATION).replace("'", "").replace("’", "").replace("-", "")
         if first.isalpha() and first not in _DOUBTFUL and text[0] not in "([":
             return True
-    return _says_something(_TAGS.sub("", text), names, whole)
+    text = _TAGS.sub("", text)
+    words = PROSE_WORD.findall(text)
+    if not text.isascii() and len(_CJK.findall(text)) >= max(_LEAST_CJK, len(words)):
+        return True
+    if len(words) < _LEAST_WORDS or _is_suspect(text, words) or _is_fragment(text, words):
+        return False
+    return _says_something(text, words, names, whole)
 
 
 def is_boilerplate(text: str) -> bool:
@@ -165,9 +179,7 @@ def is_boilerplate(text: str) -> bool:
     [True, True]
     """
     suspect = _SUSPECT.match(text)
-    if (suspect and suspect["boilerplate"]) or _DISCLAIMER.search(text):
-        return True
-    if is_index(text):
+    if (suspect and suspect["boilerplate"]) or _DISCLAIMER.search(text) or is_index(text):
         return True
     capitals = sum(map(str.isupper, text))
     letters = sum(map(str.isalpha, text)) if capitals > _SHOUTED * _LEAST_SHOUTED else 0
@@ -184,33 +196,26 @@ def is_index(text: str) -> bool:
     return (entries > 1 and text.count(" ") <= _WORDS_OF_ENTRY * entries) or _DOTS.search(text) is not None
 
 
-def _says_something(text: str, names: Iterable[str], whole: bool) -> bool:
-    words = _WORD.findall(text)
-    cjk = 0 if text.isascii() else len(_CJK.findall(text))
-    if cjk >= _LEAST_CJK and cjk >= len(words):
-        return True
-    lower = [word.lower() for word in words]
-    if len(words) < _LEAST_WORDS or _is_suspect(text, words) or _is_fragment(text, lower):
-        return False
+def _says_something(text: str, words: list[str], names: Iterable[str], whole: bool) -> bool:
     ended = _END.search(text) is not None and not _CUT_OFF.search(text)
-    has_verb = not _VERB.isdisjoint(lower)
-    if whole and (ended or has_verb) and len(words) > _LEAST_WORDS and text[0] not in "),;":
+    is_sentence = ended or not AUXILIARIES.isdisjoint(map(str.lower, words))
+    if whole and is_sentence and len(words) > _LEAST_WORDS and text[0] not in "),;":
         return any(map(str.islower, words))
     if sum(map(len, words)) < _LEAST_LETTERS * (len(text) - text.count(" ")):
         return False
-    named = {part.lower() for name in names for part in _WORD.findall(name)}
-    others = [word for word, low in zip(words, lower, strict=True) if low not in named and word[0].islower()]
+    named = {part.lower() for name in names for part in PROSE_WORD.findall(name)}
+    others = [word for word in words if word[0].islower() and word.lower() not in named]
     content = sum(word not in FUNCTION for word in others)
-    if ended or has_verb:
+    if is_sentence:
         return content >= 1 and (len(others) >= 2 or (whole and ended))
     return content >= 3 and len(others) >= 4 and len(words) >= _LEAST_WORDS_OF_FRAGMENT
 
 
 def _is_fragment(text: str, words: list[str]) -> bool:
     """Return whether a sentence starts or stops in the middle, or is a list of paths."""
-    if text[0].islower() and words[0] in FUNCTION:
+    if text[0].islower() and words[0].lower() in FUNCTION:
         return True
-    if text[-1] == "," or (text[-1].isalpha() and words[-1] in _NEVER_LAST):
+    if text[-1] == "," or (text[-1].isalpha() and words[-1].lower() in NEVER_LAST):
         return True
     return sum(part.strip(_PUNCTUATION).isalpha() for part in text.split()) < _LEAST_WORDS
 
@@ -222,3 +227,123 @@ def _is_suspect(text: str, words: list[str]) -> bool:
     if suspect := _SUSPECT.match(text):
         return suspect["pointer"] is None or len(words) <= _LONGEST_POINTER or not _REASON.search(text)
     return any(leader in text for leader in _LEADERS) or (", " in text and is_index(text))
+
+
+# -- the prose of a chunk: its text with everything else masked, so that offsets stay valid
+
+_MASK = "\x01"  # stands for inline code and URLs: no name contains it, and no name reaches across it
+_PROSE_BLOCKS = frozenset({"paragraph", "item", "definition"})
+# Space is matched from its start only: a search inside a run of n spaces would take n steps for each of them.
+_LINE_BREAK = re.compile(r"(?:(?<![ \t\r])[ \t\r]+)?\n[ \t>]*")
+_DEFINITION_BREAK = re.compile(r"(?:(?<![ \t\r])[ \t\r]+)?\n[ \t>]*(?::[ \t]+)?")
+_FIELD = re.compile(r"[A-Z][\w-]{2,20}: ")  # "License: MIT"
+_MARKUP = re.compile(
+    r"\](?:\((?:[^()\n]|\([^()\n]*\)){0,1000}\)|\[[^\[\]\n]{0,200}\])"  # the target of a link
+    r"|!?\[(?=[^\[\]\n]{1,400}\s{5,}|[^\[\]\n]{1,400}\][(\[])"
+    r"|(?:\{[\w:+-]+\})?`+|<!--.{0,4000}?-->|</?[A-Za-z][^<>\n]{0,1000}>"
+    r"|(?<![\w\\])(?!__[a-z]\w*__(?!\w))[*_]{1,3}(?=[^\s*_])|(?<=[^\s*_\\])(?:\*{1,3}|(?<!\w)_{1,3})(?!\w)"
+    r"|\\(?=[*_`\[\]<>#|\\~])|&(?:[a-z]{2,8}|#\d{1,6});|¶",
+    re.DOTALL,
+)
+_LINK_LABEL = re.compile(r"[a-z0-9]+(?:[_:.-][a-z0-9]+)+")
+
+
+class Sentence(NamedTuple):
+    """A sentence of a chunk, and the block it is part of (None for a chunk without structure)."""
+
+    start: int
+    end: int
+    block: Mark | None
+
+
+class Prose(NamedTuple):
+    """The prose of a chunk.
+
+    Attributes
+    ----------
+    text
+        The chunk's text. Headings, code and tables are masked with line breaks, markup with spaces.
+    is_plain
+        The text has no markup, so that a sentence is a slice of it.
+    starts
+        The offsets at which sentences start.
+    """
+
+    text: str
+    sentences: list[Sentence]
+    is_plain: bool
+    starts: frozenset[int]
+
+
+def read_prose(chunk: Chunk) -> Prose:
+    """Return the prose of a chunk. A chunk without marks is prose throughout."""
+    if all(mark.kind == "paragraph" for mark in chunk.marks):
+        text = unwrap(chunk.text)
+        spans = sentences(text)
+        found = [Sentence(start, end, None) for start, end in spans]
+        return Prose(text, found, True, frozenset(start for start, _ in spans))
+    blocks = [mark for mark in chunk.marks if mark.kind in _PROSE_BLOCKS]
+    text = _masked(chunk, blocks)
+    spans, found, at = sentences(text) if blocks else [], [], 0
+    for start, end in spans:
+        while at < len(blocks) - 1 and blocks[at].end <= start:
+            at += 1
+        found.append(Sentence(start, end, blocks[at]))
+    return Prose(text, found, False, frozenset(start for start, _ in spans))
+
+
+def _masked(chunk: Chunk, blocks: list[Mark]) -> str:
+    """Return the text of a chunk with everything but the prose in its blocks masked."""
+    pieces: list[str] = []
+    at = 0
+    for block in blocks:
+        start = max(block.start, at)
+        pieces += "\n" * (start - at), _joined(chunk.text[start : block.end], block.kind)
+        at = max(block.end, start)
+    pieces.append("\n" * (len(chunk.text) - at))
+    text = "".join(pieces)
+    pieces, at = [], 0
+    for start, end in sorted((mark.start, mark.end) for mark in chunk.marks if _is_hidden(chunk.text, mark)):
+        if start >= at and text[start : start + 1] != "\n":  # headings and tables are masked already
+            pieces += text[at:start], _MASK * (end - start)
+            at = end
+    return _MARKUP.sub(_blank, "".join((*pieces, text[at:])))
+
+
+def _joined(text: str, kind: str) -> str:
+    """Return the text of a block with spaces for the line breaks inside its sentences."""
+    if "\n" not in text:
+        return text
+    if kind == "definition":  # the line of the term, then its definitions
+        return _DEFINITION_BREAK.sub(_definition_break, text)
+    if kind == "item":
+        return _LINE_BREAK.sub(_blank, text)
+
+    def join(match: re.Match[str]) -> str:
+        line = match.start() - (text.rfind("\n", 0, match.start()) + 1)
+        following = text[match.end() : match.end() + 1]
+        is_wrapped = line >= _SHORTEST_WRAPPED_LINE or following.islower() or following in "`*_[("
+        is_wrapped = is_wrapped and not _FIELD.match(text, match.end())
+        return " " * len(match.group()) if is_wrapped else match.group()
+
+    return _LINE_BREAK.sub(join, text)
+
+
+def _definition_break(match: re.Match[str]) -> str:
+    size = len(match.group())
+    return "\n" + " " * (size - 1) if ":" in match.group() else " " * size
+
+
+def _is_hidden(text: str, mark: Mark) -> bool:
+    if mark.kind == "literal":
+        return True
+    if mark.kind != "link":
+        return False
+    # A URL, or a label that stands for the title of the section.
+    label = _LINK_LABEL.fullmatch(mark.value) is not None and text[mark.start : mark.end] == mark.value
+    return label or text.startswith(("http://", "https://"), mark.start)
+
+
+def _blank(match: re.Match[str]) -> str:
+    found = match.group()
+    return (_MASK if found[-1] == "`" else " ") * len(found)

@@ -41,13 +41,10 @@ def most_tokens(text: str) -> int:
 
 
 def token_counter(tokenizer: Tokenizer | None = None) -> Callable[[str], int]:
-    """Return the function that counts tokens: that of a tokenizer, or :func:`estimate_tokens`.
+    """Return the function that counts tokens: :func:`estimate_tokens` without a tokenizer.
 
-    Parameters
-    ----------
-    tokenizer
-        A function from a text to a number, which is returned as it is; or a name such as ``"o200k_base"`` or
-        ``"gpt-4o"``. tiktoken loads the encoding of a name, and downloads it if it is not in its cache.
+    A function is returned as it is. tiktoken loads the encoding of a name such as ``"o200k_base"`` or ``"gpt-4o"``, and
+    downloads it if it is not in its cache.
 
     Raises
     ------
@@ -74,11 +71,6 @@ def _tiktoken_counter(name: str) -> Callable[[str], int]:
         known = ", ".join(tiktoken.list_encoding_names())
         raise InputError(f"tiktoken knows no encoding or model {name!r}: the encodings are {known}") from error
     except OSError as error:  # what requests raises is one
-        raise InputError(
-            f"tiktoken cannot load {name!r} ({error}): set TIKTOKEN_CACHE_DIR to a folder with it"
-        ) from error
-
-    def count(text: str) -> int:
-        return len(encoding.encode(text, disallowed_special=()))
-
-    return count
+        advice = "set TIKTOKEN_CACHE_DIR to a folder with it"
+        raise InputError(f"tiktoken cannot load {name!r} ({error}): {advice}") from error
+    return lambda text: len(encoding.encode(text, disallowed_special=()))
