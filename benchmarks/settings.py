@@ -76,7 +76,7 @@ def measure(dataset: Dataset, embedder: str, settings: Mapping[str, Coverage]) -
 
 def parse(arguments: Sequence[str]) -> dict[str, Coverage]:
     """Return settings by the text that describes them; the default is the first."""
-    default: dict[str, Any] = {item.name: item.default for item in fields(Coverage)}
+    default: dict[str, Any] = {item.name: item.default for item in fields(Coverage) if item.name != "calibration"}
     settings = {DEFAULT: Coverage()}
     for argument in arguments or list(default):
         choices = []

@@ -22,26 +22,8 @@ from graphrag_core.result import Link, LinkKind
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-_FAR = 100  # the rank of a passage in a ranking that does not contain it
-_FEW = 5  # an entity that so few passages mention links them in any index
 _SUBJECT = 5.0  # an edge from a chunk to its subject weighs more than this
-_OFFSET = 10.0  # a rank counts offset / (rank + offset), counted from 0
-_COVER_PLAIN = 0.9  # the weight of newly covered words without trust
-_TITLE = 0.3  # the weight of the question's words in a passage's subject
-_SUBJECT_LINK, _SUBJECT_EVIDENCE = 0.25, 1.0  # one passage mentions the subject of the other
-_SHARED_LINK, _SHARED_EVIDENCE = 0.2, 0.5  # both mention an entity, times 2 / number of passages that mention it
-_SIBLINGS = 0.5  # how much a bridge counts between passages about the same thing, such as two sections of a document
-_FIRST = 3  # plain passages that are looked at for what they leave open
-_SLOPE = 0.08  # how sharply the open share decides
-_LITTLE_TRUST = 0.3  # below it plain search keeps its order if it leaves little open
-_LEAST_GRAPH = 0.3  # how far the graph's rank counts without trust: it tells apart what plain search ranks alike
-_PINNED = 1  # plain passages that stay first if the graph does not lead
-_STARTS = 5  # plain passages that are followed
-_ANCHORS = 2  # passages that are chosen before bridges count
-_HEAD = 5  # the first places, among which plain search has its best passages
-_STEPS = 10  # passages that are chosen one by one; the others follow by their last score
 _LEAST_LINK = 0.05  # a link that adds less to the score is not a reason
-_GRAPH_CANDIDATES, _PLAIN_CANDIDATES, _BRIDGE_CANDIDATES = 40, 20, 20
 _NOTHING: Ranking = (np.empty(0, np.int64), np.empty(0, np.float32))
 
 
@@ -293,6 +275,29 @@ class Coverage(Reranker):
     least_linked: float = 0.1
     calibration: Calibration | None = Calibration()  # noqa: RUF009 - frozen
 
+    offset: float = 10.0  # a rank counts offset / (rank + offset), counted from 0
+    far: int = 100  # the rank of a passage in a ranking that does not contain it
+    cover_plain: float = 0.9  # the weight of newly covered words without trust
+    title: float = 0.3  # the weight of the question's words in a passage's subject
+    subject_link: float = 0.25  # one passage mentions the subject of the other
+    subject_evidence: float = 1.0  # times the share of the question in the sentence that does
+    shared_link: float = 0.2  # both mention an entity, times 2 / number of passages that mention it
+    shared_evidence: float = 0.5  # times the share of the question in the sentence
+    siblings: float = 0.5  # how much a bridge counts between passages about the same thing, such as two sections
+    few: int = 5  # an entity that so few passages mention links them in any index
+    first: int = 3  # plain passages that are looked at for what they leave open
+    slope: float = 0.08  # how sharply the open share decides
+    little_trust: float = 0.3  # below it plain search keeps its order if it leaves little open
+    least_graph: float = 0.3  # how far the graph's rank counts without trust
+    pinned: int = 1  # plain passages that stay first if the graph does not lead
+    starts: int = 5  # plain passages that are followed
+    anchors: int = 2  # passages that are chosen before bridges count
+    head: int = 5  # the first places, among which plain search has its best passages
+    steps: int = 10  # passages that are chosen one by one; the others follow by their last score
+    graph_candidates: int = 40  # chosen among these first passages of the graph,
+    plain_candidates: int = 20  # of plain search,
+    bridge_candidates: int = 20  # and of bridges
+
     scores_are_ranks = True
 
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
@@ -305,51 +310,53 @@ class Coverage(Reranker):
             return Reranked(everything, _by_rank(everything), trust=0.0, remark=remark)
         weights = word_weights(snapshot.term_counts(terms), snapshot.statistics_count)
         trust, share = self._trust(query, terms, weights)
-        keys = _each_once(graph[0][:_GRAPH_CANDIDATES], plain[0][:_PLAIN_CANDIDATES])
+        keys = _each_once(graph[0][: self.graph_candidates], plain[0][: self.plain_candidates])
         covered = snapshot.terms_in("chunks", keys, terms)
-        first = covered[among(keys, np.sort(plain[0][:_FIRST]))]
+        first = covered[among(keys, np.sort(plain[0][: self.first]))]
         left_open = float(weights[~first.any(axis=0)].sum())
-        reach = 1 / (1 + math.exp((self.open - left_open) / _SLOPE))
+        reach = 1 / (1 + math.exp((self.open - left_open) / self.slope))
         parts = sides(query.text)
         # The passages of plain search that must be among the first five.
-        kept = _each_once(query.best if trust < 0.5 else nothing, query.best_of(parts) if parts else nothing)[:_HEAD]
+        kept = _each_once(query.best if trust < 0.5 else nothing, query.best_of(parts) if parts else nothing)[
+            : self.head
+        ]
         why = (
             f"{share:.0%} of the question consists of rare names that the graph knows, "
             f"and the first passages of plain search leave {left_open:.0%} of it open"
         )
-        if trust < _LITTLE_TRUST and reach < 0.5:
-            chosen = _with_kept(everything, kept)
+        if trust < self.little_trust and reach < 0.5:
+            chosen = self._with_kept(everything, kept)
             remark = f"plain search decides alone: {why}"
             return Reranked(chosen, _by_rank(chosen), trust, remark, reasons=Reasons(nothing, terms))
-        most_passages = min(self.most_passages, max(_FEW, snapshot.chunk_count / 10))
+        most_passages = min(self.most_passages, max(self.few, snapshot.chunk_count / 10))
         followed, bridges = _NOTHING, None
         if self.bridge > 0 and trust < 1 and snapshot.linked_share >= self.least_linked:
-            followed, bridges = self._bridges(query, plain[0][:_STARTS], terms, weights, most_passages)
+            followed, bridges = self._bridges(query, plain[0][: self.starts], terms, weights, most_passages)
         keys = _each_once(keys, followed[0], kept)
         if len(keys) > len(covered):
             covered = np.concatenate([covered, snapshot.terms_in("chunks", keys[len(covered) :], terms)])
         names = _Names.of(query, keys, terms)
 
-        by_graph, by_plain = (_OFFSET / (_values_of(keys, *_ranks(r[0]), _FAR) + _OFFSET) for r in (graph, plain))
-        prior = max(trust, _LEAST_GRAPH) * by_graph + (1 - trust) * by_plain
-        prior += trust * _TITLE * (names.in_subjects() @ weights)
+        by_graph, by_plain = (self._rank_values(keys, ranking[0]) for ranking in (graph, plain))
+        prior = max(trust, self.least_graph) * by_graph + (1 - trust) * by_plain
+        prior += trust * self.title * (names.in_subjects() @ weights)
         follow_weight = (1 - trust) ** 1.5 * self.bridge * reach
         bridged = follow_weight * _values_of(keys, *followed, 0.0)
         links = self._links(query, keys, names, terms, weights, most_passages, max(trust, reach))
-        cover = _COVER_PLAIN + (self.cover - _COVER_PLAIN) * trust
+        cover = self.cover_plain + (self.cover - self.cover_plain) * trust
         places = {key: place for place, key in enumerate(keys.tolist())}
-        pinned = [places[key] for key in plain[0][:_PINNED].tolist()] if trust < 0.5 else []
+        pinned = [places[key] for key in plain[0][: self.pinned].tolist()] if trust < 0.5 else []
         must = [places[key] for key in kept.tolist()]
-        chosen = keys[_choose(prior, bridged, cover * weights, covered, links.strengths, pinned, must)]
+        chosen = keys[self._choose(prior, bridged, cover * weights, covered, links.strengths, pinned, must)]
         if trust < 0.5:  # plain search has every other place below the first five
-            head = chosen[:_HEAD]
+            head = chosen[: self.head]
             others = plain[0][~np.isin(plain[0], head)][: len(chosen) - len(head)]
-            turns = np.stack([others, chosen[_HEAD : _HEAD + len(others)]], axis=1).ravel()
+            turns = np.stack([others, chosen[self.head : self.head + len(others)]], axis=1).ravel()
             chosen = np.concatenate([head, turns, chosen])
         chosen = _each_once(chosen, everything)
         if bridges is not None:
             bridges = bridges._replace(strengths=bridges.strengths * follow_weight)
-        how_far = f"leads (graph {max(trust, _LEAST_GRAPH):.0%}, links {max(trust, reach):.0%}): {why}"
+        how_far = f"leads (graph {max(trust, self.least_graph):.0%}, links {max(trust, reach):.0%}): {why}"
         return Reranked(
             chosen,
             _by_rank(chosen),
@@ -359,6 +366,11 @@ class Coverage(Reranker):
             gate=f"the graph {how_far}" if trust >= 0.5 else "",
             reasons=Reasons(keys, terms, links, bridges),
         )
+
+    def _rank_values(self, keys: Keys, ranking: Keys) -> Values:
+        """Return what the ranks of chunks in a ranking count."""
+        known = ranking[: self.far]
+        return self.offset / (_values_of(keys, known, np.arange(len(known)), self.far) + self.offset)
 
     def _trust(self, query: Query, terms: list[str], weights: Values) -> tuple[float, float]:
         """Return the trust in the graph, and the share of the question that consists of rare known names."""
@@ -396,14 +408,14 @@ class Coverage(Reranker):
         chunks, at = np.unique(reached, return_inverse=True)
         held = snapshot.terms_in("chunks", np.concatenate([starts, chunks]), terms)
         covered, has = held[: len(starts)], held[len(starts) :]
-        prior = _OFFSET / (np.arange(len(starts)) + _OFFSET) * (0.3 + covered @ weights)
+        prior = self.offset / (np.arange(len(starts)) + self.offset) * (0.3 + covered @ weights)
         value = (prior[start] * np.minimum(1, 4 / counts) ** 0.5)[pair]
         missing = np.where(covered, 0, weights)  # of each start
-        value *= np.where(start_is_about & is_about, _SIBLINGS, 1.0)
+        value *= np.where(start_is_about & is_about, self.siblings, 1.0)
         value *= (0.15 + (has @ weights)[at] + (has[at] * missing[start[pair]]).sum(axis=1)) ** 2
         best = np.zeros(len(chunks))
         np.maximum.at(best, at, value)
-        order = query.order("chunks", chunks, np.round(best, 6).astype(np.float32))[:_BRIDGE_CANDIDATES]
+        order = query.order("chunks", chunks, np.round(best, 6).astype(np.float32))[: self.bridge_candidates]
         most = max(float(best.max()), 1e-9)
         kept = value >= best[at] / 2  # another start may be shown where the best is not
         kept &= among(at, np.sort(order))
@@ -449,12 +461,60 @@ class Coverage(Reranker):
         rarity = np.where(among(entities, np.sort(query.entities)), 0, 2 / np.maximum(mentions, 2))
         # Two chunks about the same thing, such as two sections of a document, are not linked by that.
         weight = self.link * counts
-        to_subject = weight * (held & ~subject) * (_SUBJECT_LINK + _SUBJECT_EVIDENCE * evidence)
-        to_mention = weight * held * rarity * (_SHARED_LINK + _SHARED_EVIDENCE * evidence)
+        to_subject = weight * (held & ~subject) * (self.subject_link + self.subject_evidence * evidence)
+        to_mention = weight * held * rarity * (self.shared_link + self.shared_evidence * evidence)
         links = np.maximum(_strongest(to_subject, subject), _strongest(to_mention, held))
         links = np.maximum(links, links.T)
         np.fill_diagonal(links, 0)
         return Links(links, entities, held, subject, to_subject, to_mention)
+
+    def _choose(
+        self,
+        prior: Values,
+        bridged: Values,
+        weights: Values,
+        terms: Flags,
+        links: Values,
+        pinned: list[int],
+        kept: list[int],
+    ) -> Keys:
+        """Return positions of candidates, best first: the first ten one by one, each with regard to those before it.
+
+        A score consists of what a candidate has by its rank and by bridges, the weights of its terms, and its links.
+        ``pinned`` come first, and ``kept`` are among the first five.
+        """
+        missing, linked = weights.copy(), np.zeros(len(prior))
+        left = np.ones(len(prior), np.bool_)
+        covered = terms.astype(np.float64)
+        chosen: list[int] = []
+        while True:
+            score = prior + covered @ missing + linked
+            if len(chosen) >= self.anchors:
+                score += bridged
+            score = score.round(6)  # equal whatever the order of the sums
+            if len(chosen) == min(self.steps, len(score)):
+                break
+            waiting = [place for place in kept if left[place]]
+            if len(chosen) < len(pinned):
+                best = pinned[len(chosen)]
+            elif len(chosen) < self.head <= len(chosen) + len(waiting):
+                best = max(waiting, key=lambda place: (score[place], -place))
+            else:
+                best = int(np.where(left, score, -np.inf).argmax())
+            chosen.append(best)
+            left[best] = False
+            missing[terms[best]] = 0
+            linked = np.maximum(linked, links[best])
+        rest = np.flatnonzero(left)
+        return np.array([*chosen, *rest[np.argsort(-score[rest], kind="stable")].tolist()], np.int64)
+
+    def _with_kept(self, keys: Keys, kept: Keys) -> Keys:
+        """Return a ranking whose first five contain some passages: these replace the last of the others."""
+        head = keys[: self.head].tolist()
+        others = [key for key in head if key not in kept]
+        missing = [key for key in kept.tolist() if key not in head]
+        gone = set(others[len(others) - len(missing) :]) if missing else set()
+        return _each_once(np.array([*(key for key in head if key not in gone), *missing], np.int64), keys)
 
 
 def _strongest(values: Values, flags: Flags) -> Values:
@@ -465,54 +525,6 @@ def _strongest(values: Values, flags: Flags) -> Values:
         first = np.concatenate([[0], 1 + np.flatnonzero(rows[1:] != rows[:-1])])
         strongest[rows[first]] = np.maximum.reduceat(values.T[columns], first)
     return strongest
-
-
-def _choose(
-    prior: Values, bridged: Values, weights: Values, terms: Flags, links: Values, pinned: list[int], kept: list[int]
-) -> Keys:
-    """Return positions of candidates, best first: the first ten one by one, each with regard to those before it.
-
-    A score consists of what a candidate has by its rank and by bridges, the weights of its terms, and its links.
-    ``pinned`` come first, and ``kept`` are among the first five.
-    """
-    missing, linked = weights.copy(), np.zeros(len(prior))
-    left = np.ones(len(prior), np.bool_)
-    covered = terms.astype(np.float64)
-    chosen: list[int] = []
-    while True:
-        score = prior + covered @ missing + linked
-        if len(chosen) >= _ANCHORS:
-            score += bridged
-        score = score.round(6)  # equal whatever the order of the sums
-        if len(chosen) == min(_STEPS, len(score)):
-            break
-        waiting = [place for place in kept if left[place]]
-        if len(chosen) < len(pinned):
-            best = pinned[len(chosen)]
-        elif len(chosen) < _HEAD <= len(chosen) + len(waiting):
-            best = max(waiting, key=lambda place: (score[place], -place))
-        else:
-            best = int(np.where(left, score, -np.inf).argmax())
-        chosen.append(best)
-        left[best] = False
-        missing[terms[best]] = 0
-        linked = np.maximum(linked, links[best])
-    rest = np.flatnonzero(left)
-    return np.array([*chosen, *rest[np.argsort(-score[rest], kind="stable")].tolist()], np.int64)
-
-
-def _with_kept(keys: Keys, kept: Keys) -> Keys:
-    """Return a ranking whose first five contain some passages: these replace the last of the others."""
-    head = keys[:_HEAD].tolist()
-    others = [key for key in head if key not in kept]
-    missing = [key for key in kept.tolist() if key not in head]
-    gone = set(others[len(others) - len(missing) :]) if missing else set()
-    return _each_once(np.array([*(key for key in head if key not in gone), *missing], np.int64), keys)
-
-
-def _ranks(keys: Keys) -> tuple[Keys, Keys]:
-    """Return the first chunks of a ranking, and their ranks counted from 0."""
-    return keys[:_FAR], np.arange(len(keys[:_FAR]))
 
 
 def _values_of(keys: Keys, known: Keys, values: npt.NDArray[Any], otherwise: float) -> Values:
