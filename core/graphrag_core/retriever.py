@@ -292,39 +292,42 @@ class GraphRetriever:
         :func:`~graphrag_core.query.requests.run_now` and :func:`~graphrag_core.query.requests.run_awaiting` read the
         generator to its result.
         """
-        result = yield from self._steps(plan)
+        at = time.time() if plan.as_of is None else plan.as_of
+        key, result = self._look_up(plan, at)
+        if result is None:
+            search = global_steps if plan.settings.method == "global" else search_steps
+            result = yield from search(self.index, plan, at)
+            if not result.hits:
+                result = yield from self._other_method(plan, at, result)
+            if result.embedder_failed:
+                _log.warning("%s", result.fallback)
+            if self.cache is not None and key is not None and (self.index.embedding is None or not result.fallback):
+                self.cache.put((result.generation, key), _Cached(_copied(result), at, plan.uncounted or []))
         return result if plan.finish is None else plan.finish(result)
 
-    def _steps(self, plan: Plan) -> Steps:
+    def _look_up(self, plan: Plan, at: float) -> tuple[Hashable, Result | None]:
+        """Return the key of a question in the cache, None if it has none, and its result if that is known."""
         embed_key = plan.embed and plan.embed.key
         if embed_key is None and not plan.text.strip():
             _log.warning("the question is empty: nothing is searched")
             advice = LazyExplanation.of(Explanation(advice="the question is empty: ask in words"))
-            return Result(plan.text, plan.settings.method, graph_ran=False, explanation=advice)
-        is_reader = self.refresh_every is not None and self.index.read_only  # a writer sees everything
-        if is_reader and self._clock() - self._refreshed >= (self.refresh_every or 0.0):
-            self.refresh()
-        at = time.time() if plan.as_of is None else plan.as_of
-        engine, cache = self.index.engine, self.cache
+            return None, Result(plan.text, plan.settings.method, graph_ran=False, explanation=advice)
+        waited = self._clock() - self._refreshed
+        if self.refresh_every is not None and self.index.read_only and waited >= self.refresh_every:
+            self.refresh()  # a writer sees everything
+        if self.cache is None:
+            return None, None
+        start, engine = time.perf_counter(), self.index.engine
         text = " ".join(plan.text.lower().split())
         key = engine, text, plan.settings, plan.scope, plan.as_of, embed_key, plan.route, plan.seeds, plan.exclude
-        if cache is not None:
-            start = time.perf_counter()
-            try:
-                stored = cache.get((engine.generation, key))
-            except TypeError:  # a custom strategy that cannot be hashed
-                cache = stored = None
-            cached = stored and self._from_cache(stored, plan, at)
-            if cached is not None:
-                return replace(cached, trace=Trace({"cache": (time.perf_counter() - start) * 1000}))
-        result = yield from (global_steps if plan.settings.method == "global" else search_steps)(self.index, plan, at)
-        if not result.hits:
-            result = yield from self._other_method(plan, at, result)
-        if result.embedder_failed:
-            _log.warning("%s", result.fallback)
-        if cache is not None and (self.index.embedding is None or not result.fallback):
-            cache.put((result.generation, key), _Cached(_copied(result), at, plan.uncounted or []))
-        return result
+        try:
+            stored = self.cache.get((engine.generation, key))
+        except TypeError:  # a custom strategy that cannot be hashed
+            return None, None
+        result = None if stored is None else self._from_cache(stored, plan, at)
+        if result is not None:
+            result = replace(result, trace=Trace({"cache": (time.perf_counter() - start) * 1000}))
+        return key, result
 
     def _other_method(self, plan: Plan, at: float, result: Result) -> Steps:
         """Search again by another method where that of the plan found nothing."""
