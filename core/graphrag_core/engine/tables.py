@@ -19,7 +19,17 @@ from typing_extensions import Self
 from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.analysis import is_packed, terms_of_names
 from graphrag_core.engine.graph.snapshot import GraphReads, Name, StoreSnapshot
-from graphrag_core.engine.rows import LETTERS, Accesses, Row, Texts, keyword_fields, shallow, statement, without_markup
+from graphrag_core.engine.rows import (
+    LETTERS,
+    Accesses,
+    Row,
+    Texts,
+    damaged,
+    keyword_fields,
+    shallow,
+    statement,
+    without_markup,
+)
 from graphrag_core.errors import GraphRAGError, IndexClosed, ReadOnlyIndex
 from graphrag_core.filters import (
     DOCUMENT_ID,
@@ -193,7 +203,7 @@ class Tables:
     def chunk_columns(self) -> str:
         """The columns of a chunk ``c`` and its document ``d`` as :func:`chunk_of` takes them."""
         return (
-            f"c.key, c.id, d.id, {self.text}, coalesce(d.heading, d.title), c.ordinal, c.start, d.metadata, "
+            f"c.key, c.id, d.id, {self.text}, coalesce(d.heading, d.title) AS title, c.ordinal, c.start, d.metadata, "
             "c.headings, c.page"
         )
 
@@ -307,6 +317,8 @@ class Tables:
             sql = f"SELECT n.key, n.surface, n.spelling FROM {of_key}"
             rows = self.rows(sql, (self.array(missing),))
             fresh = {key: Name(surface, normalise(surface), spelling) for key, surface, spelling in rows}
+            if not fresh.keys() >= {*missing}:
+                raise damaged("a name is missing")
             cache.update(fresh)
             found |= fresh
         return found
@@ -384,7 +396,7 @@ class Tables:
         ``only`` chunks have no facts, ``only`` facts no fields.
         """
         sql = (
-            f"SELECT c.key, coalesce(d.heading, d.title), c.headings, {self.text} FROM chunks c "
+            f"SELECT c.key, coalesce(d.heading, d.title) AS title, c.headings, {self.text} FROM chunks c "
             f"JOIN documents d ON {self.own['d']}d.key = c.document"
         )
         for page in self.pages(sql, "c", span):
@@ -466,14 +478,31 @@ def mark_missing(scope: Filter, names: Sequence[str], known: Sequence[bool]) -> 
 
 def unpack_headings(text: str | None) -> tuple[str, ...]:
     """Return the headings above a chunk as they are stored."""
-    return () if text is None else tuple(json.loads(text))
+    return () if text is None else tuple(_stored_json(text))
 
 
 def chunk_of(row: Row) -> Chunk:
     """Return a chunk from key, id, document, text, title, ordinal, start, metadata, headings and page."""
     _, chunk_id, document_id, text, title, ordinal, start, metadata, headings, page = row
-    above = () if headings is None else tuple(json.loads(headings))
-    return Chunk(chunk_id, document_id, text, title, ordinal, start, json.loads(shallow(metadata)), above, page)
+    values = _stored_json(shallow(metadata))
+    return Chunk(chunk_id, document_id, text, title, ordinal, start, values, unpack_headings(headings), page)
+
+
+def _stored_json(text: str | bytes) -> Any:
+    """Return a value that is stored as JSON."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise damaged(f"a value cannot be decoded: {error}") from error
+
+
+def _in_order(rows: Sequence[Row], keys: Keys) -> list[Row]:
+    """Return rows, which start with their key, in the order of the keys."""
+    by_key = {row[0]: row for row in rows}
+    wanted = keys.tolist()
+    if not by_key.keys() >= {*wanted}:
+        raise damaged("a row is missing")
+    return [by_key[key] for key in wanted]
 
 
 def text_of_fact(own: str | None, is_plain: bool, text: str, start: int, stop: int) -> str:
@@ -490,8 +519,11 @@ def document_of(row: Row, chunks: Iterable[Chunk]) -> Document:
     for chunk in chunks:
         pieces.append(chunk.text[end - chunk.start :])
         end += len(pieces[-1])
-    marks = () if packed is None else tuple(Mark(*mark) for mark in json.loads(zlib.decompress(packed)))
-    return Document(document_id, "".join(pieces), title, json.loads(shallow(metadata)), marks)
+    try:
+        marks = () if packed is None else tuple(Mark(*mark) for mark in _stored_json(zlib.decompress(packed)))
+    except zlib.error as error:
+        raise damaged(f"the marks of {document_id!r} cannot be decoded: {error}") from error
+    return Document(document_id, "".join(pieces), title, _stored_json(shallow(metadata)), marks)
 
 
 def fact_of(
@@ -590,8 +622,8 @@ class TableReads:
         if len(chunks) == 0:
             return []
         keys, tables = self._chunk_keys(chunks), self._tables
-        rows = {row[0]: row for row in tables.chunk_rows(f"c.key {tables.listed}", tables.array(keys))}
-        return [chunk_of(rows[key]) for key in keys.tolist()]
+        rows = tables.chunk_rows(f"c.key {tables.listed}", tables.array(keys))
+        return [chunk_of(row) for row in _in_order(rows, keys)]
 
     def texts(self, chunks: Keys, length: int | None = None) -> list[str]:
         """Return the texts of chunks, or their first ``length`` characters."""
@@ -625,9 +657,7 @@ class TableReads:
         tables, alias = self._tables, table[-1]
         keys = (self._chunk_keys if alias == "c" else self._fact_keys)(numbers)
         of_key = f"{tables.wanted} {table} ON {tables.own[alias]}{alias}.key = wanted.value {joined}"
-        found = tables.rows(f"SELECT {alias}.key, {columns} FROM {of_key}", (tables.array(keys),))
-        rows = {row[0]: row for row in found}
-        return [rows[key] for key in keys.tolist()]
+        return _in_order(tables.rows(f"SELECT {alias}.key, {columns} FROM {of_key}", (tables.array(keys),)), keys)
 
     def with_relations(self, facts: Keys, relations: Sequence[str]) -> Keys:
         """Return the facts that are triples of some relations."""

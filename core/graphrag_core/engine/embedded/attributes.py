@@ -19,6 +19,7 @@ import numpy.typing as npt
 from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.embedded.records import Records
 from graphrag_core.engine.graph.sparse import ranges, remembered
+from graphrag_core.engine.rows import damaged
 from graphrag_core.errors import FilterError
 from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Not, Unknown
 from graphrag_core.ports import Keys
@@ -61,6 +62,8 @@ class AttributeColumns:
         found = np.zeros(count, np.int64)  # removed chunks have any document
         found[:first] = self._documents
         keys, documents = np.array(rows, np.int64).reshape(-1, 2).T
+        _check_keys(keys, count)
+        _check_keys(documents, self._next("document"))
         found[keys] = documents
         self._documents = found
 
@@ -102,6 +105,7 @@ class AttributeColumns:
             rows = self._records.rows(
                 f"SELECT kind, value, document FROM attributes WHERE {named} ORDER BY kind, value", parameters
             )
+        _check_keys(np.array([row[2] for row in rows], np.int64), self._next("document"))
         return _Values({kind: _Kind.of(list(own)) for kind, own in groupby(rows, itemgetter(0))})
 
     def problems(self) -> Iterator[str]:
@@ -114,6 +118,12 @@ class AttributeColumns:
         chunks = self._records.rows("SELECT key, document FROM chunks")
         if any(key < len(self._documents) and self._documents[key] != document for key, document in chunks):
             yield "attributes: the documents of chunks differ from the records"
+
+
+def _check_keys(keys: Keys, limit: int) -> None:
+    """Raise if a key was never given to a document or a chunk."""
+    if len(keys) and not 0 <= keys.min() <= keys.max() < limit:
+        raise damaged("a row has the key of another table")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ import math
 import os
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ import numpy.typing as npt
 from typing_extensions import Self
 
 from graphrag_core import forks
+from graphrag_core.engine.analysis import TERM_BYTES, is_packed
 from graphrag_core.engine.embedded.background import Task
 from graphrag_core.engine.embedded.files import Folder
 from graphrag_core.engine.embedded.records import ADD_ACCESSES, LISTED, Records
@@ -36,7 +36,8 @@ from graphrag_core.engine.embedded.search_indexes import PATIENCE, SearchIndexes
 from graphrag_core.engine.embedded.writer import Batch, write
 from graphrag_core.engine.graph.memory import GraphView
 from graphrag_core.engine.graph.snapshot import StoreSnapshot, fact_copies
-from graphrag_core.engine.rows import Accesses, check_expected
+from graphrag_core.engine.graph.sparse import spans
+from graphrag_core.engine.rows import Accesses, check_expected, damaged
 from graphrag_core.engine.tables import SqlEngine, TableReads, Tables, parts_of
 from graphrag_core.errors import DamagedIndex, GraphRAGError, InputError, NotAnIndex, StorageError
 from graphrag_core.filters import Filter, unknown_keys
@@ -55,10 +56,7 @@ _READING = (
 _AHEAD = 4  # times as many names are searched as are wanted in a large scope
 _LARGE_SCOPE = 0.125  # of all chunks
 _ATTEMPTS = 3  # of a read to bring the search indexes to the generation of the records
-_SYMPTOMS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, zlib.error)
-_MOST_INSIDE = 16  # readers at once
-_ALONE = 0.05  # seconds that a reader is left alone
-_MOST_ADMITTED = 16  # readers between two turns of a writer
+_WRONG_NUMBERS = (IndexError, ValueError, ArithmeticError, MemoryError, DamagedIndex)  # positions that a file has
 _TOGETHER = 4  # transactions that are applied to the search indexes at once: a commit of tantivy is expensive
 _LEAST_TOGETHER = 64  # chunks in them, or as many small transactions
 _CREATION = 5.0  # seconds that a reader waits for a process that is creating the index
@@ -125,14 +123,10 @@ class EmbeddedEngine(SqlEngine):
                 undo.callback(self._file_lock.release)
             self.records = self._open_records()
             undo.callback(self.records.close)
-            self._diagnosis = -1, ""  # a generation, and the first problem of its records
-            try:
-                self.indexes = SearchIndexes(self.records, self._folder)
+            self.indexes = SearchIndexes(self.records, self._folder)
+            with self._file_damage():
                 self.indexes.load()
                 self.indexes.sync()
-            except _SYMPTOMS as error:
-                self._diagnose(error)
-                raise
             forks.watch(self)
             undo.pop_all()
 
@@ -370,7 +364,7 @@ class EmbeddedEngine(SqlEngine):
     @contextmanager
     def reading(self) -> Iterator[SearchIndexes]:
         """Hold one complete generation, after publishing what was committed; writers wait. Private to the engine."""
-        with ExitStack() as held:
+        with ExitStack() as held, self._file_damage():
             held.enter_context(self._lock.reading())
             self._check()
             if not self.indexes.is_current():
@@ -379,11 +373,7 @@ class EmbeddedEngine(SqlEngine):
                     self._check()
                     self._make_current()
                     held.enter_context(self._lock.reading())
-            try:
-                yield self.indexes
-            except _SYMPTOMS as error:
-                self._diagnose(error)
-                raise
+            yield self.indexes
 
     def _make_current(self) -> None:
         """Apply to the search indexes what the records have and they lack; build them again if that fails."""
@@ -392,32 +382,22 @@ class EmbeddedEngine(SqlEngine):
                 return
             if attempt > 1:
                 self.indexes.discard()
-            try:
-                self._sync()
-            except _SYMPTOMS as error:
-                self._diagnose(error)
-                raise
+            self._sync()
         if not self.indexes.is_current():
             raise StorageError(
                 f"the search indexes of {self.path or 'the index'} and its records differ after {_ATTEMPTS} attempts "
                 "to repair them: close the index and open it again"
             )
 
-    def _diagnose(self, error: Exception) -> None:
-        """Raise an error that says so if Python raised one because of damaged files. The records are checked once."""
-        if isinstance(error, (GraphRAGError, OSError)) or self._folder is None:
-            return
-        indexes: SearchIndexes | None = getattr(self, "indexes", None)
-        generation = indexes.generation if indexes else 0
-        if self._diagnosis[0] != generation:
-            self._diagnosis = generation, next(self.records.problems(), "")
-        if self._diagnosis[1]:
-            raise DamagedIndex(
-                f"the records of {self.path} are damaged ({self._diagnosis[1]}): restore a backup, or index the "
-                "documents again into another folder"
-            ) from error
-        if indexes and (found := indexes.repair()):
-            raise StorageError(f"a {found} and is built again from the records: retry") from error
+    @contextmanager
+    def _file_damage(self) -> Iterator[None]:
+        """Turn an error that comes from a large file which is damaged, and not checked yet, into one that says so."""
+        try:
+            yield
+        except _WRONG_NUMBERS as error:
+            if path := self.indexes.damaged_file():
+                raise StorageError(f"{path} is damaged and is built again from the records: retry") from error
+            raise
 
     @property
     def generation(self) -> int:
@@ -652,6 +632,14 @@ class EmbeddedReads(TableReads):
         rows = self._tables.rows(_NEAR, (self._tables.array(self._chunk_keys(chunks)),))
         return [(number, rows[at][1:]) for at, number in self._in_scope(rows)]
 
+    def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
+        """Return the packed terms of chunks and of their facts."""
+        packed, (_, counts) = super().chunk_terms(chunks), spans(self._all["facts.chunk"], chunks)
+        for (terms, facts), count in zip(packed, counts.tolist(), strict=True):
+            if len(terms) % TERM_BYTES or not is_packed(terms, facts or None, count):
+                raise damaged("the terms of a chunk cannot be decoded")
+        return packed
+
     def claims(self, names: Sequence[int]) -> list[tuple[int, str, str]]:
         """Return the types and descriptions that chunks in scope give to names."""
         return super().claims(names) if self._records.has_claims else []
@@ -683,30 +671,23 @@ def _by_key(keys: Keys, flags: Flags, limit: int) -> Flags:
 
 
 class ReadWriteLock:
-    """Many readers or one writer. Each waits for a bounded number of others.
+    """Many readers or one writer, admitted in the order in which they came: nobody starves.
 
-    A reader is left alone for 50 ms, in which most questions are answered: two at once take the GIL from each other
-    some hundred times, which costs half as much again. Then the next one enters, since this one may be waiting for
-    something. At most 16 are inside. A waiting writer goes before new readers. After a writer, the readers that have
-    waited longest go before the next one, at most 16 of them. A thread that reads may read again inside, and one that
-    writes may do both. A writer may be several threads with one owner.
-
-    Each entry leaves as often as it is told to: an interrupt while it enters, waits or leaves never leaves the lock
-    held.
+    A thread that reads may read again inside, and one that writes may do both. A writer may be several threads with one
+    owner. An interrupt while a thread enters, waits or leaves never leaves the lock held.
     """
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._inside: dict[_Entry, None] = {}
-        self._waiting: dict[_Entry, None] = {}  # the first to come first
-        self._turns = 0  # readers that go before the next writer
+        self._waiting: dict[_Entry, None] = {}  # first come, first served
 
     def after_fork_in_child(self) -> bool:
         """Forget all threads but the one that forked; return whether another one held the lock."""
         me, inside = threading.get_ident(), [*self._inside]
         self._mutex = threading.Lock()
         self._inside = {entry: None for entry in inside if entry.owner in (None, me) and entry.thread == me}
-        self._waiting, self._turns = {}, 0
+        self._waiting = {}
         return len(self._inside) < len(inside)
 
     def is_reading(self) -> bool:
@@ -731,11 +712,8 @@ class ReadWriteLock:
                     is_again = any(other.thread == entry.thread for other in self._inside)
                     (self._inside if is_again else self._waiting)[entry] = None
                     self._admit()
-                    place = len(self._waiting)
-                while not entry.admitted.wait(_ALONE * place):
-                    with self._mutex:
-                        self._admit()
-                        place = 1 + [*self._waiting, entry].index(entry)
+                if not is_again:
+                    entry.admitted.wait()
                 yield
             finally:
                 self._leave(entry)
@@ -747,43 +725,22 @@ class ReadWriteLock:
         with self._mutex:
             self._waiting.pop(entry, None)
             self._inside.pop(entry, None)
-            if entry.owner is not None:
-                self._turns = _MOST_ADMITTED
             self._admit()
 
     def _admit(self) -> None:
-        """Let in whose turn it is."""
-        for entry in self._inside:  # also those of a call that was interrupted here
-            self._waiting.pop(entry, None)
-            entry.admitted.set()
-        now = time.monotonic()
-        while self._waiting:
-            owners = {entry.owner for entry in self._inside}
-            first = next(iter(self._waiting))
-            writer = next((entry for entry in self._waiting if entry.owner is not None), None)
-            if (
-                first.owner is None
-                and owners <= {None}
-                and len(self._inside) < _MOST_INSIDE
-                and all(now - entry.since >= _ALONE for entry in self._inside)
-                and (writer is None or self._turns)
-            ):
-                entry, self._turns = first, max(self._turns - 1, 0)
-            elif writer is not None and (not owners or (first is writer and owners == {writer.owner})):
-                entry = writer
-            else:
+        """Admit those who have waited longest: readers while only readers are inside, or one writer."""
+        for entry in [*self._waiting]:
+            if any(other.owner != entry.owner for other in self._inside):
                 return
-            entry.since = now
             self._inside[entry] = None
-            del self._waiting[entry]
             entry.admitted.set()
+            del self._waiting[entry]
 
 
 @dataclass(eq=False, slots=True)
 class _Entry:
-    """Somebody who holds or waits for a lock. ``owner`` is None for a reader, ``since`` is when it was admitted."""
+    """A thread that holds or waits for the lock. ``owner`` is None for a reader."""
 
     owner: object
-    since: float = 0.0
     thread: int = field(default_factory=threading.get_ident)
     admitted: threading.Event = field(default_factory=threading.Event)

@@ -45,7 +45,7 @@ _PHRASE = 1.0  # weight of a quoted phrase
 
 def is_damage(error: BaseException) -> bool:
     """Return whether tantivy raised an exception because of its files. A panic in Rust is no ``Exception``."""
-    return isinstance(error, (OSError, ValueError, TypeError)) or type(error).__name__ == "PanicException"
+    return isinstance(error, (OSError, ValueError, TypeError, IndexError)) or type(error).__name__ == "PanicException"
 
 
 def _repaired(read: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[Any, _P], _T]:
@@ -255,13 +255,6 @@ class TantivyKeywords:
             self.folder = None
             self._open(None)
             self.apply(generation, None, self._source())
-
-    def repair(self) -> str:
-        """Read all files; if some are damaged, build the index again in memory, and return what was wrong."""
-        index, found = self._index, next(self.problems(), "")
-        if found:
-            self._move_to_memory(index, DiskError(found))
-        return found
 
     # -- files
 

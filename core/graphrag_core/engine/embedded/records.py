@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -26,11 +27,12 @@ from graphrag_core.engine.embedded.schema import (
     OLDEST_FORMAT,
     TABLES,
     Change,
+    column_types,
     document_checksums,
     inflate,
     unpack,
 )
-from graphrag_core.engine.rows import Row, Texts
+from graphrag_core.engine.rows import Row, Texts, damaged
 from graphrag_core.engine.tables import Query, Span, Tables, text_of_fact
 from graphrag_core.errors import DamagedIndex, DiskError, FilterError, GraphRAGError, NotAnIndex, UnsupportedFormat
 from graphrag_core.filters import Condition
@@ -39,9 +41,11 @@ from graphrag_core.text import hash64, normalise
 
 _log = logging.getLogger(__name__)
 
+_COLUMN_TYPES = column_types()
 _UNIT = 1e-5  # how far the length of a stored vector may be from 1
 _PAGE_BYTES = 8_192  # most rows are about a thousand bytes long, and small pages would be filled badly
 _GRAPH_PAGE = 1_000
+_KEY_BYTES = 8  # of a removed key in the journal
 _BUSY_TIMEOUT = 10_000  # milliseconds to wait for another process
 CHECKSUM = "checksum"
 """The setting with the checksum of the others."""
@@ -61,7 +65,7 @@ _SIGNS_OF_SIZE = (
 _ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter if a message of SQLite quotes damaged text
 GRAPH_COLUMNS = {
     "chunks": "key, id, document, ordinal, start, inflate(text), subjects, names, "
-    "(SELECT coalesce(heading, title) FROM documents d WHERE d.key = document)",
+    "(SELECT coalesce(heading, title) FROM documents d WHERE d.key = document) AS title",
     "facts": "*",
     "aliases": "*",
 }
@@ -73,7 +77,7 @@ LISTED = "IN (SELECT value FROM json_each(?))"
 """A condition on a column; its parameter is a JSON list."""
 _VECTORS = {
     "chunks": "SELECT v.key, v.vector, v.key FROM chunk_vectors v",
-    "facts": "SELECT v.key, v.vector, (SELECT min(key) FROM facts WHERE chunk = v.key) FROM fact_vectors v",
+    "facts": "SELECT v.key, v.vector, (SELECT min(key) FROM facts WHERE chunk = v.key) AS key FROM fact_vectors v",
     "names": "SELECT v.key, v.vector, v.key FROM name_vectors v",
 }  # with the key of the first: the facts of a chunk have consecutive keys, and their vectors are in one row
 # One row with all keys: sqlite3 releases and takes the GIL once per row.
@@ -276,10 +280,7 @@ class Records(Tables):
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         with self.lock:
-            try:
-                return self._db.execute(sql, parameters).fetchall()
-            except _ERRORS as error:
-                raise self._reason(self._db, sql, parameters, error) from error
+            return self._fetch(self._db, sql, parameters)
 
     def committed(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a statement as of the last commit, without waiting for a transaction in a file."""
@@ -291,23 +292,30 @@ class Records(Tables):
         with self._side_lock:
             try:
                 self._side = self._side or self._connect("ro")
-                return self._side.execute(sql, parameters).fetchall()
             except _ERRORS as error:
-                raise self._reason(self._side, sql, parameters, error) from error
+                raise self._translated(error) from error
+            return self._fetch(self._side, sql, parameters)
 
-    def _reason(self, db: Any, sql: str, parameters: Sequence[Any], error: Exception) -> BaseException:
-        """Return what to raise for the error of a statement that only reads.
+    def _fetch(self, db: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> list[Row]:
+        """Return the rows of a statement. A column of a table must have values of its type.
 
         SQLite reports any exception in one of our functions with the same words. A value that is damaged raises again;
         if nothing does, the exception was an interrupt.
         """
-        if _FUNCTION_RAISED in str(error):
-            try:
-                db.execute(sql, parameters).fetchall()
-            except _ERRORS as again:
-                return self._translated(again)
-            return KeyboardInterrupt()
-        return self._translated(error)
+        try:
+            cursor = db.execute(sql, parameters)
+            rows = cursor.fetchall()
+        except _ERRORS as error:
+            if _FUNCTION_RAISED in str(error):
+                with suppress(*_ERRORS):
+                    db.execute(sql, parameters).fetchall()
+                    raise KeyboardInterrupt from error
+            raise self._translated(error) from error
+        for at, (name, *_) in enumerate(cursor.description or ()):
+            types = _COLUMN_TYPES.get(name)
+            if types is not None and not types.issuperset(map(type, map(itemgetter(at), rows))):
+                raise damaged(f"a value of {name!r} has another type")
+        return rows
 
     def value(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Return the first value of the first row."""
@@ -459,6 +467,8 @@ class Records(Tables):
             return None
         first, last = rows[0], rows[-1]
         added = {kind: (first[1 + 2 * i], last[2 + 2 * i]) for i, kind in enumerate(KINDS)}
+        if any(len(packed) % _KEY_BYTES for row in rows for packed in row[7:]):
+            raise damaged("the removed keys of a generation have another length")
         removed = {kind: np.frombuffer(b"".join(row[7 + i] for row in rows), "<i8") for i, kind in enumerate(KINDS)}
         return Change(generation, last[0], added, removed)
 
@@ -484,7 +494,7 @@ class Records(Tables):
         return self._has_claims[1]
 
     def unpack_names(self, stored: bytes) -> list[int]:
-        names: list[int] = np.frombuffer(stored, "<i4").tolist()
+        names: list[int] = unpack(stored).tolist()
         return names
 
     def mentions(self, chunks: Keys) -> Iterator[tuple[int, int, bool]]:
@@ -548,9 +558,12 @@ class Records(Tables):
     def _decoded(self, kind: str, rows: Sequence[Row]) -> tuple[Keys, Matrix]:
         dim = int(self.meta.get("dim", "1"))
         size = code_size(kind, dim)
+        if any(len(data) % size for _, data, _ in rows):
+            raise damaged(f"a vector of {kind} has another length")
         codes = np.frombuffer(b"".join(row[1] for row in rows), np.uint8).reshape(-1, size)
-        keys = [np.arange(first, first + len(data) // size) for _, data, first in rows]
-        return np.concatenate(keys), decode(kind, codes, dim)
+        keys = np.concatenate([np.arange(first, first + len(data) // size) for _, data, first in rows])
+        _check_ascending(f"{kind}_vectors", keys)
+        return keys, decode(kind, codes, dim)
 
     def vector_count(self, kind: str) -> int:
         """Return how many chunks, facts or names have a vector."""
@@ -560,6 +573,7 @@ class Records(Tables):
     def graph_rows(self, change: Change) -> Iterator[dict[str, list[Row]]]:
         """Yield the added rows that the graph is built from, by table, in pages: names, then whole documents."""
         for page in self.pages("SELECT n.key, n.surface, n.spelling, n.uses FROM names n", "n", change.added["names"]):
+            _check_ascending("names", [row[0] for row in page])
             yield {"names": [(*row[:2], normalise(row[1]), *row[2:]) for row in page]}
         start, stop = change.added["chunks"]
         while start < stop:
@@ -573,6 +587,10 @@ class Records(Tables):
                 for table, column in (("chunks", "key"), ("facts", "chunk"), ("aliases", "chunk"))
             }
             texts = {row[0]: row[5] for row in rows["chunks"]}
+            for table in ("chunks", "facts"):
+                _check_ascending(table, [row[0] for row in rows[table]])
+            if not texts.keys() >= {row[1] for row in rows["facts"]} | {row[0] for row in rows["aliases"]}:
+                raise damaged("a chunk is missing")
             rows["facts"] = [
                 (*row[:5], text_of_fact(None, True, texts[row[1]], *row[3:5]), *row[6:]) if row[-1] else row
                 for row in rows["facts"]
@@ -607,7 +625,8 @@ class Records(Tables):
         """Return the checksums of the documents whose keys lie in a span, computed from their rows."""
         inside = "document >= ? AND document < ?"
         of_chunks = f"IN (SELECT key FROM chunks WHERE {inside})"
-        chunks = self.rows(f"SELECT * FROM chunks WHERE {inside} ORDER BY key", span)
+        with self.lock:  # texts are compressed: their column has another type
+            chunks = self._db.execute(f"SELECT * FROM chunks WHERE {inside} ORDER BY key", span).fetchall()
         surfaces: dict[int, str] = dict(
             self.rows(
                 f"SELECT key, surface FROM names WHERE key {LISTED}",
@@ -669,6 +688,12 @@ def _had_content(path: Path) -> bool:
     folder = path.parent
     search_indexes = (*folder.glob("keywords/*/state.json"), *folder.glob("derived/*/manifest.json"))
     return bool(search_indexes)
+
+
+def _check_ascending(table: str, keys: Sequence[int] | Keys) -> None:
+    """Raise if keys are not in the order in which the table has them."""
+    if (np.diff(keys) <= 0).any() or (len(keys) and keys[0] < 0):
+        raise damaged(f"the keys of {table} are not in order")
 
 
 def _no_keys() -> dict[str, Keys]:

@@ -25,8 +25,10 @@ that chunks give entities, and ``journal`` the keys that each generation added a
 of the settings and of the tables' definitions.
 """
 
+import re
 import struct
 import zlib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -34,7 +36,7 @@ from zlib import crc32
 
 import numpy as np
 
-from graphrag_core.engine.rows import Row
+from graphrag_core.engine.rows import Row, damaged
 from graphrag_core.engine.tables import Span
 from graphrag_core.ports import Keys
 
@@ -108,6 +110,16 @@ KINDS = ("chunks", "facts", "names")
 NAME_BYTES = 4  # of a packed name key
 
 
+def column_types() -> dict[str, frozenset[type]]:
+    """Return by the name of a column the types that its values have, in all tables that have a column of this name."""
+    types: dict[str, set[type]] = defaultdict(set)
+    values: dict[str, set[type]] = {"INTEGER": {int}, "REAL": {float}, "TEXT": {str}, "BLOB": {bytes}}
+    for name, declared, rest in re.findall(r"(\w+) (INTEGER|REAL|TEXT|BLOB)( NOT NULL| PRIMARY KEY)?", TABLES):
+        types[name] |= values[declared] | (set() if rest else {type(None)})
+    types["value"].add(float)  # of an attribute
+    return {name: frozenset(own) for name, own in types.items()}
+
+
 def pack(keys: Sequence[int] | Keys) -> bytes:
     """Return the keys of names as bytes."""
     return struct.pack(f"<{len(keys)}i", *keys)
@@ -115,6 +127,8 @@ def pack(keys: Sequence[int] | Keys) -> bytes:
 
 def unpack(data: bytes) -> Keys:
     """Return the keys that :func:`pack` packed."""
+    if len(data) % NAME_BYTES:
+        raise damaged("the names of a chunk or a fact have another length")
     return np.frombuffer(data, dtype="<i4").astype(np.int64)
 
 

@@ -77,6 +77,7 @@ class SearchIndexes:
         self.complete = False
         self._running: list[Task] = []  # of the last change
         self._use_files = True  # False if those of vectors and graph are damaged
+        self._unchecked: Path | None = None  # the folder of mapped files that are being checked
         self._closed = threading.Event()
         self._reset()
         self.keywords = {kind: self._open_keywords(kind) for kind in _KEYWORD_FIELDS}
@@ -394,6 +395,7 @@ class SearchIndexes:
         self.graph, self.vectors, self._is_mapped = graph, vectors, True
         self._by_id, self._id_changes, self._id_places = by_id, [], None
         self.generation = self._saved = generation
+        self._unchecked = None if is_small else path
         if not is_small:
             checking = threading.Thread(
                 target=self._check_files, args=(folder, path), name="graphrag-check", daemon=True
@@ -407,21 +409,20 @@ class SearchIndexes:
         if not folder.is_intact(path, self._closed.is_set):
             _log.warning("%s is damaged: vectors and graph are built again from the records", path)
             self._distrust_files()
+        if self._unchecked == path:
+            self._unchecked = None
 
     def _distrust_files(self) -> None:
         """Let the next read build vectors and graph from the records, and the next save write them."""
         self._broken, self._use_files, self._saved = True, False, -1
 
-    def repair(self) -> str:
-        """Read all files; let the next read build again what is damaged, and return what was wrong."""
-        for kind, store in self.keywords.items():
-            if found := store.repair():
-                return f"keyword index of {kind} was damaged ({found})"
-        for generation, path in self._folder.generations() if self._folder else ():
-            if generation == self._saved and self._folder and not self._folder.is_intact(path):
-                self._distrust_files()
-                return f"file of vectors or graph in {path} was damaged"
-        return ""
+    def damaged_file(self) -> Path | None:
+        """Return the folder of the mapped files if they are damaged and :meth:`_check_files` has not ended."""
+        path = self._unchecked
+        if path is None or self._folder is None or self._folder.is_intact(path):
+            return None
+        self._distrust_files()
+        return path
 
     def save(self) -> None:
         """Save vectors and graph; if that fails, log it and keep the old files, which stay valid."""

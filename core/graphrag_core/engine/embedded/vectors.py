@@ -14,7 +14,7 @@ import numpy.typing as npt
 from graphrag_core import forks
 from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
-from graphrag_core.engine.graph.sparse import in_memory
+from graphrag_core.engine.graph.sparse import in_memory, rows_of
 from graphrag_core.key_sets import among, best, distinct
 from graphrag_core.ports import Keys, Matrix, Ranking
 
@@ -228,7 +228,7 @@ class _Exact:
         """Return the vectors of existing keys as they are stored."""
         if self._index is None:
             return np.empty((len(keys), 0), np.uint8)
-        return self._codes()[self.keys.searchsorted(keys)]
+        return self._codes()[rows_of(self.keys, keys)]
 
     def add(self, keys: Keys, vectors: Matrix) -> None:
         """Add vectors."""
@@ -376,7 +376,7 @@ class _Lists:
 
     def codes_of(self, keys: Keys) -> Codes:
         """Return the vectors of existing keys as they are stored."""
-        return self.codes[self._rows[self.keys.searchsorted(keys)]]
+        return self.codes[self._rows[rows_of(self.keys, keys)]]
 
     def remove(self, keys: Keys) -> None:
         """Leave vectors out of what is found."""

@@ -69,7 +69,7 @@ def write(
         gone = {kind: np.empty(0, np.int64) for kind in KINDS}
         replaced = sorted({one.document.id for one in added}.intersection(removed))
         accesses = list(records.accesses(replaced)) if replaced else []
-        released = _delete(db, removed, gone) if removed else []
+        released = _delete(records, db, removed, gone) if removed else []
 
         uses = Counter(chain.from_iterable(names for document in added for names in document.names))
         norms = {name: normalise(name) for name in uses}
@@ -219,17 +219,16 @@ def _insert(db: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
         db.execute(f"INSERT INTO {table} VALUES {marks}", [*chain.from_iterable(page)])
 
 
-def _delete(db: sqlite3.Connection, ids: Sequence[str], gone: dict[str, Keys]) -> list[int]:
+def _delete(records: Records, db: sqlite3.Connection, ids: Sequence[str], gone: dict[str, Keys]) -> list[int]:
     """Delete documents; put the keys of their chunks and facts into ``gone``, and return the names they used."""
-    documents = db.execute(f"SELECT key FROM documents WHERE id {LISTED}", (json.dumps(ids),)).fetchall()
-    wanted = (json.dumps([row[0] for row in documents]),)
-    chunks = db.execute(f"SELECT key, names FROM chunks WHERE document {LISTED} ORDER BY key", wanted).fetchall()
-    facts = db.execute(
-        f"SELECT key FROM facts WHERE chunk IN (SELECT key FROM chunks WHERE document {LISTED}) ORDER BY key", wanted
-    ).fetchall()
-    db.execute(f"DELETE FROM documents WHERE key {LISTED}", wanted)  # and, by cascade, all rows that refer to them
+    documents = records.keys(f"SELECT key FROM documents WHERE id {LISTED}", (records.array(ids),))
+    wanted = (records.array(documents),)
+    chunks = records.rows(f"SELECT key, names FROM chunks WHERE document {LISTED} ORDER BY key", wanted)
     gone["chunks"] = np.array([row[0] for row in chunks], np.int64)
-    gone["facts"] = np.array([row[0] for row in facts], np.int64)
+    gone["facts"] = records.keys(
+        f"SELECT key FROM facts WHERE chunk IN (SELECT key FROM chunks WHERE document {LISTED}) ORDER BY key", wanted
+    )
+    db.execute(f"DELETE FROM documents WHERE key {LISTED}", wanted)  # and, by cascade, all rows that refer to them
     released = Counter(unpack(b"".join(row[1] for row in chunks)).tolist())
     db.executemany(_ADD_USES, [(-count, key) for key, count in released.items()])
     return list(released)

@@ -23,6 +23,7 @@ from graphrag_core.engine.graph.sparse import (
     kept_rows,
     once,
     remembered,
+    rows_of,
     spans,
 )
 from graphrag_core.key_sets import among, distinct
@@ -160,10 +161,11 @@ class MemoryGraph:
         self._add_names(rows)
         names, slot_of = self["names.key"], self["names.entity"]
         chunk, name, subject = rows.mentions
-        name_row = np.searchsorted(names, name)
+        name_row = rows_of(names, name)
         entity = slot_of[name_row].astype(np.int64)
         fact_key, fact_chunk, weight, triple, statement = rows.facts
-        fact, held = rows.held[0], slot_of[np.searchsorted(names, rows.held[1])].astype(np.int64)
+        fact, held_row = rows.held[0], rows_of(names, rows.held[1])
+        held = slot_of[held_row].astype(np.int64)
         if len(rows.aliases[0]):
             where, short, long = self._aliases(rows)
             codes = short << 32 | rows.documents[where]
@@ -171,7 +173,7 @@ class MemoryGraph:
             codes, long = codes[order], long[order]
             entity = _replaced(entity, name_row << 32 | rows.documents[chunk], codes, long)
             in_fact = rows.documents[np.searchsorted(rows.chunks, fact_chunk)][fact]
-            held = _replaced(held, np.searchsorted(names, rows.held[1]) << 32 | in_fact, codes, long)
+            held = _replaced(held, held_row << 32 | in_fact, codes, long)
             moved = entity != slot_of[name_row]
             for column, values in zip(
                 ("chunk", "name", "entity"), (chunk + first_chunk, name_row, entity), strict=True
@@ -223,7 +225,7 @@ class MemoryGraph:
         What is itself short for another name in the document is no long name: names of an entity include its own.
         """
         chunk, *ends = rows.aliases
-        short, long = (np.searchsorted(self["names.key"], end) for end in ends)
+        short, long = (rows_of(self["names.key"], end) for end in ends)
         entity = self["names.entity"][long].astype(np.int64)
         other = entity != self["names.entity"][short]
         chunk, short, entity = chunk[other], short[other], entity[other]
@@ -249,7 +251,7 @@ class MemoryGraph:
         if len(chunks) == 0:
             return
         self._forget()
-        gone = np.sort(np.searchsorted(self["chunks.key"], chunks))
+        gone = np.sort(rows_of(self["chunks.key"], chunks))
         counts, codes = self._rows["mentions"].gather(gone)
         chunk, entity = gone.repeat(counts), (codes >> _BITS) - self.first_entity
         facts, _ = spans(self["facts.chunk"], gone)

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from graphrag_core.engine.rows import damaged
+
 Array = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -203,6 +205,14 @@ def spans(column: Array, keys: Array) -> Pairs:
     starts = np.searchsorted(column, keys, "left")
     counts = np.searchsorted(column, keys, "right") - starts
     return ranges(starts, counts), counts
+
+
+def rows_of(keys: Numbers, wanted: Numbers) -> Numbers:
+    """Return the rows of some keys in a table. Its keys are in ascending order, and all wanted ones are among them."""
+    rows = keys.searchsorted(wanted)
+    if len(wanted) and (len(keys) == 0 or (keys.take(rows, mode="clip") != wanted).any()):
+        raise damaged("a row is missing")
+    return rows
 
 
 def kept_rows(counts: Numbers, kept: Flags) -> Numbers:
