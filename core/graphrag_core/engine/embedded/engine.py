@@ -1,14 +1,12 @@
 """``EmbeddedEngine``: SQLite records with FAISS, tantivy and graph indexes, in a folder or in memory.
 
-Every change takes one path: :meth:`EmbeddedEngine.write` commits one SQLite transaction, which
-returns a change, and the change is applied to the search indexes. Both run in background threads,
-so that ingestion prepares the next batch meanwhile: a batch is committed while the ones before
-it are applied, a few at once.
+A change is committed in one SQLite transaction (:meth:`EmbeddedEngine.write`) and then applied to the search indexes,
+both in background threads: ingestion prepares the next batch meanwhile.
 
-The commit of the transaction is the one point at which a change becomes valid. Whatever is raised before it, nothing
-has changed. Whatever is raised after it, the records have the change: a read compares the generation of the search
-indexes with that of the records, and applies what they lack before it answers. So every read sees a committed
-generation that is complete in all indexes, also after an interrupt at any point.
+The commit is the one point at which a change becomes valid. Whatever is raised before it, nothing has changed. Whatever
+is raised after it, the records have the change: a read compares the generation of the search indexes with that of the
+records, and applies what they lack before it answers. So every read sees one committed generation that is complete in
+all indexes, also after an interrupt at any point.
 """
 
 import logging
@@ -36,7 +34,7 @@ from graphrag_core.engine.embedded.search_indexes import PATIENCE, SearchIndexes
 from graphrag_core.engine.embedded.writer import Batch, write
 from graphrag_core.engine.graph.memory import GraphView
 from graphrag_core.engine.graph.snapshot import StoreSnapshot, fact_copies
-from graphrag_core.engine.graph.sparse import spans
+from graphrag_core.engine.graph.sparse import kept_rows, spans
 from graphrag_core.engine.rows import Accesses, check_expected, damaged
 from graphrag_core.engine.tables import SqlEngine, TableReads, Tables, parts_of
 from graphrag_core.errors import DamagedIndex, GraphRAGError, InputError, NotAnIndex, StorageError
@@ -72,7 +70,7 @@ _KINDS = {"chunks": "chunks", "facts": "facts", "entities": "names"}
 
 
 class EmbeddedEngine(SqlEngine):
-    """Stores and searches an index within this process. Its methods are those of :class:`~graphrag_core.ports.Engine`.
+    """Stores and searches an index within this process. See :class:`~graphrag_core.ports.Engine`.
 
     Parameters
     ----------
@@ -124,9 +122,12 @@ class EmbeddedEngine(SqlEngine):
             self.records = self._open_records()
             undo.callback(self.records.close)
             self.indexes = SearchIndexes(self.records, self._folder)
-            with self._file_damage():
+            try:
                 self.indexes.load()
                 self.indexes.sync()
+            except _WRONG_NUMBERS as error:
+                self._check_files(error)
+                raise
             forks.watch(self)
             undo.pop_all()
 
@@ -179,21 +180,17 @@ class EmbeddedEngine(SqlEngine):
                 raise
 
     def _commit(
-        self,
-        added: Sequence[ParsedDocument],
-        removed: Sequence[str],
-        name_vectors: Mapping[str, Matrix],
+        self, added: Sequence[ParsedDocument], removed: Sequence[str], name_vectors: Mapping[str, Matrix],
         settings: Mapping[str, str],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Run a transaction; publish when enough of them are committed."""
         publishing = self._publishing
         if publishing is not None and len(self._unpublished) + 1 >= _TOGETHER:
             publishing.finish()
         with self._lock.writing(self):
             if added and removed:
-                self._write_accesses()  # so that a replaced document keeps those of its facts
-            batch = write(self.records, added, removed, name_vectors, settings)
-            self._unpublished.append(batch)
+                self._write_accesses()  # so that a replaced document keeps the accesses of its facts
+            self._unpublished.append(write(self.records, added, removed, name_vectors, settings))
             if self._flushing:  # so that readers wait for the lock once, not twice
                 Task(self._sync).run()  # it is committed: what goes wrong here is raised by the next read
         if self._are_many():
@@ -226,7 +223,7 @@ class EmbeddedEngine(SqlEngine):
         return len(spans) >= _TOGETHER and sum(max(last - first, 1) for first, last in spans) >= _LEAST_TOGETHER
 
     def _publish_later(self) -> None:
-        """Publish soon, in a thread of its own, so that readers in other processes see it."""
+        """Publish soon, in another thread, so that readers in other processes see it."""
         if self._unpublished and (self._timer is None or not self._timer.is_alive()):
             self._timer = threading.Timer(self._later, self._publish_burst)
             try:
@@ -331,20 +328,16 @@ class EmbeddedEngine(SqlEngine):
                         if not self.read_only:
                             indexes.save_at_end()
             finally:
-                with self._lock.writing():
+                with self._lock.writing(), ExitStack() as released:
                     self._closed = True
-                    try:
-                        self.indexes.release()
-                    finally:
-                        try:
-                            self.records.close()
-                        finally:
-                            if self._file_lock is not None:
-                                self._file_lock.release()
+                    if self._file_lock is not None:
+                        released.callback(self._file_lock.release)
+                    released.callback(self.records.close)
+                    self.indexes.release()
                 self._released = True
 
     def backup(self, path: str | Path) -> None:
-        """Copy the records into a new folder: those of the last commit, also while another thread or process writes.
+        """Copy the records of the last commit into a new folder, also while another thread or process writes.
 
         Opening the folder builds the search indexes from the records.
         """
@@ -364,16 +357,20 @@ class EmbeddedEngine(SqlEngine):
     @contextmanager
     def reading(self) -> Iterator[SearchIndexes]:
         """Hold one complete generation, after publishing what was committed; writers wait. Private to the engine."""
-        with ExitStack() as held, self._file_damage():
+        with ExitStack() as held:
             held.enter_context(self._lock.reading())
             self._check()
-            if not self.indexes.is_current():
-                held.close()
-                with self._lock.writing():
-                    self._check()
-                    self._make_current()
-                    held.enter_context(self._lock.reading())
-            yield self.indexes
+            try:
+                if not self.indexes.is_current():
+                    held.close()
+                    with self._lock.writing():
+                        self._check()
+                        self._make_current()
+                        held.enter_context(self._lock.reading())
+                yield self.indexes
+            except _WRONG_NUMBERS as error:
+                self._check_files(error)
+                raise
 
     def _make_current(self) -> None:
         """Apply to the search indexes what the records have and they lack; build them again if that fails."""
@@ -389,15 +386,10 @@ class EmbeddedEngine(SqlEngine):
                 "to repair them: close the index and open it again"
             )
 
-    @contextmanager
-    def _file_damage(self) -> Iterator[None]:
-        """Turn an error that comes from a large file which is damaged, and not checked yet, into one that says so."""
-        try:
-            yield
-        except _WRONG_NUMBERS as error:
-            if path := self.indexes.damaged_file():
-                raise StorageError(f"{path} is damaged and is built again from the records: retry") from error
-            raise
+    def _check_files(self, error: Exception) -> None:
+        """Raise an error that says so if another one may come from large files that are damaged and not checked yet."""
+        if path := self.indexes.damaged_file():
+            raise StorageError(f"{path} is damaged and is built again from the records: retry") from error
 
     @property
     def generation(self) -> int:
@@ -542,7 +534,7 @@ class EmbeddedReads(TableReads):
         self.id_places = id_places.__getitem__
         self.fact_places = graph.fact_places
         self.term_counts = indexes.keywords["chunks"].counts
-        self._chunk_keys, self._chunk_numbers = graph.chunk_keys.__getitem__, graph.chunk_keys.searchsorted
+        self._chunk_keys, self._chunk_numbers = graph["chunks.key"].__getitem__, graph["chunks.key"].searchsorted
         self._fact_keys, self._fact_numbers = graph["facts.key"].__getitem__, graph["facts.key"].searchsorted
         self.statistics_count = self.chunk_count = len(graph) - graph.removed
         self._sees = None
@@ -557,15 +549,15 @@ class EmbeddedReads(TableReads):
         if chosen is not None:
             chosen = self._records.marked(chosen)
             self.unknown_keys = unknown_keys(chosen)
-            seen &= indexes.attributes.sees(chosen, graph.chunk_keys)
+            seen &= indexes.attributes.sees(chosen, graph["chunks.key"])
         if hidden is not None:
-            seen &= ~indexes.attributes.sees(hidden, graph.chunk_keys)
+            seen &= ~indexes.attributes.sees(hidden, graph["chunks.key"])
         self.chunk_count = int(seen.sum())
         if self.chunk_count == self.statistics_count:
             return None
         self._limits = {kind: span[1] for kind, span in self._tables.everything().added.items()}
         self._seen = seen
-        inside = self._visible["chunks"] = _by_key(graph.chunk_keys, seen, self._limits["chunks"])
+        inside = self._visible["chunks"] = _by_key(graph["chunks.key"], seen, self._limits["chunks"])
         self._sees = inside.__getitem__
         return seen
 
@@ -574,28 +566,34 @@ class EmbeddedReads(TableReads):
     def _inside(self, kind: str) -> Flags | None:
         """Return which chunks, facts or names are in scope, by key; None if all are."""
         if self._sees is not None and kind not in self._visible:
-            inside = self._seen[self._all["facts.chunk"]] if kind == "facts" else self._all.names_in(self._seen)
-            self._visible[kind] = _by_key(self._all[f"{kind}.key"], inside, self._limits[kind])
+            graph = self._all
+            if kind == "facts":
+                inside = self._seen[graph["facts.chunk"]]
+            else:
+                counts, chunks = graph.rows["name_chunks"].gather(np.arange(len(graph["names.key"])))
+                inside = kept_rows(counts, self._seen[chunks]) > 0
+            self._visible[kind] = _by_key(graph[f"{kind}.key"], inside, self._limits[kind])
         return self._visible.get(kind)
 
     def has(self, kind: Kind, *, vectors: bool = False) -> bool:
         """Return whether there are any chunks, facts or entities, or any vectors of them."""
         if vectors:
             return len(self._vectors[_KINDS[kind]].keys) > 0
-        graph, found = self._all, True
+        graph, exists = self._all, True
         if kind == "entities":
-            found = bool(graph.everything[graph.first_entity :].any())
+            exists = bool(graph.everything[graph.first_entity :].any())
         elif kind == "facts":
-            found = len(graph["facts.key"]) > 0 and (not graph.removed or bool(graph.there[graph["facts.chunk"]].any()))
-        return self.chunk_count > 0 and found
+            facts = graph["facts.chunk"]
+            exists = len(facts) > 0 and (graph.removed == 0 or bool(graph.there[facts].any()))
+        return self.chunk_count > 0 and exists
 
     def nearest(self, kind: str, vectors: Matrix, k: int) -> list[Ranking]:
         """Return for each vector the best ``k`` chunks, facts or names, and what ties with the last."""
         if kind == "names":
             return self._nearest_names(vectors, k)
-        found = self._vectors[kind].search(vectors, k, self._inside(kind))
+        rankings = self._vectors[kind].search(vectors, k, self._inside(kind))
         number = self._chunk_numbers if kind == "chunks" else self._fact_numbers
-        return [(number(keys), scores) for keys, scores in found]
+        return [(number(keys), scores) for keys, scores in rankings]
 
     def _nearest_names(self, vectors: Matrix, k: int) -> list[Ranking]:
         """Return for each vector the best ``k`` names. In a large scope more are searched, and those in it chosen."""
@@ -603,12 +601,12 @@ class EmbeddedReads(TableReads):
         if self._sees is None or self.chunk_count < _LARGE_SCOPE * self.statistics_count or not store.exact:
             return store.search(vectors, k, self._inside("names"))
         while True:
-            found = []
+            rankings = []
             for keys, scores in store.search(vectors, wanted):
                 seen = self.graph.uses(keys) > 0
-                found.append(best(keys[seen], scores[seen], k))
-            if wanted >= len(store.keys) or all(len(keys) >= k for keys, _ in found):
-                return found
+                rankings.append(best(keys[seen], scores[seen], k))
+            if wanted >= len(store.keys) or all(len(keys) >= k for keys, _ in rankings):
+                return rankings
             wanted *= _AHEAD
 
     def keywords(self, kind: str, text: str, k: int) -> Ranking:
@@ -622,8 +620,8 @@ class EmbeddedReads(TableReads):
         """Return the cosine similarity of chunks or facts to a vector."""
         known = self._all[f"{kind}.key"]
         # Row by row: a matrix product rounds a row differently by its position.
-        found: Scores = np.vecdot(self._vectors[kind].get(known[keys]), vector)
-        return found
+        scores: Scores = np.vecdot(self._vectors[kind].get(known[keys]), vector)
+        return scores
 
     # -- rows
 
@@ -646,11 +644,12 @@ class EmbeddedReads(TableReads):
 
     def facts_in(self, chunks: Keys) -> Keys:
         """Return the facts of chunks."""
-        return self._all.facts_in(chunks)
+        return spans(self._all["facts.chunk"], chunks)[0]
 
     def name_terms(self, names: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
         """Return the terms of names as hashes: how many each has, and which."""
-        return self._all.name_terms(names)
+        counts, terms = self._all.rows["name_terms"].gather(self._all["names.key"].searchsorted(names))
+        return counts, terms.astype(np.uint32)
 
     def fact_columns(self, facts: Keys) -> tuple[Scores, Keys]:
         """Return the weights of facts, and numbers that are the same for those that say the same."""
@@ -665,9 +664,9 @@ def _by_key(keys: Keys, flags: Flags, limit: int) -> Flags:
     """Return flags by key instead of the place of the key. Keys are in ascending order and below ``limit``."""
     if len(keys) == limit:
         return flags
-    found = np.zeros(limit, np.bool_)
-    found[keys] = flags
-    return found
+    by_key = np.zeros(limit, np.bool_)
+    by_key[keys] = flags
+    return by_key
 
 
 class ReadWriteLock:

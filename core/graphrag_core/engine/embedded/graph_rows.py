@@ -16,9 +16,9 @@ _WIDTHS = {"names": 5, "chunks": 9, "facts": 19, "aliases": 3}
 
 
 def graph_rows(rows: Mapping[str, Sequence[Row]]) -> GraphRows:
-    """Return rows of the tables names, chunks, facts and aliases, those of whole documents, as columns.
+    """Return rows of the tables names, chunks, facts and aliases as columns. They are of whole documents.
 
-    Those of names have the normalised name, those of chunks the title of the document.
+    Rows of names have the normalised name too, rows of chunks the title of the document.
     """
     columns = {table: tuple(zip(*rows.get(table, ()), strict=True)) or ((),) * n for table, n in _WIDTHS.items()}
     name_keys, surfaces, norms, ids, _ = columns["names"]

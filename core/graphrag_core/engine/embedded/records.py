@@ -20,18 +20,8 @@ import numpy as np
 
 from graphrag_core import forks
 from graphrag_core.engine.codes import code_size, decode
-from graphrag_core.engine.embedded.schema import (
-    APPLICATION_ID,
-    FORMAT,
-    KINDS,
-    OLDEST_FORMAT,
-    TABLES,
-    Change,
-    column_types,
-    document_checksums,
-    inflate,
-    unpack,
-)
+from graphrag_core.engine.embedded import schema
+from graphrag_core.engine.embedded.schema import FORMAT, KINDS, OLDEST_FORMAT, Change, document_checksums, unpack
 from graphrag_core.engine.rows import Row, Texts, damaged
 from graphrag_core.engine.tables import Query, Span, Tables, text_of_fact
 from graphrag_core.errors import DamagedIndex, DiskError, FilterError, GraphRAGError, NotAnIndex, UnsupportedFormat
@@ -41,7 +31,7 @@ from graphrag_core.text import hash64, normalise
 
 _log = logging.getLogger(__name__)
 
-_COLUMN_TYPES = column_types()
+_COLUMN_TYPES = schema.column_types()
 _UNIT = 1e-5  # how far the length of a stored vector may be from 1
 _PAGE_BYTES = 8_192  # most rows are about a thousand bytes long, and small pages would be filled badly
 _GRAPH_PAGE = 1_000
@@ -145,7 +135,7 @@ class Records(Tables):
     def _connect(self, mode: str) -> sqlite3.Connection:
         name = ":memory:" if self.path is None else f"{self.path.resolve().as_uri()}?mode={mode}"
         db = sqlite3.connect(name, uri=self.path is not None, check_same_thread=False, isolation_level=None)
-        db.create_function("inflate", 1, inflate, deterministic=True)
+        db.create_function("inflate", 1, schema.inflate, deterministic=True)
         return db
 
     def _prepare(self) -> None:
@@ -154,17 +144,18 @@ class Records(Tables):
         run(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT}")
         run("PRAGMA cache_size = -8000")
         # First, because a process that creates the index writes the tables before the search indexes.
-        had_content = self.path is not None and _had_content(self.path)
+        had_content = self.path is not None and any(
+            any(self.path.parent.glob(files)) for files in ("keywords/*/state.json", "derived/*/manifest.json")
+        )
         empty = run("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
         if empty and self.path is not None:
             self._check_new(self.path.parent, had_content=had_content)
         if empty and not self.read_only:
             run(f"PRAGMA page_size = {_PAGE_BYTES}")
             run("PRAGMA journal_mode = WAL")
-            self._db.executescript(
-                f"BEGIN; {TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
-            )
-        elif run("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+            numbers = f"PRAGMA application_id = {schema.APPLICATION_ID}; PRAGMA user_version = {FORMAT};"
+            self._db.executescript(f"BEGIN; {schema.TABLES} {numbers} COMMIT;")
+        elif run("PRAGMA application_id").fetchone()[0] != schema.APPLICATION_ID:
             raise NotAnIndex(f"{self.path} is an SQLite file, but not an index: choose another folder")
         self.format = run("PRAGMA user_version").fetchone()[0]
         if self.format != FORMAT and not (self._older and OLDEST_FORMAT <= self.format < FORMAT):
@@ -191,7 +182,7 @@ class Records(Tables):
         return f"convert it with `hybrid-graphrag rebuild {self.path.parent}`, which embeds no passage again"
 
     def _check_new(self, folder: Path, *, had_content: bool) -> None:
-        """Raise if a database without tables is not that of a new index, or cannot be created by a reader."""
+        """Raise if a database without tables does not belong to a new index, or cannot be created by a reader."""
         if had_content:
             raise DamagedIndex(
                 f"{self.path} is empty, but was the database of an index: restore a backup, or delete the folder "
@@ -205,15 +196,13 @@ class Records(Tables):
 
     def _translated(self, error: Exception, *, in_transaction: bool = False) -> Exception:
         """Return the library's error for an error of SQLite. A transaction was rolled back."""
-        text = str(error)
+        text, index_again = str(error), "restore a backup, or index the documents again into another folder"
         if "not a database" in text:
             return NotAnIndex(
                 f"{self.path} is not an index, or is damaged ({text}): restore a backup or choose another folder"
             )
         if isinstance(error, UnicodeError) or any(sign in text for sign in _SIGNS_OF_DAMAGE):
-            return DamagedIndex(
-                f"{self.path} is damaged ({text}): restore a backup, or index the documents again into another folder"
-            )
+            return DamagedIndex(f"{self.path} is damaged ({text}): {index_again}")
         if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError):
             return error
         if any(sign in text for sign in _SIGNS_OF_SIZE):
@@ -444,7 +433,7 @@ class Records(Tables):
 
     @property
     def meta(self) -> Mapping[str, str]:
-        """All settings, also those of the records themselves."""
+        """All settings, including the internal ones."""
         found = self._meta
         if found is None:
             with self.lock:
@@ -681,13 +670,6 @@ def meta_checksum(db: sqlite3.Connection, meta: Mapping[str, str]) -> str:
 def _is_damaged(db: sqlite3.Connection, meta: Mapping[str, str]) -> bool:
     """Return whether settings differ from their checksum. An index without a change has none."""
     return "generation" in meta and meta.get(CHECKSUM) != meta_checksum(db, meta)
-
-
-def _had_content(path: Path) -> bool:
-    """Return whether an index was in a folder whose database is empty or new."""
-    folder = path.parent
-    search_indexes = (*folder.glob("keywords/*/state.json"), *folder.glob("derived/*/manifest.json"))
-    return bool(search_indexes)
 
 
 def _check_ascending(table: str, keys: Sequence[int] | Keys) -> None:

@@ -138,7 +138,6 @@ class EditedGraph:
 
     # -- which entities are one
 
-    @property
     @remembered
     def _merged(self) -> tuple[Keys, Keys]:
         """The entities that are one with others, ascending, and the one that represents each."""
@@ -155,7 +154,6 @@ class EditedGraph:
         members_ = np.array(sorted(representative), np.int64)
         return members_, np.array([representative[one] for one in members_.tolist()], np.int64)
 
-    @property
     @remembered
     def _deleted(self) -> Keys:
         """The entities that were deleted, ascending."""
@@ -194,7 +192,6 @@ class EditedGraph:
         kept[kept] = once(owner[kept], entities[kept])
         return kept_rows(counts, kept), entities[kept], kept
 
-    @property
     @remembered
     def edits(self) -> tuple[dict[int, Shown], dict[int, int]]:
         """What is shown of edited entities, and the entities of names that no document writes, by hash."""
@@ -272,7 +269,6 @@ class EditedGraph:
 
     # -- facts
 
-    @property
     @remembered
     def _gone(self) -> Keys:
         """The facts of deleted relations, and the triples that hold a deleted entity, ascending."""

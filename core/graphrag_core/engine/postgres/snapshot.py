@@ -58,7 +58,7 @@ class PostgresReads(TableReads):
             self._chunk_keys, self._chunk_numbers = numbering.chunks, numbering.of_chunks
         else:
             self.graph = ScopeGraph(transaction, scope)
-            self._chunk_keys, self._chunk_numbers = scope.chunk_keys.__getitem__, scope.chunk_keys.searchsorted
+            self._chunk_keys, self._chunk_numbers = scope["chunks.key"].__getitem__, scope["chunks.key"].searchsorted
         self._small = scope
         self._fact_keys = self._fact_numbers = np.asarray
         self._sees = None if transaction.scope.is_everything else transaction.scope.sees
