@@ -19,6 +19,7 @@ test: $(VENV)/.docs
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tests/complexity.py
 
 types: $(VENV)/.dev
 	$(BIN)/mypy

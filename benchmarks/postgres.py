@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +199,28 @@ def _asked(
 ) -> dict[str, float]:
     """Ask questions in turn and print what they took; return the median CPU times. ``before`` are those of less."""
     texts = _questions(compared["exact"], size)
+    times, numbers, equal = _ask_in_turn(counted, compared, texts)
+    elapsed, cpu = ({name: spread([pair[at] for pair in pairs]) for name, pairs in times.items()} for at in (0, 1))
+    for name, (median, late) in cpu.items():
+        others = {"the folder": cpu.get("folder", (0.0,))[0], "the size before": before.get(name, 0.0)}
+        others = {} if name == "folder" else others
+        more = ", ".join(f"{median / other:.1f}× {what}" for what, other in others.items() if other)
+        print(f"  {name:11} p50 {median:.1f} ms of CPU, p95 {late:.1f} ms ({elapsed[name][0]:.0f} and "
+              f"{elapsed[name][1]:.0f} ms elapsed){more and f': {more}'}")  # fmt: skip
+        if name in compared and name in before and median > GROWTH * before[name]:
+            print(f"  NOT MET: the median grew by more than {GROWTH}×")
+        if name in compared and name != "folder":
+            statements, rows, size_of = np.median(np.array(numbers[name]), axis=0)
+            print(f"  {'':11} {statements:.0f} statements, {rows:,.0f} rows, {as_size(int(size_of))}; "
+                  f"the same top 10 as {next(iter(compared))}: {equal[name]} of {len(texts)}")  # fmt: skip
+    sys.stdout.flush()
+    return {name: median for name, (median, _) in cpu.items()}
+
+
+def _ask_in_turn(
+    counted: Counted, compared: Mapping[str, KnowledgeIndex], texts: list[str]
+) -> tuple[dict[str, list[tuple[float, float]]], dict[str, list[list[int]]], dict[str, int]]:
+    """Return for each index its times, what the server was asked for, and how often the results are the first's."""
     retrievers = {name: GraphRetriever(index, cache=None) for name, index in compared.items()}
     engine: Any = compared["exact"].engine
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in (*compared, "pgvector")}
@@ -219,30 +241,11 @@ def _asked(
             equal[name] += results[0] == results[-1]
             if number >= WARM_UP:
                 times[name].append(taken)
-                numbers[name].append([after - own for own, after in zip(first, last, strict=True)])
+                numbers[name].append([after - before for before, after in zip(first, last, strict=True)])
         taken = counted.seconds(partial(engine.database.rows, nearest, (engine.index, vector)))
         if number >= WARM_UP:
             times["pgvector"].append(taken)
-    elapsed, cpu = ({name: spread([one[at] for one in own]) for name, own in times.items()} for at in (0, 1))
-    for name, (median, late) in cpu.items():
-        more = ", ".join(
-            f"{median / other:.1f}× {what}"
-            for what, other in (
-                ("the folder", cpu.get("folder", (0.0,))[0]),
-                ("the size before", before.get(name, 0.0)),
-            )
-            if other and name != "folder"
-        )
-        print(f"  {name:11} p50 {median:.1f} ms of CPU, p95 {late:.1f} ms ({elapsed[name][0]:.0f} and "
-              f"{elapsed[name][1]:.0f} ms elapsed){more and f': {more}'}")  # fmt: skip
-        if name in compared and name in before and median > GROWTH * before[name]:
-            print(f"  NOT MET: the median grew by more than {GROWTH}×")
-        if name in compared and name != "folder":
-            statements, rows, size_of = np.median(np.array(numbers[name]), axis=0)
-            print(f"  {'':11} {statements:.0f} statements, {rows:,.0f} rows, {as_size(int(size_of))}; "
-                  f"the same top 10 as {next(iter(compared))}: {equal[name]} of {len(texts)}")  # fmt: skip
-    sys.stdout.flush()
-    return {name: median for name, (median, _) in cpu.items()}
+    return times, numbers, equal
 
 
 def _questions(index: KnowledgeIndex, size: int, seed: int = 3) -> list[str]:
@@ -347,12 +350,8 @@ def read(url: str, number: int, until: float, results: Any) -> None:
     results.put(("reader", mixed, times, 0, failed))
 
 
-def load(url: str, writers: int, duration: float) -> dict[str, float]:
-    schema = f"bench_{uuid.uuid4().hex[:8]}"
-    place = address(url, schema)
-    with KnowledgeIndex.open(place, ReadyVectors(), progress=False) as index:
-        index.add(documents(2_000))
-        index.add([one for number in range(PAIRS) for one in pair(number, 0)])
+def _run_processes(place: str, writers: int, duration: float) -> tuple[list[Any], list[Any]]:
+    """Write and read with several processes for some seconds; return the reports of writers and readers."""
     context = multiprocessing.get_context("spawn")
     results: Any = context.Queue()
     until = time.time() + 15 + duration  # processes need some time to start
@@ -363,15 +362,25 @@ def load(url: str, writers: int, duration: float) -> dict[str, float]:
     reports = [results.get() for _ in processes]
     for process in processes:
         process.join()
-    failures = [report[4] for report in reports if report[4]]
-    written = [one for report in reports if report[0] == "writer" for one in report[1]]
-    adds = [one for report in reports if report[0] == "writer" for one in report[2]]
-    asked = [one for report in reports if report[0] == "reader" for one in report[2]]
-    mixed = sum(report[1] for report in reports if report[0] == "reader")
+    return [one for one in reports if one[0] == "writer"], [one for one in reports if one[0] == "reader"]
+
+
+def load(url: str, writers: int, duration: float) -> dict[str, float]:
+    schema = f"bench_{uuid.uuid4().hex[:8]}"
+    place = address(url, schema)
+    with KnowledgeIndex.open(place, ReadyVectors(), progress=False) as index:
+        index.add(documents(2_000))
+        index.add([one for number in range(PAIRS) for one in pair(number, 0)])
+    of_writers, of_readers = _run_processes(place, writers, duration)
+    failures = [report[4] for report in (*of_writers, *of_readers) if report[4]]
+    written = list(chain.from_iterable(report[1] for report in of_writers))
+    adds = list(chain.from_iterable(report[2] for report in of_writers))
+    asked = list(chain.from_iterable(report[2] for report in of_readers))
+    mixed = sum(report[1] for report in of_readers)
+    conflicts = sum(report[3] for report in of_writers)
     with KnowledgeIndex.open(place, ReadyVectors(), read_only=True) as index:
         lost = len(written) - len(index.engine.stored(written))
         sound = index.verify()
-    conflicts = sum(report[3] for report in reports)
     median, late = spread(asked)
     added, answered = len(written) / duration, len(asked) / duration
     print(f"{writers} writers, {READERS} readers: {added:,.0f} documents/s, p95 of a batch {spread(adds)[1]:,.0f} ms; "

@@ -26,11 +26,15 @@ NOTICE = """\
 """
 
 
-def main() -> None:
-    listed = {word.strip() for word in Path(sys.argv[1]).read_text("utf-8").splitlines()}
+def ordinary_words(path: Path) -> list[str]:
+    listed = {word.strip() for word in path.read_text("utf-8").splitlines()}
     words = {word for word in listed if word.isascii() and word.isalpha()}
     names = {word.lower() for word in words if not word.islower()}
-    ordinary = sorted(word for word in words if word.islower() and word not in names and len(word) > 1)
+    return sorted(word for word in words if word.islower() and word not in names and len(word) > 1)
+
+
+def main() -> None:
+    ordinary = ordinary_words(Path(sys.argv[1]))
     nouns: dict[str, set[str]] = defaultdict(set)
     with gzip.open(sys.argv[2], "rt", encoding="utf-8") as rows:
         for row in rows:

@@ -239,7 +239,35 @@ def _last_line(text: str) -> str:
     return lines[-1][:200] if lines else "no message"
 
 
-def main() -> None:
+def _outcome(peer: Peer, name: str, chosen: argparse.Namespace) -> str:
+    """Measure a peer on a set, unless that was done on the same input; return why it failed."""
+    digest, path = _digest(folder_of(name)), folder_of(name) / f"{peer.name}.outcome.json"
+    stored = json.loads(path.read_text("utf-8")) if chosen.reuse and path.exists() else {}
+    if stored.get("digest") != digest:
+        if chosen.report:
+            return "not measured yet"
+        start = time.monotonic()
+        problem = measure(peer, name)
+        stored = {"digest": digest, "problem": problem, "date": time.strftime("%Y-%m-%d")}
+        path.write_text(json.dumps(stored), "utf-8")
+        print(f"{name}: {peer.name} {problem or 'measured'}, {time.monotonic() - start:.0f} s", flush=True)
+    return str(stored["problem"])
+
+
+def _evaluate(name: str, peers: list[Peer], chosen: argparse.Namespace) -> tuple[Any, dict[str, str]]:
+    """Return the measures of peers on a set, and why some of them failed."""
+    dataset, outputs, failed = prepare(name, chosen.seconds, reuse=chosen.reuse), {}, {}
+    for peer in peers:
+        if problem := _outcome(peer, name, chosen):
+            failed[peer.name] = problem
+        else:
+            outputs[peer.name] = json.loads((folder_of(name) / f"{peer.name}.json").read_text("utf-8"))
+    rows = read_lines(folder_of(name) / "chunks.jsonl")
+    chunks = {row["id"]: Chunk(row["id"], row["document_id"], row["text"]) for row in rows}
+    return report.evaluate(dataset, chunks, outputs), failed
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure this project beside its peers.")
     parser.add_argument("--peers", nargs="+", choices=[peer.name for peer in PEERS], metavar="PEER")
     parser.add_argument("--sets", nargs="+", choices=SETS, metavar="SET")
@@ -247,47 +275,29 @@ def main() -> None:
     parser.add_argument("--reuse", action="store_true", help="keep what was measured on the same input")
     parser.add_argument("--report", action="store_true", help="write RESULTS.md from what is stored, measure nothing")
     chosen = parser.parse_args()
-    reuse = chosen.reuse or chosen.report
-    write = chosen.report or (chosen.peers is None and chosen.sets is None)
-    names = {"ours", *chosen.peers} if chosen.peers else {peer.name for peer in PEERS}
-    peers = [peer for peer in PEERS if peer.name in names]
+    chosen.reuse |= chosen.report
+    chosen.write = chosen.report or (chosen.peers is None and chosen.sets is None)
+    return chosen
+
+
+def main() -> None:
+    chosen = _arguments()
+    peers = [peer for peer in PEERS if not chosen.peers or peer.name in ("ours", *chosen.peers)]
     problems = {} if chosen.report else {peer.name: problem for peer in peers if (problem := install(peer))}
+    peers = [peer for peer in peers if peer.name not in problems]
     sets = []
     for name in chosen.sets or SETS:
         if chosen.report and not (folder_of(name) / "ours.outcome.json").exists():
             problems[f"all peers on {name}"] = "not measured yet"
             continue
-        dataset = prepare(name, chosen.seconds, reuse=reuse)
-        digest, outputs = _digest(folder_of(name)), {}
-        for peer in peers:
-            if peer.name in problems:
-                continue
-            outcome = folder_of(name) / f"{peer.name}.outcome.json"
-            stored = json.loads(outcome.read_text("utf-8")) if reuse and outcome.exists() else {}
-            if stored.get("digest") != digest and chosen.report:
-                problems[f"{peer.name} on {name}"] = "not measured yet"
-                continue
-            if stored.get("digest") != digest:
-                start = time.monotonic()
-                problem = measure(peer, name)
-                stored = {"digest": digest, "problem": problem, "date": time.strftime("%Y-%m-%d")}
-                outcome.write_text(json.dumps(stored), "utf-8")
-                print(f"{name}: {peer.name} {problem or 'measured'}, {time.monotonic() - start:.0f} s", flush=True)
-            if stored["problem"]:
-                problems[f"{peer.name} on {name}"] = stored["problem"]
-            else:
-                outputs[peer.name] = json.loads((folder_of(name) / f"{peer.name}.json").read_text("utf-8"))
-        chunks = {row["id"]: Chunk(row["id"], row["document_id"], row["text"]) for row in _chunk_rows(name)}
-        sets.append(report.evaluate(dataset, chunks, outputs))
+        evaluated, failed = _evaluate(name, peers, chosen)
+        sets.append(evaluated)
+        problems |= {f"{peer} on {name}": problem for peer, problem in failed.items()}
     text = report.markdown(sets, problems, chosen.seconds)
-    if write:
+    if chosen.write:
         RESULTS.write_text(text, "utf-8")
     print(text)
     sys.exit(bool(problems.get("ours")))
-
-
-def _chunk_rows(name: str) -> list[dict[str, Any]]:
-    return read_lines(folder_of(name) / "chunks.jsonl")
 
 
 if __name__ == "__main__":

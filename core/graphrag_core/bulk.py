@@ -1,8 +1,8 @@
 """Index many documents with the processes of a Ray cluster, into an index in PostgreSQL.
 
-Documents are read, chunked, extracted from, embedded and written by Ray Data (``map_batches``). Each worker has an
-index of its own that is open for writing, and adds its batches with :meth:`~graphrag_core.KnowledgeIndex.add`: the
-result is that of one process. Needs the extra ``ray``.
+Documents are read, chunked, extracted from, embedded and written by Ray Data (``map_batches``). Each worker
+opens the index for writing and adds its batches with :meth:`~graphrag_core.KnowledgeIndex.add`. The result is the same
+as with one process. Needs the extra ``ray``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphrag_core import errors
 from graphrag_core.documents.catalogue import CatalogueEntry, open_catalogue
@@ -32,7 +32,7 @@ from graphrag_core.text import hash64
 
 _BLOCK, _CHARACTERS = 50_000, 50_000_000  # of an iterable that are handed to Ray at once: documents, and their texts
 _ROWS = 200  # documents of a file in a block
-_CPUS = 0.5  # of a worker that writes: it often waits for the database; the rest is for those that read files
+_CPUS = 0.5  # of a worker that writes: it often waits for the database; the rest is for workers that read files
 _FILES = 16  # read by a task
 
 Rows = dict[str, list[Any]]
@@ -119,8 +119,8 @@ def sync_files(
         changed: dict[int, tuple[CatalogueEntry, str]] = {}
         items = []
         for file in run.files():
-            if (found := run.register(file)) is not None:
-                entry, digest, _ = found
+            if (registered := run.register(file)) is not None:
+                entry, digest, _ = registered
                 changed[entry.key] = entry, digest
                 items.append({"file": entry.key, "name": entry.name, **asdict(file), "path": str(file.path)})
         total = Added()
@@ -192,8 +192,8 @@ def _row(item: Document | _FileEnd, file: int = -1) -> dict[str, Any]:
 def _item(row: Mapping[str, Any]) -> Document | _FileEnd:
     fields = json.loads(row["item"])
     if "problems" in fields:
-        return _FileEnd(**{**fields, "problems": tuple(Problem(**one) for one in fields["problems"])})
-    return Document(**{**fields, "marks": tuple(Mark(**one) for one in fields["marks"])})
+        return _FileEnd(**{**fields, "problems": tuple(Problem(**problem) for problem in fields["problems"])})
+    return Document(**{**fields, "marks": tuple(Mark(**mark) for mark in fields["marks"])})
 
 
 def _columns(rows: list[dict[str, Any]]) -> Rows:
@@ -221,17 +221,16 @@ def _blocks(ray: Any, documents: Iterable[Document]) -> Iterator[Any]:
 
 
 def _dataset_rows(batch: Mapping[str, Any]) -> Rows:
-    """Return the rows of a user's dataset as those of documents."""
+    """Convert the rows of a user's dataset to rows of documents."""
     for name in ("id", "text"):
         if name not in batch:
             raise InputError(f"the dataset has no column {name!r}: it needs id and text, and may have title, metadata")
     rows: list[dict[str, Any]] = []
-    for at in range(len(batch["id"])):
-        metadata = batch["metadata"][at] if "metadata" in batch else {}
-        known = json.loads(metadata) if isinstance(metadata, str) else dict(metadata or {})
-        title = batch["title"][at] if "title" in batch else ""
-        document = Document(str(batch["id"][at]), str(batch["text"][at]), str(title or ""), known)
-        rows += map(_row, validate([document]))
+    for number, (document_id, text) in enumerate(zip(batch["id"], batch["text"], strict=True)):
+        metadata = batch["metadata"][number] if "metadata" in batch else {}
+        fields = json.loads(metadata) if isinstance(metadata, str) else dict(metadata or {})
+        title = batch["title"][number] if "title" in batch else ""
+        rows += map(_row, validate([Document(str(document_id), str(text), str(title or ""), fields)]))
     return _columns(rows)
 
 
@@ -242,7 +241,7 @@ def _read_files(batch: Any, metadata: Mapping[str, Any], max_bytes: int) -> Iter
         file = File(Path(item["path"]), item["name"], item["size"], item["explicit"])
         problems: list[Problem] = []
         count = 0
-        for found in file_documents(file, item["name"], metadata, max_bytes):
+        for found in file_documents(file, metadata, max_bytes):
             if isinstance(found, Problem):
                 problems.append(found)
                 continue
@@ -270,8 +269,7 @@ class _WriterSettings:
     run: int | None = None  # of the catalogue, if documents come from files
 
 
-@dataclass(frozen=True)
-class _Done:
+class _Done(NamedTuple):
     """What a worker did with a batch: what was added, documents by file, and the files whose last row it got."""
 
     added: Added
@@ -284,9 +282,7 @@ class _Writer:
 
     def __init__(self, settings: _WriterSettings) -> None:
         self.index = KnowledgeIndex.open(settings.url, settings.embedder, **{**settings.index, "progress": False})
-        self.catalogue: Any = None
-        if settings.run is not None:
-            self.catalogue = open_catalogue(settings.url, run=settings.run)
+        self.catalogue: Any = None if settings.run is None else open_catalogue(settings.url, run=settings.run)
 
     def __call__(self, batch: Any) -> Rows:
         documents: dict[str, Document] = {}  # several files may have the same paper
@@ -334,8 +330,8 @@ def _written(ray: Any, dataset: Any, writer: _WriterSettings, workers: int | Non
 
 def _error(kind: str, text: str, id: str | None) -> GraphRAGError:  # noqa: A002 - as it is passed
     """Return the error that a worker raised."""
-    found = getattr(errors, kind, GraphRAGError)
-    error: GraphRAGError = found.__new__(found)
+    error_type = getattr(errors, kind, GraphRAGError)
+    error: GraphRAGError = error_type.__new__(error_type)
     Exception.__init__(error, text)
     if isinstance(error, DocumentError):
         error.document_id = id

@@ -23,69 +23,59 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
+from graphrag_core import strategies
 from graphrag_core.engine.address import is_address
 from graphrag_core.errors import ConfigError, InputError, optional_import, unknown_name
-from graphrag_core.query.coverage import Coverage, Reranker
 from graphrag_core.query.cross_encoder import CrossEncoder
-from graphrag_core.query.fusion import Additive, Anchored, Fusion, OwnScores, ReciprocalRank, Weighted
 from graphrag_core.query.settings import SearchSettings
 from graphrag_core.retriever import Cache
-from graphrag_core.strategies import (
-    CitationGraph,
-    ExpansionQueries,
-    GraphStrategy,
-    Neighbourhood,
-    PageRank,
-    RelatedEntities,
-    SpreadingActivation,
-)
 
 with optional_import("pydantic", "cli", "Reading a settings file"):
     from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError
 
 NAME = "hybrid-graphrag.toml"
 """The name of the file that :func:`find` looks for."""
+LOCAL = ("localhost", "127.0.0.1", "::1")
+"""The names of this machine."""
 
 STRATEGIES: Mapping[str, type] = {
-    "pagerank": PageRank,
-    "neighbourhood": Neighbourhood,
-    "expansion": ExpansionQueries,
-    "activation": SpreadingActivation,
-    "related": RelatedEntities,
-    "citations": CitationGraph,
+    "pagerank": strategies.PageRank,
+    "neighbourhood": strategies.Neighbourhood,
+    "expansion": strategies.ExpansionQueries,
+    "activation": strategies.SpreadingActivation,
+    "related": strategies.RelatedEntities,
+    "citations": strategies.CitationGraph,
 }
 FUSIONS: Mapping[str, type] = {
-    "anchored": Anchored,
-    "weighted": Weighted,
-    "reciprocal_rank": ReciprocalRank,
-    "additive": Additive,
-    "own_scores": OwnScores,
+    "anchored": strategies.Anchored,
+    "weighted": strategies.Weighted,
+    "reciprocal_rank": strategies.ReciprocalRank,
+    "additive": strategies.Additive,
+    "own_scores": strategies.OwnScores,
 }
 _NAMED: Mapping[Any, Mapping[str, type]] = {
-    GraphStrategy: STRATEGIES,
-    Fusion: FUSIONS,
-    Reranker: {"coverage": Coverage},
+    strategies.GraphStrategy: STRATEGIES,
+    strategies.Fusion: FUSIONS,
+    strategies.Reranker: {"coverage": strategies.Coverage},
 }
-_NO_SETTINGS = ("cache", "refresh_every")  # arguments of a retriever that are no settings of a question
+_NO_SETTINGS = ("cache", "refresh_every")  # arguments of a retriever that are not settings of a question
 _Model = TypeVar("_Model", bound=BaseModel)
 _KINDS: Mapping[str, Any] = {**get_type_hints(SearchSettings), "cache": Cache}
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
 
 
-def _dashed(name: str) -> str:
-    return name.replace("_", "-")
-
-
 class _Table(BaseModel):
-    model_config = ConfigDict(**_STRICT, extra="forbid", frozen=True, alias_generator=_dashed, populate_by_name=True)
+    model_config = ConfigDict(
+        **_STRICT, extra="forbid", frozen=True, populate_by_name=True,
+        alias_generator=lambda name: name.replace("_", "-"),
+    )  # fmt: skip
 
 
 class IndexTable(_Table):
-    """The table ``[index]``: how ``index`` and ``watch`` read files. Options of the command replace it.
+    """The table ``[index]``: how ``index`` and ``watch`` read files. Options of a command replace its values.
 
     ``max_size`` is in megabytes; ``embed_facts`` is fixed when an index is created; ``llm`` extracts facts.
     """
@@ -206,13 +196,13 @@ def load(path: str | Path | None = None) -> Config:
     file = find() if path is None else Path(path)
     if file is None:
         return Config()
-    found = read_toml(file, Config)
+    config = read_toml(file, Config)
     try:
-        retriever_arguments(found.retriever, folder=file.parent, load_models=False)
+        retriever_arguments(config.retriever, folder=file.parent, load_models=False)
     except ConfigError as error:
         raise ConfigError(f"{file}, [retriever]: {error}") from error
-    found._path = file.absolute()  # noqa: SLF001 - no key of the file
-    return found
+    config._path = file.absolute()  # noqa: SLF001 - not a key of the file
+    return config
 
 
 def retriever_arguments(
@@ -273,28 +263,28 @@ def read_toml(file: Path, model: type[_Model]) -> _Model:
 
 def _first_problem(error: ValidationError, model: Any) -> str:
     """Return the first problem in one line: the key, its value, and what it should be."""
-    found = error.errors()[0]
-    *tables, key = found["loc"]
-    if found["type"] == "missing":
-        return f"{'.'.join(map(str, found['loc']))} is missing"
-    if found["type"] != "extra_forbidden":
-        return _wrong_value(".".join(map(str, found["loc"])), error)
-    for table in tables:  # a number for an entry of a list of tables
+    problem = error.errors()[0]
+    *tables, key = map(str, problem["loc"])
+    if problem["type"] == "missing":
+        return f"{'.'.join([*tables, key])} is missing"
+    if problem["type"] != "extra_forbidden":
+        return _wrong_value(".".join([*tables, key]), error)
+    for table in problem["loc"][:-1]:  # a number for an entry of a list of tables
         model = get_args(model)[0] if isinstance(table, int) else model.model_fields[table].annotation
-    where = f"[{'.'.join(map(str, tables))}]: " if tables else ""
-    return where + unknown_name(str(key), (one.alias or name for name, one in model.model_fields.items()), "key")
+    where = f"[{'.'.join(tables)}]: " if tables else ""
+    return where + unknown_name(key, (field.alias or name for name, field in model.model_fields.items()), "key")
 
 
 def _wrong_value(name: str, error: ValidationError) -> str:
-    found = error.errors()[0]
-    return f"{name} is {found['input']!r:.80}: {found['msg'][:1].lower()}{found['msg'][1:]}"
+    problem = error.errors()[0]
+    return f"{name} is {problem['input']!r:.80}: {problem['msg'][:1].lower()}{problem['msg'][1:]}"
 
 
 # -- objects of the section [retriever]
 
 
 def _object(hint: Any, value: Any, name: str) -> Any:
-    """Return the object that a name or a table stands for; other values as they are."""
+    """Return the object that a name or a table describes; other values unchanged."""
     for kind in (hint, *get_args(hint)):
         if kind in _NAMED and not isinstance(value, bool):
             return _named(_NAMED[kind], value, name)
@@ -311,12 +301,13 @@ def _named(kinds: Mapping[str, type], value: Any, name: str) -> Any:
         raise ConfigError(f"{name} is {value!r:.80}: use one of {', '.join(kinds)}, or a table with a name")
     if kind not in kinds:
         raise ConfigError(f"{name}: {unknown_name(kind, kinds, 'name')}")
-    return _build(kinds[kind], {key: one for key, one in table.items() if key != "name"}, name)
+    return _build(kinds[kind], {key: field for key, field in table.items() if key != "name"}, name)
 
 
 def _build(kind: Any, table: Mapping[str, Any], name: str) -> Any:
     """Return an object with the arguments of a table, checked against the types of the class."""
-    hints = _hints(kind)
+    parameters = inspect.signature(kind, eval_str=True).parameters.values()
+    hints = {one.name: one.annotation for one in parameters if get_origin(one.annotation) is not Callable}
     arguments = {}
     for key, value in table.items():
         if key not in hints:
@@ -333,14 +324,6 @@ def _build(kind: Any, table: Mapping[str, Any], name: str) -> Any:
         raise ConfigError(f"{name}: {error}") from error
 
 
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    """Return the types of the arguments that a file can hold."""
-    parameters = inspect.signature(kind, eval_str=True).parameters.values()
-    return {one.name: one.annotation for one in parameters if get_origin(one.annotation) is not Callable}
-
-
-@cache
 def _checker(hint: Any) -> TypeAdapter[Any]:
     """Return the validator of a type. A tuple is a list in a file."""
     if is_dataclass(hint):

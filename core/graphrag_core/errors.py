@@ -5,7 +5,7 @@
     GraphRAGError
     ├── InputError              an argument cannot be used (also a ValueError)
     │   ├── DocumentError       a document; has ``document_id``
-    │   │   └── IdTaken         its id, or that of one of its passages, belongs to another document
+    │   │   └── IdTaken         its id, or the id of a passage, belongs to another document
     │   ├── ConfigError         hybrid-graphrag.toml
     │   ├── FileError           a file to index; the message continues after its name
     │   └── FilterError         a ``where`` filter

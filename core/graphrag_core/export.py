@@ -31,7 +31,7 @@ Format = Literal["graphml", "csv", "parquet"]
 """``graphml`` is a file, ``csv`` and ``parquet`` a folder with the files entities and facts."""
 
 _ENTITY, _VALUE = "entity", "value"  # kinds of nodes
-_MENTIONED_WITH = "MENTIONED_WITH"  # the type of an edge between two entities of one sentence, which is no relation
+_MENTIONED_WITH = "MENTIONED_WITH"  # the type of an edge between two entities of one sentence, which is not a relation
 _BATCH = 5_000  # rows in a batch of Parquet
 _INVALID = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 has no place for
 _BREAKS = re.compile("[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")  # at which some reader ends a cell or a line
@@ -58,7 +58,7 @@ _DEFAULTS: Mapping[str, Any] = {
 class Exported:
     """What :func:`export_graph` wrote. In GraphML and CSV a sentence has several ``edges``.
 
-    ``entities`` are those that ``index.graph.entities`` lists. ``other_nodes`` are numbers, such as years, and
+    ``entities`` are counted as ``index.graph.entities`` lists them. ``other_nodes`` are numbers, such as years, and
     documents: only facts hold them.
     """
 
@@ -142,7 +142,7 @@ def export_graph(
                     if fact.value and (node := _node_id(fact.value, _VALUE)) not in nodes:
                         nodes.add(node)
                         writer.node(_VALUE, Entity(fact.value, fact.value))
-                    written = writer.fact(replace(fact, entities=tuple(ids.get(one, one) for one in fact.entities)))
+                    written = writer.fact(replace(fact, entities=tuple(ids.get(name, name) for name in fact.entities)))
                     edges += written
                     facts += written > 0
     except OSError as error:
@@ -180,8 +180,8 @@ def _edges(fact: Fact) -> list[tuple[str, str]]:
 
 
 def _edge_values(fact: Fact) -> dict[str, Any]:
-    own = {"fact": fact.id, "passage": fact.chunk_id}
-    return {name: own[name] if name in own else getattr(fact, name) for name in _EDGE_FIELDS}
+    attributes = {"fact": "id", "passage": "chunk_id"}
+    return {name: getattr(fact, attributes.get(name, name)) for name in _EDGE_FIELDS}
 
 
 @contextmanager
@@ -223,8 +223,8 @@ def _graphml(path: Path) -> Iterator[_Writer]:
         def write_fact(fact: Fact) -> int:
             edges, values = _edges(fact), _edge_values(fact)
             data = _xml_data("edge", values) if edges else ""
-            for one, other in edges:
-                file.write(f'<edge source="n{numbers[one]}" target="n{numbers[other]}">{data}</edge>\n')
+            for source, target in edges:
+                file.write(f'<edge source="n{numbers[source]}" target="n{numbers[target]}">{data}</edge>\n')
                 data = _xml_data("edge", {"weight": values["weight"]})  # the text is written once
             return len(edges)
 
@@ -278,7 +278,7 @@ def _neo4j_csv(folder: Path, *, spreadsheet: bool) -> Iterator[_Writer]:
 
 
 def _csv_text(text: str, *, spreadsheet: bool) -> str:
-    """Return a text without line breaks: not every reader takes a quoted one as part of a cell."""
+    """Return a text without line breaks: some readers end a row at a quoted line break."""
     text = _INVALID.sub("", _BREAKS.sub(" ", text))
     return _FORMULA.sub(r"\1'\2", text) if spreadsheet else text
 
@@ -314,12 +314,13 @@ def _parquet(folder: Path) -> Iterator[_Writer]:
             writers[name].write_table(pa.Table.from_pylist(rows[name], writers[name].schema))
             rows[name].clear()
 
-        def write_node(kind: str, one: Entity) -> None:
+        def write_node(kind: str, entity: Entity) -> None:
             if kind == _ENTITY:  # a value is a column of its fact
-                add("entities", {name: getattr(one, name) for name in columns["entities"]})
+                add("entities", {name: getattr(entity, name) for name in columns["entities"]})
 
-        yield _Writer(
-            write_node, lambda one: add("facts", {"entities": one.entities, "value": one.value, **_edge_values(one)})
-        )
+        def write_fact(fact: Fact) -> int:
+            return add("facts", {"entities": fact.entities, "value": fact.value, **_edge_values(fact)})
+
+        yield _Writer(write_node, write_fact)
         for name in columns:
             flush(name)

@@ -146,10 +146,8 @@ def parse(where: Where) -> Filter:
         return where
     parsed = _parse(where, MAX_DEPTH)
     if (count := sum(1 for _ in conditions(parsed))) > MAX_CONDITIONS:
-        raise FilterError(
-            f"the filter has {count:,} conditions, at most {MAX_CONDITIONS:,} are possible: list the values of a key "
-            "in one condition, {'tag': {'in': [...]}}"
-        )
+        advice = "list the values of a key in one condition, {'tag': {'in': [...]}}"
+        raise FilterError(f"the filter has {count:,} conditions, at most {MAX_CONDITIONS:,} are possible: {advice}")
     return parsed
 
 
@@ -173,14 +171,14 @@ def parse_all(*filters: Where | None) -> Filter | None:
 
 
 def asked_keys(parsed: Filter) -> list[str]:
-    """Return the metadata keys that a caller compares, each once, without those that are known to be unknown."""
-    asked = (one.key for one in conditions(parsed) if type(one) is Condition and one.key != DOCUMENT_ID)
+    """Return the metadata keys that a caller compares, each once, without keys marked as unknown."""
+    asked = (part.key for part in conditions(parsed) if type(part) is Condition and part.key != DOCUMENT_ID)
     return list(dict.fromkeys(asked))
 
 
 def unknown_keys(parsed: Filter) -> tuple[str, ...]:
     """Return the keys that :func:`mark_unknown` marked, each once."""
-    return tuple(dict.fromkeys(one.key for one in conditions(parsed) if isinstance(one, Unknown)))
+    return tuple(dict.fromkeys(part.key for part in conditions(parsed) if isinstance(part, Unknown)))
 
 
 def mark_unknown(parsed: Filter, unknown: Collection[str], *, negated: bool = False) -> Filter:
@@ -223,11 +221,10 @@ def matches(where: Where | None, metadata: Mapping[str, Any], document_id: str =
     """
     if where is None:
         return True
-    values: dict[str, list[Value]] = {DOCUMENT_ID: [("text", document_id)]}
+    values: dict[str, list[Value]] = {}
     for key, value in attributes(metadata):
-        if key != DOCUMENT_ID:
-            values.setdefault(key, []).append(value)
-    return _holds(parse(where), values)
+        values.setdefault(key, []).append(value)
+    return _holds(parse(where), {**values, DOCUMENT_ID: [("text", document_id)]})
 
 
 def _holds(parsed: Filter, values: Mapping[str, list[Value]]) -> bool:
@@ -235,14 +232,13 @@ def _holds(parsed: Filter, values: Mapping[str, list[Value]]) -> bool:
         return not _holds(parsed.part, values)
     if isinstance(parsed, Group):
         return (all if parsed.all else any)(_holds(part, values) for part in parsed.parts)
-    found = values.get(parsed.key, [])
+    stored = values.get(parsed.key, [])
     if parsed.operator == "exists":
-        return bool(found)
+        return bool(stored)
     if parsed.operator == "in":
-        return any(value in parsed.values for value in found)
+        return any(value in parsed.values for value in stored)
     ((kind, operand),) = parsed.values
-    compare = _COMPARE[parsed.operator]
-    return any(compare(value, operand) for own, value in found if own == kind)
+    return any(_COMPARE[parsed.operator](value, operand) for stored_kind, value in stored if stored_kind == kind)
 
 
 def json_value(value: Any, name: str) -> Any:
@@ -269,21 +265,26 @@ def json_value(value: Any, name: str) -> Any:
     if kind is dict:
         stored = {}
         for key, inner in value.items():
-            plain = _plain_key(key, name)
+            if not isinstance(key, str):
+                raise ValueError(f"the key {key!r} of {name!r} is not a text, which JSON would change")  # noqa: TRY004
+            plain = str.__str__(key)
             stored[plain] = json_value(inner, plain if name == "metadata" else f"{name}.{plain}")
         is_same = all(map(is_, stored, value)) and all(map(is_, stored.values(), value.values()))
         return value if is_same else stored
     for kinds, convert in _CONVERSIONS:
         if isinstance(value, kinds):
             return convert(value, name)
-    of_type = f"{value!r:.60} of type {kind.__qualname__}"
-    raise ValueError(f"{name!r} is {of_type}, which is not JSON: convert it to text or a number")
+    raise _not_json(value, name, f" of type {kind.__qualname__}")
+
+
+def _not_json(value: Any, name: str, of_type: str = "") -> ValueError:
+    return ValueError(f"{name!r} is {value!r:.60}{of_type}, which is not JSON: convert it to text or a number")
 
 
 def _from_float(value: float, name: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{name!r} is {value}, which JSON cannot hold: use None, or leave the key out")
-    return value if type(value) is float else float(value)
+    return float(value)
 
 
 def _from_decimal(value: Decimal, name: str) -> int | float:
@@ -305,7 +306,7 @@ def _from_numpy(value: Any, name: str) -> Any:
         return json_value(value.astype("datetime64[D]" if is_day else "datetime64[us]").item(), name)
     is_number = isinstance(value, (np.bool_, np.number)) and not isinstance(value, (np.complexfloating, np.timedelta64))
     if not is_number:
-        raise ValueError(f"{name!r} is {value!r:.60}, which is not JSON: convert it to text or a number")
+        raise _not_json(value, name)
     return json_value(value.item(), name)
 
 
@@ -319,12 +320,6 @@ def _from_set(value: Any, name: str) -> list[Any]:
     """Return a list in an order that does not depend on the hashes of this process."""
     stored = json_value(list(value), name)
     return sorted(stored, key=lambda inner: (type(inner).__name__, inner if isinstance(inner, str) else repr(inner)))
-
-
-def _plain_key(key: object, name: str) -> str:
-    if not isinstance(key, str):
-        raise ValueError(f"the key {key!r} of {name!r} is not a text, which JSON would change")  # noqa: TRY004
-    return key if type(key) is str else str.__str__(key)
 
 
 # The first that fits decides: a numpy string is a text, and a text may be an enum.
@@ -383,9 +378,9 @@ def conditions(parsed: Filter) -> Iterator[Condition]:
     """Yield all comparisons in a filter."""
     if isinstance(parsed, Condition):
         yield parsed
-    else:
-        for part in (parsed.part,) if isinstance(parsed, Not) else parsed.parts:
-            yield from conditions(part)
+        return
+    for part in (parsed.part,) if isinstance(parsed, Not) else parsed.parts:
+        yield from conditions(part)
 
 
 def _items(where: object) -> list[tuple[Any, Any]]:
@@ -405,15 +400,15 @@ def _listed(key: str, word: str, value: Any, what: str) -> list[Any]:
     if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
         raise FilterError(f"{key!r}: {word!r} takes a list of {what}, not {value!r:.80}")
     try:
-        found = list(value)
-        is_used_up = not found and iter(value) is value
+        items = list(value)
+        is_used_up = not items and iter(value) is value
     except (FilterError, RecursionError):
         raise
     except Exception as error:
         raise FilterError(f"{key!r}: the list of {what} cannot be read: {error!r:.80}") from error
     if is_used_up:
         raise FilterError(f"{key!r}: the iterator of {what} yields nothing, or was read before: pass a list")
-    return found
+    return items
 
 
 def _inner(key: str, where: Any, depth: int) -> Filter:
@@ -456,21 +451,21 @@ def _condition(key: str, operator: object, operand: Any) -> Filter:
     if word == "exists":
         if not isinstance(operand, bool):
             raise FilterError(f"{key!r}: 'exists' takes True or False, not {operand!r}")
-        found = Condition(key, "exists", ())
-        return found if operand else Not(found)
-    if word in ("in", "nin"):
-        among = Condition(key, "in", tuple(_checked(key, value) for value in _listed(key, word, operand, "values")))
-        return among if word == "in" else Not(among)
-    if word == "between":
+        condition, is_negated = Condition(key, "exists", ()), not operand
+    elif word in ("in", "nin"):
+        values = tuple(_checked(key, value) for value in _listed(key, word, operand, "values"))
+        condition, is_negated = Condition(key, "in", values), word == "nin"
+    elif word == "between":
         ends = _listed(key, word, operand, "two values")
         if len(ends) != 2:
             raise FilterError(f"{key!r}: 'between' takes the least and the greatest value, not {operand!r:.80}")
         return Group(all=True, parts=(_condition(key, "gte", ends[0]), _condition(key, "lte", ends[1])))
-    word = "eq" if word == "contains" else word
-    value = _checked(key, operand)
-    if word in ("gt", "gte", "lt", "lte") and value[0] in ("null", "bool"):
-        raise FilterError(f"{key!r}: {word!r} compares numbers or texts, not {operand!r}")
-    return Not(Condition(key, "eq", (value,))) if word == "ne" else Condition(key, word, (value,))
+    else:
+        value = _checked(key, operand)
+        if word in ("gt", "gte", "lt", "lte") and value[0] in ("null", "bool"):
+            raise FilterError(f"{key!r}: {word!r} compares numbers or texts, not {operand!r}")
+        condition, is_negated = Condition(key, "eq" if word in ("contains", "ne") else word, (value,)), word == "ne"
+    return Not(condition) if is_negated else condition
 
 
 def _checked(key: str, value: Any) -> Value:

@@ -175,13 +175,17 @@ class OpenAIChat:
         if self._failures >= _MAX_FAILURES:
             raise self._unreachable(f"{self.base_url} has stopped answering: {self._failure}")
         try:
-            answer = self._complete(prompt)
-        except LLMUnreachable as error:
-            self._failures += 1  # without a lock: an increment lost between threads does no harm
-            self._failure = str(error)
-            raise
+            until = time.monotonic() + self.timeout
+            completion = self._request([Message(role="user", content=prompt)], until).parse()
+            answer = completion.choices[0].message.content or ""
+        except Exception as error:
+            problem = self._problem(error)
+            if isinstance(problem, LLMUnreachable):
+                self._failures += 1  # without a lock: an increment lost between threads does no harm
+                self._failure = str(problem)
+            raise problem from error
         self._failures = 0
-        return answer
+        return str(answer)
 
     def check(self) -> None:
         """Raise :class:`~graphrag_core.errors.LLMUnreachable` if the server does not answer or rejects the key."""
@@ -204,21 +208,21 @@ class OpenAIChat:
         if self._lacks_key:
             raise self._unreachable(f"{self.base_url} needs an API key: set {KEY_VARIABLE}, or pass api_key")
 
-    def _arguments(self, messages: Sequence[Message]) -> dict[str, Any]:
-        settings = {} if self.temperature is None else {"temperature": self.temperature}
-        return {"model": self.model, "messages": list(messages), "extra_headers": self._headers, **settings}
-
     def _request(self, messages: Sequence[Message], until: float, **more: Any) -> Any:
         """Return the response of the server. A busy one is asked again until a time of ``time.monotonic``."""
         import openai  # noqa: PLC0415 - as above
 
-        create, arguments = self._client.chat.completions.with_raw_response.create, self._arguments(messages)
+        create: Any = self._client.chat.completions.with_raw_response.create
+        if self.temperature is not None:
+            more["temperature"] = self.temperature
         attempt = 0
         while True:
             left = max(until - time.monotonic(), _SHORTEST_TIMEOUT)
             wait = _FIRST_WAIT * 2**attempt
             try:
-                return create(**arguments, timeout=left, **more)
+                return create(
+                    model=self.model, messages=list(messages), extra_headers=self._headers, timeout=left, **more
+                )
             except (openai.APIConnectionError, openai.APIStatusError) as error:  # also a timeout
                 if isinstance(error, openai.APIStatusError):
                     wait = _wait_asked(error.response.headers, wait) if _is_busy(error.status_code) else math.inf
@@ -226,14 +230,6 @@ class OpenAIChat:
                     raise
             time.sleep(wait)
             attempt += 1
-
-    def _complete(self, prompt: str) -> str:
-        try:
-            until = time.monotonic() + self.timeout
-            completion = self._request([Message(role="user", content=prompt)], until).parse()
-            return completion.choices[0].message.content or ""
-        except Exception as error:
-            raise self._problem(error) from error
 
     def _pieces(self, messages: Sequence[Message], until: float) -> Generator[str, None, None]:
         """Yield the pieces of one attempt."""
@@ -268,9 +264,9 @@ class OpenAIChat:
             has_key = not self._headers
             return self._unreachable(refused_key(self.base_url, KEY_VARIABLE, error.status_code, has_key=has_key))
         if isinstance(error, openai.NotFoundError):
+            advice = "check the name of the model, and that the URL ends in /v1"
             return self._error(
-                f"{self.base_url} returned HTTP 404 for the model {self.model!r}: {_body(error)}: check the name of "
-                "the model, and that the URL ends in /v1"
+                f"{self.base_url} returned HTTP 404 for the model {self.model!r}: {_body(error)}: {advice}"
             )
         if isinstance(error, openai.APIStatusError):
             message = f"{self.base_url} returned HTTP {error.status_code}: {_body(error)}"
@@ -282,22 +278,20 @@ class OpenAIChat:
         if streaming and isinstance(error, (openai.APIConnectionError, httpx.HTTPError)):
             return self._broken(str(error) or type(error).__name__)
         if isinstance(error, (openai.APIConnectionError, httpx.HTTPError)):
-            return self._unreachable(
-                f"no answer from {self.base_url} ({_reason(error)}): is the server running, and the URL right?"
-            )
+            advice = "is the server running, and the URL right?"
+            return self._unreachable(f"no answer from {self.base_url} ({_reason(error)}): {advice}")
         if streaming and isinstance(error, openai.APIError):  # an error in the stream itself
             return self._error(f"{self.base_url} stopped writing: {' '.join(str(error).split())[:200]}")
         return self._error(f"{self.base_url} did not return a chat completion ({error})")
 
     def _broken(self, why: str) -> LLMError:
-        message = f"the answer of {self.model} at {self.base_url} broke off ({why}): ask again"
-        return _BrokenOff(message, endpoint=self.base_url, model=self.model)
+        return self._error(f"the answer of {self.model} at {self.base_url} broke off ({why}): ask again", _BrokenOff)
 
-    def _error(self, message: str) -> LLMError:
-        return LLMError(message, endpoint=self.base_url, model=self.model)
+    def _unreachable(self, message: str) -> LLMError:
+        return self._error(message, LLMUnreachable)
 
-    def _unreachable(self, message: str) -> LLMUnreachable:
-        return LLMUnreachable(message, endpoint=self.base_url, model=self.model)
+    def _error(self, message: str, kind: type[LLMError] = LLMError) -> LLMError:
+        return kind(message, endpoint=self.base_url, model=self.model)
 
 
 class _BrokenOff(LLMError):
@@ -368,8 +362,7 @@ def read_pieces(pieces: Iterable[_Piece], text_of: Callable[[_Piece], str]) -> G
 
 def complete(llm: Any, messages: Sequence[Message]) -> str:
     """Return a whole answer; raise :class:`~graphrag_core.errors.LLMError` whatever the model raises."""
-    model = as_chat_model(llm)
-    return "".join(checked_stream(model, messages))
+    return "".join(checked_stream(as_chat_model(llm), messages))
 
 
 def checked_stream(model: ChatModel, messages: Sequence[Message]) -> Generator[str, None, None]:
@@ -392,10 +385,8 @@ def checked_stream(model: ChatModel, messages: Sequence[Message]) -> Generator[s
         raise
     except Exception as error:
         name, partial = _name(model), "".join(written)
-        when = "broke off" if partial else "failed"
-        message = (
-            f"the language model {name} {when} ({type(error).__name__}: {error}): check its settings, or ask again"
-        )
+        reason = f"{'broke off' if partial else 'failed'} ({type(error).__name__}: {error})"
+        message = f"the language model {name} {reason}: check its settings, or ask again"
         raise LLMError(message, model=name, partial=partial) from error
 
 

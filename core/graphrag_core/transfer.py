@@ -27,7 +27,7 @@ _PASSES = 5  # over a source that other processes change meanwhile
 class Copied:
     """What :func:`copy_index` did.
 
-    ``counts`` are those of source and target, which are equal. ``written`` are the documents that this call wrote: all
+    ``counts`` are equal in source and target. ``written`` are the documents that this call wrote: all
     of them, unless it continued a copy that was interrupted.
     """
 
@@ -65,11 +65,9 @@ def copy_index(
         raise NotAnIndex(f"there is no index in {shown(source)} to copy")
     if _is_same(source, target):
         raise InputError(f"{shown(source)} cannot be copied to itself: choose another target")
-    with (
-        closing(open_engine(source, read_only=True)) as old,
-        closing(open_engine(target, read_only=False)) as new,
-    ):
-        return _Copy(old, new, str(source), str(target), batch_size, None if progress is None else not progress).run()
+    disable = None if progress is None else not progress
+    with closing(open_engine(source, read_only=True)) as old, closing(open_engine(target, read_only=False)) as new:
+        return _Copy(old, new, str(source), str(target), batch_size, disable).run()
 
 
 def _is_same(source: str | Path, target: str | Path) -> bool:
@@ -103,18 +101,14 @@ class _Copy:
             if self.old.generation == generation:
                 break
         else:
-            raise StorageError(
-                f"{shown(self.source)} changes faster than it can be copied: stop what writes to it, and run the same "
-                "copy again, which continues"
-            )
+            advice = "stop what writes to it, and run the same copy again, which continues"
+            raise StorageError(f"{shown(self.source)} changes faster than it can be copied: {advice}")
         counts, others = _counts(self.old), _counts(self.new)
         if counts != others:
-            wrong = (f"{others.get(one, 0):,} {one} instead of {counts.get(one, 0):,}" for one in {**counts, **others}
-                     if others.get(one) != counts.get(one))  # fmt: skip
-            raise StorageError(
-                f"the copy in {shown(self.target)} has {', '.join(wrong)}: run the same copy again; if they stay "
-                "different, run `hybrid-graphrag verify` for both"
-            )
+            kinds = [kind for kind in {**counts, **others} if others.get(kind) != counts.get(kind)]
+            wrong = ", ".join(f"{others.get(kind, 0):,} {kind} instead of {counts.get(kind, 0):,}" for kind in kinds)
+            advice = "run the same copy again; if they stay different, run `hybrid-graphrag verify` for both"
+            raise StorageError(f"the copy in {shown(self.target)} has {wrong}: {advice}")
         self.new.write(settings={_UNFINISHED: ""})
         self.new.flush()
         return Copied(counts, self.written)
@@ -126,10 +120,8 @@ class _Copy:
         if settings.get(_UNFINISHED) == mark:
             return
         if settings.get(_UNFINISHED):
-            raise InputError(
-                f"{shown(self.target)} is an unfinished copy of another index: continue that copy, or choose another "
-                "target"
-            )
+            advice = "continue that copy, or choose another target"
+            raise InputError(f"{shown(self.target)} is an unfinished copy of another index: {advice}")
         if len(self.new) or any(settings.values()):
             raise InputError(f"{shown(self.target)} is not empty: copy into a new folder, or another index=... name")
         # Edits are applied when all documents are there.
@@ -148,12 +140,12 @@ class _Copy:
                   dynamic_ncols=True) as bar:  # fmt: skip
             for ids in _batches(self.old.document_ids(), self.batch_size):
                 digests, present = self.old.stored(ids), self.new.stored(ids)
-                if needed := [one for one in ids if one in digests and present.get(one) != digests[one]]:
+                if needed := [key for key in ids if key in digests and present.get(key) != digests[key]]:
                     documents = self.old.parsed(needed, accesses=True)
-                    names = dict.fromkeys(name for one in documents for of in one.names for name in of)
+                    names = dict.fromkeys(name for document in documents for row in document.names for name in row)
                     vectors = self.old.name_vectors(self.new.new_names(names))
-                    if removed := [one for one in needed if one in present]:
-                        self.new.write(removed=removed)  # apart, so that the accesses of the facts are the source's
+                    if removed := [key for key in needed if key in present]:
+                        self.new.write(removed=removed)  # apart, so that the access counts of facts are the source's
                     self.new.write(documents, name_vectors=vectors)
                     self.written += len(needed)
                 bar.update(len(ids))
@@ -162,7 +154,7 @@ class _Copy:
         """Delete documents that are no longer in the source."""
         for ids in _batches(list(self.new.document_ids()), 10 * self.batch_size):
             kept = self.old.stored(ids)
-            if gone := [one for one in ids if one not in kept]:
+            if gone := [key for key in ids if key not in kept]:
                 self.new.write(removed=gone)
 
 
@@ -175,12 +167,6 @@ def _batches(ids: Iterable[str], size: int) -> Iterator[list[str]]:
 def _counts(engine: Engine) -> dict[str, int]:
     """Return the counts that an index and its copy share."""
     stats = engine.stats()
+    counts = {name: getattr(stats, name) for name in ("documents", "chunks", "entities", "facts")}
     vectors = {f"vectors of {kind}": count for kind, count in stats.vectors.items()}
-    return {
-        "documents": stats.documents,
-        "chunks": stats.chunks,
-        "entities": stats.entities,
-        "facts": stats.facts,
-        "relation types": len(stats.relations),
-        **vectors,
-    }
+    return {**counts, "relation types": len(stats.relations), **vectors}

@@ -310,8 +310,14 @@ def test_rows_are_streamed(tmp_path):
     path = tmp_path / "long.jsonl"
     path.write_text('{"text": "One."}\n' * 3 + "{broken\n")
     (file,) = walk_files([path])
-    rows = file_documents(file, "long.jsonl", {})
+    rows = file_documents(file, {})
     assert [next(rows).id for _ in range(3)] == ["long.jsonl#1", "long.jsonl#2", "long.jsonl#3"]
+
+
+def test_a_row_may_have_a_field_without_a_name(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"": "Rosa", "team": "Harbour"}\n')
+    (document,) = load_documents(tmp_path)
+    assert document.text == ": Rosa.\nteam: Harbour."
 
 
 def test_given_metadata_is_on_every_document(docs):

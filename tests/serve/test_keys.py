@@ -72,7 +72,7 @@ def test_a_key_is_revoked_by_deleting_its_entry_and_a_broken_file_changes_nothin
         (f'name = "a"\nsha256 = "{"0" * 64}"\nwhere = "{{"', "key.0.where is '{': .*Expecting"),
         (f'name = "a"\nsha256 = "{"0" * 64}"\nwhere = {{ year = {{ near = 3 }} }}', "key 'a': .*unknown operator"),
         (f'name = "a"\nsha256 = "{"0" * 64}"\nwrite = "yes"', "key.0.write is 'yes': input should be a valid boolean"),
-        ('name = "a"\nsha256 = "secret"', "no hash"),
+        ('name = "a"\nsha256 = "secret"', "not a hash"),
         (f'name = ""\nsha256 = "{"0" * 64}"', "printable"),
         *(
             (f'name = "a"\nsha256 = "{"0" * 64}"\nwhere = {where}', "an empty filter")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 
 from graphrag_core import __version__
@@ -70,17 +71,16 @@ def _global_options(
     context: typer.Context,
     config_file: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--config",
             envvar="HYBRID_GRAPHRAG_CONFIG",
             metavar="FILE",
             help="Settings file; none ignores all. Default: the nearest hybrid-graphrag.toml in the working "
             "directory or above it.",
-            show_default=False,
         ),
     ] = None,
     version: Annotated[  # noqa: ARG001 - its callback prints it
-        bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
+        bool, Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Options before the command."""
@@ -89,12 +89,12 @@ def _global_options(
         logger.addHandler(LogHandler())
     if context.resilient_parsing:
         return
-    found = read_config(config_file)
-    options.CONFIG.set(found)
-    if found.path is not None and found.addresses and found.path.parent != Path.cwd():
-        names = ", ".join(found.addresses)
-        stderr().print(f"{found.path} sets {names}", style="quiet", markup=False)
-    context.default_map = option_defaults(context.command, found)
+    settings = read_config(config_file)
+    options.CONFIG.set(settings)
+    if settings.path is not None and settings.addresses and settings.path.parent != Path.cwd():
+        names = ", ".join(settings.addresses)
+        stderr().print(f"{settings.path} sets {names}", style="quiet", markup=False)
+    context.default_map = option_defaults(context.command, settings)
 
 
 for _command in (

@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 from rich.text import Text
+from typer import Argument, Option
 
 from graphrag_core import Answer
 from graphrag_core.cli import options, render
+from graphrag_core.cli.options import LLM, Json
 from graphrag_core.context.escape import for_terminal, one_line
 from graphrag_core.errors import LLMError
 from graphrag_core.llm import OpenAIChat
@@ -17,11 +19,11 @@ from graphrag_core.query.ask import MAX_TOKENS, AnswerStream
 
 @options.expand
 def ask(
-    question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
+    question: Annotated[str, Argument(help="The question.")],
     search: options.Search,
-    llm: options.LLM = None,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Token limit of the passages in the prompt.")] = MAX_TOKENS,
-    json: options.Json = False,
+    llm: LLM = None,
+    max_tokens: Annotated[int, Option(min=1, help="Token limit of the passages in the prompt.")] = MAX_TOKENS,
+    json: Json = False,
 ) -> None:
     """Answer a question from the documents, with numbered citations.
 
@@ -34,8 +36,7 @@ def ask(
             stack.callback(model.close)
         index = stack.enter_context(options.open_index(search.kb))
         retriever = search.retriever(index, method="agentic", k=8)
-        asked = retriever.ask_stream(question, model, max_tokens=max_tokens, **search.scope)
-        stream = stack.enter_context(asked)
+        stream = stack.enter_context(retriever.ask_stream(question, model, max_tokens=max_tokens, **search.scope))
         if json:
             render.print_json({**stream.answer.to_dict(), "model": model.model if model else None})
         else:
@@ -71,13 +72,13 @@ def _print_citations(answer: Answer) -> None:
     if answer.citations:
         render.print_line()
     width = max((len(str(citation.number)) for citation in answer.citations), default=1) + 3
-    for one in answer.citations:
-        title = one_line(one.title) or one_line(one.document_id)
-        section = f" › {one_line(one.section)}" if one.section else ""
-        page = f", page {one.page}" if one.page is not None else ""
-        own = "" if title == one.chunk_id else f"  {one_line(one.chunk_id)}"
-        text = Text.assemble((title, "title"), section, page, (own, "quiet"))
-        render.print_indented(text, width, label=Text(f"[{one.number}]", "quiet"))
+    for citation in answer.citations:
+        title = one_line(citation.title) or one_line(citation.document_id)
+        section = f" › {one_line(citation.section)}" if citation.section else ""
+        page = f", page {citation.page}" if citation.page is not None else ""
+        passage = "" if title == citation.chunk_id else f"  {one_line(citation.chunk_id)}"
+        text = Text.assemble((title, "title"), section, page, (passage, "quiet"))
+        render.print_indented(text, width, label=Text(f"[{citation.number}]", "quiet"))
 
 
 def _remarks(answer: Answer, model: OpenAIChat | None) -> list[str]:

@@ -6,9 +6,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 from tqdm import tqdm
+from typer import Argument, Option
 
 from graphrag_core.cli import options, render
-from graphrag_core.evaluation import WITHOUT_GRAPH, Answered, Measure, Report, load_questions
+from graphrag_core.cli.options import KB, Json, Kb, Quiet
+from graphrag_core.evaluation import WITHOUT_GRAPH, Answered, Difference, Measure, Report, load_questions
 from graphrag_core.evaluation import compare as run_comparison
 
 _MAX_SHOWN = 10
@@ -18,41 +20,36 @@ _MAX_FOUND = 5  # results of each method in a won or lost question
 def compare(
     questions: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="QUESTIONS",
             help="A text file with one question per line; JSON Lines, JSON or CSV with the ids of the relevant "
             'documents or quotes from them: {"question": "...", "gold": ["document id", ...]} or {"question": "...", '
             '"evidence": ["quote", ...]}; a BEIR folder; or a LlamaIndex dataset (JSON).',
-            show_default=False,
         ),
     ],
-    kb: options.Kb = options.KB,
-    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Number of documents that count.")] = 5,
+    kb: Kb = KB,
+    k: Annotated[int, Option("--k", "-k", min=1, help="Number of documents that count.")] = 5,
     measure: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="NAME@K",
             help="What to measure: recall, all, ndcg, mrr, precision or success, such as ndcg@10. Can be repeated; "
             "the first one decides which questions are won and lost.",
         ),
     ] = None,
-    split: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which file of a BEIR folder's qrels to read.")
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page with plots and all wins and losses.")
-    ] = None,
-    show: Annotated[int, typer.Option(metavar="N", min=0, help="How many won and lost questions to print.")] = 2,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    split: Annotated[str | None, Option(metavar="NAME", help="Which file of a BEIR folder's qrels to read.")] = None,
+    html: Annotated[Path | None, Option(metavar="FILE", help="Write a page with plots, wins and losses.")] = None,
+    show: Annotated[int, Option(metavar="N", min=0, help="How many won and lost questions to print.")] = 2,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Measure whether the graph helps on your questions, with intervals.
 
     Without gold documents or evidence, only the differences between the methods are shown.
     """
     if html is not None and not html.absolute().parent.is_dir():
-        raise typer.BadParameter(f"{html.parent} is no folder", param_hint="--html")
-    measures = [Measure.parse(one) for one in measure or ()]
+        raise typer.BadParameter(f"{html.parent} is not a folder", param_hint="--html")
+    measures = [Measure.parse(name) for name in measure or ()]
     asked = load_questions(questions, split=split)
     with options.open_index(kb) as index:
         bar = tqdm(asked, "querying", unit=" questions", disable=quiet or None, leave=False, dynamic_ncols=True)
@@ -91,39 +88,33 @@ def _show_report(report: Report, show: int) -> None:
 def _show_measures(report: Report) -> None:
     """Print each method's measures and latencies, what the graph changes, and the same by type of question."""
     first, *others = report.measures
-    scores = render.make_table("method", str(first), "95 % interval", *map(str, others), "p50 ms", "p95 ms")
+    rows = []
     for method in report.methods:
-        mean, latency = report.mean(method, first), report.latency(method)
-        scores.add_row(
-            method,
-            f"{mean.value:.1%}",
-            f"{mean.interval.low:.1%} – {mean.interval.high:.1%}",
-            *(f"{report.mean(method, measure).value:.1%}" for measure in others),
-            *(f"{time:.1f}" for time in latency or ()),
-            style="bold" if method == "hybrid" else "",
-        )
-    tables = [scores]
-    gains = render.make_table(
-        f"hybrid minus {WITHOUT_GRAPH}", "points", "95 % interval", "p", "better", "worse", "same"
-    )
-    for measure in report.measures:
-        found, shown = report.difference(measure), report.difference(measure).shown
-        counts = (f"{count:,}" for count in (found.better, found.worse, found.same))
-        gains.add_row(str(measure), Text(shown.points, shown.state), shown.interval, shown.p_value, *counts)
-    tables.append(gains)
+        mean, *means = (report.mean(method, measure) for measure in report.measures)
+        interval = f"{mean.interval.low:.1%} – {mean.interval.high:.1%}"
+        times = (f"{time:.1f}" for time in report.latency(method) or ())
+        rows.append((method, f"{mean.value:.1%}", interval, *(f"{other.value:.1%}" for other in means), *times))
+    columns = ("method", str(first), "95 % interval", *map(str, others), "p50 ms", "p95 ms")
+    render.print_table(columns, rows, bold="hybrid")
+    render.print_line()
+    columns = (f"hybrid minus {WITHOUT_GRAPH}", "points", "95 % interval", "p", "better", "worse", "same")
+    render.print_table(columns, [_gain_row(str(measure), report.difference(measure)) for measure in report.measures])
     if types := report.by_type():
-        columns = ("questions", WITHOUT_GRAPH, "hybrid", "points", "95 % interval")
-        tables.append(render.make_table(f"{first} by type", *columns))
-        for kind, part in types.items():
-            means = (f"{part.mean(method, first).value:.1%}" for method in (WITHOUT_GRAPH, "hybrid"))
-            shown = part.difference(first).shown
-            tables[-1].add_row(
-                Text(kind), f"{len(part.judged):,}", *means, Text(shown.points, shown.state), shown.interval
-            )
-    for number, table in enumerate(tables):
-        if number:
-            render.print_line()
-        render.print_table(table)
+        render.print_line()
+        columns = (f"{first} by type", "questions", WITHOUT_GRAPH, "hybrid", "points", "95 % interval")
+        render.print_table(columns, [_type_row(kind, part) for kind, part in types.items()])
+
+
+def _gain_row(measure: str, difference: Difference) -> list[str | Text]:
+    shown = difference.shown
+    counts = (f"{count:,}" for count in (difference.better, difference.worse, difference.same))
+    return [measure, Text(shown.points, shown.state), shown.interval, shown.p_value, *counts]
+
+
+def _type_row(kind: str, part: Report) -> list[str | Text]:
+    means = (f"{part.mean(method, part.measures[0]).value:.1%}" for method in (WITHOUT_GRAPH, "hybrid"))
+    shown = part.difference().shown
+    return [Text(kind), f"{len(part.judged):,}", *means, Text(shown.points, shown.state), shown.interval]
 
 
 def _show_question(answer: Answered, gain: float) -> None:
@@ -132,8 +123,8 @@ def _show_question(answer: Answered, gain: float) -> None:
     render.print_indented(Text(answer.question.text, "title"), 6, label=label)
     for method in (WITHOUT_GRAPH, "hybrid"):
         pieces = []
-        for title, found, is_gold in answer.ranked(method)[:_MAX_FOUND]:
-            name = f"{title} ({found})" if title and title != found else found
+        for title, document_id, is_gold in answer.ranked(method)[:_MAX_FOUND]:
+            name = f"{title} ({document_id})" if title and title != document_id else document_id
             pieces.append(Text(f"✓ {name}", "good") if is_gold else Text(name, "quiet"))
         line = Text(" · ").join(pieces) if pieces else Text("nothing", "quiet")
         render.print_indented(line, 22, label=Text(f"      {method}"))
@@ -145,7 +136,7 @@ def _show_differences(report: Report) -> None:
     """Print which documents the graph adds, for questions without gold."""
     for answer in report.answered[:_MAX_SHOWN]:
         render.print_line((answer.question.text, "title"))
-        titles = [answer.titles.get(one, one) for one in answer.brought("hybrid", WITHOUT_GRAPH)]
+        titles = [answer.titles.get(document, document) for document in answer.brought("hybrid", WITHOUT_GRAPH)]
         note = Text(f"the graph adds {', '.join(titles)}") if titles else Text("same documents", "quiet")
         render.print_indented(note, 2)
     if len(report.answered) > _MAX_SHOWN:

@@ -1,9 +1,10 @@
-"""``hybrid-graphrag.toml`` as defaults of options, and the command ``config``, which shows what is in effect."""
+"""``hybrid-graphrag.toml`` as defaults of options, and the command ``config``, which shows the settings in effect."""
 
 import os
 from typing import Any
 
 from graphrag_core.cli import options, render
+from graphrag_core.cli.options import KB, Json
 from graphrag_core.config import NAME, Config, load
 from graphrag_core.engine.address import shown
 from graphrag_core.errors import ConfigError
@@ -23,45 +24,42 @@ def read_config(file: str | None) -> Config:
 
 
 def option_defaults(command: Any, config: Config, name: str = "") -> dict[str, Any]:
-    """Return the defaults of a command's options, or those of a group's commands, that a settings file contains."""
+    """Return the defaults of options that a settings file contains, of a command or of the commands of a group."""
     if hasattr(command, "commands"):
-        return {one: option_defaults(inner, config, one) for one, inner in command.commands.items()}
-    found = {one: getattr(config, one) for one in _SHARED}
+        return {name: option_defaults(inner, config, name) for name, inner in command.commands.items()}
+    values = {option: getattr(config, option) for option in _SHARED}
     if name in _TABLES:
-        found |= getattr(config, _TABLES[name]).model_dump(exclude={"metadata"})
-    names = {parameter.name for parameter in command.params}
-    return {
-        one: config.relative(value) if one in _PLACES else value
-        for one, value in found.items()
-        if one in names and value is not None
-    }
+        values |= getattr(config, _TABLES[name]).model_dump(exclude={"metadata"})
+    offered = {parameter.name for parameter in command.params}
+    given = {option: value for option, value in values.items() if option in offered and value is not None}
+    return given | {option: config.relative(given[option]) for option in _PLACES if option in given}
 
 
-def config(json: options.Json = False) -> None:
+def config(json: Json = False) -> None:
     """Show the settings in effect and where each comes from: the environment or hybrid-graphrag.toml.
 
     The command line comes first, then the environment, then the nearest hybrid-graphrag.toml in the working directory
     or above it (or --config FILE), then the defaults.
     """
-    found = options.CONFIG.get()
-    settings = _in_effect(found)
+    current = options.CONFIG.get()
+    settings = _in_effect(current)
     if json:
-        file = None if found.path is None else str(found.path)
+        file = None if current.path is None else str(current.path)
         values = {key: {"value": value, "source": source} for key, (value, source) in settings.items()}
         render.print_json({"file": file, "settings": values})
         return
-    rows = [("file", str(found.path) if found.path else f"no {NAME} in {os.getcwd()} or above")]
+    rows = [("file", str(current.path) if current.path else f"no {NAME} in {os.getcwd()} or above")]
     rows += [(key, f"{_as_text(value)}  ({source})") for key, (value, source) in settings.items()]
     for key, text in rows:
         render.print_line((f"{key:<26}", "quiet"), text)
 
 
 def _in_effect(config: Config) -> dict[str, tuple[Any, str]]:
-    """Return what is not a default, and the index, by key: the value and its source."""
-    settings: dict[str, tuple[Any, str]] = {"kb": (options.KB, "default")}
+    """Return the values that are not defaults, and the index, by key: the value and its source."""
+    settings: dict[str, tuple[Any, str]] = {"kb": (KB, "default")}
     for key, value in config.model_dump(by_alias=True, exclude_unset=True).items():
         if isinstance(value, dict):
-            settings |= {f"{key}.{name}": (one, NAME) for name, one in value.items()}
+            settings |= {f"{key}.{name}": (inner, NAME) for name, inner in value.items()}
         else:
             settings[key] = shown(value) if key == "kb" else value, NAME
     for key, variable in _SHARED.items():

@@ -71,20 +71,19 @@ def demo() -> None:
 
 def _show_question(number: int, question: DemoQuestion, retriever: GraphRetriever, console: Console) -> int:
     """Show the answers of all methods; return how many needed documents the graph adds to vector and keyword search."""
-    everything = len(retriever.index)
-    results = {name: retriever.retrieve(question.text, k=everything, **way) for name, way in _WAYS.items()}
-    hits = {name: result.hits for name, result in results.items()}
+    count = len(retriever.index)
+    results = {name: retriever.retrieve(question.text, k=count, **way) for name, way in _WAYS.items()}
     texts = Highlighter(results[_HYBRID])
-    plain_ranks = {hit.chunk.document_id: rank for rank, hit in enumerate(hits[_PLAIN], 1)}
-    missed = set(question.needed) - {hit.chunk.document_id for hit in hits[_PLAIN][:_TOP]}
-    gained = [hit for hit in hits[_HYBRID][:_TOP] if hit.chunk.document_id in missed]
+    plain = [hit.chunk.document_id for hit in results[_PLAIN].hits]
+    missed = set(question.needed) - set(plain[:_TOP])
+    gained = [hit for hit in results[_HYBRID].hits[:_TOP] if hit.chunk.document_id in missed]
     new = {hit.chunk.document_id for hit in gained}
     columns = Table.grid(*(Column(ratio=1) for _ in _WAYS), expand=True, padding=(0, 1, 0, 0))
-    columns.add_row(*(_column(name, hits[name][:_TOP], question, new) for name in _WAYS))
+    columns.add_row(*(_column(name, result.hits[:_TOP], question, new) for name, result in results.items()))
     content: list[RenderableType] = [Text(f"Needed: {question.looking_for}.", "quiet"), Text(), columns]
     for hit in gained:
-        rank = plain_ranks.get(hit.chunk.document_id)
-        place = f"rank {rank} without it" if rank else "not found without it"
+        document = hit.chunk.document_id
+        place = f"rank {plain.index(document) + 1} without it" if document in plain else "not found without it"
         quotation = Text.assemble("“", render.snippet(texts, hit), "”", style="italic")
         reason = render.path_tree(hit.path[1:-1], quotation) if len(hit.path) > 2 else quotation
         heading = Text.assemble("The graph adds ", (hit.chunk.title, "title"), f" ({place}):")
@@ -104,6 +103,6 @@ def _column(name: str, hits: tuple[Hit, ...], question: DemoQuestion, gained: se
         line = Text.assemble((f"{rank} ", "quiet"), mark, (hit.chunk.title, emphasis))
         line.no_wrap, line.overflow = True, "ellipsis"
         lines.append(line)
-    found = sum(hit.chunk.document_id in question.needed for hit in hits)
-    lines.append(Text(f"{found} of {len(question.needed)}", "good" if found == len(question.needed) else "partial"))
+    count = sum(hit.chunk.document_id in question.needed for hit in hits)
+    lines.append(Text(f"{count} of {len(question.needed)}", "good" if count == len(question.needed) else "partial"))
     return Group(*lines)

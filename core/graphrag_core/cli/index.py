@@ -12,15 +12,17 @@ from typing import Annotated, Any
 
 import typer
 from tqdm import tqdm
+from typer import Argument, Option
 
 from graphrag_core import Chunk, Combined, KnowledgeIndex, LLMExtractor, OpenAIChat
 from graphrag_core.cli import options, render
+from graphrag_core.cli.options import KB, EmbedderName, Kb, Quiet
 from graphrag_core.documents.catalogue import Catalogue, has_catalogue, open_catalogue
 from graphrag_core.documents.load import FORMATS
 from graphrag_core.documents.sync import FileSource, Progress, SyncReport, changed_documents, sync_files
 from graphrag_core.documents.walk import File, Problem, is_pattern
 from graphrag_core.engine.address import is_address, shown
-from graphrag_core.errors import InputError, NotAnIndex
+from graphrag_core.errors import GraphRAGError, InputError
 from graphrag_core.ingest.edges import Edge, parse_edges
 from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.llm import KEY_VARIABLE, parse_llm
@@ -33,7 +35,7 @@ _BATCH_SIZE_WITH_LLM = 25  # small, because answers cost time and money: an inte
 
 _EmbedderUrl = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="URL",
         help="Server of openai:MODEL or ollama:MODEL, such as http://localhost:1234/v1. Stored with the index. "
         "Default: OPENAI_BASE_URL or OLLAMA_HOST, else OpenAI or Ollama on this machine.",
@@ -41,56 +43,54 @@ _EmbedderUrl = Annotated[
 ]
 _Graph = Annotated[
     bool | None,
-    typer.Option(
+    Option(
         help="Whether entities and facts are extracted; without them, search is by vector and keyword. "
-        "Stored with the index. Default: as it was built; a new one has a graph.",
+        "Stored with the index. Default: the stored setting; a new index has a graph."
     ),
 ]
 _Llm = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="MODEL",
         help="Also extract facts with an LLM: a model such as gpt-4o-mini, or the URL of a server with the model, "
         "http://localhost:1234/v1/qwen3. Stored with the index; none disables it. "
         "The API key is read from OPENAI_API_KEY.",
     ),
 ]
-_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation before calling an LLM.")]
+_Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation before calling an LLM.")]
 
 
 @dataclass(frozen=True)
 class FileJob:
     """How files are indexed: the options that ``index`` and ``watch`` share. The models are loaded once."""
 
-    kb: options.Kb = options.KB
-    embedder: options.EmbedderName = None
+    kb: Kb = KB
+    embedder: EmbedderName = None
     embedder_url: _EmbedderUrl = None
     graph: _Graph = None
     embed_names: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             help="Whether the names of entities are embedded, so that a question finds them by similarity. Stored with "
-            "the index. Default: as it was built; a new one does with wordllama.",
+            "the index. Default: the stored setting; in a new index, yes with wordllama."
         ),
     ] = None
     metadata: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Add metadata to every document. Can be repeated.")
+        list[str] | None, Option(metavar="KEY=VALUE", help="Metadata of all documents. Can be repeated.")
     ] = None
-    chunk_size: Annotated[int | None, typer.Option(min=16, help="Tokens per passage. 256 in a new index.")] = None
-    keep_missing: Annotated[
-        bool, typer.Option("--keep-missing", help="Keep the documents of files that no longer exist.")
-    ] = False
-    follow_links: Annotated[
-        bool, typer.Option("--follow-links", help="Follow symbolic links that lead out of a folder.")
-    ] = False
-    quiet: options.Quiet = False
+    chunk_size: Annotated[int | None, Option(min=16, help="Tokens per passage. 256 in a new index.")] = None
+    keep_missing: Annotated[bool, Option("--keep-missing", help="Keep the documents of deleted files.")] = False
+    follow_links: Annotated[bool, Option("--follow-links", help="Follow symbolic links out of a folder.")] = False
+    quiet: Quiet = False
     llm: str | None = field(default=None, init=False)  # options of ``index`` only
     edge: list[str] | None = field(default=None, init=False)
 
     @cached_property
     def settings(self) -> options.IndexSettings:
         """The settings of the index, with what the options say."""
-        stored = options.IndexSettings.load(self.kb, self.embedder, self.embedder_url, self.chunk_size, self.graph)
+        stored = options.IndexSettings.load(
+            self.kb, self.embedder, self.embedder_url, chunk_size=self.chunk_size, graph=self.graph
+        )
         if self.llm is None:
             return stored
         model = None if self.llm == "none" else parse_llm(self.llm, os.environ.get(options.BASE_URL))
@@ -153,7 +153,7 @@ class IndexJob(FileJob):
     llm: _Llm = None
     edge: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="FIELD:FIELD",
             help="Link documents by metadata: author:author for the same author, links:id for a list of ids. "
             "Can be repeated. Stored with the index; none removes all.",
@@ -163,18 +163,16 @@ class IndexJob(FileJob):
 
 @options.expand
 def index(
-    paths: Annotated[
-        list[str] | None, typer.Argument(metavar="PATH", help="Folders, files and glob patterns.", show_default=False)
-    ] = None,
+    paths: Annotated[list[str] | None, Argument(metavar="PATH", help="Folders, files and glob patterns.")] = None,
     *,
     job: IndexJob,
     research: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Research findings: JSON with academic_papers or github_projects."),
+        Option(metavar="FILE", help="Research findings: JSON with academic_papers or github_projects."),
     ] = None,
     workers: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="ray[:N]",
             help="Index with N processes of a Ray cluster, into a PostgreSQL database: RAY_ADDRESS, or this machine. "
             "Needs the extra ray. Default of N: the CPUs of the cluster.",
@@ -191,12 +189,8 @@ def index(
         raise typer.BadParameter("give folders, files or patterns to index, or --research FILE", param_hint="PATH...")
     findings = [str(file) for file in research or () if _check_findings(file)]
     sources = (*(paths or ()), *findings)
-    if not any(os.path.lexists(path) or is_pattern(path) for path in sources):  # no empty index is created
-        for path in sources:
-            render.print_error(f"{path}: no such file or folder")
-        raise typer.Exit(1)
-    processes = _parse_workers(workers)
-    _check_settings(job, processes)
+    _check_sources(sources)
+    processes = _check_settings(job, workers)
     source = job.source(sources)
     with job.open() as opened, open_catalogue(job.kb) as catalogue:
         job.settings.save(catalogue)
@@ -213,42 +207,40 @@ def index(
 def rebuild(
     kb: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="INDEX", envvar="HYBRID_GRAPHRAG_KB", help="Folder of the index, or the address of its database."
         ),
-    ] = options.KB,
-    embedder: options.EmbedderName = None,
+    ] = KB,
+    embedder: EmbedderName = None,
     embedder_url: _EmbedderUrl = None,
     graph: _Graph = None,
     llm: _Llm = None,
     yes: _Yes = False,
-    quiet: options.Quiet = False,
+    quiet: Quiet = False,
 ) -> None:
     """Extract entities and facts again from the stored passages, and build the search indexes again.
 
     Use it after an upgrade, also for a folder of an older format, or to extract with other settings. No passage is
     embedded again. Remembered facts and edits of the graph are kept. Ctrl-C is safe: run the same command again.
     """
-    if not KnowledgeIndex.exists(kb):
-        raise NotAnIndex(f"no index in {shown(kb)}: create one with {render.program()} index FOLDER --kb {shown(kb)}")
+    options.check_exists(kb)
     from graphrag_core.engine.embedded.upgrade import upgraded
 
     job = IndexJob(kb, embedder, embedder_url, graph, quiet=quiet, llm=llm)
-    _check_settings(job, None)
+    _check_settings(job)
     with nullcontext(kb) if is_address(kb) else upgraded(kb) as place, job.open(place) as opened:
         if job.llm_extractor:
-            read = (opened.chunks(one.id) for one in opened.documents() if FACT_KEY not in one.metadata)
-            _confirm_cost(job.llm_extractor, read, yes=yes, quiet=quiet)
+            documents = (document for document in opened.documents() if FACT_KEY not in document.metadata)
+            chunks = (opened.chunks(document.id) for document in documents)
+            _confirm_cost(job.llm_extractor, chunks, yes=yes, quiet=quiet)
         report = opened.rebuild(progress=sys.stderr.isatty() and not quiet)
     if has_catalogue(kb):
         with open_catalogue(kb) as catalogue:
             job.settings.save(catalogue)
     if not quiet:
         render.print_line(f"{report.replaced:,} documents extracted again in {shown(kb)}")
-    for document_id, problem in report.problems.items():
-        render.print_error(f"{document_id}: {problem}: it keeps its entities and facts")
-    if report.problems:
-        raise typer.Exit(1)
+    problems = report.problems.items()
+    render.print_errors(f"{document}: {problem}: it keeps its entities and facts" for document, problem in problems)
 
 
 def _sync(
@@ -264,16 +256,11 @@ def _sync(
                 return sync_files(index, catalogue, source, on_progress=advance, **shared)
         from graphrag_core import bulk
 
-        pipeline: dict[str, Any] = {
-            "chunker": job.settings.chunker,
-            "extractor": job.extractor,
-            "batch_size": index.batch_size,
-            "embed_names": job.embed_names,
-        }
-        progress = None if show_progress else False
         return bulk.sync_files(
-            source, job.kb, job.model, workers=processes or None, progress=progress, **shared, **pipeline
-        )
+            source, job.kb, job.model, workers=processes or None, progress=None if show_progress else False, **shared,
+            chunker=job.settings.chunker, extractor=job.extractor, batch_size=index.batch_size,
+            embed_names=job.embed_names,
+        )  # fmt: skip
     except KeyboardInterrupt:
         render.print_error(
             f"interrupted: {len(index):,} documents are in the index and stay, {len(index) - before:,} of them new; "
@@ -287,7 +274,7 @@ def _parse_edges(edges: list[str] | None) -> list[Edge] | None:
     if edges is None or edges == ["none"]:
         return None if edges is None else []
     try:
-        return list(parse_edges([tuple(one.split(":")) if ":" in one else (one, one) for one in edges]))
+        return list(parse_edges([tuple(edge.split(":")) if ":" in edge else (edge, edge) for edge in edges]))
     except InputError as error:
         raise typer.BadParameter(f"{error} (here as FIELD:FIELD)", param_hint="--edge") from error
 
@@ -306,25 +293,29 @@ def _check_findings(path: Path) -> bool:
     return False
 
 
-def _parse_workers(workers: str | None) -> int | None:
-    """Return the number of Ray's processes, 0 for as many as there are CPUs; None without Ray."""
-    if workers is None:
-        return None
-    kind, _, count = workers.partition(":")
-    if kind != "ray" or (":" in workers and not (count.isdecimal() and int(count))):
+def _check_sources(sources: Sequence[str]) -> None:
+    """Raise if there is nothing to index, so that no empty index is created."""
+    if not any(os.path.lexists(path) or is_pattern(path) for path in sources):
+        render.print_errors(f"{path}: no such file or folder" for path in sources)
+        raise typer.Exit(1)
+
+
+def _check_settings(job: IndexJob, workers: str | None = None) -> int | None:
+    """Return the number of Ray's processes, 0 for as many as there are CPUs; None without Ray.
+
+    Raises if a folder is to be written by several processes, or if the LLM cannot be used.
+    """
+    kind, separator, count = (workers or "ray").partition(":")
+    if kind != "ray" or (separator and not (count.isdecimal() and int(count))):
         raise typer.BadParameter(f"{workers!r}: use ray, or ray:4 for four processes", param_hint="--workers")
-    return int(count or 0)
-
-
-def _check_settings(job: IndexJob, processes: int | None) -> None:
-    """Raise if a folder is to be written by several processes, or if the LLM cannot be used."""
-    if processes is not None and not is_address(job.kb):
+    if workers is not None and not is_address(job.kb):
         raise InputError(f"{job.kb} is a folder, which one process writes: --workers needs --kb postgresql://...")
-    if job.settings.llm is not None and processes is not None:
+    if job.settings.llm is not None and workers is not None:
         message = "extraction with an LLM runs in one process: leave it out, or use --llm none"
         raise typer.BadParameter(message, param_hint="--workers")
     if job.settings.llm is not None and not job.settings.graph:
         raise typer.BadParameter("an LLM extracts the graph: use --llm none, or --graph", param_hint="--no-graph")
+    return None if workers is None else int(count or 0)
 
 
 def _confirm_cost(extractor: LLMExtractor, documents: Iterable[Sequence[Chunk]], *, yes: bool, quiet: bool) -> None:
@@ -337,8 +328,7 @@ def _confirm_cost(extractor: LLMExtractor, documents: Iterable[Sequence[Chunk]],
         return
     cost = f"{extractor.model} will read {passages:,} passages: about {tokens:,} prompt tokens, plus the answers."
     if not yes and not typer.confirm(f"{cost} Continue?", err=True):
-        render.print_error("nothing was changed: confirm with --yes, or leave the LLM out with --llm none")
-        raise typer.Exit(1)
+        raise GraphRAGError("nothing was changed: confirm with --yes, or leave the LLM out with --llm none")
     if yes and not quiet:
         render.stderr().print(cost)
 
@@ -352,17 +342,17 @@ def print_problem(problem: Problem) -> None:
 def _progress_bar(source: FileSource, *, show: bool) -> Iterator[Callable[[Progress], None]]:
     """Show a bar of the bytes that are indexed; yield the function that moves it.
 
-    Counts the files first, for the total. Files that turn out to be unchanged are taken out of the
-    total, so that the time left is that of the work left.
+    Counts the files first, for the total. Files that turn out to be unchanged are taken out of the total, so that the
+    time left is right.
     """
     if not show:
         yield lambda _: None
         return
     files = size = 0
     with tqdm(desc="counting", unit=" files", leave=False, dynamic_ncols=True) as bar:
-        for found in source.walk():
-            if isinstance(found, File) and (found.suffix in FORMATS or found.explicit):
-                files, size = files + 1, size + max(found.size, 1)
+        for file in source.walk():
+            if isinstance(file, File) and (file.suffix in FORMATS or file.explicit):
+                files, size = files + 1, size + max(file.size, 1)
                 bar.update()
     layout = "{desc} {percentage:3.0f}%|{bar}| [{elapsed}<{remaining}]"
     with tqdm(total=size, desc="indexing", bar_format=layout, leave=False, dynamic_ncols=True) as bar:
@@ -388,10 +378,9 @@ def print_counts(report: SyncReport, documents: int, kb: str) -> None:
 def _print_report(report: SyncReport, documents: int, job: IndexJob) -> None:
     print_counts(report, documents, job.kb)
     if report.incomplete:
-        count, reason = len(report.incomplete), next(iter(report.incomplete.values()))
-        render.print_line(
-            f"{count:,} documents lack facts from the LLM ({reason}): run the same command again to retry"
-        )
+        lacking = f"{len(report.incomplete):,} documents lack facts from the LLM"
+        reason = next(iter(report.incomplete.values()))
+        render.print_line(f"{lacking} ({reason}): run the same command again to retry")
     if report.problems:
         render.print_line((f"{len(report.problems):,} skipped, see above", "bad"))
     if report.other_formats:

@@ -1,49 +1,48 @@
-"""The group ``memory``: facts that are told, confirmed, rejected, forgotten and listed."""
+"""The group ``memory``: remember, confirm, reject, forget and list facts."""
 
 from datetime import datetime, timezone
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from graphrag_core import Fact, KnowledgeIndex
 from graphrag_core.cli import options, render
+from graphrag_core.cli.options import KB, AsOf, EmbedderName, Json, Kb, Limit, Where
+from graphrag_core.errors import GraphRAGError
+from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.model import FactSource, FactStatus
 
-_Ids = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of facts, such as fact:0123456789abcdef.")]
-_Subject = Annotated[str | None, typer.Option(help="Only facts about this subject.")]
-_Relation = Annotated[str | None, typer.Option(help="Only facts of this relation.")]
+_Ids = Annotated[list[str], Argument(metavar="ID", help="Ids of facts, such as fact:0123456789abcdef.")]
+_Subject = Annotated[str | None, Option(help="Only facts about this subject.")]
+_Relation = Annotated[str | None, Option(help="Only facts of this relation.")]
 
-memory = typer.Typer(no_args_is_help=True, help="Facts that are told: remember, confirm, reject, forget and list them.")
+memory = typer.Typer(no_args_is_help=True, help="Remember, confirm, reject, forget and list facts.")
 
 
 @memory.command()
 def remember(
-    subject: Annotated[str, typer.Argument(help="Whom or what the fact is about.", show_default=False)],
-    relation: Annotated[str, typer.Argument(help="The relation, such as prefers.", show_default=False)],
-    object: Annotated[str, typer.Argument(help="The other end: a name or a value.", show_default=False)],  # noqa: A002
-    kb: options.Kb = options.KB,
-    literal: Annotated[bool, typer.Option("--literal", help="The object is a value, not an entity.")] = False,
-    source: Annotated[FactSource, typer.Option(help="Where the fact comes from.")] = "user_edit",
-    confidence: Annotated[float, typer.Option(min=0, max=1, help="How certain it is.")] = 1.0,
+    subject: Annotated[str, Argument(help="Whom or what the fact is about.")],
+    relation: Annotated[str, Argument(help="The relation, such as prefers.")],
+    object: Annotated[str, Argument(help="The other end: a name or a value.")],  # noqa: A002
+    kb: Kb = KB,
+    literal: Annotated[bool, Option("--literal", help="The object is a value, not an entity.")] = False,
+    source: Annotated[FactSource, Option(help="Where the fact comes from.")] = "user_edit",
+    confidence: Annotated[float, Option(min=0, max=1, help="How certain it is.")] = 1.0,
     status: Annotated[
-        FactStatus | None,
-        typer.Option(help="Default: as it was told before; confirmed if the source is user_edit."),
+        FactStatus | None, Option(help="Default: the stored status; confirmed if the source is user_edit.")
     ] = None,
     metadata: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="The scope, such as user=ada. Can be repeated.")
+        list[str] | None, Option(metavar="KEY=VALUE", help="The scope, such as user=ada. Can be repeated.")
     ] = None,
-    valid_from: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Since when it is true, such as 2024-05-01.")
-    ] = None,
-    valid_to: Annotated[str | None, typer.Option(metavar="DATE", help="Until when it is true.")] = None,
-    supersedes: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="End another fact. Can be repeated.")
-    ] = None,
+    valid_from: Annotated[str | None, Option(metavar="DATE", help="Since when it is true, such as 2024-05-01.")] = None,
+    valid_to: Annotated[str | None, Option(metavar="DATE", help="Until when it is true.")] = None,
+    supersedes: Annotated[list[str] | None, Option(metavar="ID", help="End another fact. Can be repeated.")] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="End all facts of the same subject and relation with another object.")
+        bool, Option("--replace", help="End all facts of the same subject and relation with another object.")
     ] = False,
-    json: options.Json = False,
-    embedder: options.EmbedderName = None,
+    json: Json = False,
+    embedder: EmbedderName = None,
 ) -> None:
     """Store a fact: memory remember User prefers "dark mode". The index is created if there is none."""
     if supersedes and replace:
@@ -58,14 +57,14 @@ def remember(
 
 
 @memory.command()
-def confirm(ids: _Ids, kb: options.Kb = options.KB, where: options.Where = None) -> None:
+def confirm(ids: _Ids, kb: Kb = KB, where: Where = None) -> None:
     """Confirm remembered facts."""
     with options.open_index(kb, write=True) as index:
         _print_facts([index.memory.confirm(fact, where=options.parse_where(where)) for fact in ids], index)
 
 
 @memory.command()
-def reject(ids: _Ids, kb: options.Kb = options.KB, where: options.Where = None) -> None:
+def reject(ids: _Ids, kb: Kb = KB, where: Where = None) -> None:
     """Reject remembered facts: no query finds them, and they stay rejected when they are told again."""
     with options.open_index(kb, write=True) as index:
         _print_facts([index.memory.reject(fact, where=options.parse_where(where)) for fact in ids], index)
@@ -73,11 +72,11 @@ def reject(ids: _Ids, kb: options.Kb = options.KB, where: options.Where = None) 
 
 @memory.command()
 def forget(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of facts.")] = None,
-    kb: options.Kb = options.KB,
+    ids: Annotated[list[str] | None, Argument(metavar="[ID]...", help="Ids of facts.")] = None,
+    kb: Kb = KB,
     subject: _Subject = None,
     relation: _Relation = None,
-    where: options.Where = None,
+    where: Where = None,
 ) -> None:
     """Delete remembered facts, by id or all that match the options. Documents are not touched."""
     if not ids and subject is None and relation is None and not where:
@@ -87,20 +86,19 @@ def forget(
     render.print_line(f"{count:,} forgotten")
     if count < len(ids or [""]):
         missing = "no fact has such an id or matches the options: list them with 'hybrid-graphrag memory list'"
-        render.print_error(missing if not count else f"{len(ids or ()) - count} of the ids are no facts")
-        raise typer.Exit(1)
+        raise GraphRAGError(missing if not count else f"{len(ids or ()) - count} of the ids are not facts")
 
 
 @memory.command("list")
 def list_facts(
-    kb: options.Kb = options.KB,
+    kb: Kb = KB,
     subject: _Subject = None,
     relation: _Relation = None,
-    status: Annotated[FactStatus | None, typer.Option(help="Only facts of this status.")] = None,
-    where: options.Where = None,
-    as_of: options.AsOf = None,
-    limit: options.Limit = 50,
-    json: options.Json = False,
+    status: Annotated[FactStatus | None, Option(help="Only facts of this status.")] = None,
+    where: Where = None,
+    as_of: AsOf = None,
+    limit: Limit = 50,
+    json: Json = False,
 ) -> None:
     """List the remembered facts, also those that are rejected or no longer valid."""
     with options.open_index(kb, embeds=False) as index:
@@ -118,14 +116,14 @@ def _print_facts(facts: list[Fact], index: KnowledgeIndex, *, as_json: bool = Fa
     for fact in facts:
         document = index.get(fact.chunk_id)
         metadata = dict(document.metadata) if document else {}
-        stored = metadata.pop("graphrag_fact", {})
+        stored = metadata.pop(FACT_KEY, {})
         row = {name: stored.get(name) for name in ("subject", "relation", "object", "source", "confidence", "status")}
-        dates = {name: _date(time) for name in ("valid_from", "valid_to") if (time := stored.get(name)) is not None}
+        dates = {name: _date(stored[name]) for name in ("valid_from", "valid_to") if stored.get(name) is not None}
         rows.append({"id": fact.chunk_id, **row, **dates, "metadata": metadata})
 
     def line(row: dict[str, Any]) -> str:
-        limits = [f"{word} {row[name]}" for name, word in (("valid_from", "from"), ("valid_to", "to")) if name in row]
-        notes = [row["status"], *limits, *(f"{key}={value}" for key, value in row["metadata"].items())]
+        dates = [f"{name.removeprefix('valid_')} {row[name]}" for name in ("valid_from", "valid_to") if name in row]
+        notes = [row["status"], *dates, *(f"{key}={value}" for key, value in row["metadata"].items())]
         return f"{row['id']}  {row['subject']} {row['relation']}: {row['object']}  ({', '.join(notes)})"
 
     render.print_list(rows, line, as_json=as_json, none="no facts were found")

@@ -10,18 +10,12 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import typer
+from typer import Option
 from typing_extensions import Self
 
-from graphrag_core import (
-    Chunker,
-    Combined,
-    GraphRetriever,
-    KnowledgeExtractor,
-    KnowledgeIndex,
-    SentenceExtractor,
-)
+from graphrag_core import Chunker, Combined, GraphRetriever, KnowledgeExtractor, KnowledgeIndex, SentenceExtractor
 from graphrag_core.cli.render import program
-from graphrag_core.config import NAME, STRATEGIES, Config
+from graphrag_core.config import LOCAL, NAME, STRATEGIES, Config
 from graphrag_core.designs import DESIGNS
 from graphrag_core.documents.catalogue import Catalogue, open_catalogue, read_setting
 from graphrag_core.documents.rows import parse_value
@@ -30,18 +24,17 @@ from graphrag_core.engine.address import shown
 from graphrag_core.errors import InputError, MissingDependency, NotAnIndex, unknown_name
 from graphrag_core.llm import OpenAIChat, open_llm
 from graphrag_core.ports import Embedder, Extractor
-from graphrag_core.query.settings import Option, search_options
+from graphrag_core.query.settings import Option as Setting
+from graphrag_core.query.settings import search_options
 from graphrag_core.testing import HashEmbedder
 
 Kb = Annotated[
     str,
-    typer.Option(
-        metavar="PLACE", envvar="HYBRID_GRAPHRAG_KB", help="Folder of the index, or the address of its database."
-    ),
+    Option(metavar="PLACE", envvar="HYBRID_GRAPHRAG_KB", help="Folder of the index, or the address of its database."),
 ]
 EmbedderName = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--embedder",
         metavar="NAME",
         help="wordllama, openai:MODEL (any OpenAI-compatible server; the key is read from OPENAI_API_KEY), "
@@ -52,7 +45,7 @@ EmbedderName = Annotated[
 ]
 LLM = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="MODEL",
         envvar="HYBRID_GRAPHRAG_LLM",
         help="A model of OpenAI, or http://host:port/v1/MODEL for any compatible server (Ollama, vLLM, LM Studio). "
@@ -61,25 +54,20 @@ LLM = Annotated[
 ]
 Where = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--where",
         "-w",
         metavar="KEY=VALUE",
         help="Filter: team=identity, year>=2020, draft!=true, team? (has the key). Can be repeated.",
     ),
 ]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many; 0 for all.")]
-AsOf = Annotated[str | None, typer.Option(metavar="DATE", help="Use remembered facts that were valid then.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
-KB = "kb"
-"""The default folder."""
-LOCAL = ("127.0.0.1", "localhost", "::1")
-"""The names of this machine."""
-BASE_URL = "OPENAI_BASE_URL"
-"""The environment variable with the server of a model that is named without one."""
-CONFIG: ContextVar[Config] = ContextVar("config", default=Config())  # noqa: B039 - it is frozen
-"""The settings file of the running command."""
+Limit = Annotated[int, Option("--limit", "-n", min=0, help="At most this number; 0 for all.")]
+AsOf = Annotated[str | None, Option(metavar="DATE", help="Use remembered facts that were valid then.")]
+Json = Annotated[bool, Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print errors only.")]
+KB = "kb"  # the default folder
+BASE_URL = "OPENAI_BASE_URL"  # the environment variable with the server of a model that is named without one
+CONFIG: ContextVar[Config] = ContextVar("config", default=Config())  # noqa: B039 - frozen; the settings file in use
 
 _OPERATORS = {"!=": "ne", ">=": "gte", "<=": "lte", ">": "gt", "<": "lt", "=": "eq"}
 _CONDITION = re.compile(r"(?!!=|[<>=])(.+?)(?:(!=|>=|<=|>|<|=)(.*)|\?)", re.DOTALL)
@@ -95,11 +83,11 @@ def parse_where(conditions: list[str] | None) -> dict[str, Any] | None:
     """
     parsed: list[dict[str, Any]] = []
     for condition in conditions or ():
-        found = _CONDITION.fullmatch(condition)
-        if found is None or not (key := found[1].strip()):
+        match = _CONDITION.fullmatch(condition)
+        if match is None or not (key := match[1].strip()):
             message = f"{condition!r} is not a condition: use KEY=VALUE, KEY!=VALUE, KEY>=VALUE or KEY?"
             raise typer.BadParameter(message, param_hint="--where")
-        parsed.append({key: {_OPERATORS[found[2]]: parse_value(found[3])} if found[2] else {"exists": True}})
+        parsed.append({key: {_OPERATORS[match[2]]: parse_value(match[3])} if match[2] else {"exists": True}})
     return {"and": parsed} if parsed else None
 
 
@@ -119,60 +107,56 @@ def parse_metadata(pairs: list[str] | None) -> dict[str, Any]:
 
 
 def expand(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace a command's parameter that is a dataclass of options by the fields of the class."""
-    own_parameters = inspect.signature(command).parameters.values()
-    (group,) = (one for one in own_parameters if is_dataclass(one.annotation))
+    """Replace a command's parameter that is a dataclass of options by the fields of the class.
+
+    The field ``settings`` is replaced by the search settings that are offered as options.
+    """
+    parameters = inspect.signature(command).parameters.values()
+    (group,) = (parameter for parameter in parameters if is_dataclass(parameter.annotation))
     fields = inspect.signature(group.annotation).parameters
-    offered = search_options() if "settings" in fields else []
-    parameters: list[inspect.Parameter] = []
-    for one in own_parameters:
-        for own in fields.values() if one is group else [one]:
-            parameters += [_setting_parameter(option) for option in offered] if own.name == "settings" else [own]
+    settings = {option.name: _setting_parameter(option) for option in search_options()} if "settings" in fields else {}
+    expanded: list[inspect.Parameter] = []
+    for parameter in parameters:
+        for option in fields.values() if parameter is group else [parameter]:
+            expanded += settings.values() if option.name == "settings" else [option]
+    expanded = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in expanded]
 
     def run(**given: Any) -> None:
-        settings = {"settings": {option.name: given.pop(option.name) for option in offered}} if offered else {}
-        own = {name: given.pop(name) for name in fields if name not in settings}
-        command(**given, **{group.name: group.annotation(**own, **settings)})
+        values = {name: given.pop(name) for name in fields if name != "settings"}
+        if settings:
+            values["settings"] = {name: given.pop(name) for name in settings}
+        command(**given, **{group.name: group.annotation(**values)})
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
-    keywords = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
-    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in keywords}
+    run.__signature__ = inspect.Signature(expanded)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in expanded}
     return run
 
 
 # -- searching
 
 
-def _setting_parameter(option: Option) -> inspect.Parameter:
-    """Return a setting of a question as an option."""
+def _setting_parameter(option: Setting) -> inspect.Parameter:
+    """Return a search setting as an option of a command."""
     kind: Any = Literal[option.choices] if option.choices else option.type
-    names = [f"--{option.name.replace('_', '-')}"]
-    if option.type is bool:
-        names = [f"{names[0]}/--no-{names[0][2:]}"]
-    elif len(option.name) == 1:
-        names.append(f"-{option.name}")
-    bounds: dict[str, Any] = {}
-    if option.type in (int, float):
-        bounds = {"min": option.minimum, "max": option.maximum, "metavar": "N"}
+    name = option.name.replace("_", "-")
+    names = [f"--{name}/--no-{name}" if option.type is bool else f"--{name}", *([f"-{name}"] if len(name) == 1 else [])]
+    numeric = option.type in (int, float)
+    bounds: dict[str, Any] = {"min": option.minimum, "max": option.maximum, "metavar": "N"} if numeric else {}
     default = "" if option.default is None else f" Default: {str(option.default).lower()}."
-    annotation = Annotated[kind | None, typer.Option(*names, help=option.help + default, **bounds)]
+    annotation = Annotated[kind | None, Option(*names, help=option.help + default, **bounds)]
     return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 @dataclass(frozen=True)
 class Search:
-    """Options of commands that search: the index, settings of a question, and its scope."""
+    """Options of commands that search: the index, the search settings, and the scope."""
 
     kb: Kb = KB
     settings: dict[str, Any] = field(default_factory=dict)
     where: Where = None
-    seed: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Start the graph from this entity, too.")] = (
-        None
-    )
-    exclude: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Leave out an entity, or a document by its id.")
-    ] = None
+    seed: Annotated[list[str] | None, Option(metavar="NAME", help="Start the graph from this entity, too.")] = None
+    exclude: Annotated[list[str] | None, Option(metavar="NAME", help="Exclude an entity, or a document by id.")] = None
     as_of: AsOf = None
 
     def retriever(self, index: KnowledgeIndex, **defaults: Any) -> GraphRetriever:
@@ -191,10 +175,10 @@ class StrategySearch(Search):
     """Options of commands that search with a strategy."""
 
     strategy: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"How the graph is searched: {', '.join(STRATEGIES)}.")
+        str | None, Option(metavar="NAME", help=f"How the graph is searched: {', '.join(STRATEGIES)}.")
     ] = None
     design: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"All settings of a published design: {', '.join(DESIGNS)}.")
+        str | None, Option(metavar="NAME", help=f"All settings of a published design: {', '.join(DESIGNS)}.")
     ] = None
 
     def retriever(self, index: KnowledgeIndex, **defaults: Any) -> GraphRetriever:
@@ -205,17 +189,16 @@ class StrategySearch(Search):
         for option, name, known in (("strategy", self.strategy, STRATEGIES), ("design", self.design, DESIGNS)):
             if name is not None and name not in known:
                 raise typer.BadParameter(unknown_name(name, known, option), param_hint=f"--{option}")
-        if self.design is not None:
-            if self.strategy is not None:
-                raise typer.BadParameter("a design has its strategy: leave one of them out", param_hint="--design")
-            return GraphRetriever(index, DESIGNS[self.design], **self.settings)
-        if self.strategy is None:
-            return super().retriever(index, **defaults)
-        return make_retriever(index, {"graph": STRATEGIES[self.strategy](), **self.settings}, **defaults)
+        strategy = {} if self.strategy is None else {"graph": STRATEGIES[self.strategy]()}
+        if self.design is None:
+            return make_retriever(index, {**strategy, **self.settings}, **defaults)
+        if strategy:
+            raise typer.BadParameter("a design has its strategy: leave one of them out", param_hint="--design")
+        return GraphRetriever(index, DESIGNS[self.design], **self.settings)
 
 
 def make_retriever(index: KnowledgeIndex, given: dict[str, Any], **defaults: Any) -> GraphRetriever:
-    """Return a retriever with defaults of a command, settings of the file, and options, of which the last win."""
+    """Return a retriever. Options replace the settings of the file, which replace the defaults of a command."""
     options = {name: value for name, value in given.items() if value is not None}
     configured = CONFIG.get().retriever_arguments()
     if "graph" in options:
@@ -240,15 +223,8 @@ class IndexSettings:
     graph: bool = True
 
     @classmethod
-    def load(
-        cls,
-        kb: str,
-        embedder: str | None = None,
-        embedder_url: str | None = None,
-        chunk_size: int | None = None,
-        graph: bool | None = None,
-    ) -> Self:
-        """Return the settings of an index, or the defaults, with what options and the settings file say.
+    def load(cls, kb: str, embedder: str | None = None, embedder_url: str | None = None, **changes: Any) -> Self:
+        """Return the stored settings of an index, or the defaults, changed by options and the settings file.
 
         A server that only the index names must be on this machine: it gets the question and the API key.
         """
@@ -263,13 +239,8 @@ class IndexSettings:
                     f"the index names {url} as the server of its embedder, which would get your questions and your "
                     f"API key: allow it with embedder-url = {url!r} in {NAME}, or with {BASE_URL}"
                 )
-        return replace(
-            stored,
-            embedder=name,
-            embedder_url=url,
-            chunk_size=chunk_size or stored.chunk_size,
-            graph=stored.graph if graph is None else graph,
-        )
+        given = {key: value for key, value in changes.items() if value is not None}
+        return replace(stored, embedder=name, embedder_url=url, **given)
 
     def save(self, catalogue: Catalogue) -> None:
         """Store the settings for later runs."""
@@ -287,12 +258,18 @@ class IndexSettings:
         return Combined(SentenceExtractor(), *others) if self.graph else Combined(KnowledgeExtractor(knowledge={}))
 
 
+def check_exists(kb: str) -> None:
+    """Raise :class:`NotAnIndex` if there is no index."""
+    if not KnowledgeIndex.exists(kb):
+        raise NotAnIndex(f"no index in {shown(kb)}: create one with {program()} index FOLDER --kb {shown(kb)}")
+
+
 def open_index(
     kb: str, embedder: str | None = None, *, embeds: bool = True, write: bool = False, create: bool = False
 ) -> KnowledgeIndex:
     """Open the index of a command. ``embeds=False`` saves loading the embedder for commands that embed nothing."""
-    if not create and not KnowledgeIndex.exists(kb):
-        raise NotAnIndex(f"no index in {shown(kb)}: create one with {program()} index FOLDER --kb {shown(kb)}")
+    if not create:
+        check_exists(kb)
     settings = IndexSettings.load(kb, embedder)
     model = make_embedder(settings.embedder, settings.embedder_url) if embeds else None
     index = KnowledgeIndex.open(
@@ -310,26 +287,23 @@ def make_embedder(name: str, url: str | None = None) -> Embedder | None:
     ``url`` is the address of the server of ``openai:MODEL`` and ``ollama:MODEL``.
     """
     kind, _, model = name.partition(":")
-    if kind in ("openai", "ollama") and model:
-        server = OpenAIEmbedder if kind == "openai" else OllamaEmbedder
-        return server(model, base_url=url)
+    servers = {"openai": OpenAIEmbedder, "ollama": OllamaEmbedder} if model else {}
+    if kind in servers:
+        return servers[kind](model, base_url=url)
     if url is not None:
         raise InputError(f"--embedder-url is for openai:MODEL and ollama:MODEL, not for {name}")
-    if name == "none":
-        return None
-    if name == "hash":
-        return HashEmbedder()
-    if kind == "wordllama" and not model:
-        try:
-            return WordLlama()
-        except MissingDependency as error:
-            raise InputError(f"{error}, or use --embedder none for keyword and graph search") from error
-    if kind == "onnx" and model:
-        return Onnx(model)
-    if kind == "fastembed" and model:
-        return FastEmbed(model)
-    known = "wordllama, openai:MODEL, ollama:MODEL, fastembed:MODEL, onnx:FOLDER, hash or none"
-    raise InputError(f"unknown embedder {name!r}: use {known}")
+    if name in ("none", "hash"):
+        return HashEmbedder() if name == "hash" else None
+    local: dict[str, Callable[[str], Embedder]] = {"onnx": Onnx, "fastembed": FastEmbed}
+    if model and kind in local:
+        return local[kind](model)
+    if kind != "wordllama" or model:
+        known = "wordllama, openai:MODEL, ollama:MODEL, fastembed:MODEL, onnx:FOLDER, hash or none"
+        raise InputError(f"unknown embedder {name!r}: use {known}")
+    try:
+        return WordLlama()
+    except MissingDependency as error:
+        raise InputError(f"{error}, or use --embedder none for keyword and graph search") from error
 
 
 def make_llm(llm: str | None, *, timeout: float = 120.0) -> OpenAIChat | None:

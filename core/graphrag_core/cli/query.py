@@ -1,16 +1,16 @@
 """The commands ``query``, for one question or an interactive prompt, and ``explain``."""
 
-import logging
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-import typer
+from typer import Argument, Option
 
 from graphrag_core import Result
 from graphrag_core.cli import options, render
+from graphrag_core.cli.options import Json
 from graphrag_core.context.context import Style
 from graphrag_core.context.escape import for_terminal
 from graphrag_core.errors import GraphRAGError
@@ -19,32 +19,24 @@ from graphrag_core.query.settings import Method
 _PROMPT = "\n? "
 _HELP = "a question, :method NAME, :k NUMBER, or exit"
 _METHODS = get_args(Method)
-# What the retriever logs is printed with the result.
-logging.getLogger("graphrag_core.retriever").addHandler(logging.NullHandler())
 
 
 @options.expand
 def query(
-    question: Annotated[
-        str | None,
-        typer.Argument(help="Without one, questions are read from a prompt or stdin.", show_default=False),
-    ] = None,
+    question: Annotated[str | None, Argument(help="Without one, questions are read from a prompt or stdin.")] = None,
     *,
     search: options.StrategySearch,
-    context: Annotated[
-        Style | None, typer.Option("--context", "-c", help="Print a context for an LLM instead of hits.")
-    ] = None,
+    context: Annotated[Style | None, Option("--context", "-c", help="Print a context for an LLM, not hits.")] = None,
     max_tokens: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Token limit of the context. Default: 500, or the design's.")
+        int | None, Option(metavar="N", min=1, help="Token limit of the context. Default: 500, or the design's.")
     ] = None,
-    json: options.Json = False,
+    json: Json = False,
 ) -> None:
     """Search for passages that answer a question. [retriever] in hybrid-graphrag.toml has more settings."""
     with options.open_index(search.kb) as index:
         retriever = search.retriever(index)
 
-        def answer(question: str, **changes: Any) -> bool:
-            """Print the results, or why there are none; return whether there are any."""
+        def answer(question: str, **changes: Any) -> None:
             result = retriever.retrieve(question, **search.scope, **changes)
             extra = {"context": result.context(max_tokens, style=context)} if context else {}
             if json:
@@ -53,21 +45,19 @@ def query(
                 render.print_line(extra["context"])
             else:
                 render.show_result(result)
-            return _has_hits(result)
+            _check_hits(result)
 
         if question is None:
             _prompt_loop(answer, len(index), blank_lines=not json)
-        elif not answer(question):
-            raise typer.Exit(1)
+        else:
+            answer(question)
 
 
 @options.expand
 def explain(
-    question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
+    question: Annotated[str, Argument(help="The question.")],
     search: options.StrategySearch,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write an interactive HTML page, which works offline.")
-    ] = None,
+    html: Annotated[Path | None, Option(metavar="FILE", help="Write an interactive page that works offline.")] = None,
 ) -> None:
     """Show why passages are found: entities, scores by channel, paths through the graph, and facts."""
     with options.open_index(search.kb) as index:
@@ -76,21 +66,18 @@ def explain(
             render.show_explanation(result)
         else:
             render.write_page(html, result.html())
-        if not _has_hits(result):
-            raise typer.Exit(1)
+        _check_hits(result)
 
 
-def _has_hits(result: Result) -> bool:
-    """Whether there are hits; print why not."""
+def _check_hits(result: Result) -> None:
     if not result.hits:
-        render.print_error(f"no results: {result.advice}")
-    return bool(result.hits)
+        raise GraphRAGError(f"no results: {result.advice}")
 
 
 # -- the interactive prompt
 
 
-def _prompt_loop(answer: Callable[..., bool], documents: int, *, blank_lines: bool) -> None:
+def _prompt_loop(answer: Callable[..., None], documents: int, *, blank_lines: bool) -> None:
     """Answer one question per line until ``exit`` or the end of input."""
     if sys.stdin.isatty():
         render.stderr().print(f"{documents:,} documents. Type {_HELP} (Ctrl-D).")
@@ -111,14 +98,13 @@ def _prompt_loop(answer: Callable[..., bool], documents: int, *, blank_lines: bo
 
 
 def _read_line() -> str | None:
-    prompt = _PROMPT if sys.stdin.isatty() else ""
+    is_terminal = sys.stdin.isatty()
     try:
-        if prompt and not sys.stdout.isatty():  # input() would write the prompt into the redirected output
-            render.stderr().print(prompt, end="")
-            prompt = ""
-        return input(prompt).strip()
+        if is_terminal and not sys.stdout.isatty():  # input() would write the prompt into the redirected output
+            render.stderr().print(_PROMPT, end="")
+        return input(_PROMPT if is_terminal and sys.stdout.isatty() else "").strip()
     except EOFError:
-        if sys.stdin.isatty():
+        if is_terminal:
             render.stderr().print()
         return None
 

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.padding import Padding
 from rich.segment import Segment
@@ -21,15 +22,8 @@ from rich.tree import Tree
 from tqdm import tqdm
 
 from graphrag_core import Hit, Result
-from graphrag_core.context.display import (
-    Highlighter,
-    HitText,
-    fact_words,
-    hit_texts,
-    link_pieces,
-    section,
-    uncovered_words,
-)
+from graphrag_core.context import display
+from graphrag_core.context.display import Highlighter, HitText
 from graphrag_core.context.escape import for_terminal, json_for_terminal, one_line
 from graphrag_core.errors import FileError
 from graphrag_core.model import Community
@@ -46,21 +40,16 @@ _STEP_LABELS = {"entity": "", "fact": "fact: ", "chunk": "passage: "}
 
 
 class SafeConsole(Console):
-    """A console on which text from documents and file names can do nothing but appear.
-
-    All that is printed passes through :meth:`render`, whatever it is inside of. Strings are no markup.
-    """
+    """A console that neutralises control characters in text from documents and file names. Strings are not markup."""
 
     def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
-        """Yield what is written, with neutralised text."""
+        """Yield what is written: everything that is printed passes through here."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(for_terminal(segment.text), segment.style)
 
 
-stdout = partial(SafeConsole, theme=_THEME, highlight=False, markup=False, emoji=False)
-"""Return the console for results."""
-stderr = partial(stdout, stderr=True)
-"""Return the console for messages."""
+stdout = partial(SafeConsole, theme=_THEME, highlight=False, markup=False, emoji=False)  # for results
+stderr = partial(stdout, stderr=True)  # for messages
 
 
 class LogHandler(logging.Handler):
@@ -76,6 +65,15 @@ def print_error(text: str) -> None:
     """Print an error in one line, above any progress bar."""
     with tqdm.external_write_mode(sys.stderr):
         stderr().print(Text.assemble(("✗ ", "bad"), " ".join(text.split())), soft_wrap=True)
+
+
+def print_errors(texts: Iterable[str]) -> None:
+    """Print errors, each in one line, and end the command with the exit code 1 if there are any."""
+    errors = list(texts)
+    for text in errors:
+        print_error(text)
+    if errors:
+        raise typer.Exit(1)
 
 
 def print_indented(text: Text | str, indent: int = 4, *, label: Text | None = None) -> None:
@@ -97,29 +95,31 @@ def print_rows(rows: Sequence[tuple[str, str | Text]]) -> None:
 
 
 def print_line(*parts: str | tuple[str, str]) -> None:
-    """Print a line, which the terminal wraps: what is in it can be copied whole. A part may have a style."""
+    """Print a line, which the terminal wraps: its text can be copied whole. A part may have a style."""
     stdout().print(Text.assemble(*parts), soft_wrap=True)
 
 
-def print_list(found: Sequence[Any], line: Callable[[Any], str], *, as_json: bool, none: str = "") -> None:
+def print_list(values: Sequence[Any], line: Callable[[Any], str], *, as_json: bool, none: str = "") -> None:
     """Print values, each in a line, or all as JSON. ``none`` is the message if there are none."""
     if as_json:
-        print_json(found)
+        print_json(values)
         return
-    for one in found:
-        print_line(line(one))
-    if none and not found:
+    for value in values:
+        print_line(line(value))
+    if none and not values:
         print_error(none)
 
 
-def make_table(first: str, *numbers: str) -> Table:
-    """Return a table with one column of names, and columns of numbers."""
-    columns = [Column(name, justify="right", no_wrap=True) for name in numbers]
-    return Table(Column(first, overflow="fold"), *columns, box=None, pad_edge=False, header_style="quiet")
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, bold: str | None = None) -> None:
+    """Print a table with one column of names and columns of numbers. The row whose name is ``bold`` is bold.
 
-
-def print_table(table: Table) -> None:
-    """Print a table. Its width is limited on a terminal only, so that a file or a pipe gets every cell whole."""
+    Its width is limited on a terminal only, so that a file or a pipe gets every cell whole.
+    """
+    name, *numbers = columns
+    right = (Column(number, justify="right", no_wrap=True) for number in numbers)
+    table = Table(Column(name, overflow="fold"), *right, box=None, pad_edge=False, header_style="quiet")
+    for row in rows:
+        table.add_row(*row, style="bold" if row[0] == bold else "")
     console = stdout() if sys.stdout.isatty() else stdout(width=_UNLIMITED)
     console.print(table)
 
@@ -127,8 +127,8 @@ def print_table(table: Table) -> None:
 def print_json(value: Any) -> None:
     """Print a value as JSON: indented on a terminal, in one line otherwise. Dataclasses are objects."""
 
-    def plain(one: Any) -> Any:
-        return asdict(one) if is_dataclass(one) and not isinstance(one, type) else str(one)
+    def plain(value: Any) -> Any:
+        return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
     indent = 2 if sys.stdout.isatty() else None
     text = json_for_terminal(json.dumps(value, ensure_ascii=False, indent=indent, default=plain))
@@ -181,7 +181,7 @@ def show_result(result: Result) -> None:
         print_indented(Text(" · ").join(found_by) if found_by else Text(shown.found, "quiet"))
         if len(hit.path) > 3:
             print_indented(_path_line(shown.path))
-        link = "".join(shown.link if len(hit.path) > 3 else link_pieces(hit))
+        link = "".join(shown.link if len(hit.path) > 3 else display.link_pieces(hit))
         if reason := "; ".join(filter(None, (link, shown.covers))):
             print_indented(Text(one_line(reason), "quiet"))
         if shown.rank < len(result.hits):
@@ -199,40 +199,45 @@ def show_explanation(result: Result) -> None:
         ("route", result.route),
         ("graph", result.expansion_skipped or result.gate),
         ("fallback", result.fallback),
-        ("words", one_line(uncovered_words(result))),
+        ("words", one_line(display.uncovered_words(result))),
         ("advice", result.advice if result.hits else ""),
     ]
     print_rows([row for row in rows if row[1]])
     print_communities(result.communities)
     print_line()
     for shown in _print_hits(result, position=True):
-        bars = [
-            Text.assemble(("━" * max(round(one.share * _BAR_WIDTH), 1), name), f" {name} {one.share:.0%}, #{one.rank}")
-            for name, one in _channels(shown.hit)
-        ]
-        print_indented(Text("  ").join(bars))
-        if shown.path:
-            stdout().print(Padding(path_tree((*shown.path, shown.hit.path[-1])), (0, 0, 0, 4)))
-        else:
-            print_indented(Text(shown.found, "quiet"))
-        for note in filter(None, ("".join(shown.link), shown.covers)):
-            print_indented(Text(one_line(note), "quiet"))
-        print_line()
+        _print_reasons(shown)
     if result.facts:
         print_line(("Supporting facts", "title"))
         for fact in result.facts[:_MAX_FACTS]:
-            print_indented(Text(one_line(fact_words(result, fact))), label=Text("  ·", "graph"))
+            print_indented(Text(one_line(display.fact_words(result, fact))), label=Text("  ·", "graph"))
         print_line()
     stages = ", ".join(f"{name} {ms:.1f}" for name, ms in result.trace.stages.items())
     print_line((f"{result.trace.total:.1f} ms: {stages}", "quiet"))
 
 
+def _print_reasons(shown: HitText) -> None:
+    """Print the share of each channel, the path, the link and the new words of a hit."""
+    bars = []
+    for name, channel in _channels(shown.hit):
+        bar = "━" * max(round(channel.share * _BAR_WIDTH), 1)
+        bars.append(Text.assemble((bar, name), f" {name} {channel.share:.0%}, #{channel.rank}"))
+    print_indented(Text("  ").join(bars))
+    if shown.path:
+        stdout().print(Padding(path_tree((*shown.path, shown.hit.path[-1])), (0, 0, 0, 4)))
+    else:
+        print_indented(Text(shown.found, "quiet"))
+    for note in filter(None, ("".join(shown.link), shown.covers)):
+        print_indented(Text(one_line(note), "quiet"))
+    print_line()
+
+
 def _print_hits(result: Result, *, position: bool = False) -> Iterator[HitText]:
     """Print the heading and the best sentences of each hit, then yield the hit in words."""
     texts = Highlighter(result)
-    for shown in hit_texts(result):
+    for shown in display.hit_texts(result):
         chunk = shown.hit.chunk
-        name = one_line(section(chunk))
+        name = one_line(display.section(chunk))
         label, title = (f"{shown.rank:>2}  ", "quiet"), (f"{name}  " if name else "", "title")
         print_line(label, title, (", ".join([one_line(chunk.id), *shown.place(offset=position)]), "quiet"))
         print_indented(snippet(texts, shown.hit))
@@ -257,16 +262,13 @@ def print_communities(communities: Sequence[Community]) -> None:
 
 def snippet(texts: Highlighter, hit: Hit) -> Text:
     """Return the sentences of a passage that match the question best, with names and words of the question marked."""
-    shown = Text()
-    for piece, marked in texts.pieces(texts.snippet(hit, _MAX_PASSAGE)):
-        shown.append(piece, "match" if marked else "")
-    return shown
+    pieces = texts.pieces(texts.snippet(hit, _MAX_PASSAGE))
+    return Text.assemble(*((piece, "match" if marked else "") for piece, marked in pieces))
 
 
 def path_tree(path: tuple[Step, ...], *leaves: Text) -> Tree:
     """Return steps as a tree, each below the previous one, and ``leaves`` below the last."""
-    tree = Tree(_step_text(path[0]), guide_style="quiet")
-    branch = tree
+    branch = tree = Tree(_step_text(path[0]), guide_style="quiet")
     for step in path[1:]:
         branch = branch.add(_step_text(step))
     for leaf in leaves:

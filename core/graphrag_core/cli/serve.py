@@ -4,53 +4,50 @@ import logging
 import os
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
+from typer import Option
 
+from graphrag_core import serve as servers  # it imports its parts on first use
 from graphrag_core.cli import options, render
+from graphrag_core.cli.options import KB, LLM, EmbedderName, Json, Kb, Where
+from graphrag_core.config import LOCAL
 from graphrag_core.errors import ConfigError, InputError, unknown_name
-
-if TYPE_CHECKING:
-    from graphrag_core.serve import ApiKeys, Gateway
 
 
 @dataclass(frozen=True)
 class Server:
     """Options of commands that serve an index."""
 
-    kb: options.Kb = options.KB
-    host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1"
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port to listen on; 0 for a free one.")] = 8000
+    kb: Kb = KB
+    host: Annotated[str, Option(help="The address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1"
+    port: Annotated[int, Option(min=0, max=65_535, help="The port to listen on; 0 for a free one.")] = 8000
     keys: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="API keys, as 'hybrid-graphrag key new' writes them. Read on change."),
+        Path | None, Option(metavar="FILE", help="API keys, as 'hybrid-graphrag key new' writes them. Read on change.")
     ] = None
     no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="Serve everybody who reaches the port, without API keys, on any address.")
+        bool, Option("--no-auth", help="Serve everybody who reaches the port, without API keys, on any address.")
     ] = False
     write: Annotated[
-        bool,
-        typer.Option("--write", help="Open the index for writing: clients may change documents and remember facts."),
+        bool, Option("--write", help="Open the index for writing: clients may change documents and remember facts.")
     ] = False
-    where: options.Where = None
-    llm: options.LLM = None
-    embedder: options.EmbedderName = None
+    where: Where = None
+    llm: LLM = None
+    embedder: EmbedderName = None
 
-    def check_access(self) -> "ApiKeys | None":
+    def check_access(self) -> "servers.ApiKeys | None":
         """Return the keys of the server; refuse to serve a network without them."""
-        from graphrag_core.serve import ApiKeys
-
         create = f"{render.program()} key new"
         if self.keys is not None:
             if self.no_auth:
                 raise typer.BadParameter("give --keys or --no-auth, not both", param_hint="--no-auth")
-            found = ApiKeys.load(self.keys)
-            if not len(found):
+            keys = servers.ApiKeys.load(self.keys)
+            if not len(keys):
                 raise InputError(f"{self.keys} has no keys: create one with {create} --keys {self.keys} --name NAME")
-            return found
-        if self.host not in options.LOCAL and not self.no_auth:
+            return keys
+        if self.host not in LOCAL and not self.no_auth:
             raise InputError(
                 f"--host {self.host} serves other machines, which needs --keys FILE (create one with {create} --name "
                 "NAME), or --no-auth to serve everybody"
@@ -60,21 +57,19 @@ class Server:
     @property
     def allowed_hosts(self) -> list[str] | None:
         """The names under which clients may reach the server; None for the default ones."""
-        open_to_all = self.no_auth and self.host not in options.LOCAL
+        open_to_all = self.no_auth and self.host not in LOCAL
         return options.CONFIG.get().serve.allowed_hosts or (["*"] if open_to_all else None)
 
-    def gateway(self, keys: "ApiKeys | None", **defaults: Any) -> "Gateway":
+    def gateway(self, keys: "servers.ApiKeys | None", **defaults: Any) -> "servers.Gateway":
         """Open the index for clients."""
-        from graphrag_core.serve import Gateway, Limits
-
         settings = options.CONFIG.get().serve
-        known = [one.name for one in fields(Limits)]
+        known = [limit.name for limit in fields(servers.Limits)]
         if wrong := settings.limits.keys() - set(known):
             raise ConfigError(f"[serve.limits]: {unknown_name(min(wrong), known, 'key')}")
-        limits = Limits(**settings.limits)  # type: ignore[arg-type]
+        limits = servers.Limits(**settings.limits)  # type: ignore[arg-type]
         index = options.open_index(self.kb, self.embedder, write=self.write)
         try:
-            return Gateway(
+            return servers.Gateway(
                 index, options.make_retriever(index, {}, **defaults), keys=keys, limits=limits,
                 llm=options.make_llm(self.llm, timeout=settings.llm_timeout), where=options.parse_where(self.where),
                 write=self.write, refresh_every=settings.refresh_every,
@@ -83,7 +78,7 @@ class Server:
             index.close()
             raise
 
-    def run(self, app: Any, gateway: "Gateway") -> None:
+    def run(self, app: Any, gateway: "servers.Gateway") -> None:
         """Serve an application until the process is told to end."""
         from graphrag_core.serve.http import make_server
 
@@ -95,7 +90,7 @@ class Server:
 class McpServer(Server):
     """Options of ``mcp``."""
 
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port to listen on; 0 for a free one.")] = 8001
+    port: Annotated[int, Option(min=0, max=65_535, help="The port to listen on; 0 for a free one.")] = 8001
 
 
 @options.expand
@@ -105,8 +100,7 @@ def serve(server: Server) -> None:
     Without --keys it listens on this machine only. Ctrl-C or SIGTERM ends it: running requests are finished. Limits,
     timeouts and allowed hosts: the section [serve] of hybrid-graphrag.toml.
     """
-    from graphrag_core.serve import create_app
-
+    create_app = servers.create_app  # a missing extra is an error before the index is opened
     with server.gateway(server.check_access()) as gateway:
         log_questions = options.CONFIG.get().serve.log_questions
         app = create_app(gateway, allowed_hosts=server.allowed_hosts, log_questions=log_questions)
@@ -117,7 +111,7 @@ def serve(server: Server) -> None:
 @options.expand
 def mcp(
     server: McpServer,
-    http: Annotated[bool, typer.Option("--http", help="Streamable HTTP at /mcp instead of stdin and stdout.")] = False,
+    http: Annotated[bool, Option("--http", help="Streamable HTTP at /mcp instead of stdin and stdout.")] = False,
 ) -> None:
     """Serve the index to agents as tools (Model Context Protocol): search, ask, entity, neighbours, path, remember.
 
@@ -135,38 +129,34 @@ def mcp(
 
 
 key = typer.Typer(no_args_is_help=True, help="API keys for serve and mcp --http.")
-_KeyFile = Annotated[Path, typer.Option("--keys", metavar="FILE", help="The file of the keys.")]
+_KeyFile = Annotated[Path, Option("--keys", metavar="FILE", help="The file of the keys.")]
 
 
 @key.command("new")
 def new_key(
-    name: Annotated[str, typer.Option(help="Names the key in logs.", show_default=False)],
+    name: Annotated[str, Option(help="Names the key in logs.")],
     keys: _KeyFile = Path("keys.toml"),
-    where: options.Where = None,
-    write: Annotated[bool, typer.Option("--write", help="The key may change documents and remember facts.")] = False,
-    rate: Annotated[float | None, typer.Option(metavar="N", min=1, help="Requests per minute.")] = None,
+    where: Where = None,
+    write: Annotated[bool, Option("--write", help="The key may change documents and remember facts.")] = False,
+    rate: Annotated[float | None, Option(metavar="N", min=1, help="Requests per minute.")] = None,
 ) -> None:
     """Create an API key and print it, once: the file has its hash only.
 
     --where binds the key to a filter, which narrows every request: --where tenant=a. To revoke a key, delete its entry.
     """
-    from graphrag_core.serve import ApiKeys
-
     scope = options.parse_where(where)
-    made, secret = ApiKeys.generate(name, scope, write=write, requests_per_minute=rate)
-    ApiKeys.append(keys, made, scope)
+    made, secret = servers.ApiKeys.generate(name, scope, write=write, requests_per_minute=rate)
+    servers.ApiKeys.append(keys, made, scope)
     rights = "read and write" if write else "read"
     render.stderr().print(Text(f"{name} may {rights} {'within the filter' if scope else 'everything'}. Its key:"))
     render.print_line(secret)
 
 
 @key.command("list")
-def list_keys(keys: _KeyFile = Path("keys.toml"), json: options.Json = False) -> None:
+def list_keys(keys: _KeyFile = Path("keys.toml"), json: Json = False) -> None:
     """List the keys of a file: names, filters and rights."""
-    from graphrag_core.serve import ApiKeys
-
     names = ("name", "restricted", "write", "requests_per_minute")
-    rows = [{name: getattr(one, name) for name in names} for one in ApiKeys.load(keys).keys]
+    rows = [{name: getattr(key, name) for name in names} for key in servers.ApiKeys.load(keys).keys]
 
     def line(row: dict[str, Any]) -> str:
         scope = "within a filter" if row["restricted"] else "everything"
@@ -176,12 +166,10 @@ def list_keys(keys: _KeyFile = Path("keys.toml"), json: options.Json = False) ->
 
 
 def _log_to_stderr() -> None:
-    """Log requests, and what uvicorn says about starting and ending."""
+    """Log requests, and the messages of uvicorn about starting and ending."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    level = os.environ.get("LOG_LEVEL", "INFO").upper()
-    for name in ("graphrag_core.serve", "uvicorn"):
-        logger = logging.getLogger(name)
-        logger.setLevel(level)
+    for logger in map(logging.getLogger, ("graphrag_core.serve", "uvicorn")):
+        logger.setLevel(os.environ.get("LOG_LEVEL", "INFO").upper())
         logger.addHandler(handler)
         logger.propagate = False

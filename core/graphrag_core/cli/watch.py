@@ -1,17 +1,18 @@
-"""The command ``watch``: keep an index in step with files while they change."""
+"""The command ``watch``: keep an index in sync with files while they change."""
 
 import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
+from graphrag_core import errors
 from graphrag_core.cli import options, render
 from graphrag_core.cli.index import FileJob, print_counts, print_problem
 from graphrag_core.documents.catalogue import open_catalogue
@@ -19,33 +20,22 @@ from graphrag_core.documents.load import FORMATS
 from graphrag_core.documents.sync import FileChange, FileSource, sync_files
 from graphrag_core.documents.walk import File, Problem, is_pattern, is_skipped, split_pattern
 from graphrag_core.engine.address import is_address
-from graphrag_core.errors import (
-    DatabaseError,
-    DocumentError,
-    EmbedderError,
-    EmbedderMismatch,
-    GraphRAGError,
-    IndexLocked,
-    InputError,
-    optional_import,
-)
+from graphrag_core.errors import EmbedderError, GraphRAGError, InputError
 
 _WAIT = 400  # milliseconds without a change before what changed is indexed
-_TICK = 500  # milliseconds between two looks at what is due
+_TICK = 500  # milliseconds between two checks for retries
 _FIRST_RETRY, _LAST_RETRY = 2.0, 60.0  # seconds
-_TEMPORARY = (DatabaseError, EmbedderError, IndexLocked)  # also at the start, worth another attempt
+_TEMPORARY = (errors.DatabaseError, EmbedderError, errors.IndexLocked)  # also at the start, worth another attempt
 _STYLES = {"added": "good", "changed": "partial", "removed": "bad"}
 
 
 @options.expand
 def watch(
-    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Folders, files and glob patterns.")],
+    paths: Annotated[list[str], Argument(metavar="PATH", help="Folders, files and glob patterns.")],
     job: FileJob,
-    poll: Annotated[
-        bool, typer.Option("--poll", help="Look at the files now and then, for network drives and some containers.")
-    ] = False,
+    poll: Annotated[bool, Option("--poll", help="Poll the files, for network drives and some containers.")] = False,
 ) -> None:
-    """Index files, then keep the index in step while they change. One line for each changed file. Ctrl-C ends it.
+    """Index files, then keep the index in sync while they change. One line for each changed file. Ctrl-C ends it.
 
     The index is locked for writing only while something is indexed, and queries go on meanwhile. A file that cannot
     be read is reported; if the embedder or the index cannot be used, the changes are indexed later.
@@ -80,7 +70,7 @@ class _Watcher:
             return
         try:
             self._sync_all(frozenset(self.pending) if self.started else None)
-        except (EmbedderMismatch, InputError):
+        except (errors.EmbedderMismatch, InputError):
             raise
         except GraphRAGError as error:
             if not self.started and not isinstance(error, _TEMPORARY):
@@ -99,17 +89,16 @@ class _Watcher:
         """Index some files, or all. One that cannot be indexed is searched for by halves, reported and left out."""
         try:
             self._sync(only)
-        except DocumentError as error:
-            chosen = replace(self.source, only=only)
-            found = (one.path for one in self.source.walk() if isinstance(one, File))
-            files = [path for path in found if chosen.selects(path)]
+        except errors.DocumentError as error:
+            selects, walk = replace(self.source, only=only).selects, self.source.walk()
+            files = [file.path for file in walk if isinstance(file, File) and selects(file.path)]
             if len(files) < 2:
                 where = f"{render.relative(str(files[0]))}: " if files else ""
                 render.print_error(f"{where}{error}")
                 return
             middle = len(files) // 2
-            for half in (files[:middle], files[middle:]):
-                self._sync_all(frozenset(half))
+            self._sync_all(frozenset(files[:middle]))
+            self._sync_all(frozenset(files[middle:]))
 
     def _sync(self, only: frozenset[Path] | None) -> None:
         problems: set[str] = set()
@@ -121,20 +110,17 @@ class _Watcher:
 
         with self.job.open() as index, open_catalogue(self.job.kb) as catalogue:
             self.job.settings.save(catalogue)
+            on_change = self._print_change if self.started else None  # a summary at the start
             report = sync_files(
-                index,
-                catalogue,
-                replace(self.source, only=only),
-                keep_missing=self.job.keep_missing,
-                on_problem=on_problem,
-                on_change=self._print_change if self.started else None,  # a summary at the start
-            )
+                index, catalogue, replace(self.source, only=only), keep_missing=self.job.keep_missing,
+                on_problem=on_problem, on_change=on_change,
+            )  # fmt: skip
             if only is None and not self.job.quiet:
                 print_counts(report, len(index), self.job.kb)
         self.reported = problems if only is None else self.reported | problems
 
     def _print_change(self, change: FileChange) -> None:
-        self.reported = {one for one in self.reported if not one.startswith(f"{change.path}:")}
+        self.reported = {problem for problem in self.reported if not problem.startswith(f"{change.path}:")}
         if not self.job.quiet:
             count = "" if change.documents == 1 else f" ({change.documents:,} documents)"
             render.print_line((change.kind, _STYLES[change.kind]), f" {render.relative(change.path)}{count}")
@@ -142,20 +128,19 @@ class _Watcher:
 
 def _watched_folders(paths: list[str]) -> list[Path]:
     """Return what to watch for paths and patterns; of a file its folder, as editors replace files."""
-    found = []
+    folders: dict[Path, None] = {}
     for path in paths:
         if os.path.lexists(path):
-            found.append(Path(path).absolute() if os.path.isdir(path) else Path(path).absolute().parent)
-        elif is_pattern(path) and split_pattern(path)[0].is_dir():
-            found.append(split_pattern(path)[0])
-        else:
+            folder = Path(path).absolute() if os.path.isdir(path) else Path(path).absolute().parent
+        elif not is_pattern(path) or not (folder := split_pattern(path)[0]).is_dir():
             raise InputError(f"{path}: no such file or folder")
-    return list(dict.fromkeys(found))
+        folders[folder] = None
+    return list(folders)
 
 
 def _changes(folders: list[Path], kb: str, *, poll: bool) -> Iterator[set[Path]]:
-    """Yield what changed, and an empty set now and then. The first set comes when all changes are seen."""
-    with optional_import("watchfiles", "cli", "The command watch"):
+    """Yield the changed paths, and an empty set at intervals. From the first set on, all changes are seen."""
+    with errors.optional_import("watchfiles", "cli", "The command watch"):
         import watchfiles
     index = None if is_address(kb) else Path(kb).absolute()
 
@@ -164,22 +149,15 @@ def _changes(folders: list[Path], kb: str, *, poll: bool) -> Iterator[set[Path]]
         changed = Path(path)
         if index is not None and (changed == index or index in changed.parents):
             return False
-        own = next((changed.relative_to(one).parts for one in folders if changed.is_relative_to(one)), changed.parts)
-        if any(is_skipped(part) for part in own):
+        folder = next((folder for folder in folders if changed.is_relative_to(folder)), Path())
+        if any(is_skipped(part) for part in changed.parts[len(folder.parts) :]):
             return False
         return changed.suffix.lower() in FORMATS or changed.is_dir() or not changed.exists()
 
     for changes in watchfiles.watch(
-        *folders,
-        watch_filter=matters,
-        debounce=4 * _WAIT,
-        step=_WAIT,
-        rust_timeout=_TICK,
-        yield_on_timeout=True,
-        force_polling=True if poll else None,
-        raise_interrupt=True,
-        ignore_permission_denied=True,
-    ):
+        *folders, watch_filter=matters, debounce=4 * _WAIT, step=_WAIT, rust_timeout=_TICK, yield_on_timeout=True,
+        force_polling=True if poll else None, raise_interrupt=True, ignore_permission_denied=True,
+    ):  # fmt: skip
         yield {Path(path) for _, path in changes}
 
 
@@ -190,12 +168,11 @@ def _terminated_like_interrupted() -> Iterator[None]:
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    try:
-        before: Any = signal.signal(signal.SIGTERM, interrupt)
-    except ValueError:  # not the main thread
-        yield
-        return
+    before: Any = signal.getsignal(signal.SIGTERM)
+    with suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        with suppress(ValueError):
+            signal.signal(signal.SIGTERM, before)

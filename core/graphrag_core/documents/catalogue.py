@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from typing_extensions import Self
 
@@ -29,6 +29,7 @@ CATALOGUE = "files.sqlite"
 _PAGE = 5_000  # documents that are written at once
 _RUN = "run"  # the setting that counts runs
 _ENTRY = "key, name, digest, path"
+_HERE = '"index" = %(index)s'
 _SIGNS_OF_FULL_DISK = ("disk is full", "disk I/O error")
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 _SCHEMA = """
@@ -58,20 +59,13 @@ class CatalogueEntry:
     path: str = ""
 
 
-class _Tables(Protocol):
-    """The tables of a catalogue. Parameters are written ``%(name)s``; ``index`` is given."""
-
-    machine: str  # whose paths these are; empty for a folder, which may move to another machine
-
-    def execute(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]: ...
-    def commit(self) -> None: ...
-    def close(self) -> None: ...
-
-
 class _FileTables:
-    """Tables in a SQLite file. Changes are written together, by ``commit``."""
+    """Tables in a SQLite file. Changes are written together, by ``commit``.
 
-    machine = ""
+    Parameters of statements are written ``%(name)s``; ``index`` is given.
+    """
+
+    machine = ""  # whose paths these are: the folder may move to another machine
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self._path = path
@@ -95,16 +89,15 @@ class _FileTables:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Raise an error of SQLite as one that says what to do."""
+        """Raise an error of SQLite as a DiskError that says what to do."""
         try:
             yield
         except sqlite3.Error as error:
-            advice = "delete it, and the next run reads all files again"
-            if any(sign in str(error) for sign in _SIGNS_OF_FULL_DISK):
-                advice = "free disk space, and repeat the command"
-            raise DiskError(
-                f"{self._path}, the catalogue of indexed files, cannot be used ({error}): {advice}"
-            ) from error
+            is_full = any(sign in str(error) for sign in _SIGNS_OF_FULL_DISK)
+            advice = "free disk space, and repeat the command"
+            advice = advice if is_full else "delete it, and the next run reads all files again"
+            message = f"{self._path}, the catalogue of indexed files, cannot be used ({error}): {advice}"
+            raise DiskError(message) from error
 
 
 class _DatabaseTables:
@@ -123,21 +116,21 @@ class _DatabaseTables:
             raise
 
     def execute(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
-        given = [{"index": self._index, **row} for row in rows]
+        parameters = [{"index": self._index, **row} for row in rows]
 
         def attempt() -> list[tuple[Any, ...]]:
             with self._database.connection() as connection, connection.cursor() as cursor:
-                if len(given) == 1:
-                    cursor.execute(sql, given[0])
+                if len(parameters) == 1:
+                    cursor.execute(sql, parameters[0])
                     return cursor.fetchall() if cursor.description else []
                 with connection.transaction():
-                    cursor.executemany(sql, given)
+                    cursor.executemany(sql, parameters)
                 return []
 
-        return self._database.repeated(attempt) if given else []
+        return self._database.repeated(attempt) if parameters else []
 
     def commit(self) -> None:
-        """Do nothing: what was written is committed."""
+        """Do nothing: each call has committed its changes."""
 
 
 class Catalogue:
@@ -147,18 +140,18 @@ class Catalogue:
     If a run is interrupted, the next one knows every document that may be in the index.
     """
 
-    def __init__(self, tables: _Tables, run: int | None) -> None:
+    def __init__(self, tables: _FileTables | _DatabaseTables, run: int | None) -> None:
         self._tables = tables
         self._unwritten: set[tuple[str, int]] = set()  # documents that were added, and the keys of their files
         self.run = 0 if run is None else run
-        if run is None:  # begin one, with a number above that of every run before
-            found = self._rows(
+        if run is None:  # begin a run with a higher number than every run before
+            rows = self._rows(
                 "INSERT INTO catalogue_settings (\"index\", key, value) VALUES (%(index)s, %(name)s, '1') "
                 'ON CONFLICT ("index", key) DO UPDATE '
                 "SET value = CAST(CAST(catalogue_settings.value AS bigint) + 1 AS text) RETURNING value",
                 name=_RUN,
             )
-            self.run = int(found[0][0])
+            self.run = int(rows[0][0])
 
     def _rows(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
         return self._tables.execute(sql, [{"run": self.run, **parameters}])
@@ -171,67 +164,63 @@ class Catalogue:
         The entry's name is the prefix of its documents' ids and never changes. It is the path
         relative to the given folder, or a longer path if another file has that name already.
         """
-        found: list[tuple[Any, ...]] = []
-        while not found:  # another machine may register the file, or its name, at the same time
-            found = self._rows(
-                'UPDATE catalogue_files SET run = greatest(run, %(run)s) WHERE "index" = %(index)s '
-                f"AND path = %(path)s RETURNING {_ENTRY}",
+        rows: list[tuple[Any, ...]] = []
+        while not rows:  # another machine may register the file, or its name, at the same time
+            rows = self._rows(
+                f"UPDATE catalogue_files SET run = greatest(run, %(run)s) WHERE {_HERE} AND path = %(path)s "
+                f"RETURNING {_ENTRY}",
                 path=str(file.path),
             ) or self._register_new(file)
-        return CatalogueEntry(*found[0])
+        return CatalogueEntry(*rows[0])
 
     def _register_new(self, file: File) -> list[tuple[Any, ...]]:
-        """Create the entry of a new file, or take over that of one that was moved here."""
+        """Create the entry of a new file, or reuse the entry of a file that was moved here."""
         parent = file.path.as_posix().removesuffix(f"/{file.name}").rpartition("/")[2]
-        own = {"path": str(file.path), "machine": self._tables.machine}
+        values = {"path": str(file.path), "machine": self._tables.machine}
         for name in (file.name, f"{parent}/{file.name}", file.path.as_posix()):
-            known = self._rows(
-                'SELECT key, path, machine FROM catalogue_files WHERE "index" = %(index)s AND name = %(name)s',
-                name=name,
-            )
+            sql = f"SELECT key, path, machine FROM catalogue_files WHERE {_HERE} AND name = %(name)s"
+            known = self._rows(sql, name=name)
             if not known:
                 return self._rows(
                     'INSERT INTO catalogue_files ("index", path, name, machine, run) '
                     "VALUES (%(index)s, %(path)s, %(name)s, %(machine)s, %(run)s) "
                     f"ON CONFLICT DO NOTHING RETURNING {_ENTRY}",
                     name=name,
-                    **own,
+                    **values,
                 )
             key, path, machine = known[0]
-            if machine == own["machine"] and not Path(path).exists():
+            if machine == self._tables.machine and not Path(path).exists():
                 break
         return self._rows(
             "UPDATE catalogue_files SET path = %(path)s, machine = %(machine)s, run = greatest(run, %(run)s) "
-            f'WHERE "index" = %(index)s AND key = %(key)s RETURNING {_ENTRY}',
+            f"WHERE {_HERE} AND key = %(key)s RETURNING {_ENTRY}",
             key=key,
-            **own,
+            **values,
         )
 
     def set_digest(self, entry: CatalogueEntry, digest: str) -> None:
         """Mark a file as indexed; an empty digest marks it as not, or not completely, indexed."""
-        sql = 'UPDATE catalogue_files SET digest = %(digest)s WHERE "index" = %(index)s AND key = %(key)s'
+        sql = f"UPDATE catalogue_files SET digest = %(digest)s WHERE {_HERE} AND key = %(key)s"
         self._rows(sql, key=entry.key, digest=digest)
 
     def missing_files(self, folder: str) -> list[CatalogueEntry]:
         """Return the files in a folder that were not found in this run."""
         prefix = folder.rstrip("/\\")
-        found = self._rows(
-            f'SELECT {_ENTRY} FROM catalogue_files WHERE "index" = %(index)s AND run < %(run)s '
-            "AND starts_with(path, %(prefix)s) AND substr(path, %(after)s, 1) IN ('/', '\\') ORDER BY key",
-            prefix=prefix,
-            after=len(prefix) + 1,
-        )
-        return [CatalogueEntry(*row) for row in found]
+        is_inside = "starts_with(path, %(prefix)s) AND substr(path, %(after)s, 1) IN ('/', '\\')"
+        return self._entries(f"{_HERE} AND run < %(run)s AND {is_inside}", prefix=prefix, after=len(prefix) + 1)
 
     def files(self) -> list[CatalogueEntry]:
-        """Return all files, in the order in which they were found first."""
-        found = self._rows(f'SELECT {_ENTRY} FROM catalogue_files WHERE "index" = %(index)s ORDER BY key')
-        return [CatalogueEntry(*row) for row in found]
+        """Return all files, in the order in which they were first found."""
+        return self._entries(_HERE)
+
+    def _entries(self, condition: str, **parameters: Any) -> list[CatalogueEntry]:
+        sql = f"SELECT {_ENTRY} FROM catalogue_files WHERE {condition} ORDER BY key"
+        return [CatalogueEntry(*row) for row in self._rows(sql, **parameters)]
 
     def remove_file(self, entry: CatalogueEntry) -> None:
         """Remove a file and its documents."""
-        self._rows('DELETE FROM catalogue_files WHERE "index" = %(index)s AND key = %(key)s', key=entry.key)
-        self._rows('DELETE FROM catalogue_documents WHERE "index" = %(index)s AND file = %(key)s', key=entry.key)
+        self._rows(f"DELETE FROM catalogue_files WHERE {_HERE} AND key = %(key)s", key=entry.key)
+        self._rows(f"DELETE FROM catalogue_documents WHERE {_HERE} AND file = %(key)s", key=entry.key)
 
     # -- documents
 
@@ -242,7 +231,7 @@ class Catalogue:
             self._write_documents()
 
     def _write_documents(self) -> None:
-        # In order of id, so that two runs that record the same documents do not wait for each other in a circle.
+        # In order of id, so that two runs that record the same documents cannot deadlock.
         self._tables.execute(
             'INSERT INTO catalogue_documents ("index", id, file, run) VALUES (%(index)s, %(id)s, %(file)s, %(run)s) '
             'ON CONFLICT ("index", id, file) DO UPDATE SET run = greatest(catalogue_documents.run, excluded.run)',
@@ -251,29 +240,27 @@ class Catalogue:
         self._unwritten.clear()
 
     def documents(self, entry: CatalogueEntry, *, stale: bool = False) -> list[str]:
-        """Return the ids of a file's documents; with ``stale``, only of those that were not found in this run."""
+        """Return the ids of a file's documents; with ``stale``, only those that were not found in this run."""
         self._write_documents()
-        sql = (
-            'SELECT id FROM catalogue_documents WHERE "index" = %(index)s AND file = %(key)s '
-            "AND (run < %(run)s OR NOT %(stale)s) ORDER BY id"
-        )
+        condition = f"{_HERE} AND file = %(key)s AND (run < %(run)s OR NOT %(stale)s)"
+        sql = f"SELECT id FROM catalogue_documents WHERE {condition} ORDER BY id"
         return [row[0] for row in self._rows(sql, key=entry.key, stale=stale)]
 
     def shared_documents(self) -> dict[str, set[int]]:
         """Return the documents that several files have, such as a paper, and the keys of these files."""
         self._write_documents()
-        found: dict[str, set[int]] = {}
+        shared = f"SELECT id FROM catalogue_documents WHERE {_HERE} GROUP BY id HAVING count(*) > 1"
+        files: dict[str, set[int]] = {}
         for document, file in self._rows(
-            'SELECT id, file FROM catalogue_documents WHERE "index" = %(index)s AND id IN (SELECT id FROM '
-            'catalogue_documents WHERE "index" = %(index)s GROUP BY id HAVING count(*) > 1)'
+            f"SELECT id, file FROM catalogue_documents WHERE {_HERE} AND id IN ({shared})"
         ):
-            found.setdefault(document, set()).add(file)
-        return found
+            files.setdefault(document, set()).add(file)
+        return files
 
     def remove_from_file(self, entry: CatalogueEntry, document_ids: list[str]) -> None:
         """Remove documents that a file no longer has."""
         self._tables.execute(
-            'DELETE FROM catalogue_documents WHERE "index" = %(index)s AND id = %(id)s AND file = %(key)s',
+            f"DELETE FROM catalogue_documents WHERE {_HERE} AND id = %(id)s AND file = %(key)s",
             [{"id": document_id, "key": entry.key} for document_id in sorted(document_ids)],
         )
 
@@ -281,19 +268,15 @@ class Catalogue:
         """Remove documents that were deleted from the index; the next run reads their files again."""
         self._write_documents()
         rows = [{"id": document_id} for document_id in sorted(document_ids)]
-        self._tables.execute(
-            "UPDATE catalogue_files SET digest = '' WHERE \"index\" = %(index)s AND key IN "
-            '(SELECT file FROM catalogue_documents WHERE "index" = %(index)s AND id = %(id)s)',
-            rows,
-        )
-        self._tables.execute('DELETE FROM catalogue_documents WHERE "index" = %(index)s AND id = %(id)s', rows)
+        files = f"SELECT file FROM catalogue_documents WHERE {_HERE} AND id = %(id)s"
+        self._tables.execute(f"UPDATE catalogue_files SET digest = '' WHERE {_HERE} AND key IN ({files})", rows)
+        self._tables.execute(f"DELETE FROM catalogue_documents WHERE {_HERE} AND id = %(id)s", rows)
 
     # -- settings
 
     def get_setting(self, key: str) -> Any:
         """Return a stored value, or None."""
-        sql = 'SELECT value FROM catalogue_settings WHERE "index" = %(index)s AND key = %(name)s'
-        rows = self._rows(sql, name=key)
+        rows = self._rows(f"SELECT value FROM catalogue_settings WHERE {_HERE} AND key = %(name)s", name=key)
         return json.loads(rows[0][0]) if rows else None
 
     def write_setting(self, key: str, value: Any) -> None:
@@ -305,20 +288,17 @@ class Catalogue:
             value=json.dumps(value),
         )
 
-    # -- all of it
+    # -- the whole catalogue
 
     def copy_from(self, other: Catalogue) -> None:
         """Replace everything by the settings, files and documents of another catalogue."""
         self._unwritten.clear()
-        self._rows('DELETE FROM catalogue_documents WHERE "index" = %(index)s')
-        self._rows('DELETE FROM catalogue_files WHERE "index" = %(index)s')
-        self._rows('DELETE FROM catalogue_settings WHERE "index" = %(index)s AND key <> %(name)s', name=_RUN)
-        settings = other._rows(
-            'SELECT key, value FROM catalogue_settings WHERE "index" = %(index)s AND key <> %(name)s '
-            "AND NOT starts_with(key, 'extra:')",  # what an engine keeps there and can compute again
-            name=_RUN,
-        )
-        for key, value in settings:
+        self._rows(f"DELETE FROM catalogue_documents WHERE {_HERE}")
+        self._rows(f"DELETE FROM catalogue_files WHERE {_HERE}")
+        self._rows(f"DELETE FROM catalogue_settings WHERE {_HERE} AND key <> %(name)s", name=_RUN)
+        # What an engine keeps as "extra:..." it can compute again.
+        copied = f"{_HERE} AND key <> %(name)s AND NOT starts_with(key, 'extra:')"
+        for key, value in other._rows(f"SELECT key, value FROM catalogue_settings WHERE {copied}", name=_RUN):
             self.write_setting(key, json.loads(value))
         for entry in other.files():
             ((key,),) = self._rows(
@@ -335,7 +315,7 @@ class Catalogue:
         self._tables.commit()
 
     def close(self) -> None:
-        """Close the catalogue. What was not committed is lost."""
+        """Close the catalogue. Changes that were not committed are lost."""
         self._tables.close()
 
     def __enter__(self) -> Self:
@@ -358,7 +338,7 @@ def open_catalogue(path: str | Path, *, read_only: bool = False, run: int | None
     read_only
         Never write. By default a catalogue that is missing is created.
     run
-        The run to take part in, of another process; None begins one.
+        The number of a run that another process began; None begins a new run.
 
     Raises
     ------
@@ -367,11 +347,11 @@ def open_catalogue(path: str | Path, *, read_only: bool = False, run: int | None
     NotAnIndex
         With ``read_only``, there is no such index in the database.
     """
-    tables: _Tables = (
-        _DatabaseTables(str(path), read_only=read_only)
-        if is_address(path)
-        else _FileTables(Path(path) / CATALOGUE, read_only=read_only)
-    )
+    tables: _FileTables | _DatabaseTables
+    if is_address(path):
+        tables = _DatabaseTables(str(path), read_only=read_only)
+    else:
+        tables = _FileTables(Path(path) / CATALOGUE, read_only=read_only)
     try:
         return Catalogue(tables, 0 if read_only else run)
     except BaseException:

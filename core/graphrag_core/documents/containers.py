@@ -7,6 +7,7 @@ import posixpath
 import re
 import zipfile
 import zlib
+from collections.abc import Iterator
 from dataclasses import replace
 from email.message import EmailMessage
 from email.policy import default
@@ -77,23 +78,23 @@ def read_epub(data: bytes) -> Content:
     except (zipfile.BadZipFile, KeyError, ET.ParseError, EOFError, zlib.error, StopIteration) as error:
         raise FileError("not an EPUB file, or damaged") from error
     pages = [(path, page) for path, page in pages if page.text.strip()]
-    marks, at = list[Mark](), 0
+    marks, offset = list[Mark](), 0
     for path, page in pages:
-        marks.append(Mark("anchor", at, at, posixpath.basename(path)))
-        for mark in page.marks_from(at):
+        marks.append(Mark("anchor", offset, offset, posixpath.basename(path)))
+        for mark in page.marks_from(offset):
             marks.append(replace(mark, value=_book_target(mark.value)) if mark.kind == "link" else mark)
-        at += len(page.text) + 2
+        offset += len(page.text) + 2
     return Content("\n\n".join(page.text for _, page in pages), title, marks=tuple(marks))
 
 
 def _spine(book: zipfile.ZipFile) -> tuple[str, list[str]]:
     """Return a book's title and the paths of its chapters, without the table of contents."""
     container = ET.fromstring(book.read("META-INF/container.xml"))  # noqa: S314 - expat limits entities
-    root = next(node.attrib["full-path"] for node in container.iter() if node.tag.endswith("rootfile"))
+    root = next(_elements(container, "rootfile")).attrib["full-path"]
     package = ET.fromstring(book.read(root))  # noqa: S314
-    titles = [node.text for node in package.iter() if node.tag.endswith("}title") and node.text]
-    items = {node.attrib.get("id"): node.attrib for node in package.iter() if node.tag.endswith("}item")}
-    order = [items.get(node.attrib.get("idref")) for node in package.iter() if node.tag.endswith("}itemref")]
+    titles = [node.text for node in _elements(package, "}title") if node.text]
+    items = {node.attrib.get("id"): node.attrib for node in _elements(package, "}item")}
+    order = [items.get(node.attrib.get("idref")) for node in _elements(package, "}itemref")]
     paths = [
         posixpath.normpath(posixpath.join(posixpath.dirname(root), unquote(item["href"])))
         for item in order
@@ -102,6 +103,10 @@ def _spine(book: zipfile.ZipFile) -> tuple[str, list[str]]:
     if len(paths) > _MAX_CHAPTERS:
         raise FileError(f"has more than {_MAX_CHAPTERS:,} chapters: split it")
     return " ".join(titles[0].split()) if titles else "", paths
+
+
+def _elements(root: ET.Element, tag: str) -> Iterator[ET.Element]:
+    return (node for node in root.iter() if node.tag.endswith(tag))
 
 
 def _book_target(href: str) -> str:

@@ -3,6 +3,7 @@
 import codecs
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,12 +102,10 @@ def detect_encoding(sample: bytes) -> str:
     if b"\x00" in sample[:SAMPLE_SIZE]:
         raise FileError("binary file, not text")
     if declared := _META_CHARSET.search(sample[:4096]):
-        try:
-            declared_name = codecs.lookup(declared[1].decode("ascii")).name
-            if declared_name not in _NO_ENCODINGS:
-                return declared_name
-        except LookupError:
-            pass
+        with suppress(LookupError):
+            name = codecs.lookup(declared[1].decode("ascii")).name
+            if name not in _NO_ENCODINGS:
+                return name
     return _guess_encoding(sample[:SAMPLE_SIZE])
 
 

@@ -1,4 +1,4 @@
-"""Read web pages with selectolax: the page's own text, without what the site puts around it."""
+"""Read web pages with selectolax, without the boilerplate that the site puts around the text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FURNITURE = set(
     "skip permalink headerlink anchorlink editlink feedback share social tagline copyright newsletter advert ads "
     "nosearch masthead topbar toolbar switcher docnav topnav subnav sidenav navheader navfooter navlinks".split()
 )
-"""Words in the class or id of an element that say it is no part of the page's text."""
+"""Words in the class or id of an element that mark it as boilerplate, not a part of the page's text."""
 _CONTENT_WORDS = set("content main body article document page wrapper container layout section with has no".split())
 _KEPT_TAGS = {"html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "code", "dt", "dd", "li"}
 _CLASS_WORD = re.compile(r"[a-z]+|[A-Z][a-z]*")
@@ -118,7 +118,7 @@ def html_content(source: str) -> Content:
     _remove_furniture(page)
     root = _main(page)
     title = _title(page, root, site_title)
-    heading = _own_heading(root, site_title)
+    heading = _first_heading(root, site_title)
     for node in root.css("h1 > span:first-child, h2 > span:first-child, h3 > span:first-child, h4 > span:first-child"):
         if _SECTION_NUMBER.fullmatch(node.text()):
             node.decompose()
@@ -130,8 +130,8 @@ def html_content(source: str) -> Content:
 
 def title_element(data: bytes) -> bytes:
     """Return what a web page has in its ``<title>``, undecoded, to compare the titles of many pages."""
-    found = _TITLE_BYTES.search(data)
-    return b" ".join(found[1].split()) if found else b""
+    title = _TITLE_BYTES.search(data)
+    return b" ".join(title[1].split()) if title else b""
 
 
 def readable(document: Document) -> Document:
@@ -171,8 +171,8 @@ def is_html(text: str) -> bool:
 
 def _without_tags(source: str) -> Content:
     """Return the text of a page without its tags, and its title."""
-    found = _TITLE_TAG.search(source)
-    title = " ".join(plain(found[1]).split()) if found else ""
+    match = _TITLE_TAG.search(source)
+    title = " ".join(plain(match[1]).split()) if match else ""
     return Content(plain(_TITLE_TAG.sub("", _HIDDEN.sub("", source))).strip(), title)
 
 
@@ -206,16 +206,16 @@ def _is_parsable(source: str) -> bool:
 
 def _close(nested: list[str], tag: str) -> None:
     """Remove from open elements what an end tag closes, or less. One of an element that is not open does nothing."""
-    for at in range(len(nested) - 1, -1, -1):
-        if nested[at] == tag:
+    for position in range(len(nested) - 1, -1, -1):
+        if nested[position] == tag:
             stays = tag in _FORMATTING or tag in _FOREIGN  # blocks in these stay open
-            del nested[at : at + 1 if stays else None]
+            del nested[position : position + 1 if stays else None]
             return
-        if nested[at] in _BOUNDARIES:
+        if nested[position] in _BOUNDARIES:
             return
 
 
-# -- what is not the page's own
+# -- boilerplate: what the site puts around the text of a page
 
 
 def _remove_furniture(page: LexborHTMLParser) -> None:
@@ -238,28 +238,36 @@ def _remove_furniture(page: LexborHTMLParser) -> None:
 
 
 def _remove_step_links(page: LexborHTMLParser) -> None:
-    """Remove navigation bars, and the first and last blocks that hardly hold more than links to the pages around."""
+    """Remove navigation bars, and the first and last blocks with little but links to the previous and next pages."""
     for link in page.css("a[class*='prev'], a[class*='next'], a[class*='toc']"):
         if _is_step_link(link) or _CONTENTS_HEADING.fullmatch(one_line(link)):
-            link.decompose()  # it may stand in the middle of the page's text
-    steps = [link for link in page.css("a") if _is_step_link(link) or _is_crumb(link)]
-    ids = {link.mem_id for link in steps if _is_step_link(link)}
-    gone: set[int] = set()
+            link.decompose()  # it may be in the middle of the page's text
+    links = [link for link in page.css("a") if _is_step_link(link) or _is_crumb(link)]
+    steps = {link.mem_id for link in links if _is_step_link(link)}
+    removed: set[int] = set()
     too_long: set[int] = set()
-    for number, link in enumerate(steps):
-        if link.mem_id in gone:
-            continue
-        is_outer = number < _MOST_STEP_LINKS or number >= len(steps) - _MOST_STEP_LINKS
-        block, found = link.parent, None
-        while block is not None and block.tag in _AROUND_STEPS and block.mem_id not in too_long:
-            if len(text := one_line(block)) > _LONGEST_STEPS:
-                too_long.add(block.mem_id)
-            elif _is_navigation_bar(block) or (is_outer and _is_mostly_steps(block, text, ids)):
-                found = block
-            block = block.parent
-        if found is not None:
-            gone.update(one.mem_id for one in found.css("a"))
-            found.decompose()
+    for number, link in enumerate(links):
+        is_inner = _MOST_STEP_LINKS <= number < len(links) - _MOST_STEP_LINKS
+        if link.mem_id not in removed:
+            block = _step_block(link, set() if is_inner else steps, too_long)
+            if block is not None:
+                removed.update(inner.mem_id for inner in block.css("a"))
+                block.decompose()
+
+
+def _step_block(link: LexborNode, steps: set[int], too_long: set[int]) -> LexborNode | None:
+    """Return the outermost navigation bar around a link, or block that is mostly links of ``steps``.
+
+    Blocks whose text is too long for a navigation bar are added to ``too_long``, so that each is read once.
+    """
+    outermost, block = None, link.parent
+    while block is not None and block.tag in _AROUND_STEPS and block.mem_id not in too_long:
+        if len(text := one_line(block)) > _LONGEST_STEPS:
+            too_long.add(block.mem_id)
+        elif _is_navigation_bar(block) or _is_mostly_steps(block, text, steps):
+            outermost = block
+        block = block.parent
+    return outermost
 
 
 def _is_step_link(link: LexborNode) -> bool:
@@ -279,19 +287,19 @@ def _is_crumb(link: LexborNode) -> bool:
 
 def _is_mostly_steps(block: LexborNode, text: str, steps: set[int]) -> bool:
     links = block.css("a")
-    linked = sum(len(_STEP_LINK.sub("", one_line(one))) for one in links)
-    return sum(one.mem_id in steps for one in links) > 1 and 2 * linked >= len(_STEP_LINK.sub("", text))
+    linked = sum(len(_STEP_LINK.sub("", one_line(link))) for link in links)
+    return sum(link.mem_id in steps for link in links) > 1 and 2 * linked >= len(_STEP_LINK.sub("", text))
 
 
 def _is_navigation_bar(block: LexborNode) -> bool:
     """Whether a block holds nothing but steps ("Next: Tides, [Index]") or the path to the page ("Home » Tides")."""
     links = block.css("a[href]")
     texts = [one_line(link) for link in links]
-    whole, at, between = one_line(block), 0, ""  # with a null character for each link
+    whole, end, between = one_line(block), 0, ""  # with a null character for each link
     for text in texts:
-        start = whole.find(text, at)
-        between, at = f"{between}{whole[at:start]}\0", start + len(text)
-    between += whole[at:]
+        start = whole.find(text, end)
+        between, end = f"{between}{whole[end:start]}\0", start + len(text)
+    between += whole[end:]
     steps = sum(map(_is_step, links, texts))
     if _CRUMBS.fullmatch(between):
         return len(links) > 1 or steps > 0
@@ -328,15 +336,15 @@ def _is_menu(cell: LexborNode, page: LexborHTMLParser) -> bool:
 def _remove_last_lines(root: LexborNode) -> None:
     """Remove short blocks at the end that say when a page was changed or whose it is, and links to its neighbours."""
     blocks = [node for node in root.css("p, div, small, center, address") if node.text(strip=True)]
-    found = [node for node in blocks[:4] if _STEP_LINKS.fullmatch(one_line(node))]
+    removed = [node for node in blocks[:4] if _STEP_LINKS.fullmatch(one_line(node))]
     last = [(node, one_line(node)) for node in blocks[-4:]]
-    found += [
+    removed += [
         node for node, text in last if len(text) < 250 and (_LAST_LINES.match(text) or _STEP_LINKS.fullmatch(text))
     ]
-    gone: set[int] = set()  # blocks are nested
-    for node in found:
-        if node.mem_id not in gone:
-            gone.update(inner.mem_id for inner in node.traverse())
+    removed_ids: set[int] = set()  # blocks are nested
+    for node in removed:
+        if node.mem_id not in removed_ids:
+            removed_ids.update(inner.mem_id for inner in node.traverse())
             node.decompose()
 
 
@@ -350,7 +358,7 @@ def _is_furniture(node: LexborNode) -> bool:
 
 
 def _is_table_of_contents(node: LexborNode, anchors: set[str | None]) -> bool:
-    """Whether a list only links to places on its own page."""
+    """Whether a list only links to places on the same page."""
     links = node.css("a")
     targets = [(link.attributes.get("href") or "").partition("#") for link in links]
     if len(links) < 3 or len({path for path, _, _ in targets}) > 1 or any(part not in anchors for *_, part in targets):
@@ -363,45 +371,54 @@ def _main(page: LexborHTMLParser) -> LexborNode:
     body = page.body
     assert body is not None  # noqa: S101 - the caller has seen it
     for selector in ("main", "[role=main]", "article"):
-        found = page.css(selector)
-        if len(found) == 1 and len(found[0].text()) > len(body.text()) * _MIN_MAIN_SHARE:
-            return found[0]
+        nodes = page.css(selector)
+        if len(nodes) == 1 and len(nodes[0].text()) > len(body.text()) * _MIN_MAIN_SHARE:
+            return nodes[0]
     return body
 
 
 def _title(page: LexborHTMLParser, root: LexborNode, site_title: str) -> str:
-    """Return the page's own title: its heading, or the <title> without the name of the site."""
-    found = [_heading_text(node) for node in root.css("h1")]
-    headings = [heading for text in found if (heading := _NUMBER.sub("", text))]
-    named = page.css_first("meta[property='og:site_name']")
-    site = (named.attributes.get("content") or "").strip() if named else ""
+    """Return the title of a page: a heading, or the <title> without the name of the site."""
     parts = [part.strip() for part in _TITLE_SEPARATOR.split(site_title) if part.strip()]
-    names = {_NUMBER.sub("", name) for name in (site_title, *parts[: max(1, len(parts) - 1)])}
-    names |= {_PARENTHESIS.sub("", name) for name in names}  # "Quoting (Shell Manual)"
-    if heading := next((name for text in found if (name := _named(text, names))), ""):
+    if heading := _heading_in_title(root, site_title, parts):
         return heading
-    for node in root.css("h2, h3, h4"):
-        if heading := _named(_heading_text(node), names):
-            for banner in root.css("h1") if len(found) == 1 else ():
-                banner.decompose()  # a heading that all pages of the site have
-            return heading
-    is_section = bool(found and site_title and _NUMBER.match(found[0]))  # "1. Overview" is no title
-    if len(headings) == 1 and not is_section and headings[0] != site and (len(parts) < 2 or headings[0] != parts[-1]):
-        return headings[0]
+    site_name = page.css_first("meta[property='og:site_name']")
+    site = (site_name.attributes.get("content") or "").strip() if site_name else ""
+    heading = _only_heading(root, site_title)
+    if heading and heading not in (site, *parts[1:][-1:]):
+        return heading
     parts = [part for part in parts if part != site] or parts
     if len(parts) > 1:
-        return _NUMBER.sub("", site_title[: site_title.rfind(parts[-1])].rstrip(" |·•»:—–-"))
-    if parts:
-        return _NUMBER.sub("", parts[0])
-    return _NUMBER.sub("", _heading_text(root.css_first("h1, h2, h3")))
+        title = site_title[: site_title.rfind(parts[-1])].rstrip(" |·•»:—–-")
+    else:
+        title = parts[0] if parts else _heading_text(root.css_first("h1, h2, h3"))
+    return _NUMBER.sub("", title)
 
 
-def _named(heading: str, names: set[str]) -> str:
-    """Return a heading without its number if it is one of some names, else nothing."""
-    return next((text for text in (_NUMBER.sub("", heading), _LEADING_NUMBER.sub("", heading)) if text in names), "")
+def _heading_in_title(root: LexborNode, site_title: str, parts: list[str]) -> str:
+    """Return the first heading that the <title> contains, without its number. ``parts`` are the parts of the title."""
+    names = {_NUMBER.sub("", name) for name in (site_title, *parts[: max(1, len(parts) - 1)])}
+    names |= {_PARENTHESIS.sub("", name) for name in names}  # "Quoting (Shell Manual)"
+    banners = root.css("h1")
+    for node in (*banners, *root.css("h2, h3, h4")):
+        text = _heading_text(node)
+        for heading in (_NUMBER.sub("", text), _LEADING_NUMBER.sub("", text)):
+            if heading and heading in names:
+                if node.tag != "h1" and len(banners) == 1:
+                    banners[0].decompose()  # a heading that all pages of the site have
+                return heading
+    return ""
 
 
-def _own_heading(root: LexborNode, site_title: str) -> str:
+def _only_heading(root: LexborNode, site_title: str) -> str:
+    """Return the heading of a page with one <h1>, unless it is the heading of a section, as "1. Overview"."""
+    texts = [_heading_text(node) for node in root.css("h1")]
+    headings = [heading for text in texts if (heading := _NUMBER.sub("", text))]
+    is_title = len(headings) == 1 and not (site_title and _NUMBER.match(texts[0]))
+    return headings[0] if is_title else ""
+
+
+def _first_heading(root: LexborNode, site_title: str) -> str:
     """Return the first heading that is not the <title>."""
     headings = (_NUMBER.sub("", _heading_text(node)) for node in root.css("h1, h2, h3, h4, h5, h6"))
     return next((heading for heading in headings if heading and heading != site_title), "")

@@ -62,8 +62,7 @@ def _write_whole(node: LexborNode, tag: str, writer: Writer, levels: dict[int, i
     elif tag == "hr":
         writer.block()
     elif tag == "pre":
-        for part in node.css("code") if len(node.css("code")) > 1 and node.text(strip=True)[:1] else [node]:
-            writer.code(part.text(), _language(node))
+        _write_code(node, writer)
     elif tag in _CODE_TAGS and not _is_placeholder(node):
         with _link(node.css_first("a[href]"), writer):
             writer.literal(node.text())
@@ -71,15 +70,27 @@ def _write_whole(node: LexborNode, tag: str, writer: Writer, levels: dict[int, i
         _write_table(node, writer)
     elif tag == "p" and levels is not None and _is_bold_heading(node):
         _write_bold_heading(node, writer, levels)
-    elif tag == "sup" and (power := node.text(strip=True)).isdigit() and node.css_first("a") is None:
-        writer.write(f"^{power}")
+    elif tag == "sup" and _is_power(node):
+        writer.write(f"^{node.text(strip=True)}")
     else:
         return tag == "img" or (tag == "a" and _is_permalink(node))
     return True
 
 
+def _write_code(node: LexborNode, writer: Writer) -> None:
+    """Write preformatted text; several ``<code>`` elements inside are blocks by themselves."""
+    parts = node.css("code")
+    for part in parts if len(parts) > 1 and node.text(strip=True) else [node]:
+        writer.code(part.text(), _language(node))
+
+
+def _is_power(node: LexborNode) -> bool:
+    """Whether a superscript is a number, not the link of a footnote."""
+    return node.text(strip=True).isdigit() and node.css_first("a") is None
+
+
 def _is_placeholder(node: LexborNode) -> bool:
-    """Whether inline code stands for what the reader has to fill in, as DocBook marks it: it is no name."""
+    """Whether inline code is a placeholder that the reader has to fill in, as DocBook marks it, and not a name."""
     around = (node, node.parent, node.first_child if one_line(node.first_child) == one_line(node) else None)
     return any("replaceable" in (part.attributes.get("class") or "") for part in around if part is not None)
 
@@ -91,37 +102,39 @@ def _is_permalink(node: LexborNode) -> bool:
 
 
 def _context(node: LexborNode, tag: str, writer: Writer, lists: list[int]) -> AbstractContextManager[None]:  # noqa: PLR0911
-    """Return what surrounds the children of a node."""
+    """Return the context in which the children of a node are written."""
     if tag == "a":
         return _link(node, writer)
     if tag in _HEADINGS:
         return writer.heading(_HEADINGS[tag])
     if tag in ("ul", "ol", "menu", "dir"):
-        start = node.attributes.get("start") or "1"
-        is_number = start.isdecimal() and len(start) <= 9
-        return _list(writer, lists, int(start) if tag == "ol" and is_number else int(tag == "ol"))
+        return _list(node, writer, lists)
     if tag == "li":
-        number = lists[-1] if lists else 0
-        if number:
-            lists[-1] += 1
-        return writer.item(f"{number}. " if number else "- ")
+        return writer.item(_item_marker(lists))
     if tag == "dt":
         return _term(node, writer)
     if tag == "dd":
         return writer.item(": ")
     if tag == "dfn":
         return writer.span("term", one_line(node))
-    if tag in _BLOCKS:
-        return writer.paragraph()
-    return nullcontext()
+    return writer.paragraph() if tag in _BLOCKS else nullcontext()
 
 
 @contextmanager
-def _list(writer: Writer, lists: list[int], first: int) -> Iterator[None]:
-    lists.append(first)
+def _list(node: LexborNode, writer: Writer, lists: list[int]) -> Iterator[None]:
+    start = node.attributes.get("start") or "1"
+    first = int(start) if start.isdecimal() and len(start) <= 9 else 1
+    lists.append(first if node.tag == "ol" else 0)
     with writer.items():
         yield
     lists.pop()
+
+
+def _item_marker(lists: list[int]) -> str:
+    number = lists[-1] if lists else 0
+    if number:
+        lists[-1] += 1
+    return f"{number}. " if number else "- "
 
 
 @contextmanager
@@ -153,7 +166,7 @@ def _is_self_link(node: LexborNode | None, href: str) -> bool:
 
 
 def _is_data_table(node: LexborNode) -> bool:
-    """Whether a table holds data: one that holds headings or tables, or blocks without labels above, is a layout."""
+    """Whether a table holds data. A table that holds headings, tables, or blocks without column labels is a layout."""
     rows = [_cells(row) for row in node.css("tr")]
     if node.css_first("h1, h2, h3, h4, h5, h6, table table") is not None or not any(len(cells) > 1 for cells in rows):
         return False
@@ -167,13 +180,12 @@ def _write_table(node: LexborNode, writer: Writer) -> None:
         writer.block()
     rows = [_cells(row) for row in node.css("tr")]
     rows = [cells for cells in rows if any(cell.text(strip=True) for cell in cells)]
-    has_header = bool(rows) and _is_header(rows[0])
-    labels = [one_line(cell) for cell in rows[0]] if has_header else []
+    labels = [one_line(cell) for cell in rows[0]] if rows and _is_header(rows[0]) else []
     for number, cells in enumerate(rows):
         for label, cell in zip(labels, cells, strict=False) if number else ():
             _remove_label(cell, label)
         writer.row(cells, lambda cell: write_html(cell, writer))
-        if number == 0 and has_header:
+        if number == 0 and labels:
             writer.rule(len(cells))
     writer.block()
 
@@ -185,8 +197,9 @@ def _is_header(cells: list[LexborNode]) -> bool:
 def _remove_label(cell: LexborNode, label: str) -> None:
     """Remove the label of its column from a cell, which narrow screens show in each row."""
     first = next((part for part in cell.iter(include_text=True) if part.text(strip=True)), None)
-    is_label = first is not None and first.tag != "-text" and one_line(first).rstrip(" :") == label.rstrip(" :")
-    if first is not None and is_label and one_line(first) != one_line(cell):
+    if first is None or first.tag == "-text" or one_line(first) == one_line(cell):
+        return
+    if one_line(first).rstrip(" :") == label.rstrip(" :"):
         first.decompose()
 
 
@@ -238,7 +251,7 @@ def _one_line_per_break(node: LexborNode) -> list[str]:
 
 
 def _level_above(node: LexborNode, levels: dict[int, int]) -> int:
-    """Return the level of the heading above a node, 1 if there is none. ``levels`` has those of nodes before it."""
+    """Return the level of the heading above a node, by default 1. ``levels`` caches the levels of earlier nodes."""
     level, before = 1, node.prev
     while before is not None:
         known = levels.get(before.mem_id, _HEADINGS.get(before.tag or ""))
@@ -254,8 +267,8 @@ def _language(node: LexborNode) -> str:
     code = node.css_first("code")
     parent = node.parent
     for element in (node, code, parent, parent.parent if parent else None):
-        if element is not None and (found := _LANGUAGE.search(element.attributes.get("class") or "")):
-            return "" if found[1].lower() in _NOT_LANGUAGES else found[1]
+        if element is not None and (language := _LANGUAGE.search(element.attributes.get("class") or "")):
+            return "" if language[1].lower() in _NOT_LANGUAGES else language[1]
     return ""
 
 

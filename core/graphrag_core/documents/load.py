@@ -66,18 +66,18 @@ def load_documents(
 ) -> Iterator[Document]:
     """Yield the documents of folders, files and glob patterns, one at a time.
 
-    A document's id is its file's path relative to the given folder. Rows of tables and objects
-    of JSON files append their own id or their number: ``people.csv#17``. A paper or a project of research findings has
-    its own id in every file: ``arxiv:2501.03236``.
+    A document's id is its file's path relative to the given folder. Rows of tables and objects of JSON files append
+    an id or a number: ``people.csv#17``. A paper or a project of research findings has the same id in every file:
+    ``arxiv:2501.03236``.
 
     Parameters
     ----------
     paths
         One path or several. Folders are walked recursively; ``*``, ``?`` and ``**`` are wildcards.
     metadata
-        Added to every document, beside ``source``, ``file_name``, ``folder``, ``format`` and
-        the metadata in the file itself. What the file says under these keys but ``format`` is left out, also in parts
-        (``acl.tenant`` beside ``acl``), and so are the keys that this library reserves.
+        Added to every document, beside ``source``, ``file_name``, ``folder``, ``format`` and the metadata in the file.
+        A file cannot set these keys, except ``format``, nor parts of them (``acl.tenant`` beside ``acl``), nor the keys
+        that this library reserves.
     max_bytes
         Skip larger files, except CSV and JSON Lines, which are streamed.
     on_problem
@@ -86,39 +86,31 @@ def load_documents(
         Whether to follow symbolic links that lead out of the given folders.
     """
     report = on_problem or (lambda problem: _log.warning("%s", problem))
-    for found in walk_files(paths, follow_links=follow_links):
-        if isinstance(found, Problem):
-            report(found)
-        elif found.suffix in FORMATS or found.explicit:
-            for item in file_documents(found, found.name, metadata or {}, max_bytes):
+    for file in walk_files(paths, follow_links=follow_links):
+        if isinstance(file, Problem):
+            report(file)
+        elif file.suffix in FORMATS or file.explicit:
+            for item in file_documents(file, metadata or {}, max_bytes):
                 if isinstance(item, Document):
                     yield item
                 else:
                     report(item)
 
 
-def file_documents(  # noqa: C901 - one case for each kind of problem
-    file: File, name: str, metadata: Mapping[str, Any], max_bytes: int = MAX_BYTES
-) -> Iterator[Document | Problem]:
-    """Yield the documents of one file, with ids that begin with ``name``, and what was skipped."""
+def file_documents(file: File, metadata: Mapping[str, Any], max_bytes: int = MAX_BYTES) -> Iterator[Document | Problem]:
+    """Yield the documents of one file, with ids that begin with its name, and a problem for each skipped part."""
     if file.suffix not in FORMATS:
         yield Problem(str(file.path), f"unknown format: use one of {', '.join(sorted(FORMATS))}")
         return
-    keys: set[str] = set()
-    bad_rows = 0
+    documents = bad_rows = 0
     try:
-        for item in _read(file, max_bytes):
-            where = f"{file.path}#{item.key}" if item.key else str(file.path)
-            if item.problem:
-                found: Document | Problem = Problem(where, item.problem)
-            elif item.key and item.key in keys:
-                found = Problem(where, "duplicate id in this file: only the first was kept")
-            else:
-                keys.add(item.key)
-                found = _to_document(item, file, name, metadata, where)
-            bad_rows += isinstance(found, Problem)
-            if isinstance(found, Document) or bad_rows <= _MAX_BAD_ROWS:
-                yield found
+        for item in _rows(file, metadata, max_bytes):
+            documents += isinstance(item, Document)
+            bad_rows += isinstance(item, Problem)
+            if isinstance(item, Document) or bad_rows <= _MAX_BAD_ROWS:
+                yield item
+        if not documents and not bad_rows:
+            yield Problem(str(file.path), "contains no text", empty=True)
     except (FileError, MissingDependency) as error:
         yield Problem(str(file.path), str(error), empty=file.size == 0)
     except OSError as error:
@@ -127,11 +119,21 @@ def file_documents(  # noqa: C901 - one case for each kind of problem
         _log.debug("%s", file.path, exc_info=True)
         reason = " ".join(str(error).split())[:200]
         yield Problem(str(file.path), f"its reader failed ({type(error).__name__}: {reason}): the file may be damaged")
-    else:
-        if not keys and not bad_rows:
-            yield Problem(str(file.path), "contains no text", empty=True)
     if bad_rows > _MAX_BAD_ROWS:
         yield Problem(str(file.path), f"{bad_rows - _MAX_BAD_ROWS:,} more of its rows cannot be read")
+
+
+def _rows(file: File, metadata: Mapping[str, Any], max_bytes: int) -> Iterator[Document | Problem]:
+    keys: set[str] = set()
+    for content in _read(file, max_bytes):
+        where = f"{file.path}#{content.key}" if content.key else str(file.path)
+        if content.problem:
+            yield Problem(where, content.problem)
+        elif content.key in keys:
+            yield Problem(where, "duplicate id in this file: only the first was kept")
+        else:
+            keys.add(content.key)
+            yield _to_document(content, file, metadata, where)
 
 
 def _read(file: File, max_bytes: int) -> Iterable[Content]:
@@ -152,16 +154,15 @@ def _read(file: File, max_bytes: int) -> Iterable[Content]:
     content = read(data)
     if not isinstance(content, Content):
         return content
-    if content.heading and title_element(data[:_TITLE_BYTES]) in _shared_titles(
-        str(file.path.parent), file.path.parent.stat().st_mtime_ns
-    ):
+    folder = file.path.parent
+    if content.heading and title_element(data[:_TITLE_BYTES]) in _shared_titles(str(folder), folder.stat().st_mtime_ns):
         return [replace(content, title=content.heading)]
     return [content]
 
 
 @lru_cache(maxsize=16)
 def _shared_titles(folder: str, _changed: int) -> frozenset[bytes]:
-    """Return the titles that several web pages of a folder have: that of the manual, not of a page."""
+    """Return the titles that several web pages of a folder share: the title of the manual, not of a page."""
     titles: Counter[bytes] = Counter()
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -171,19 +172,16 @@ def _shared_titles(folder: str, _changed: int) -> frozenset[bytes]:
     return frozenset(title for title, count in titles.items() if title and count >= _FEWEST_SHARING)
 
 
-def _to_document(
-    content: Content, file: File, name: str, metadata: Mapping[str, Any], where: str
-) -> Document | Problem:
+def _to_document(content: Content, file: File, metadata: Mapping[str, Any], where: str) -> Document | Problem:
     if not content.text.strip():
         return Problem(where, "contains no text", empty=not content.key)
-    given = {"folder": name.rpartition("/")[0], "source": name, "file_name": file.path.name, **metadata}
-    own = {"format": FORMATS[file.suffix]} | {
-        key: value for key, value in content.metadata.items() if not _is_claimed(str(key), given)
-    }
+    given = {"folder": file.name.rpartition("/")[0], "source": file.name, "file_name": file.path.name, **metadata}
+    stated = {key: value for key, value in content.metadata.items() if not _is_reserved(str(key), given)}
     stem = _SEPARATORS.sub(" ", file.path.stem).strip()
     title = content.title or (f"{stem} {content.key}" if content.key else stem)
-    document_id = content.key if content.is_id else f"{name}#{content.key}" if content.key else name
-    document = Document(document_id, content.text, " ".join(title.split())[:200], {**own, **given}, content.marks)
+    document_id = content.key if content.is_id else f"{file.name}#{content.key}" if content.key else file.name
+    fields = {"format": FORMATS[file.suffix], **stated, **given}
+    document = Document(document_id, content.text, " ".join(title.split())[:200], fields, content.marks)
     try:
         validate([document])
     except DocumentError as error:
@@ -191,8 +189,8 @@ def _to_document(
     return document
 
 
-def _is_claimed(key: str, given: Mapping[str, Any]) -> bool:
-    """Return whether metadata of a file would replace, or look to a filter like, what the application gives."""
+def _is_reserved(key: str, given: Mapping[str, Any]) -> bool:
+    """Return whether a key in a file would replace, or look to a filter like, a key that the application gives."""
     if key == FACT_KEY or key.startswith(("__", f"{FACT_KEY}.")):
         return True
-    return any(key == own or key.startswith(f"{own}.") or own.startswith(f"{key}.") for own in given)
+    return any(key == name or key.startswith(f"{name}.") or name.startswith(f"{key}.") for name in given)

@@ -65,7 +65,7 @@ def read_docx(data: bytes) -> Content:
 
 
 def _style_name(paragraph: Paragraph, known: dict[str | None, str]) -> str:
-    """Return the name of a paragraph's style. ``known`` has those that were looked up, which takes milliseconds."""
+    """Return the name of a paragraph's style. ``known`` caches the names: a lookup takes milliseconds."""
     key = paragraph._p.style  # noqa: SLF001 - python-docx looks through all styles for it each time
     if key not in known:
         known[key] = (paragraph.style.name if paragraph.style else "") or ""
@@ -114,14 +114,14 @@ def _table_cells(table: Any) -> Iterator[list[Any]]:
     for row in table.rows:
         column = int(getattr(row._tr, "grid_before", 0))  # noqa: SLF001 - python-docx has no other way
         cells: list[Any] = []
-        found: dict[int, Any] = {}
+        origins: dict[int, Any] = {}
         for element in row._tr.tc_lst:  # noqa: SLF001
             origin = above.get(column, element) if element.vMerge == "continue" else element
-            found[column] = origin
+            origins[column] = origin
             column += max(int(element.grid_span), 1)
             if not cells or cells[-1]._tc is not origin:  # noqa: SLF001
                 cells.append(_Cell(origin, table))
-        above = found
+        above = origins
         yield cells
 
 

@@ -107,7 +107,7 @@ def _page_lines(page: Any, number: int) -> list[_Line]:
     lines: list[_Line] = []
     characters: list[str] = []
     boxes: list[tuple[float, float]] = []  # left and right of each character
-    places: list[int] = []  # of the characters that are no spaces
+    places: list[int] = []  # of the characters other than spaces
     begin = end = base = start = size = 0.0
     row = 0
 
@@ -194,12 +194,12 @@ def _is_monospaced(pdfium: Any, raw: Any, index: int) -> bool:
 
 def _outline(file: Any) -> dict[str, tuple[int, bool]]:
     """Return the titles of the outline, with their levels and whether they end in a number."""
-    found: dict[str, tuple[int, bool]] = {}
+    outline: dict[str, tuple[int, bool]] = {}
     for entry in file.get_toc(max_depth=6):
         title = (entry.get_title() or "").strip()
-        found.setdefault(_key(title), (entry.level + 1, _ENDS_IN_NUMBER.search(title) is not None))
-    found.pop("", None)
-    return found
+        outline.setdefault(_key(title), (entry.level + 1, _ENDS_IN_NUMBER.search(title) is not None))
+    outline.pop("", None)
+    return outline
 
 
 # -- order
@@ -237,11 +237,15 @@ def _gutter(lines: Sequence[_Line], body: float) -> float | None:
     crossing, x = min((sum(line.left < place < line.right for line in lines), place) for place in places)
     if crossing > len(lines) * 0.15:
         return None
-    for side, width in (([n for n in lines if n.right <= x], x - low), ([n for n in lines if n.left >= x], high - x)):
-        # The cells of a table are short; the lines of a column fill it.
-        if len(side) < 8 or median(n.right - n.left for n in side) < 0.55 * width or width < 8 * body:
-            return None
-    return x
+    left, right = [line for line in lines if line.right <= x], [line for line in lines if line.left >= x]
+    return x if _fills(left, x - low, body) and _fills(right, high - x, body) else None
+
+
+def _fills(lines: Sequence[_Line], width: float, body: float) -> bool:
+    """Whether lines fill a column. The cells of a table are short."""
+    if len(lines) < 8 or width < 8 * body:
+        return False
+    return median(line.right - line.left for line in lines) >= 0.55 * width
 
 
 def _join_rows(lines: Sequence[_Line]) -> list[_Line]:
@@ -255,37 +259,42 @@ def _join_rows(lines: Sequence[_Line]) -> list[_Line]:
         else:
             joined.append(line)
             parts.append([line.text])
-    return [replace(line, text=" ".join(own)) for line, own in zip(joined, parts, strict=True)]
+    return [replace(line, text=" ".join(texts)) for line, texts in zip(joined, parts, strict=True)]
 
 
 # -- what is repeated, and what is a heading
 
 
 def _without_running_lines(pages: list[list[_Line]]) -> list[_Line]:
-    """Remove headers, footers and page numbers: what stands at the same place of several pages."""
-    places: Counter[tuple[str, int]] = Counter()
-    edges: list[list[_Line]] = []
+    """Remove headers, footers, page numbers and tables of contents."""
+    margins = []
     for page in pages:
         by_height = sorted(page, key=lambda line: line.base)
-        edge = _margin(by_height) + _margin(by_height[::-1])
-        edges.append(edge)
-        places.update({_place(line) for line in edge})
-    least = max(3, len(pages) // 10) if len(pages) > 3 else 2
-    offsets = Counter(offset for edge in edges for line in edge for offset in _page_offsets(line))
-    shift, count = offsets.most_common(1)[0] if offsets else (0, 0)
-    kept = []
-    for page, edge in zip(pages, edges, strict=True):
-        outer = {id(line) for line in edge}
-        for line in page:
-            repeated = id(line) in outer and places[_place(line)] >= least
-            numbered = id(line) in outer and (
-                (len(pages) > 1 and len(line.text) <= _LONGEST_EDGE and _PAGE_NUMBER.fullmatch(line.text))
-                or (count >= max(3, len(pages) // 3) and shift in _page_offsets(line))
-            )
-            is_contents = len(line.text) <= _LONGEST_EDGE and _CONTENTS_LINE.fullmatch(line.text)
-            if not repeated and not numbered and not is_contents:
-                kept.append(line)
-    return kept
+        margins.append(_margin(by_height) + _margin(by_height[::-1]))
+    running = _running_lines(margins)
+    lines = (line for page in pages for line in page if id(line) not in running)
+    return [line for line in lines if not _is_short_match(_CONTENTS_LINE, line.text)]
+
+
+def _running_lines(margins: list[list[_Line]]) -> set[int]:
+    """Return the ids of lines in the margins that are page numbers, or at the same place of several pages."""
+    pages = len(margins)
+    lines = [line for margin in margins for line in margin]
+    repeated = Counter(place for margin in margins for place in set(map(_place, margin)))
+    least = max(3, pages // 10) if pages > 3 else 2
+    offsets = Counter(offset for line in lines for offset in _page_offsets(line))
+    common = {offset for offset, count in offsets.most_common(1) if count >= max(3, pages // 3)}
+    return {
+        id(line)
+        for line in lines
+        if repeated[_place(line)] >= least
+        or (pages > 1 and _is_short_match(_PAGE_NUMBER, line.text))
+        or not common.isdisjoint(_page_offsets(line))
+    }
+
+
+def _is_short_match(pattern: re.Pattern[str], text: str) -> bool:
+    return len(text) <= _LONGEST_EDGE and pattern.fullmatch(text) is not None
 
 
 def _margin(lines: Sequence[_Line]) -> list[_Line]:
@@ -306,8 +315,8 @@ def _margin(lines: Sequence[_Line]) -> list[_Line]:
 
 def _page_offsets(line: _Line) -> list[int]:
     """Return the differences between numbers at the ends of a line and its page: the same for all page numbers."""
-    found = re.match(r"(\d{1,4})\b|.*?\b(\d{1,4})$", line.text)
-    return [int(number) - line.page for number in found.groups() if number] if found else []
+    numbers = re.match(r"(\d{1,4})\b|.*?\b(\d{1,4})$", line.text)
+    return [int(number) - line.page for number in numbers.groups() if number] if numbers else []
 
 
 def _place(line: _Line) -> tuple[str, int]:
@@ -323,7 +332,7 @@ def _with_headings(lines: list[_Line], body: float, outline: dict[str, tuple[int
         {line.size for line in lines if line.size >= body * _HEADING_RATIO and not line.is_code}, reverse=True
     )
     levels = {size: rank for rank, size in enumerate(sizes[:6], 1)}
-    found = []
+    result = []
     for line in lines:
         level = 0
         if re.search(r"[^\W\d_]", line.text) and len(line.text) < 200 and not line.is_code:
@@ -333,8 +342,8 @@ def _with_headings(lines: list[_Line], body: float, outline: dict[str, tuple[int
                     continue
             else:
                 level = levels.get(line.size, 0)
-        found.append(replace(line, level=level) if level else line)
-    return found
+        result.append(replace(line, level=level) if level else line)
+    return result
 
 
 def _key(title: str) -> str:
@@ -432,8 +441,14 @@ def _starts_block(block: Sequence[_Line], line: _Line, pitch: float, right: floa
         return line.size != last.size or not 0 < down < 2.2 * line.size
     if line.is_code:
         return line.page == last.page and down > 3.5 * pitch
+    return _starts_paragraph(block, line, pitch, right)
+
+
+def _starts_paragraph(block: Sequence[_Line], line: _Line, pitch: float, right: float) -> bool:
+    last = block[-1]
     if _LIST_ITEM.match(line.text) and not last.hyphenated:
         return True
+    down = last.base - line.base
     continues = last.hyphenated or (line.text[:1].islower() and not last.text.endswith(_SENTENCE_END))
     if line.page != last.page or down <= 0:  # the next page or column
         return not continues

@@ -58,11 +58,11 @@ def markdown_title(text: str) -> str:
     ''
     """
     text = _without_comments(_FENCED_CODE.sub("", text))
-    found = (
+    headings = (
         _plain(_without_hashes(match["atx"]) if match["atx"] else match["setext"] or match["html"])
         for match in _HEADING.finditer(text)
     )
-    titles = list(islice((title for title in found if title), 2))
+    titles = list(islice((title for title in headings if title), 2))
     if titles:
         return "" if len(titles) > 1 and is_version(titles[0]) else titles[0]
     if first := _ATX_ONLY.match(text):
@@ -73,11 +73,11 @@ def markdown_title(text: str) -> str:
 
 def _without_comments(text: str) -> str:
     """Return a text without HTML comments. One that is not closed stays."""
-    parts, at = [], 0
-    while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
-        parts.append(text[at:start])
-        at = end + 3
-    return "".join((*parts, text[at:]))
+    parts, position = [], 0
+    while (start := text.find("<!--", position)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
+        parts.append(text[position:start])
+        position = end + 3
+    return "".join((*parts, text[position:]))
 
 
 def _without_hashes(heading: str) -> str:

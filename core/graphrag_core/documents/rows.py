@@ -89,8 +89,7 @@ def read_json(data: bytes) -> Iterator[Content]:
             yield Content(document.text, document.title, document.metadata, document.id, is_id=True)
         return
     if isinstance(value, dict):
-        lists = {key: items for key in _LIST_FIELDS if isinstance(items := value.get(key), list) and items}
-        key = next((key for key, items in lists.items() if all(isinstance(item, dict) for item in items)), None)
+        key = next((key for key in _LIST_FIELDS if _is_table(value.get(key))), None)
         if key is None:
             yield replace(row_content(value, 1), key="")
             return
@@ -101,6 +100,10 @@ def read_json(data: bytes) -> Iterator[Content]:
     yield from _json_rows(enumerate(value if isinstance(value, list) else [value], 1))
 
 
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
+
+
 def read_jsonl(path: Path) -> Iterator[Content]:
     """Stream a file with one object per line."""
     with _open_text(path) as file:
@@ -108,7 +111,7 @@ def read_jsonl(path: Path) -> Iterator[Content]:
 
 
 def _json_rows(values: Iterator[tuple[int, Any]]) -> Iterator[Content]:
-    """Convert numbered values; those that are no objects or strings become problems."""
+    """Convert numbered values; values other than objects and strings become problems."""
     sample = list(islice(values, _SAMPLE_ROWS))
     title = title_field([value for _, value in sample if isinstance(value, dict)])
     for number, value in chain(sample, values):
@@ -143,30 +146,38 @@ def row_content(fields: Mapping[str, Any], number: int, title: str = "") -> Cont
     The text has one line per field: ``team: Identity.`` If a field such as ``text`` or
     ``description`` holds prose, the text begins with it, and the lines of the other fields
     follow; the title and the id are not repeated. ``title`` is the field that names the rows of
-    this file, if no field is called so.
+    this file, if no field is named "title" or the like.
 
     >>> row_content({"name": "Ada", "team": "Identity", "since": 2019}, 1).text
     'name: Ada.\nteam: Identity.\nsince: 2019.'
     >>> row_content({"id": 7, "title": "Sea", "text": "Rosa likes the sea.", "team": "Harbour"}, 1).text
     'Rosa likes the sea.\n\nteam: Harbour.'
     """
-    by_lower = {key.lower(): key for key in reversed(list(fields))}
+    names = {key.lower(): key for key in reversed(list(fields))}
     nested = fields.get("metadata")
     metadata = dict(nested) if isinstance(nested, Mapping) else {}
-    prose = next((by_lower[name] for name in _TEXT_FIELDS if _is_prose(fields.get(by_lower.get(name, "")), name)), None)
-    others = {key: value for key, value in fields.items() if key != prose and not (key == "metadata" and metadata)}
-    key_field, row_key = _first_value(fields, by_lower, _ID_FIELDS)
-    title_key, row_title = _first_value(fields, by_lower, _TITLE_FIELDS)
+    others = {key: value for key, value in fields.items() if key != "metadata" or not metadata}
+    id_field, row_id = _first_value(fields, names, _ID_FIELDS)
+    title_key, row_title = _first_value(fields, names, _TITLE_FIELDS)
     if not row_title:
-        title_key, row_title = title, _title_value(fields, title) or str(metadata.get("title", "") or "")
-    if prose is None:
-        text = "\n".join(_field_lines(others))
-    else:
-        lines = _field_lines({key: value for key, value in others.items() if key not in (key_field, title_key)})
-        text = "\n\n".join(part for part in (str(fields[prose]), "\n".join(lines)) if part)
-    metadata.update(others)
-    metadata = {key: value for key, value in metadata.items() if _is_shallow(value)}
-    return Content(text, row_title, metadata, row_key or str(number))
+        title_key, row_title = title, _title_value(fields, title, metadata)
+    prose_field = _prose_field(fields, names)
+    prose = others.pop(prose_field) if prose_field else ""
+    hidden = (id_field, title_key) if prose else ()
+    lines = _field_lines({key: value for key, value in others.items() if key not in hidden})
+    text = "\n\n".join(filter(None, (prose, "\n".join(lines))))
+    metadata = {key: value for key, value in {**metadata, **others}.items() if _is_shallow(value)}
+    return Content(text, row_title, metadata, row_id or str(number))
+
+
+def _prose_field(fields: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """Return the field that holds prose, empty if none does. ``names`` has the fields by their names in lower case."""
+    for name in _TEXT_FIELDS:
+        value = fields[names[name]] if name in names else None
+        # A field named "text" or the like is a text at any length; a "description" may be a single word.
+        if isinstance(value, str) and (value.strip() if name in _TEXT_FIELDS[:5] else len(value) >= _MIN_PROSE):
+            return names[name]
+    return ""
 
 
 def _is_shallow(value: Any) -> bool:
@@ -181,36 +192,36 @@ def _is_shallow(value: Any) -> bool:
 
 
 def title_field(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the field that names rows: one called so, or the first whose values are short and differ.
+    """Return the field that names rows: the first whose values are short and differ; empty if a field is named "title".
 
     Two fields for a first and a last name are returned with "+" between them.
 
     >>> title_field([{"status": "open", "host": "db-one"}, {"status": "open", "host": "db-two"}])
     'host'
     """
-    if not rows:
-        return ""
-    names = list(rows[0])
+    names = list(rows[0]) if rows else []
     spelled = {name.lower().replace("_", " ").strip(): name for name in reversed(names)}
     if any(name in spelled for name in _TITLE_FIELDS):
         return ""
-    first, last = (
-        next((spelled[name] for name in parts if name in spelled), "") for parts in (_FIRST_NAMES, _LAST_NAMES)
-    )
+    first = next((spelled[name] for name in _FIRST_NAMES if name in spelled), "")
+    last = next((spelled[name] for name in _LAST_NAMES if name in spelled), "")
     if first and last:
         return f"{first}+{last}"
-    for name in sorted(names, key=lambda name: not name.lower().replace("_", " ").endswith(_NAME_ENDINGS)):
-        values = [row.get(name) for row in rows]
-        texts = [value for value in values if _is_name(value)]
-        if len(texts) >= 0.9 * len(values) and len(set(texts)) >= _MIN_DISTINCT * len(texts):
-            return name
-    return ""
+    names.sort(key=lambda name: not name.lower().replace("_", " ").endswith(_NAME_ENDINGS))
+    return next((name for name in names if _are_titles([row.get(name) for row in rows])), "")
 
 
-def _title_value(fields: Mapping[str, Any], title: str) -> str:
+def _are_titles(values: Sequence[Any]) -> bool:
+    """Whether the values of a field can name rows: nearly all are names, and most differ."""
+    titles = [value for value in values if _is_name(value)]
+    return len(titles) >= 0.9 * len(values) and len(set(titles)) >= _MIN_DISTINCT * len(titles)
+
+
+def _title_value(fields: Mapping[str, Any], title: str, metadata: Mapping[str, Any]) -> str:
+    """Return the title of a row from the field that names rows, or from its metadata."""
     values = [str(fields.get(name) or "") for name in ([title] if title in fields else title.split("+"))]
     joined = " ".join(" ".join(values).split())
-    return joined if _is_name(joined) else ""
+    return joined if _is_name(joined) else str(metadata.get("title") or "")
 
 
 def _is_name(value: Any) -> bool:
@@ -252,18 +263,13 @@ def _parse_json(text: str) -> Any:
         raise FileError(f"invalid JSON ({error})") from error
 
 
-def _first_value(fields: Mapping[str, Any], by_lower: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, str]:
-    """Return the first of the named fields that has a value, and the value."""
-    for name in names:
-        value = fields.get(by_lower.get(name, ""))
+def _first_value(fields: Mapping[str, Any], names: Mapping[str, str], wanted: tuple[str, ...]) -> tuple[str, str]:
+    """Return the first of the wanted fields that has a value, and the value."""
+    for field in (names[name] for name in wanted if name in names):
+        value = fields[field]
         if isinstance(value, (str, int)) and not isinstance(value, bool) and str(value).strip():
-            return by_lower[name], " ".join(str(value).split())[:200]
+            return field, " ".join(str(value).split())[:200]
     return "", ""
-
-
-def _is_prose(value: Any, name: str) -> bool:
-    # A field named "text" or the like is a text at any length; a "description" may be a single word.
-    return isinstance(value, str) and (bool(value.strip()) if name in _TEXT_FIELDS[:5] else len(value) >= _MIN_PROSE)
 
 
 def _field_lines(fields: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -284,9 +290,10 @@ def _field_lines(fields: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def _item_name(item: Any, number: int) -> str:
-    """Return what an object in a list is called: its name or its number."""
+    """Return the name of an object in a list, or its number."""
     if isinstance(item, Mapping):
-        by_lower = {str(key).lower(): key for key in reversed(list(item))}
-        if (name := _first_value(item, by_lower, (*_TITLE_FIELDS, *_ID_FIELDS))[1]) and len(name) <= 60:
+        names = {str(key).lower(): key for key in reversed(list(item))}
+        name = _first_value(item, names, (*_TITLE_FIELDS, *_ID_FIELDS))[1]
+        if 0 < len(name) <= 60:
             return name
     return str(number)

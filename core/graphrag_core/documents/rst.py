@@ -41,7 +41,6 @@ def rst_content(text: str) -> Content:
     on one line, or with long paragraphs that are full of inline markup.
     """
     with optional_import("docutils", "files", "Reading reStructuredText"):
-        from graphrag_core.documents.rst_parser import parse_rst
         from graphrag_core.documents.rst_text import write_rst
     if not _is_parsable(text):
         return _as_it_is(text)
@@ -49,7 +48,7 @@ def rst_content(text: str) -> Content:
     collects = gc.isenabled()
     gc.disable()  # a tree has many objects, and they live until it is written
     try:
-        title = write_rst(parse_rst(text), writer, parse_rst)
+        title = write_rst(text, writer)
     except (RecursionError, ValueError, TypeError, AttributeError, AssertionError, IndexError, KeyError):
         return _as_it_is(text)  # docutils is not free of defects on malformed input
     finally:

@@ -1,14 +1,21 @@
-"""What the elements, directives and roles of reStructuredText become: light Markdown and marks."""
+"""Parse reStructuredText with docutils, including what Sphinx adds, and write it as light Markdown and marks.
+
+Every directive and role becomes a node, so that none is unknown. No file is opened and no raw HTML is read.
+"""
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable
+import threading
 from contextlib import nullcontext
 from typing import Any
 
 from docutils import nodes
+from docutils.frontend import get_default_settings
+from docutils.parsers import rst
+from docutils.parsers.rst import directives, states
+from docutils.utils import new_document
 
 from graphrag_core.documents.writer import Writer, defined_name
 from graphrag_core.text.numbering import is_version
@@ -23,13 +30,13 @@ _OBJECT_KEYWORD = re.compile(
 
 # -- directives, by what becomes of them
 
-SKIPPED = set(
+_SKIPPED = set(
     "toctree contents include literalinclude raw meta index sectnum section-numbering highlight role default-role "
     "image autosummary program tabularcolumns graphviz digraph graph inheritance-diagram plot header footer title "
     "sectionauthor moduleauthor codeauthor changelog_imports footer_topic bibliography todolist autosectionlabel "
     "target-notes restructuredtext-test-directive acks".split()
 )
-ADMONITIONS = {
+_ADMONITIONS = {
     "note": "Note", "warning": "Warning", "tip": "Tip", "hint": "Hint", "important": "Important", "caution": "Caution",
     "danger": "Danger", "error": "Error", "attention": "Attention", "seealso": "See also", "todo": "To do",
 }  # fmt: skip
@@ -37,12 +44,12 @@ _VERSIONS = {
     "versionadded": "Added in version", "versionchanged": "Changed in version", "versionremoved": "Removed in version",
     "deprecated": "Deprecated since version", "deprecated-removed": "Deprecated since version",
 }  # fmt: skip
-CODE = set(
+_CODE = set(
     "code code-block sourcecode literal parsed-literal doctest testcode testoutput testsetup testcleanup prompt "
     "ipython ipython3 console productionlist math mermaid uml".split()
 )
 _WRAPPERS = set(
-    "container rst-class class-wrapper compound only ifconfig hlist tab-set tabs grid figure centered".split()
+    "container rst-class class-wrapper compound only ifconfig hlist tab-set tabs grid figure centered glossary".split()
 )
 _OBJECTS = set(
     "function method attribute class exception data module currentmodule staticmethod classmethod property decorator "
@@ -65,9 +72,22 @@ _SITE_ROLES = re.compile(r"user|author|contrib|issue|ticket|bug|^pr$|pull|^gh|co
 _LABEL_ROLES = {"ref", "numref", "term", "any", "eq", "index"}
 
 
-def write_rst(document: Any, writer: Writer, parse: Callable[[str], Any]) -> str:
-    """Write a docutils tree and return its title. ``parse`` parses the argument of a directive."""
-    tree = _Tree(document, writer, parse)
+_OPTION = re.compile(r":[A-Za-z_][\w -]*:(?:\s|$)")
+_BUILT_IN = set("table csv-table list-table replace unicode date".split())
+"""Directives that docutils runs itself."""
+
+_find_built_in = directives.directive
+_lock = threading.Lock()
+_defaults = get_default_settings(rst.Parser)  # made once: it is slow
+_defaults.is_graphrag_reader = True
+_defaults.file_insertion_enabled = _defaults.raw_enabled = _defaults.warning_stream = False
+_defaults.report_level, _defaults.halt_level = 5, 6
+
+
+def write_rst(text: str, writer: Writer) -> str:
+    """Write a text in reStructuredText and return its title."""
+    document = _parse(text)
+    tree = _Tree(document, writer)
     for child in document.children:
         # ":orphan:" and other fields above the title are for the tool that builds the pages.
         if tree.title or not isinstance(child, nodes.field_list):
@@ -79,10 +99,9 @@ def write_rst(document: Any, writer: Writer, parse: Callable[[str], Any]) -> str
 class _Tree:
     """A docutils tree, and what was written of it. A method ``visit_...`` writes a node of that kind."""
 
-    def __init__(self, document: Any, writer: Writer, parse: Callable[[str], Any]) -> None:
+    def __init__(self, document: Any, writer: Writer) -> None:
         self.document = document
         self.writer = writer
-        self.parse = parse
         self.level = 0
         self.title = ""
         self.module = ""
@@ -247,36 +266,35 @@ class _Tree:
                     self._argument(" ".join(lines))
 
     def visit_container(self, node: Any) -> None:
-        directive, argument = node["directive"], node["argument"]
-        name = directive.rpartition(":")[2]
+        """Write a directive."""
+        argument = node["argument"]
+        name = node["directive"].rpartition(":")[2]
         first_line = " ".join(argument)
-        if name in ("module", "currentmodule", "automodule", "py:module"):
-            self.module = first_line
-            if name != "currentmodule":
-                self.writer.anchor(first_line)
-            self.title = self.title or (first_line if node.children else "")
-            self.level += not self.level  # its headings are below the module's name
-            self.children(node)
-        elif name in CODE:
+        if name in ("module", "currentmodule", "automodule"):
+            self._write_module(node, name, first_line)
+        elif name in _CODE:
             language = "" if name == "math" or not node["code"] else first_line
             self.writer.code(textwrap.dedent(node["code"]) or first_line, language)
-        elif name in ADMONITIONS:
-            self._labelled(f"{ADMONITIONS[name]}: ", node)
+        elif name in _ADMONITIONS:
+            self._labelled(f"{_ADMONITIONS[name]}: ", node)
         elif name in _VERSIONS:
             version, _, text = first_line.partition(" ")
             self._labelled(f"{_VERSIONS[name]} {version}{': ' if text or node.children else '.'}", node, text)
-        elif name in _WRAPPERS or name == "glossary" or (name == "class" and not _is_object(first_line)):
+        elif name in _WRAPPERS or (name == "class" and not _is_object(first_line)):
             self.children(node)
-        elif (
-            name in _OBJECTS
-            or name.startswith("auto")
-            or ":" in directive
-            or (not node.children and _is_object(first_line))
-        ):
+        elif _describes_object(node, name, first_line):
             self._describe(node, name, [line.rstrip("\\") for line in argument])
         else:
             self._argument(first_line)
             self.children(node)
+
+    def _write_module(self, node: Any, directive: str, name: str) -> None:
+        self.module = name
+        if directive != "currentmodule":
+            self.writer.anchor(name)
+        self.title = self.title or (name if node.children else "")
+        self.level += not self.level  # its headings are below the module's name
+        self.children(node)
 
     def _labelled(self, label: str, node: Any, text: str = "") -> None:
         self.writer.block()
@@ -302,7 +320,7 @@ class _Tree:
     def _inline_markup(self, text: str) -> None:
         """Write the argument of a directive, which may hold inline markup."""
         if "`" in text or "_" in text or "*" in text:
-            for child in self.parse(text).children:
+            for child in _parse(text).children:
                 self.children(child)
         else:
             self.writer.write(text)
@@ -382,28 +400,22 @@ class _Tree:
             self.children(node)
             return
         role, text = node["role"].lower().rpartition(":")[2], " ".join(node.astext().split())
-        # "NAME_<CONFIG>" is a name, "title <target>" and :ref:`title<label>` are links.
-        titled = _ROLE_TARGET.fullmatch(text) if " <" in text or role in ("doc", *_LABEL_ROLES) else None
-        shown, target = (titled[1], titled[2]) if titled and titled[1] else (text, text.strip("<>") if titled else text)
         if not role:
             self.writer.literal(text) if _is_object(text) else self.writer.write(text)
-        elif role in _PLAIN_ROLES or _SITE_ROLES.search(role):
+            return
+        # "NAME_<CONFIG>" is a name, "title <target>" and :ref:`title<label>` are links.
+        titled = _ROLE_TARGET.fullmatch(text) if " <" in text or role in ("doc", *_LABEL_ROLES) else None
+        title, target = titled.groups() if titled else ("", text)
+        shown = title or text
+        if role in _PLAIN_ROLES or _SITE_ROLES.search(role):
             self.writer.write(shown)
-        elif role in ("pep", "rfc"):
-            number = target.partition("#")[0]
-            pep, rfc = f"peps.python.org/pep-{number:0>4}/", f"www.rfc-editor.org/rfc/rfc{number}"
-            with self.writer.span("link", f"https://{pep if role == 'pep' else rfc}"):
-                self.writer.write(shown if titled else f"{role.upper()} {shown}")
         elif role in _LITERAL_ROLES:
             self.writer.literal(shown)
-        elif role in ("doc", "download"):
-            with self.writer.span("link", target if "/" in target else f"./{target}"):
-                self.writer.write(shown)
-        elif role in _LABEL_ROLES:
-            with self.writer.span("link", target.lower()):  # labels and terms are not case-sensitive
-                self.writer.write(shown)
+        elif link := _role_link(role, target):
+            with self.writer.span("link", link):
+                self.writer.write(f"{role.upper()} {shown}" if role in ("pep", "rfc") and not title else shown)
         else:
-            self._object_role(shown, target, is_titled=bool(titled and titled[1]))
+            self._object_role(shown, target, is_titled=bool(title))
 
     def _object_role(self, shown: str, target: str, *, is_titled: bool) -> None:
         if shown.startswith("!"):
@@ -435,6 +447,24 @@ def _is_object(argument: str) -> bool:
     return _IDENTIFIER.fullmatch(argument) is not None
 
 
+def _describes_object(node: Any, name: str, first_line: str) -> bool:
+    """Whether a directive documents an object, such as a function or an option."""
+    if name in _OBJECTS or name.startswith("auto") or ":" in node["directive"]:
+        return True
+    return not node.children and _is_object(first_line)
+
+
+def _role_link(role: str, target: str) -> str:
+    """Return the link target of a role for standards, documents or labels; empty for other roles."""
+    if role in ("pep", "rfc"):
+        number = target.partition("#")[0]
+        pep, rfc = f"peps.python.org/pep-{number:0>4}/", f"www.rfc-editor.org/rfc/rfc{number}"
+        return f"https://{pep if role == 'pep' else rfc}"
+    if role in ("doc", "download"):
+        return target if "/" in target else f"./{target}"
+    return target.lower() if role in _LABEL_ROLES else ""  # labels and terms are not case-sensitive
+
+
 def _object_name(signature: str) -> str:
     """Return the name in a signature.
 
@@ -448,3 +478,94 @@ def _object_name(signature: str) -> str:
     if "(" in signature and " " in head:
         head = head.rpartition(" ")[2].lstrip("*&")
     return head if " " not in head else head.partition(" ")[0]
+
+
+# -- parsing
+
+
+def _parse(text: str) -> Any:
+    """Parse a text into a docutils tree."""
+    document = new_document("", _defaults.copy())
+    inliner = states.Inliner()
+    inliner.interpreted = _read_role
+    with _lock:
+        # docutils looks directives up in a function of a module; Sphinx replaces it in the same way.
+        directives.directive = _find_directive
+        try:
+            rst.Parser(inliner=inliner).parse(text, document)
+        finally:
+            directives.directive = _find_built_in
+    return document
+
+
+def _read_role(rawsource: str, text: str, role: str, _: int) -> tuple[list[nodes.Node], list[Any]]:
+    """Turn a role into a node that the renderer understands."""
+    inner = rawsource[rawsource.find("`") + 1 : rawsource.rfind("`")] if "`" in rawsource else text
+    return [nodes.inline(rawsource, inner.replace("\\ ", "").replace("\\", ""), role=role or "")], []
+
+
+def _find_directive(name: str, language: Any, document: Any) -> tuple[Any, list[Any]]:
+    is_ours = hasattr(document.settings, "is_graphrag_reader") and name.lower() not in _BUILT_IN
+    return (_Directive, []) if is_ours else _find_built_in(name, language, document)
+
+
+class _Directive(rst.Directive):  # type: ignore[misc]
+    """Handles every directive name with any arguments and options, so that unknown directives do not fail."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        node = nodes.container(directive=self.name.lower())
+        argument, content = self._split()
+        node["argument"] = argument
+        name = self.name.lower().rpartition(":")[2]
+        if name in _SKIPPED:
+            return []
+        if name in _CODE:
+            node["code"] = "\n".join(content)
+        elif name == "glossary":
+            self._parse_glossary(content, node)
+        elif content:
+            self._parse(content, node)
+        return [node]
+
+    def _parse_glossary(self, content: Any, node: Any) -> None:
+        """Parse terms, which may share a definition, and their definitions, which are indented."""
+        glossary = nodes.definition_list()
+        start = 0
+        while start < len(content):
+            end = next((i for i in range(start, len(content)) if content[i][:1].isspace()), len(content))
+            after = next((i for i in range(end, len(content)) if content[i][:1].strip()), len(content))
+            item = nodes.definition_list_item()
+            terms = (line.partition(" : ")[0] for line in content[start:end] if line.strip()[:3] not in ("", ".. "))
+            item += [nodes.term("", "", *self.state.inline_text(line, self.lineno)[0]) for line in terms]
+            definition = nodes.definition()
+            block = content[end:after]
+            block.trim_left(min((len(line) - len(line.lstrip()) for line in block if line.strip()), default=0))
+            self._parse(block, definition)
+            item += definition
+            glossary += item
+            start = after
+        node += glossary
+
+    def _parse(self, content: Any, node: Any) -> None:
+        """Parse nested lines. They may contain headings, as in Sphinx."""
+        memo = self.state.memo
+        styles, level = memo.title_styles, memo.section_level
+        memo.title_styles, memo.section_level = [], 0
+        offset = self.content_offset + len(self.content) - len(content)
+        try:
+            self.state.nested_parse(content, offset, node, match_titles=True)
+        finally:
+            memo.title_styles, memo.section_level = styles, level
+
+    def _split(self) -> tuple[list[str], Any]:
+        """Split the lines into the argument and the content. Options are dropped."""
+        name = self.name.lower().rpartition(":")[2]
+        lines = self.content
+        has_argument = bool(self.block_text.partition("\n")[0].partition("::")[2].strip())
+        end = next((i for i, line in enumerate(lines) if not line.strip()), len(lines))
+        options = next((i for i in range(end) if _OPTION.match(lines[i].lstrip())), end)
+        if name in _ADMONITIONS or (not has_argument and options == end):
+            return [], lines[:options] + lines[end:]
+        return [line.strip() for line in lines[:options]] if has_argument else [], lines[end:]

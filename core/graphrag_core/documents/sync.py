@@ -25,8 +25,7 @@ class FileSource:
     """Files to index, and how to read them.
 
     ``pipeline`` identifies the chunker and the extractor: when it changes, files are read again. ``only`` restricts
-    a run to some of the files, by absolute path, and to those in some folders; None for all. ``follow_links`` is
-    that of :func:`walk_files`.
+    a run to some files and folders, by absolute path; None for all. ``follow_links`` is for :func:`walk_files`.
     """
 
     paths: tuple[str, ...]
@@ -48,9 +47,9 @@ class FileSource:
         return self.only is None or path in self.only or not self.only.isdisjoint(path.parents)
 
     def scan(self, file: File) -> tuple[str, int]:
-        """Return a hash of a file's bytes and of the settings it is read with, and how many rows a table has.
+        """Return a hash of a file's bytes and of the settings it is read with, and its rows: 1 if it is not a table.
 
-        The hash is empty if the file cannot be opened. A file that is no table has one row.
+        The hash is empty if the file cannot be opened.
         """
         digest = hashlib.blake2b(digest_size=16)
         settings = [_READERS_VERSION, self.pipeline, json.dumps(dict(self.metadata), sort_keys=True)]
@@ -76,8 +75,8 @@ class FileSource:
 class Progress:
     """How far :func:`sync_files` has come: files, and bytes of files.
 
-    ``files`` counts those that are done. ``indexed`` are the bytes whose documents are written to the
-    index, ``skipped`` those of files that cost nothing: unchanged and unreadable ones.
+    ``files`` counts completed files. ``indexed`` are the bytes whose documents are written to the index, ``skipped``
+    the bytes of unchanged and unreadable files, which cost nothing.
     """
 
     files: int = 0
@@ -122,7 +121,7 @@ def sync_files(
     on_problem: Callable[[Problem], None] = lambda _: None,
     on_change: Callable[[FileChange], None] | None = None,
 ) -> SyncReport:
-    """Add new documents, replace changed ones and delete those of missing files.
+    """Add new documents, replace changed ones and delete the documents of missing files.
 
     If a file can no longer be read, its documents stay. If it is missing from a folder or
     pattern that still exists, they are deleted, unless ``keep_missing``. An interrupted run
@@ -137,13 +136,12 @@ def sync_files(
 
 def changed_documents(index: KnowledgeIndex, catalogue: Catalogue, source: FileSource) -> Iterator[Document]:
     """Yield the documents of new and changed files without indexing them."""
-    for found in source.walk():
-        if isinstance(found, File) and found.suffix in FORMATS:
-            entry = catalogue.register(found)
-            if not _is_indexed(index, catalogue, entry, source.scan(found)[0]):
-                for item in file_documents(found, entry.name, source.metadata, source.max_bytes):
-                    if isinstance(item, Document):
-                        yield item
+    for file in source.walk():
+        if isinstance(file, File) and file.suffix in FORMATS:
+            entry = catalogue.register(file)
+            if not _is_indexed(index, catalogue, entry, source.scan(file)[0]):
+                items = file_documents(replace(file, name=entry.name), source.metadata, source.max_bytes)
+                yield from (item for item in items if isinstance(item, Document))
 
 
 @dataclass
@@ -173,15 +171,15 @@ class SyncRun:
 
     def files(self) -> Iterator[File]:
         """Yield the files that can be read; report the others."""
-        for found in self.source.walk():
-            if isinstance(found, Problem):
-                self.add_problem(found)
-            elif not self.source.selects(found.path):
+        for file in self.source.walk():
+            if isinstance(file, Problem):
+                self.add_problem(file)
+            elif not self.source.selects(file.path):
                 continue
-            elif found.suffix not in FORMATS and not found.explicit:
-                self.report.other_formats[found.suffix or found.path.name] += 1
+            elif file.suffix not in FORMATS and not file.explicit:
+                self.report.other_formats[file.suffix or file.path.name] += 1
             else:
-                yield found
+                yield file
                 self.report.files += 1
 
     def register(self, file: File) -> tuple[CatalogueEntry, str, int] | None:
@@ -198,7 +196,7 @@ class SyncRun:
     def _file_documents(self, file: File, entry: CatalogueEntry, digest: str, rows: int) -> Iterator[Document]:
         size = max(file.size, 1)
         complete, empty, left = True, False, float(size)
-        for item in file_documents(file, entry.name, self.source.metadata, self.source.max_bytes):
+        for item in file_documents(replace(file, name=entry.name), self.source.metadata, self.source.max_bytes):
             if isinstance(item, Problem):
                 complete, empty = complete and item.empty, empty or item.empty
                 self.add_problem(item)
@@ -275,10 +273,9 @@ class SyncRun:
         """Delete the documents of files that no longer exist, together: each deletion writes the search indexes."""
         gone: dict[CatalogueEntry, list[str]] = {}
         places = [place for place in map(folder_of, self.source.paths) if place]
-        for place in places:
-            if not os.path.isdir(place[0]):  # its drive may be unplugged
+        for folder, matches in places:
+            if not os.path.isdir(folder):  # its drive may be unplugged
                 continue
-            folder, matches = place
             for entry in self.catalogue.missing_files(str(folder)):
                 path = Path(entry.path)
                 if not self.source.selects(path) or (os.path.lexists(path) and not is_second_path(path, places)):

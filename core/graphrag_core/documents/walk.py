@@ -56,12 +56,12 @@ def as_paths(paths: str | Path | Iterable[str | Path]) -> tuple[str, ...]:
     """
     try:
         given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-        found = [os.fspath(path) for path in given]
+        names = [os.fspath(path) for path in given]
     except TypeError as error:
         raise InputError(f"{paths!r:.80} is not a path: pass a str or a Path, or a list of them") from error
-    if not all(isinstance(path, str) and path for path in found):
+    if not all(isinstance(path, str) and path for path in names):
         raise InputError(f"{paths!r:.80} has a path that is empty or bytes: pass a str or a Path for each")
-    return tuple(found)
+    return tuple(names)
 
 
 def walk_files(paths: str | Path | Iterable[str | Path], *, follow_links: bool = False) -> Iterator[File | Problem]:
@@ -77,16 +77,16 @@ def walk_files(paths: str | Path | Iterable[str | Path], *, follow_links: bool =
     seen: set[tuple[int, int]] = set()  # devices and inodes
     places = [place for place in map(folder_of, given) if place]
     for path in given:
-        found: Iterable[tuple[File, os.stat_result] | Problem] = ()
         place = folder_of(path)
-        if place and os.path.isdir(place[0]):
-            found = _walk_folder(*place, places, follow_links=follow_links)
-        elif not place and os.path.lexists(path):
-            found = _file(Path(path).absolute(), Path(path).name, explicit=True)
-        elif not place:
-            yield Problem(_printable(path), "no such file or folder")
+        items: Iterable[tuple[File, os.stat_result] | Problem]
+        if place:
+            items = _walk_folder(*place, places, follow_links=follow_links)
+        elif os.path.lexists(path):
+            items = _file(Path(path).absolute(), Path(path).name, explicit=True)
+        else:
+            items = [Problem(_printable(path), "no such file or folder")]
         is_empty = True
-        for item in found:
+        for item in items:
             if isinstance(item, Problem):
                 yield item
                 continue
@@ -161,7 +161,7 @@ def _walk_folder(
     root: Path, matches: re.Pattern[str] | None, places: Sequence[Place], *, follow_links: bool
 ) -> Iterator[tuple[File, os.stat_result] | Problem]:
     """Yield the files of a folder. ``places`` has all given folders: links may lead into these."""
-    pending = [(root, False)]
+    pending = [(root, False)] if os.path.isdir(root) else []
     visited: set[tuple[int, int, bool]] = set()  # a link may give a folder a name that the pattern matches
     while pending:
         folder, is_linked = pending.pop()
@@ -176,25 +176,24 @@ def _walk_folder(
                     leads_by_link = is_linked or entry.is_symlink()
                     if is_skipped(entry.name) or (leads_by_link and is_second_path(path, places)):
                         continue
-                    if entry.is_symlink() and not follow_links and not _leads_into(entry.path, places):
+                    if not follow_links and _leads_out(entry, places):
                         reason = "a link that leads out of the folder: follow_links (--follow-links) reads it"
                         yield Problem(_printable(path), reason)
-                        continue
-                    if _is_folder(entry):
+                    elif _is_folder(entry):
                         if not KnowledgeIndex.exists(path):
                             pending.append((path, leads_by_link))
-                        continue
-                    name = path.relative_to(root).as_posix()
-                    if matches is None or matches.fullmatch(name):
-                        yield from _file(path, name, explicit=False)
+                    elif matches is None or matches.fullmatch(path.relative_to(root).as_posix()):
+                        yield from _file(path, path.relative_to(root).as_posix(), explicit=False)
         except OSError as error:
             yield _cannot_open(folder, error)
 
 
-def _leads_into(path: str, places: Sequence[Place]) -> bool:
-    """Return whether a link leads into one of some folders; also of one that leads nowhere, which is reported later."""
-    target = Path(os.path.realpath(path))
-    return not target.exists() or any(target.is_relative_to(os.path.realpath(folder)) for folder, _ in places)
+def _leads_out(entry: os.DirEntry[str], places: Sequence[Place]) -> bool:
+    """Return whether an entry is a link out of the given folders. A broken link is reported when it is opened."""
+    if not entry.is_symlink():
+        return False
+    target = Path(os.path.realpath(entry.path))
+    return target.exists() and not any(target.is_relative_to(os.path.realpath(folder)) for folder, _ in places)
 
 
 def is_second_path(path: Path, places: Sequence[Place]) -> bool:

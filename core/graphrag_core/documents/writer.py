@@ -33,8 +33,8 @@ def defined_name(term: str) -> str:
     >>> defined_name("abs(X)"), defined_name("--log-level=<level> [default: info]"), defined_name("visibility timeout")
     ('abs', '--log-level', 'visibility timeout')
     """
-    found = _OPTION.match(term) or _CALL.fullmatch(term)
-    return found[1] if found else term
+    match = _OPTION.match(term) or _CALL.fullmatch(term)
+    return match[1] if match else term
 
 
 def fence_of(code: str) -> str:
@@ -258,8 +258,8 @@ class Writer:
             if start not in ends:
                 ends[start] = text.find("\n", start) % (len(text) + 1)
             end = ends[start]
-            found = text.find(name, start, min(end, start + _LONGEST_LINE))
-            place = (found, found + len(name)) if found >= 0 else (start, end)
+            offset = text.find(name, start, min(end, start + _LONGEST_LINE))
+            place = (offset, offset + len(name)) if offset >= 0 else (start, end)
             self._marks.append(Mark("term", *place, name))
         kept = dict.fromkeys(mark for mark in self._marks if mark.start <= len(text))
         marks = tuple(sorted(kept, key=lambda mark: (mark.start, mark.end)))
@@ -284,26 +284,21 @@ class Writer:
             self._append("\n" * self._breaks)
             self._line_is_empty = True
         self._breaks = 0
+        if self._space and not self._line_is_empty:
+            self._append(" ")
+        self._mark_points()
         if self._line_is_empty:
-            self._start_line()
-        else:
-            if self._space:
-                self._append(" ")
-            self._mark_points()
+            for indent in self._indents:
+                self._append(indent.rest if indent.is_written else indent.first)
+                indent.is_written = True
+            self._terms_of_lines.extend((self._length, name) for name in self._terms)
+            self._terms.clear()
         self._space = False
         for span in self._spans:
             if span.start < 0:
                 span.start = self._length
         self._append(text)
         self._line_is_empty = False
-
-    def _start_line(self) -> None:
-        self._mark_points()
-        for indent in self._indents:
-            self._append(indent.rest if indent.is_written else indent.first)
-            indent.is_written = True
-        self._terms_of_lines.extend((self._length, name) for name in self._terms)
-        self._terms.clear()
 
     def _mark_points(self) -> None:
         self._marks.extend(Mark(kind, self._length, self._length, value) for kind, value in self._points)

@@ -1,9 +1,9 @@
-"""Measure whether the graph helps on one's own questions: recall of each method, and a verdict.
+"""Measure whether the graph helps on your questions: recall of each method, and a verdict.
 
 Import from here: ``compare``, which runs the questions, and the values it takes and returns;
 ``load_questions``; measures such as ``Recall``;
 ``bootstrap_interval`` and ``permutation_p``, which say how far a mean over questions can be believed;
-``judge_hits``, ``fit_calibration`` and ``reliability``, which fit the scores of hits to one's own questions.
+``judge_hits``, ``fit_calibration`` and ``reliability``, which fit the scores of hits to your questions.
 
 >>> from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 >>> from graphrag_core.testing import HashEmbedder

@@ -40,7 +40,7 @@ def _interval(values: bytes) -> Interval:
         raise InputError("an interval needs at least one question")
     if len(rows) == 1:
         return Interval(float(rows[0]), float(rows[0]))
-    found = stats.bootstrap(
+    interval = stats.bootstrap(
         (rows,),
         np.mean,
         n_resamples=RESAMPLES,
@@ -48,7 +48,7 @@ def _interval(values: bytes) -> Interval:
         method="percentile",
         random_state=np.random.default_rng(0),
     ).confidence_interval
-    return Interval(float(found.low), float(found.high))
+    return Interval(float(interval.low), float(interval.high))
 
 
 def permutation_p(differences: npt.ArrayLike) -> float:
@@ -65,7 +65,7 @@ def permutation_p(differences: npt.ArrayLike) -> float:
     values = values[values != 0]
     if len(values) < 2:
         return 1.0
-    found = stats.permutation_test(
+    result = stats.permutation_test(
         (values,),
         np.mean,
         permutation_type="samples",
@@ -74,4 +74,4 @@ def permutation_p(differences: npt.ArrayLike) -> float:
         batch=max(1, _BLOCK // len(values)),
         random_state=np.random.default_rng(0),
     )
-    return float(found.pvalue)
+    return float(result.pvalue)

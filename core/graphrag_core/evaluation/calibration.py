@@ -1,4 +1,4 @@
-"""Fit the scores of the hybrid method to one's own questions, and see how reliable scores are."""
+"""Fit the scores of the hybrid method to your questions, and measure how reliable scores are."""
 
 from __future__ import annotations
 
@@ -146,14 +146,14 @@ def reliability(scores: npt.ArrayLike, labels: npt.ArrayLike, *, bins: int = 10)
     [(0.0, 2, 0.0), (0.5, 1, 1.0)]
     """
     values, right = np.asarray(scores, np.float64), np.asarray(labels, np.bool_)
-    place = np.minimum((values * bins).astype(int), bins - 1)
-    found = []
+    bin_of_score = np.minimum((values * bins).astype(int), bins - 1)
+    filled = []
     for number in range(bins):
-        inside = place == number
+        inside = bin_of_score == number
         if count := int(inside.sum()):
             share = float(right[inside].mean())
-            found.append(Bin(number / bins, (number + 1) / bins, count, float(values[inside].mean()), share))
-    return found
+            filled.append(Bin(number / bins, (number + 1) / bins, count, float(values[inside].mean()), share))
+    return filled
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,6 @@ from graphrag_core.errors import EmbedderError, FileError, InputError
 from graphrag_core.evaluation.bootstrap import Interval, bootstrap_interval, permutation_p
 from graphrag_core.evaluation.measures import MRR, NDCG, AllGold, Judgement, Measure, Recall
 from graphrag_core.evaluation.questions import GoldFinder, Question
-from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Chunk
 from graphrag_core.retriever import GraphRetriever
 
@@ -44,18 +44,16 @@ class Answered:
 
     Attributes
     ----------
-    question
-        The question as it was given.
     found
         For each method document ids, best first; ids of passages if the question has evidence quotes.
     judgements
-        For each method which gold items are at which rank; by default those of ``found``.
+        For each method which gold items are at which rank; by default the gold items of ``found``.
     gold, missing
-        The gold items that are in the index, by default all, and those that are not. Only the first are measured.
+        The gold items in the index, by default all, and the missing ones, which are not measured.
     milliseconds
         For each method how long it took, without embedding the question.
     titles
-        The titles of what was found, by id.
+        The titles of the results, by id.
     decided
         Which ranking decided the order of the hybrid method, and how far; empty if it did not run.
     """
@@ -85,11 +83,8 @@ class Answered:
 
     def ranked(self, method: str) -> list[tuple[str, str, bool]]:
         """Return what a method retrieved: titles, ids, and whether each is gold."""
-        gold = self.judgement(method).found
-        return [
-            (self.titles.get(one, ""), one, place < len(gold) and bool(gold[place]))
-            for place, one in enumerate(self.found[method])
-        ]
+        results = zip_longest(self.found[method], self.judgement(method).found[: len(self.found[method])])
+        return [(self.titles.get(result, ""), result, bool(gold)) for result, gold in results]
 
     def brought(self, method: str, other: str) -> tuple[str, ...]:
         """Return what one method retrieved and another did not."""
@@ -122,7 +117,7 @@ class Latency(NamedTuple):
 
 
 class ShownDifference(NamedTuple):
-    """A difference as text: points, their interval, the p-value, and "good" or "bad" if it is significant."""
+    """A difference as text. ``state`` is "good" or "bad" if it is significant."""
 
     points: str
     interval: str
@@ -155,10 +150,9 @@ class Difference:
     def of(cls, differences: Sequence[float]) -> Difference:
         """Summarise the differences of questions."""
         values = np.asarray(differences, np.float64)
-        interval = bootstrap_interval(values)
         better, worse = int((values > 0).sum()), int((values < 0).sum())
-        p_value = permutation_p(values)
-        return cls(float(values.mean()), interval, p_value, better, worse, len(values) - better - worse)
+        same = len(values) - better - worse
+        return cls(float(values.mean()), bootstrap_interval(values), permutation_p(values), better, worse, same)
 
     @property
     def significant(self) -> bool:
@@ -168,7 +162,7 @@ class Difference:
 
     @property
     def too_few(self) -> bool:
-        """Whether there are so few questions (below 5) that the interval says nothing."""
+        """Whether there are fewer than 5 questions, so that the interval says nothing."""
         return self.better + self.worse + self.same < _FEW
 
     @property
@@ -199,19 +193,8 @@ class Report:
     """The results of several methods on the same questions.
 
     ``verdict`` compares the hybrid method with vector and keyword search without the graph by the first measure, on
-    the questions that have gold documents; ``difference`` does so by any measure.
-
-    Attributes
-    ----------
-    k
-        The number of documents or passages that count.
-    answered
-        The questions and what was found.
-    methods
-        The methods that were asked.
-    measures
-        What the report shows. The first one decides the verdict and what a win is. By default recall, all gold, nDCG
-        and MRR at ``k``.
+    the questions that have gold documents; ``difference`` does so by any measure. ``k`` is the number of documents or
+    passages that count. ``measures`` are by default recall, all gold, nDCG and MRR at ``k``.
     """
 
     k: int
@@ -237,7 +220,7 @@ class Report:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The gold documents and quotes that are not in the index. They are no part of any measure."""
+        """The gold documents and quotes that are not in the index. They are not measured."""
         return tuple(dict.fromkeys(item for answer in self.answered for item in answer.missing))
 
     def by_type(self) -> dict[str, Report]:
@@ -273,7 +256,7 @@ class Report:
         """Return by how much a method is better than another, for each question that has gold."""
         measure = self.measures[0] if measure is None else measure
         pairs = zip(self.values(method, measure), self.values(other, measure), strict=True)
-        return [one - another for one, another in pairs]
+        return [value - other_value for value, other_value in pairs]
 
     def difference(
         self, measure: Measure | str | None = None, method: str = "hybrid", other: str = WITHOUT_GRAPH
@@ -314,7 +297,7 @@ class Report:
         return f"The graph led on {by_graph} of {len(reasons)} questions, {plain}." if reasons else ""
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> str:  # noqa: PLR0911 - one for each outcome
         """A sentence that says whether the graph helps on these questions, and whether it is significant."""
         if not self.answered:
             return "There are no questions."
@@ -322,31 +305,24 @@ class Report:
             return f"No verdict: it needs the methods hybrid and {WITHOUT_GRAPH}."
         if not self.judged:
             new = [len(answer.brought("hybrid", WITHOUT_GRAPH)) for answer in self.answered]
-            advice = (
-                "The gold of these questions is not in the index."
-                if self.missing
-                else "Give gold documents to see whether these are better."
-            )
-            return (
-                f"The graph changes {sum(map(bool, new))} of {len(new)} answers and brings {sum(new) / len(new):.1f} "
-                f"other documents into the first {self.k}, on average. {advice}"
-            )
-        measure, found = self.measures[0], self.difference()
-        low, high = found.interval
-        if found.better + found.worse == 0:
+            changed = f"{sum(map(bool, new))} of {len(new)} answers and brings {sum(new) / len(new):.1f}"
+            advice = "Give gold documents to see whether these are better."
+            advice = "The gold of these questions is not in the index." if self.missing else advice
+            return f"The graph changes {changed} other documents into the first {self.k}, on average. {advice}"
+        measure, difference = self.measures[0], self.difference()
+        low, high = difference.interval
+        if difference.better + difference.worse == 0:
             return f"The graph makes no difference to vectors and keywords on these {len(self.judged)} questions."
         more, less = ("more found", "less") if isinstance(measure, Recall) else ("better", "worse")
-        counts = f"{more} on {found.better} of {len(self.judged)} questions, {less} on {found.worse}"
+        counts = f"{more} on {difference.better} of {len(self.judged)} questions, {less} on {difference.worse}"
         interval = f"95 % interval {low * 100:+.0f} to {high * 100:+.0f}"
-        points = f"{measure} {found.value * 100:+.0f} points ({interval}), {counts}"
-        if found.p_value > _NO_DIFFERENCE or found.value == 0:
-            said, then = "These questions show no difference", ""
-        elif found.p_value > _SIGNIFICANCE:
-            leaning = "better" if found.value > 0 else "worse"
-            said, then = f"The graph looks {leaning}, which may be chance", " Ask more questions."
-        else:
-            said, then = f"The graph {'helps' if found.value > 0 else 'does not help'}", ""
-        return f"{said}: {points}.{then}"
+        points = f"{measure} {difference.value * 100:+.0f} points ({interval}), {counts}"
+        if difference.p_value > _NO_DIFFERENCE or difference.value == 0:
+            return f"These questions show no difference: {points}."
+        if difference.p_value > _SIGNIFICANCE:
+            leaning = "better" if difference.value > 0 else "worse"
+            return f"The graph looks {leaning}, which may be chance: {points}. Ask more questions."
+        return f"The graph {'helps' if difference.value > 0 else 'does not help'}: {points}."
 
     # -- output
 
@@ -367,23 +343,20 @@ class Report:
 
     def _numbers(self) -> dict[str, Any]:
         """Return the measures, latencies and differences of the methods."""
-        methods: dict[str, dict[str, Any]] = {method: {} for method in self.methods}
-        for method, numbers in methods.items():
+        methods: dict[str, dict[str, Any]] = {}
+        for method in self.methods:
             if self.judged:
-                means = {str(measure): self.mean(method, measure) for measure in self.measures}
-                numbers["measures"] = {
-                    name: {"mean": mean.value, "interval": list(mean.interval)} for name, mean in means.items()
-                }
+                means = ((str(measure), self.mean(method, measure)) for measure in self.measures)
+                measures = {name: {"mean": mean.value, "interval": list(mean.interval)} for name, mean in means}
+                methods[method] = {"measures": measures}
             if latency := self.latency(method):
-                numbers["milliseconds"] = latency._asdict()
-        others = [other for other in self.methods if other != "hybrid"]
-        return {
-            "methods": {method: numbers for method, numbers in methods.items() if numbers},
-            "differences": {
-                other: {str(measure): self.difference(measure, other=other).to_dict() for measure in self.measures}
-                for other in (others if self.judged and "hybrid" in self.methods else ())
-            },
+                methods.setdefault(method, {})["milliseconds"] = latency._asdict()
+        differences = {
+            other: {str(measure): self.difference(measure, other=other).to_dict() for measure in self.measures}
+            for other in (self.methods if self.judged and "hybrid" in self.methods else ())
+            if other != "hybrid"
         }
+        return {"methods": methods, "differences": differences}
 
     def html(self) -> str:
         """Return the report as one self-contained HTML page with plots, for light and dark mode.
@@ -436,55 +409,63 @@ def compare(
     others = others or {}
     if unknown := [name for name in methods if name not in METHODS] or [name for name in others if name in METHODS]:
         raise InputError(f"{unknown[0]!r}: methods are {', '.join(METHODS)}; other retrievers need other names")
-    names = (*methods, *others)
-    report = Report(k, (), names, tuple(map(Measure.parse, measures)))
-    anew = GraphRetriever(retriever.index, replace(retriever.settings, score_threshold=None), cache=None)
+    report = Report(k, (), (*methods, *others), tuple(map(Measure.parse, measures)))
+    comparison = _Comparison(retriever, others, report)
+    return replace(report, answered=tuple(comparison.answer(question) for question in questions))
 
-    def run(name: str, text: str, vector: Any, count: int) -> tuple[list[Chunk], str]:
-        """Return the passages of a method, best first, and which ranking decided."""
-        if name in others:
-            return [one if isinstance(one, Chunk) else Chunk(one, one, "") for one in others[name](text)], ""
-        result = anew.retrieve(text, k=count, embedding=vector, count_access=False, **METHODS[name])
-        return [hit.chunk for hit in result.hits], result.expansion_skipped or result.gate
 
-    depth, finder = report.depth, GoldFinder(retriever.index)
-    shuffle = random.Random(0)  # noqa: S311 - an order, no secret
-    answered: list[Answered] = []
-    for question in questions:
-        gold = finder.find(question)
-        count = depth if gold.by_passage else _PER_DOCUMENT * depth
-        vector = _embedded(retriever.index, question.text)
-        if not answered:  # load indexes and graph before anything is timed
-            for name in names:
-                run(name, question.text, vector, depth)
-        ranked: dict[str, list[Chunk]] = {name: [] for name in names}  # in this order, whatever that of the runs
+class _Comparison:
+    """Runs questions with all methods of a report."""
+
+    def __init__(self, retriever: GraphRetriever, others: Mapping[str, OtherRetriever], report: Report) -> None:
+        settings = replace(retriever.settings, score_threshold=None)
+        self._retriever = GraphRetriever(retriever.index, settings, cache=None)
+        self._others = others
+        self._names, self._depth = report.methods, report.depth
+        self._finder = GoldFinder(retriever.index)
+        self._random = random.Random(0)  # noqa: S311 - an order, not a secret
+        self._is_warm = False
+
+    def answer(self, question: Question) -> Answered:
+        """Run one question with each method, in random order."""
+        gold = self._finder.find(question)
+        count = self._depth if gold.by_passage else _PER_DOCUMENT * self._depth
+        vector = self._embed(question.text)
+        if not self._is_warm:  # load indexes and graph before anything is timed
+            for name in self._names:
+                self._run(name, question.text, vector, self._depth)
+            self._is_warm = True
+        ranked: dict[str, list[Chunk]] = {name: [] for name in self._names}  # in the order of the report
         times, decided = {}, ""
-        for name in shuffle.sample(names, len(names)):
+        for name in self._random.sample(self._names, len(self._names)):
             start = time.perf_counter()
-            chunks, reason = run(name, question.text, vector, count)
+            chunks, reason = self._run(name, question.text, vector, count)
             times[name] = (time.perf_counter() - start) * 1000
             decided = reason if name == "hybrid" else decided
-            ranked[name] = gold.rank(chunks, depth)
-        answered.append(
-            Answered(
-                question,
-                {name: tuple(map(gold.id_of, chunks)) for name, chunks in ranked.items()},
-                {name: gold.judgement(chunks) for name, chunks in ranked.items()} if gold.items else {},
-                gold.items,
-                gold.missing,
-                times,
-                {gold.id_of(one): one.title for chunks in ranked.values() for one in chunks if one.title},
-                decided,
-            )
+            ranked[name] = gold.rank(chunks, self._depth)
+        return Answered(
+            question,
+            {name: tuple(map(gold.id_of, chunks)) for name, chunks in ranked.items()},
+            {name: gold.judgement(chunks) for name, chunks in ranked.items()} if gold.items else {},
+            gold.items,
+            gold.missing,
+            times,
+            {gold.id_of(chunk): chunk.title for chunks in ranked.values() for chunk in chunks if chunk.title},
+            decided,
         )
-    return replace(report, answered=tuple(answered))
 
+    def _run(self, name: str, text: str, vector: Any, count: int) -> tuple[list[Chunk], str]:
+        """Return the passages of a method, best first, and which ranking decided."""
+        if name in self._others:
+            results = self._others[name](text)
+            return [result if isinstance(result, Chunk) else Chunk(result, result, "") for result in results], ""
+        result = self._retriever.retrieve(text, k=count, embedding=vector, count_access=False, **METHODS[name])
+        return [hit.chunk for hit in result.hits], result.expansion_skipped or result.gate
 
-def _embedded(index: KnowledgeIndex, text: str) -> Any:
-    """Return the vector of a question, None for an index without embedder, or the error that embedding it raised."""
-    if index.embedding is None:
-        return None
-    try:
-        return index.embedding.query(text)
-    except EmbedderError as error:
-        return error
+    def _embed(self, text: str) -> Any:
+        """Return the vector of a question, None without an embedder, or the error that embedding it raised."""
+        embedding = self._retriever.index.embedding
+        try:
+            return None if embedding is None else embedding.query(text)
+        except EmbedderError as error:
+            return error

@@ -44,7 +44,7 @@ class Judgement:
         grades = gold if isinstance(gold, Mapping) else dict.fromkeys(gold, 1.0)
         places = {item: place for place, item in enumerate(grades)}
         return cls(
-            tuple((places[one],) if one in places else () for one in dict.fromkeys(ranked)),
+            tuple((places[item],) if item in places else () for item in dict.fromkeys(ranked)),
             tuple(map(float, grades.values())),
         )
 
@@ -83,7 +83,7 @@ class Measure(ABC):
 
     @abstractmethod
     def _value(self, judgement: Judgement, ranks: Mapping[int, int]) -> float:
-        """Return the measure; ``ranks`` are those of the gold items that are found."""
+        """Return the measure; ``ranks`` has the ranks of the gold items that are found."""
 
     @staticmethod
     def parse(text: str | Measure) -> Measure:
@@ -97,9 +97,11 @@ class Measure(ABC):
         if isinstance(text, Measure):
             return text
         form = _FORM.fullmatch(text) if isinstance(text, str) else None
-        kind = next((one for one in MEASURES if form is not None and one.name == form.group(1).lower()), None)
+        kind = next(
+            (measure for measure in MEASURES if form is not None and measure.name == form.group(1).lower()), None
+        )
         if form is None or kind is None:
-            names = ", ".join(f"{one.name}@K" for one in MEASURES)
+            names = ", ".join(f"{measure.name}@K" for measure in MEASURES)
             raise InputError(f"no measure is named {text!r}: use one of {names}, such as recall@5")
         return kind(int(form.group(2)))
 
@@ -127,8 +129,8 @@ class Precision(Measure):
 class NDCG(Measure):
     """Normalised discounted cumulative gain: a gold item found at rank ``r`` counts ``grade / log2(r + 1)``.
 
-    The sum is divided by that of the best possible ranking, in which each gold item has a rank to itself. It is at most
-    1, also where one passage has several evidence quotes.
+    The sum is divided by the sum of the best possible ranking, in which each gold item has a separate rank. It is at
+    most 1, also where one passage has several evidence quotes.
     """
 
     name = "ndcg"

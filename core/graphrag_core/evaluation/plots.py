@@ -16,17 +16,8 @@ from graphrag_core.evaluation.compare import WITHOUT_GRAPH, Report
 from graphrag_core.evaluation.measures import Recall
 
 # Colours that stand for CSS variables until the SVG is written.
-_VARIABLES = {
-    "#0a0001": "--text",
-    "#0a0002": "--text-soft",
-    "#0a0003": "--border",
-    "#0a0004": "--accent",
-    "#0a0005": "--vector",
-    "#0a0006": "--keyword",
-    "#0a0007": "--other",
-    "#0a0008": "--link",
-    "#0a0009": "--surface",
-}
+_NAMES = "text text-soft border accent vector keyword other link surface".split()
+_VARIABLES = {f"#0a{number:04}": f"--{name}" for number, name in enumerate(_NAMES, 1)}
 _TEXT, _SOFT, _BORDER, _ACCENT, _VECTOR, _KEYWORD, _OTHER, _LINK, _SURFACE = _VARIABLES
 _COLOURS = {"hybrid": _ACCENT, "vector": _VECTOR, "keyword": _KEYWORD, WITHOUT_GRAPH: _TEXT, "graph": _LINK}
 _STYLE: dict[Any, Any] = {
@@ -70,7 +61,7 @@ def plots(report: Report) -> dict[str, str] | None:
                 drawn["questions"] = _questions, 2 * _WIDTH, 2.4
     if any(answer.milliseconds for answer in report.answered):
         drawn["latency"] = _latency, _WIDTH, methods
-    found = {}
+    themed = {}
     for name, (draw, width, height) in drawn.items():
         with mpl.rc_context({**_STYLE, "svg.hashsalt": name}), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as a font without the characters of a label: the browser has others
@@ -78,8 +69,8 @@ def plots(report: Report) -> dict[str, str] | None:
             draw(figure.add_subplot(), report)
             file = io.StringIO()
             figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-        found[name] = _themed(name, file.getvalue())
-    return found
+        themed[name] = _themed(name, file.getvalue())
+    return themed
 
 
 def _themed(name: str, svg: str) -> str:
@@ -166,8 +157,8 @@ def _differences(axes: Any, report: Report) -> None:
     rows += [(f"{kind} ({len(part.judged)})", part.difference(first)) for kind, part in kinds]
     _rows(axes, [label for label, _ in rows])
     axes.axvline(0, color=_SOFT, linewidth=1.2)
-    for row, (_, found) in enumerate(rows):
-        _whisker(axes, row, found.value, found.interval, _ACCENT if found.significant else _OTHER)
+    for row, (_, difference) in enumerate(rows):
+        _whisker(axes, row, difference.value, difference.interval, _ACCENT if difference.significant else _OTHER)
     if kinds:
         axes.axhline(len(report.measures) - 0.5, color=_BORDER, linewidth=1)
     low, high = axes.get_xlim()

@@ -93,7 +93,8 @@ def load_questions(source: Any, *, split: str | None = None) -> list[Question]:
         A file cannot be read; the message has its name and the line.
     """
     where = str(source) if isinstance(source, (str, Path)) else f"the {type(source).__name__}"
-    questions = [one if isinstance(one, Question) else _question(one, at) for at, one in _rows(source, where, split)]
+    rows = _rows(source, where, split)
+    questions = [row if isinstance(row, Question) else _question(row, place) for place, row in rows]
     if not questions:
         raise FileError(f"{where}: contains no questions")
     return questions
@@ -185,20 +186,11 @@ def _cell(value: str, where: str) -> list[Any]:
 
 def _beir_rows(folder: Path, split: str | None) -> Iterator[tuple[str, Any]]:
     files = {path.stem: path for path in sorted((folder / "qrels").glob("*.tsv"))}
-    wanted = split if split is not None else next((name for name in (*_SPLITS, *files) if name in files), None)
-    if wanted is None or wanted not in files:
-        there = ", ".join(files) or "none"
-        raise FileError(f"{folder / 'qrels'}: has no {wanted or 'test'}.tsv; splits that are there: {there}")
-    grades: dict[str, dict[str, float]] = {}
-    for number, line in enumerate(_read(files[wanted]).splitlines(), 1):
-        try:
-            query, document, grade = line.split("\t")[:3]
-            if float(grade) > 0:
-                grades.setdefault(query, {})[document] = float(grade)
-        except ValueError as error:
-            if number > 1 and line.strip():  # the first line is the header
-                needs = "needs query-id, corpus-id and score, separated by tabs"
-                raise FileError(f"{files[wanted]}, line {number}: {needs}") from error
+    wanted = split if split is not None else next((name for name in (*_SPLITS, *files) if name in files), "test")
+    if wanted not in files:
+        splits = ", ".join(files) or "none"
+        raise FileError(f"{folder / 'qrels'}: has no {wanted or 'test'}.tsv; splits that are there: {splits}")
+    grades = _beir_grades(files[wanted])
     queries = folder / "queries.jsonl"
     for where, row in _line_rows(queries, is_json=True):
         if gold := grades.pop(str(row.get("_id")), None):
@@ -206,6 +198,21 @@ def _beir_rows(folder: Path, split: str | None) -> Iterator[tuple[str, Any]]:
     if grades:
         missing = f"query {next(iter(grades))} is not in {queries} (and {len(grades) - 1:,} more)"
         raise FileError(f"{files[wanted]}: {missing}")
+
+
+def _beir_grades(path: Path) -> dict[str, dict[str, float]]:
+    """Return the positive grades of documents by query."""
+    grades: dict[str, dict[str, float]] = {}
+    for number, line in enumerate(_read(path).splitlines(), 1):
+        try:
+            query, document, grade = line.split("\t")[:3]
+            if float(grade) > 0:
+                grades.setdefault(query, {})[document] = float(grade)
+        except ValueError as error:
+            if number > 1 and line.strip():  # the first line is the header
+                needs = "needs query-id, corpus-id and score, separated by tabs"
+                raise FileError(f"{path}, line {number}: {needs}") from error
+    return grades
 
 
 def _part(value: Any, name: str) -> Any:
@@ -229,7 +236,7 @@ def _dataset_rows(dataset: Any, where: str) -> Iterator[tuple[str, Any]]:
         raise FileError(f"{where}: needs 'queries' and 'relevant_docs', objects by query id")
     for query, text in queries.items():
         gold = relevant.get(query, [])
-        # The ids are those of LlamaIndex nodes: another index of the same texts has other ids.
+        # The ids are ids of LlamaIndex nodes: another index of the same texts has other ids.
         evidence = [corpus[node] for node in gold if node in corpus]
         yield f"{where}, query {query}", {"id": query, "question": text, "gold": gold, "evidence": evidence}
 
@@ -243,21 +250,33 @@ def _question(row: Any, where: str) -> Question:
             f"{where}: needs 'question' (a string) and optionally 'gold' (a list of document ids) or 'evidence' "
             "(a list of quotes)"
         )
-    given: Any = row.get("gold") or []
-    numbers = given.values() if isinstance(given, Mapping) else row.get("grades") or ()
-    gold = _listed(list(given) if isinstance(given, Mapping) else given, "gold", "document ids", where)
+    ids, grades = _gold(row, where)
+    others = {name: str(row[name]) for name in ("type", "id", "answer") if row.get(name) is not None}
+    return Question(text.strip(), ids, _quotes(row, where), grades=grades, **others)
+
+
+def _gold(row: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """Return the gold ids of a row, and their grades: none if an id is repeated."""
+    gold: Any = row.get("gold") or []
+    numbers = row.get("grades") or ()
+    if isinstance(gold, Mapping):
+        gold, numbers = list(gold), list(gold.values())
+    gold = _listed(gold, "gold", "document ids", where)
     grades = tuple(_grade(value, where) for value in numbers)
     if grades and len(grades) != len(gold):
         raise FileError(f"{where}: 'grades' has {len(grades)} numbers for {len(gold)} gold documents")
-    ids = tuple(dict.fromkeys(str(one).strip() for one in gold))
+    ids = tuple(dict.fromkeys(str(gold_id).strip() for gold_id in gold))
+    return ids, grades if len(grades) == len(ids) else ()
+
+
+def _quotes(row: Mapping[str, Any], where: str) -> tuple[str, ...]:
     quotes: dict[str, None] = {}
-    for one in _listed(row.get("evidence") or [], "evidence", "quotes", where):
-        quote = one.get("quote") if isinstance(one, Mapping) else one
+    for item in _listed(row.get("evidence") or [], "evidence", "quotes", where):
+        quote = item.get("quote") if isinstance(item, Mapping) else item
         if not isinstance(quote, str) or not _WORD.search(quote):
             raise FileError(f"{where}: 'evidence' has {quote!r:.60}, which is no quote with words")
         quotes[quote] = None
-    others = {name: str(row[name]) for name in ("type", "id", "answer") if row.get(name) is not None}
-    return Question(text.strip(), ids, tuple(quotes), grades=grades if len(grades) == len(ids) else (), **others)
+    return tuple(quotes)
 
 
 def _grade(value: Any, where: str) -> float:
@@ -320,25 +339,16 @@ def _pairs(text: str) -> frozenset[tuple[str, str]]:
 class Gold:
     """What counts as the answer of a question in one index.
 
-    Attributes
-    ----------
-    items
-        The gold documents, chunks or quotes that the index has.
-    missing
-        Those that it does not have. They are no part of any measure.
-    grades
-        The relevance of each item.
-    by_passage
-        Whether ranks count passages. Otherwise they count documents: further passages of a document do not count.
-    judge
-        Returns the positions of the items that a passage has.
+    ``items`` are the gold documents, chunks or quotes that the index has, ``grades`` their relevance. ``missing`` are
+    not in the index and not measured. Ranks count passages if ``by_passage``, else documents: further passages of a
+    document do not count. ``judge`` returns the positions of the items that a passage has.
     """
 
     items: tuple[str, ...]
     missing: tuple[str, ...]
-    grades: tuple[float, ...]
-    by_passage: bool
-    judge: Callable[[Chunk], tuple[int, ...]]
+    grades: tuple[float, ...] = ()
+    by_passage: bool = False
+    judge: Callable[[Chunk], tuple[int, ...]] = lambda _: ()
 
     def id_of(self, chunk: Chunk) -> str:
         """Return the id of what counts: the passage, or its document."""
@@ -369,32 +379,34 @@ class GoldFinder:
 
     def find(self, question: Question) -> Gold:
         """Return what counts as the answer of a question."""
+        resolved = {gold: self._resolve(gold) for gold in question.gold}
+        if any(resolved.values()):
+            return self._gold_ids(question, resolved)
+        return self._gold_quotes(question.evidence) if question.evidence else Gold((), question.gold)
+
+    def _gold_ids(self, question: Question, resolved: Mapping[str, str | None]) -> Gold:
         grades = question.grades or (1.0,) * len(question.gold)
-        known = {gold: self._resolve(gold) for gold in question.gold}
-        weights = {one: grade for gold, grade in zip(question.gold, grades, strict=True) if (one := known[gold])}
-        ids = tuple(weights)
-        if ids:
-            missing = tuple(gold for gold, one in known.items() if one is None)
-            places = {one: place for place, one in enumerate(ids)}
-            by_passage = any(one not in self._index for one in ids)
+        pairs = zip(question.gold, grades, strict=True)
+        weights = {document: grade for gold, grade in pairs if (document := resolved[gold])}
+        missing = tuple(gold for gold, document in resolved.items() if document is None)
+        positions = {item: position for position, item in enumerate(weights)}
 
-            def by_id(chunk: Chunk) -> tuple[int, ...]:
-                found = {places.get(chunk.id), places.get(chunk.document_id)}
-                return tuple(sorted(place for place in found if place is not None))
+        def judge(chunk: Chunk) -> tuple[int, ...]:
+            return tuple(sorted({positions[key] for key in (chunk.id, chunk.document_id) if key in positions}))
 
-            return Gold(ids, missing, tuple(weights.values()), by_passage, by_id)
-        if question.evidence:
-            there = {quote: self._has(quote) for quote in question.evidence}
-            quotes = tuple(quote for quote, has in there.items() if has)
-            missing = tuple(quote for quote, has in there.items() if not has)
-            needed = [_pairs(quote) for quote in quotes]
+        by_passage = any(item not in self._index for item in weights)
+        return Gold(tuple(weights), missing, tuple(weights.values()), by_passage, judge)
 
-            def by_quote(chunk: Chunk) -> tuple[int, ...]:
-                pairs = _pairs(chunk.text)
-                return tuple(place for place, quote in enumerate(needed) if _holds(quote, pairs))
+    def _gold_quotes(self, evidence: tuple[str, ...]) -> Gold:
+        quotes = tuple(quote for quote in dict.fromkeys(evidence) if self._has(quote))
+        missing = tuple(quote for quote in dict.fromkeys(evidence) if quote not in quotes)
+        needed = [_pairs(quote) for quote in quotes]
 
-            return Gold(quotes, missing, (1.0,) * len(quotes), True, by_quote)
-        return Gold((), question.gold, (), False, lambda _: ())
+        def judge(chunk: Chunk) -> tuple[int, ...]:
+            pairs = _pairs(chunk.text)
+            return tuple(position for position, quote in enumerate(needed) if _holds(quote, pairs))
+
+        return Gold(quotes, missing, (1.0,) * len(quotes), True, judge)
 
     def _resolve(self, gold: str) -> str | None:
         if gold in self._index:
@@ -404,15 +416,17 @@ class GoldFinder:
             return gold
         if self._ends is None:
             self._ends = {}
-            for one in self._index.document_ids():
-                for end in {one.rpartition("#")[2], *_path_ends(one)}:
-                    self._ends[end] = None if end in self._ends else one  # several documents end so: none is meant
+            for document_id in self._index.document_ids():
+                parts = document_id.split("/")
+                ends = ("/".join(parts[start:]) for start in range(1, len(parts)))
+                for end in {document_id.rpartition("#")[2], *ends}:
+                    self._ends[end] = None if end in self._ends else document_id  # an ambiguous end is not an id
         return self._ends.get(gold)
 
     def _has(self, quote: str) -> bool:
         """Return whether a passage of the index contains a quote: keyword search for its words finds candidates."""
         words, needed = _words(quote), _pairs(quote)
-        phrases = [" ".join(words[at : at + 4]) for at in range(0, min(len(words), 60), 3)]
+        phrases = [" ".join(words[start : start + 4]) for start in range(0, min(len(words), 60), 3)]
         queries = (" ".join(f'"{phrase}"' for phrase in phrases), " ".join(words[:60]))
         with self._index.engine.snapshot() as snapshot:
             for query, count in zip(queries, (_SEARCHED, 10 * _SEARCHED), strict=True):
@@ -420,8 +434,3 @@ class GoldFinder:
                 if any(_holds(needed, _pairs(chunk.text)) for chunk in snapshot.chunks(keys[: 2 * count])):
                     return True
         return False
-
-
-def _path_ends(document_id: str) -> list[str]:
-    parts = document_id.split("/")
-    return ["/".join(parts[start:]) for start in range(1, len(parts))]

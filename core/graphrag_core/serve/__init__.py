@@ -22,7 +22,7 @@ __all__ = ["ApiKeys", "Gateway", "Key", "Limits", "create_app", "make_key", "mcp
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: the servers need different packages."""
+    """Import a name on first use: the servers need different packages."""
     modules = {"Gateway": "gateway", "Limits": "limits", "create_app": "app", "mcp_server": "tools"}
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,6 @@
 """The HTTP API of a gateway: its routes, errors as JSON, Server-Sent Events, and the pages.
 
-The parameters, the documentation and the response of a route are those of an operation of the gateway.
+A route takes its parameters, its documentation and its response from an operation of the gateway.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from graphrag_core.explore import Explorer, server_page
 from graphrag_core.explore.explorer import MAX_DRAWN, MAX_PAGE
 from graphrag_core.explore.page import POLICY
 from graphrag_core.serve import models as api
-from graphrag_core.serve.errors import STATUS, NotAllowed
+from graphrag_core.serve.errors import STATUS, NotAllowed, error_body, reported
 from graphrag_core.serve.gateway import Gateway
 from graphrag_core.serve.keys import Key
+from graphrag_core.serve.limits import ThreadPool
 from graphrag_core.serve.operations import parameter, parameters, request_model
 
 try:
@@ -34,40 +35,27 @@ try:
     from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
     from fastapi.routing import APIRoute
     from fastapi.security import HTTPBearer
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+    from prometheus_client.exposition import CONTENT_TYPE_LATEST
     from pydantic import BaseModel, ConfigDict, Field
     from pydantic_core import to_json
     from starlette.exceptions import HTTPException
     from starlette.types import Scope
 
-    from graphrag_core.serve.http import (
-        Assets,
-        EventStream,
-        Guard,
-        body_route,
-        error_body,
-        error_response,
-        event,
-        reported,
-        secret_of,
-        while_connected,
-    )
-    from graphrag_core.serve.metrics import CONTENT_TYPE, Metrics
+    from graphrag_core.serve import http
+    from graphrag_core.serve.http import Assets, while_connected
 except ImportError as _error:
     raise MissingDependency("fastapi, prometheus-client and uvicorn", "serve", "The HTTP server") from _error
 
 _log = logging.getLogger(__name__)
-_KEY = "graphrag_core.key"  # in a scope: the key, of a request that was authenticated before its body was read
 _DESCRIPTION = (
     "Passages, answers, entities and paths from an index of documents. "
     'Send an API key as `Authorization: Bearer KEY`. Errors are `{"error": {"type", "message"}}`.'
 )
-_TOLD = {
-    **{status: (kind.__doc__ or "").partition("\n")[0] for kind, status in reversed(STATUS.items())},
-    415: "The body is not sent as JSON.",
-    422: "The request does not match the schema.",
-}
+_MEANINGS = {status: (kind.__doc__ or "").partition("\n")[0] for kind, status in reversed(STATUS.items())}
+_MEANINGS |= {415: "The body is not sent as JSON.", 422: "The request does not match the schema."}
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": api.ErrorResponse, "description": text} for status, text in sorted(_TOLD.items())
+    status: {"model": api.ErrorResponse, "description": text} for status, text in sorted(_MEANINGS.items())
 }
 
 
@@ -83,17 +71,12 @@ def create_app(gateway: Gateway, *, allowed_hosts: Sequence[str] | None = None, 
         else this machine's, so that no web page can reach a server without keys by DNS rebinding.
     log_questions
         Whether the log has the paths with their parameters. By default it has neither questions nor names.
-
-    Raises
-    ------
-    MissingDependency
-        FastAPI is not installed.
     """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         gc.collect()
-        gc.freeze()  # what there is now stays: a full collection, during which no request is served, leaves it out
+        gc.freeze()  # existing objects are left out of full collections, during which no request is served
         try:
             yield
         finally:
@@ -104,9 +87,9 @@ def create_app(gateway: Gateway, *, allowed_hosts: Sequence[str] | None = None, 
         lifespan=lifespan, responses=_ERRORS,
     )  # fmt: skip
     app.state.gateway = gateway
-    metrics = Metrics(gateway.pools)
+    metrics = _Metrics(gateway.pools)
     app.add_middleware(
-        Guard, gateway=gateway, hosts=allowed_hosts, admit=partial(_admit, app), log_questions=log_questions,
+        http.Guard, gateway=gateway, hosts=allowed_hosts, admit=partial(_admit, app), log_questions=log_questions,
         count=metrics.count,
     )  # fmt: skip
     app.add_exception_handler(GraphRAGError, _library_error)
@@ -135,26 +118,23 @@ def create_app(gateway: Gateway, *, allowed_hosts: Sequence[str] | None = None, 
 # -- errors
 
 
-async def _library_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, GraphRAGError)  # noqa: S101 - registered for it
-    key: Key | None = getattr(request.state, "key", None)
-    return error_response(error, restricted=key is None or key.restricted)
+async def _library_error(request: Request, error: Any) -> Response:
+    key: Key | None = request.scope.get(http.KEY)
+    return http.error_response(error, restricted=key is None or key.restricted)
 
 
-async def _validation_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for it
+async def _validation_error(request: Request, error: Any) -> Response:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     is_json = kind == "application/json" or kind.endswith("+json")
-    if not is_json and any(one["loc"][0] == "body" for one in error.errors()):
-        problem = f"the Content-Type is {kind!r:.100}" if kind else "the header Content-Type is missing"
-        message = f"{problem}: send the body as JSON with 'Content-Type: application/json'"
+    if not is_json and any(problem["loc"][0] == "body" for problem in error.errors()):
+        sent = f"the Content-Type is {kind!r:.100}" if kind else "the header Content-Type is missing"
+        message = f"{sent}: send the body as JSON with 'Content-Type: application/json'"
         return JSONResponse(error_body("UnsupportedMediaType", message), 415)
-    problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+    problems = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors())
     return JSONResponse(error_body("ValidationError", problems), 422)
 
 
-async def _http_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 - registered for it
+async def _http_error(_: Request, error: Any) -> Response:
     names = {404: "NotFound", 405: "MethodNotAllowed"}
     message = "there is no such address: see /docs" if error.status_code == 404 else str(error.detail)
     body = error_body(names.get(error.status_code, "BadRequest"), message)
@@ -165,21 +145,19 @@ async def _http_error(_: Request, error: Exception) -> Response:
 
 
 async def _authenticated(request: Request) -> Key:
-    gateway: Gateway = request.app.state.gateway
-    key: Key | None = request.scope.get(_KEY)
-    if key is None:
-        key = gateway.authenticate(secret_of(request.headers))
-        request.scope[_KEY] = request.state.key = key
+    if http.KEY not in request.scope:
+        request.scope[http.KEY] = request.app.state.gateway.authenticate(http.secret_of(request.headers))
+    key: Key = request.scope[http.KEY]
     return key
 
 
 async def _admit(app: FastAPI, scope: Scope) -> bool:
     """Check the key of a request with a body, before FastAPI reads it; return whether a route takes the body."""
-    route = body_route(app.routes, scope)
+    route = http.body_route(app.routes, scope)
     if route is None:
         return False
-    scope["route"] = route  # for the metrics of what is refused
-    if isinstance(route, APIRoute) and any(one.call is _authenticated for one in route.dependant.dependencies):
+    scope["route"] = route  # for the metrics of refused requests
+    if isinstance(route, APIRoute) and any(needed.call is _authenticated for needed in route.dependant.dependencies):
         await _authenticated(Request(scope))
     return True
 
@@ -191,7 +169,8 @@ def _where(
     where: Annotated[
         str | None,
         Query(
-            description="A filter on metadata, as JSON. It narrows that of the key.", examples=['{"team": "identity"}']
+            description="A filter on metadata, as JSON. It narrows the filter of the key.",
+            examples=['{"team": "identity"}'],
         ),
     ] = None,
 ) -> dict[str, Any] | None:
@@ -208,12 +187,7 @@ def _where(
 
 
 def _add_route(
-    app: FastAPI,
-    verb: str,
-    path: str,
-    endpoint: Callable[..., Any],
-    listed: Sequence[inspect.Parameter],
-    **settings: Any,
+    app: FastAPI, verb: str, path: str, endpoint: Callable[..., Any], listed: list[inspect.Parameter], **settings: Any
 ) -> None:
     """Add an endpoint that takes a request, a key and further parameters."""
     common = [parameter("request", Request), parameter("key", _Caller)]
@@ -231,7 +205,7 @@ def _add_operation(
     writes: bool = False,
     omit: Collection[str] = (),
 ) -> None:
-    """Add a route whose parameters, documentation and response are those of an operation of the gateway."""
+    """Add a route with the parameters, documentation and response of an operation of the gateway."""
     name, listed = operation.__name__, parameters(operation, omit=omit)
     if verb == "POST":
         listed = [parameter("body", request_model(name, listed))]
@@ -264,12 +238,12 @@ async def _respond(
 
 
 def _described(operation: Callable[..., Any]) -> dict[str, str]:
-    """Return the summary and the description of a route: a docstring without what is for callers in Python."""
-    told = [one for one in (inspect.getdoc(operation) or "").split("\n\n") if "``" not in one]
-    return {"summary": told[0].rstrip("."), "description": "\n\n".join(told)}
+    """Return the summary and the description of a route: a docstring without the paragraphs for callers in Python."""
+    paragraphs = [text for text in (inspect.getdoc(operation) or "").split("\n\n") if "``" not in text]
+    return {"summary": paragraphs[0].rstrip("."), "description": "\n\n".join(paragraphs)}
 
 
-# -- routes of their own
+# -- other routes
 
 
 def _add_pages(app: FastAPI, gateway: Gateway) -> None:
@@ -299,13 +273,36 @@ def _add_pages(app: FastAPI, gateway: Gateway) -> None:
         return JSONResponse({"status": state, "version": __version__}, 503 if gateway.closing else 200)
 
 
-def _add_metrics(app: FastAPI, metrics: Metrics) -> None:
+class _Metrics:
+    """Requests by route and status, their duration, and the work that runs or waits, for Prometheus.
+
+    Labels have neither questions nor names of keys: those who read the metrics may not see them.
+    """
+
+    def __init__(self, pools: dict[str, ThreadPool]) -> None:
+        registry = self.registry = CollectorRegistry()
+        labels = ["method", "route", "status"]
+        self._requests = Counter("graphrag_requests", "Requests by route and status", labels, registry=registry)
+        self._seconds = Histogram(
+            "graphrag_request_seconds", "Duration of requests by route", ["route"], registry=registry
+        )
+        jobs = Gauge("graphrag_jobs", "Requests that run or wait for a thread", ["pool"], registry=registry)
+        for name, pool in pools.items():
+            jobs.labels(name).set_function(partial(getattr, pool, "jobs"))
+
+    def count(self, method: str, route: str | None, status: int, seconds: float) -> None:
+        """Count a request. A request that no route takes counts as other."""
+        self._requests.labels(method if route else "other", route or "other", status).inc()
+        self._seconds.labels(route or "other").observe(seconds)
+
+
+def _add_metrics(app: FastAPI, metrics: _Metrics) -> None:
     @app.get("/metrics", tags=["server"], response_class=PlainTextResponse)
     async def prometheus(key: _Caller) -> Response:
         """Return counts of requests for Prometheus. Not for a key that is restricted by a filter."""
         if key.restricted:
             raise NotAllowed("this API key is restricted: use one without a filter to read the metrics")
-        return Response(metrics.text(), media_type=CONTENT_TYPE)
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 def _add_explain(app: FastAPI, gateway: Gateway) -> None:
@@ -338,8 +335,8 @@ def _add_ask(app: FastAPI, gateway: Gateway) -> None:
             answer = await while_connected(request.receive, gateway.ask(key, **arguments))
             return Response(answer.model_dump_json(), media_type="application/json")
         pieces = gateway.answer(key, **arguments)
-        first = await while_connected(request.receive, anext(pieces))  # an error before it has a status of its own
-        return EventStream(_events(pieces, first, key), gateway.limits.answer_seconds)
+        first = await while_connected(request.receive, anext(pieces))  # an error before it has a status
+        return http.EventStream(_events(pieces, first, key), gateway.limits.answer_seconds)
 
     streams = Annotated[bool, Field(description="True answers with Server-Sent Events: piece, then answer, or error.")]
     asked = request_model("ask", [*parameters(gateway.answer), parameter("stream", streams, default=False)])
@@ -357,14 +354,14 @@ async def _events(
     try:
         piece = first
         while isinstance(piece, str):
-            yield event("piece", {"text": piece})
+            yield http.event("piece", {"text": piece})
             piece = await anext(pieces)
-        yield event("answer", piece.model_dump(mode="json"))
+        yield http.event("answer", piece.model_dump(mode="json"))
     except GraphRAGError as error:
-        yield event("error", reported(error, restricted=key.restricted))
+        yield http.event("error", reported(error, restricted=key.restricted))
     except Exception:  # noqa: BLE001 - the status was sent: the client is told in an event
         _log.exception("an answer failed")
-        yield event("error", error_body("InternalError", "the server failed: see its log"))
+        yield http.event("error", error_body())
     finally:
         await pieces.aclose()
 
@@ -402,10 +399,8 @@ class _ExploreRequest(BaseModel):
 
 def _add_explorer(app: FastAPI, gateway: Gateway) -> None:
     explorer, page = Explorer(gateway.retriever), server_page()
-    app.mount(
-        "/explore/assets",
-        Assets(packages=[("graphrag_core.explore", "assets"), ("graphrag_core.explain", "assets")]),
-    )
+    packages = ("graphrag_core.explore", "graphrag_core.explain")
+    app.mount("/explore/assets", Assets(packages=[(package, "assets") for package in packages]))
 
     @app.get("/explore", include_in_schema=False)
     async def address() -> Response:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
 from graphrag_core.errors import (
     DatabaseError,
     EmbedderError,
@@ -85,12 +88,14 @@ STATUS: dict[type[GraphRAGError], int] = {
     EmbedderError: 503,
     TimeLimit: 504,
 }
-"""The status of an error: that of the first class which it has. All others are 500."""
+"""The HTTP status of each class of errors. The first class that an error has counts; all others are 500."""
 
 _UNSPECIFIC = {
     502: "the language model did not answer: try again later, or use /v1/query, which needs none",
     503: "the index or the embedding model cannot be reached now: try again later",
 }
+_FAILED = "the server failed: see its log"
+_log = logging.getLogger(__name__)
 
 
 def status_of(error: GraphRAGError) -> int:
@@ -102,13 +107,21 @@ def status_of(error: GraphRAGError) -> int:
     return next((status for kind, status in STATUS.items() if isinstance(error, kind)), 500)
 
 
-def message_of(error: GraphRAGError, *, restricted: bool) -> str:
-    """Return what a client is told.
+def error_body(kind: str = "InternalError", message: str = _FAILED) -> dict[str, Any]:
+    """Return an error as the API sends it."""
+    return {"error": {"type": kind, "message": message}}
+
+
+def reported(error: GraphRAGError, *, restricted: bool) -> dict[str, Any]:
+    """Return an error of the library as the API sends it.
 
     Errors of the index, of the embedder and of the language model name hosts, paths and documents of other scopes. The
     client of a restricted key is told what to do instead; the log has the message.
     """
-    status = status_of(error)
-    if not restricted or isinstance(error, ServeError) or status < 500:
-        return str(error)
-    return _UNSPECIFIC.get(status, "the server failed: see its log")
+    status, message = status_of(error), str(error)
+    if status >= 500 and not isinstance(error, ServeError):
+        _log.error("%s: %s", type(error).__name__, error)
+        if restricted:
+            message = _UNSPECIFIC.get(status, _FAILED)
+    kind = next(base.__name__ for base in type(error).__mro__ if not base.__name__.startswith("_"))  # a public class
+    return error_body(kind, message)

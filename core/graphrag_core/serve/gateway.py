@@ -15,27 +15,17 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, aclosing
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 from typing_extensions import Self
 
+from graphrag_core import filters
 from graphrag_core.deadline import check_deadline, deadline
 from graphrag_core.designs import DESIGNS
 from graphrag_core.errors import DeadlineExceeded, FilterError, GraphRAGError, IdTaken, InputError, check_integer
 from graphrag_core.explore.explorer import find_entity, strongest
-from graphrag_core.filters import (
-    DOCUMENT_ID,
-    Filter,
-    Internal,
-    Where,
-    asked_keys,
-    mark_unknown,
-    matches,
-    parse,
-    parse_all,
-)
+from graphrag_core.filters import DOCUMENT_ID, Filter, Internal, Where
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.remembered import visible
 from graphrag_core.model import Added, Document, Entity, FactSource
@@ -46,7 +36,7 @@ from graphrag_core.retriever import GraphRetriever
 from graphrag_core.serve import models as api
 from graphrag_core.serve.errors import Conflict, NotAllowed, NotFound, TimeLimit, TooLarge, Unavailable
 from graphrag_core.serve.keys import ApiKeys, Key, make_key
-from graphrag_core.serve.limits import Limits, RateLimits, ThreadPool, WaitingAnswer
+from graphrag_core.serve.limits import Limits, RateLimits, ThreadPool, WaitingAnswer, closing
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -61,8 +51,8 @@ _ABANDONED = 4  # threads per answer allowed, as a language model that writes no
 class Gateway:
     """Answers requests of clients that hold an API key.
 
-    Its operations raise :class:`NotFound` for what is not within the scope of the key, :class:`NotAllowed` for what the
-    key may not write, :class:`TooLarge` and ``InputError`` for arguments beyond the limits.
+    Its operations raise :class:`NotFound` for things outside the scope of the key, :class:`NotAllowed` if the key may
+    not write, :class:`TooLarge` and ``InputError`` for arguments beyond the limits.
 
     Parameters
     ----------
@@ -130,49 +120,39 @@ class Gateway:
     def authenticate(self, secret: str | None) -> Key:
         """Return the key of a secret, and count the request against its rate limit.
 
-        Raises
-        ------
-        NotAuthenticated, TooManyRequests
-            The key is unknown, or sends too many requests.
+        Raises :class:`NotAuthenticated` or :class:`TooManyRequests`.
         """
         key = self.anonymous if self.keys is None else self.keys.authenticate(secret)
         if key is not self.anonymous:
-            key = replace(key, where=parse_all(self.anonymous.where, key.where))
+            key = replace(key, where=filters.parse_all(self.anonymous.where, key.where))
         rate = key.requests_per_minute or self.limits.requests_per_minute
         if rate is not None:
             self._rates.count(key.name, rate)
         return key
 
     def scope(self, key: Key, where: Where | None = None) -> Filter | None:
-        """Return the filter of a request: both the API key's filter and the caller's must match.
-
-        Raises
-        ------
-        FilterError
-            The caller's filter is malformed, or has too many fields.
-        """
+        """Return the filter of a request: both the API key's filter and the caller's must match."""
         if where is None:
             return key.where
-        parsed = parse(where)
-        if key.where is None:
-            return parsed
-        return parse_all(key.where, self._marked(parsed, key.where))
+        parsed = filters.parse(where)
+        return parsed if key.where is None else filters.parse_all(key.where, self._marked(parsed, key.where))
 
     def _marked(self, parsed: Filter, within: Filter | None = None) -> Filter:
         """Return a filter whose comparisons with fields that no document has match nothing.
 
         Only documents within a scope count: a caller cannot find out which fields other documents have.
         """
-        names = asked_keys(parsed)
+        names = filters.asked_keys(parsed)
         if len(names) > _MAX_FIELDS:
             raise FilterError(f"the filter has {len(names):,} different fields: at most {_MAX_FIELDS} are possible")
-        unknown = [name for name in names if not self._has_field(name, within)]
-        return mark_unknown(parsed, unknown) if unknown else parsed
 
-    def _has_field(self, name: str, within: Filter | None) -> bool:
-        check_deadline()
-        scope = parse_all(within, Internal(name, "exists", ()))
-        return next(iter(self.index.engine.document_ids(scope)), None) is not None
+        def is_known(name: str) -> bool:
+            check_deadline()
+            scope = filters.parse_all(within, Internal(name, "exists", ()))
+            return next(iter(self.index.engine.document_ids(scope)), None) is not None
+
+        unknown = [name for name in names if not is_known(name)]
+        return filters.mark_unknown(parsed, unknown) if unknown else parsed
 
     def may_write(self, key: Key) -> None:
         """Raise :class:`NotAllowed` unless the key may write to the index of this server."""
@@ -186,42 +166,31 @@ class Gateway:
     async def run(self, work: Callable[[], _T]) -> _T:
         """Run a function in a thread, when one is free, and return what it returns.
 
-        A function that is cancelled while it waits, since its client went away, does not run.
-
-        Raises
-        ------
-        Unavailable, TimeLimit
-            Too many requests wait, the server is closing, or the function took too long.
+        A function that is cancelled while it waits, since its client went away, does not run. Raises
+        :class:`Unavailable` if too many requests wait, or :class:`TimeLimit`.
         """
+        until = time.monotonic() + self.limits.seconds
 
-        def read() -> _T:
-            self._refresh()
-            return work()
+        def limited() -> _T:
+            with deadline(until):
+                check_deadline()  # it may have waited for a thread
+                self._refresh()
+                return work()
 
-        return await self._run(self._pool, self.limits.seconds, read)
+        return await self._run(self._pool, self.limits.seconds, limited)
 
     async def run_write(self, key: Key, work: Callable[[], _T]) -> _T:
-        """Run a function that changes the index, one after the other.
+        """Run a function that changes the index, one after the other. Raises as :meth:`run` does, or ``NotAllowed``.
 
-        Raises
-        ------
-        NotAllowed, Unavailable, TimeLimit
-            The key may not write, too many changes wait, or the change took too long.
+        A change is not cut off in the middle: it has no deadline.
         """
         self.may_write(key)
         return await self._run(self._writer, self.limits.write_seconds, work)
 
     async def _run(self, pool: ThreadPool, seconds: float, work: Callable[[], _T]) -> _T:
         if self.closing:
-            raise _closing()
-        until = time.monotonic() + seconds
-
-        def limited() -> _T:
-            with deadline(until):
-                check_deadline()  # it may have waited for a thread
-                return work()
-
-        job = pool.submit(work if pool is self._writer else limited)  # a change is not cut off in the middle
+            raise closing()
+        job = pool.submit(work)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(job), seconds)
         except (DeadlineExceeded, TimeoutError, asyncio.TimeoutError) as error:
@@ -238,7 +207,7 @@ class Gateway:
             try:
                 self._refreshed = self._clock()
                 self.retriever.refresh()
-            except GraphRAGError as error:  # what was read before is still there
+            except GraphRAGError as error:  # the state that was read before is still there
                 _log.warning("the index is not refreshed: %s", error)
             finally:
                 self._refreshing.release()
@@ -270,14 +239,9 @@ class Gateway:
         """Return the result of a question within the scope of a key. ``settings`` are search settings."""
         self.check_question(question, settings.get("k"))
         return self.retriever.retrieve(
-            question,
-            where=self.scope(key, where),
-            seed_entities=seed_entities,
-            exclude=exclude,
-            as_of=as_of,
-            settings=DESIGNS.get(design or ""),
-            **settings,
-        )
+            question, where=self.scope(key, where), seed_entities=seed_entities, exclude=exclude, as_of=as_of,
+            settings=DESIGNS.get(design or ""), **settings,
+        )  # fmt: skip
 
     def query(
         self, key: Key, question: api.Question, *, context_tokens: api.ContextTokens = None, **arguments: Any
@@ -304,26 +268,31 @@ class Gateway:
         The pieces are read from the language model in a thread, and wait here for the client. Close the iterator to
         stop the language model. ``arguments`` are those of :meth:`retrieve`.
         """
+        where, settings = arguments.pop("where", None), DESIGNS.get(arguments.pop("design", None) or "")
+
+        def search() -> AnswerStream:
+            """Search the passages. The stream that is returned calls the language model."""
+            scope = self.scope(key, where)
+            return self.retriever.ask_stream(question, self.llm, where=scope, settings=settings, **arguments)
+
         self.check_question(question, arguments.get("k"))
-        answer = WaitingAnswer(asyncio.get_running_loop())
+        answer, most = WaitingAnswer(asyncio.get_running_loop()), self.limits.answer_seconds
         with self._lock:
             if self.closing:
-                raise _closing()
+                raise closing()
             if len(self._answers) >= self.limits.answers or self._readers >= _ABANDONED * self.limits.answers:
                 raise Unavailable("too many answers are being written: try again in a moment", retry_after=2)
             self._answers.add(answer)
-        until = answer.loop.time() + self.limits.answer_seconds
+        until = answer.loop.time() + most
         try:
-            answer.stream = await self.run(lambda: self._open_answer(key, question, **arguments))
+            answer.stream = await self.run(search)
             with self._lock:
                 self._readers += 1
             answer.start(self._count_ended_reader)
             while True:
-                left = until - answer.loop.time()
                 try:
-                    piece = await asyncio.wait_for(answer.pieces.get(), max(left, 0.0))
+                    piece = await asyncio.wait_for(answer.pieces.get(), max(until - answer.loop.time(), 0.0))
                 except (TimeoutError, asyncio.TimeoutError) as error:
-                    most = self.limits.answer_seconds
                     raise TimeLimit(f"the answer took longer than {most:g} seconds", retry_after=1) from error
                 if isinstance(piece, BaseException):
                     raise piece
@@ -343,13 +312,6 @@ class Gateway:
         assert not isinstance(answer, str)  # noqa: S101 - the last one is the whole answer
         return answer
 
-    def _open_answer(
-        self, key: Key, question: str, *, where: Where | None = None, design: api.Design = None, **arguments: Any
-    ) -> AnswerStream:
-        """Search the passages of an answer. The stream that is returned calls the language model."""
-        settings, scope = DESIGNS.get(design or ""), self.scope(key, where)
-        return self.retriever.ask_stream(question, self.llm, where=scope, settings=settings, **arguments)
-
     def _count_ended_reader(self) -> None:
         """Count a thread that ended. One whose client went away ends when the language model writes or times out."""
         with self._lock:
@@ -367,18 +329,21 @@ class Gateway:
     ) -> api.DocumentPage:
         """List documents in order of id, without their texts."""
         limit = self._checked_limit(limit)
-        scope = parse_all(self.scope(key, where), None if after is None else {DOCUMENT_ID: {"gt": after}})
-        found: list[api.DocumentSummary] = []
-        for one in map(partial(self._inside, key), self.index.engine.document_ids(scope)):
+        scope = filters.parse_all(self.scope(key, where), None if after is None else {DOCUMENT_ID: {"gt": after}})
+        listed: list[api.DocumentSummary] = []
+        for document_id in self.index.engine.document_ids(scope):
             check_deadline()
-            if one is None:
+            document = self._inside(key, document_id)
+            if document is None:
                 continue
-            if len(found) == limit:
-                return api.DocumentPage(documents=found, next=found[-1].id)
-            found.append(
-                api.DocumentSummary(id=one.id, title=one.title, metadata=dict(one.metadata), characters=len(one.text))
+            if len(listed) == limit:
+                return api.DocumentPage(documents=listed, next=listed[-1].id)
+            characters, metadata = len(document.text), dict(document.metadata)
+            summary = api.DocumentSummary(
+                id=document.id, title=document.title, metadata=metadata, characters=characters
             )
-        return api.DocumentPage(documents=found)
+            listed.append(summary)
+        return api.DocumentPage(documents=listed)
 
     def document(self, key: Key, document_id: str) -> api.DocumentValue:
         """Return a document as it was added."""
@@ -394,7 +359,7 @@ class Gateway:
 
     def _matches(self, key: Key, document: Document) -> bool:
         scope = None if key.where is None else self._marked(key.where)
-        return matches(scope, document.metadata, document.id)
+        return filters.matches(scope, document.metadata, document.id)
 
     def add(
         self, key: Key, documents: Annotated[list[api.DocumentValue], Field(min_length=1, max_length=1_000)]
@@ -437,8 +402,8 @@ class Gateway:
         ``fact`` are the ``FACT_ARGUMENTS`` of :mod:`graphrag_core.query.memory_tool`.
         """
         self.may_write(key)
-        told = self.index.memory.remember(**fact, source=source, metadata=key.stamp(metadata or {}))
-        return api.FactValue.model_validate(told)
+        stored = self.index.memory.remember(**fact, source=source, metadata=key.stamp(metadata or {}))
+        return api.FactValue.model_validate(stored)
 
     # -- the graph
 
@@ -452,17 +417,16 @@ class Gateway:
         where: api.Where = None,
     ) -> api.EntityList:
         """List entities, the most mentioned first."""
-        limit = self._checked_limit(limit)
-        found = self.index.graph.entities(prefix, type=type, limit=limit, where=self.scope(key, where))
-        return api.EntityList(entities=found)
+        limit, scope = self._checked_limit(limit), self.scope(key, where)
+        return api.EntityList(entities=self.index.graph.entities(prefix, type=type, limit=limit, where=scope))
 
     def entity(self, key: Key, name: api.EntityName, *, where: api.Where = None) -> api.EntityResponse:
         """Return an entity with its strongest facts and some passages about it."""
         with self._snapshot(self.scope(key, where)) as snapshot:
-            found = find_entity(snapshot, name)
-            if found is None:
+            entry = find_entity(snapshot, name)
+            if entry is None:
                 raise _no_entity(name)
-            keys, entity = found
+            keys, entity = entry
             facts = strongest(snapshot, snapshot.facts_of(keys))
             chunks = snapshot.chunks(snapshot.neighbours(keys, to="chunks", limit=_MAX_PASSAGES).targets)
             return api.EntityResponse(
@@ -516,9 +480,8 @@ class Gateway:
         where: api.Where = None,
     ) -> api.CommunityList:
         """Return the themes of the collection, the largest first."""
-        limit = self._checked_limit(limit)
-        found = self.index.graph.communities(level, where=self.scope(key, where))
-        return api.CommunityList(communities=found[:limit])
+        limit, scope = self._checked_limit(limit), self.scope(key, where)
+        return api.CommunityList(communities=self.index.graph.communities(level, where=scope)[:limit])
 
     def stats(self, key: Key, *, where: api.Where = None) -> api.StatsResponse:
         """Return the size of what the key sees."""
@@ -560,10 +523,10 @@ class Gateway:
             self.closing = True
             answers = list(self._answers)
         for answer in answers:
-            answer.put(_closing())
+            answer.put(closing())
 
     def close(self) -> None:
-        """Wait for what runs, and close the index. Closing twice does nothing."""
+        """Wait for running work, and close the index. Closing twice does nothing."""
         self.begin_shutdown()
         self._pool.close()
         self._writer.close()
@@ -585,10 +548,6 @@ def _response(result: Result, context_tokens: int | None) -> dict[str, Any]:
         "confidence": result.confidence,
         "context": None if context_tokens is None else str(result.context(context_tokens)),
     }
-
-
-def _closing() -> Unavailable:
-    return Unavailable("the server is closing: try again later", retry_after=5)
 
 
 def _unusable_id(document_id: str) -> Conflict:

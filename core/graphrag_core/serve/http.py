@@ -25,29 +25,21 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from graphrag_core.config import LOCAL
 from graphrag_core.errors import GraphRAGError
-from graphrag_core.serve.errors import (
-    HostNotAllowed,
-    LateBody,
-    OriginNotAllowed,
-    ServeError,
-    TooLarge,
-    Unavailable,
-    message_of,
-    status_of,
-)
+from graphrag_core.serve import errors
 from graphrag_core.serve.gateway import Gateway
 from graphrag_core.serve.limits import Limits
 
 _log = logging.getLogger(__name__)
 _MOST_DISCARDED = 10  # times the limit of a body
 _PIECE = 65_536  # bytes of a file that are sent at once
+KEY = "graphrag_core.key"
+"""In a scope: the key of a request that was authenticated, perhaps before its body was read."""
 _DEADLINE = "graphrag_core.deadline"  # in a scope: when the request must have arrived, by the event loop's clock
 _BaseConnection: Any = AutoHTTPProtocol  # which of two, uvicorn decides when it is imported
 _T = TypeVar("_T")
 _KEEP_ALIVE = 15.0  # seconds without an event until a comment is sent, so that proxies keep the connection
-LOCAL = ("localhost", "127.0.0.1", "::1")
-"""The names of this machine."""
 
 
 def secret_of(headers: Mapping[str, str]) -> str | None:
@@ -64,49 +56,33 @@ class ClientGone(Exception):
     """The client closed its connection."""
 
 
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
 async def while_connected(receive: Receive, work: Awaitable[_T]) -> _T:
     """Return the result of some work; cancel it if the client goes away."""
-    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(receive))
+
+    async def disconnected() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(disconnected())
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             raise ClientGone
         return task.result()
     finally:
-        for one in (task, gone):
-            one.cancel()
+        task.cancel()
+        gone.cancel()
         await asyncio.gather(task, gone, return_exceptions=True)
-
-
-# -- errors
-
-
-def error_body(kind: str, message: str) -> dict[str, Any]:
-    """Return an error as the API sends it."""
-    return {"error": {"type": kind, "message": message}}
-
-
-def reported(error: GraphRAGError, *, restricted: bool) -> dict[str, Any]:
-    """Return an error of the library as the API sends it. What a restricted client is not told is logged."""
-    if status_of(error) >= 500 and not isinstance(error, ServeError):
-        _log.error("%s: %s", type(error).__name__, error)
-    kind = next(one.__name__ for one in type(error).__mro__ if not one.__name__.startswith("_"))  # a public class
-    return error_body(kind, message_of(error, restricted=restricted))
 
 
 def error_response(error: GraphRAGError, *, restricted: bool) -> Response:
     """Return an error of the library as a response."""
-    status = status_of(error)
+    status = errors.status_of(error)
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     wait = getattr(error, "retry_after", None) or (5 if status in (502, 503) else None)
     if wait is not None:
         headers["Retry-After"] = str(max(1, math.ceil(wait)))
-    return JSONResponse(reported(error, restricted=restricted), status, headers)
+    return JSONResponse(errors.reported(error, restricted=restricted), status, headers)
 
 
 # -- requests
@@ -129,13 +105,13 @@ class _Body:
         return max(0.0, float(self._until) - asyncio.get_running_loop().time())
 
     async def receive(self) -> Message:
-        """Return what comes next of a request."""
+        """Receive the next part of a request."""
         message = await self._receive()
         self.ended = not message.get("more_body", False)
         return message
 
     async def discard(self, most: int) -> None:
-        """Receive the rest, while there is time and for so many bytes: a client that still sends reads no answer."""
+        """Receive the rest, within the time limit and ``most`` bytes: a client that still sends reads no answer."""
         while not self.ended and most > 0 and self.seconds:
             with suppress(TimeoutError, asyncio.TimeoutError):
                 most -= len((await asyncio.wait_for(self.receive(), self.seconds)).get("body", b""))
@@ -155,10 +131,7 @@ class _Bodies:
     async def read(self, body: _Body) -> bytes:
         """Return a body when it has arrived whole.
 
-        Raises
-        ------
-        TooLarge, LateBody, Unavailable, ClientGone
-            The body is too large or too late, too much arrives at once, or the client went away.
+        Raises if it is too large or too late, if too much arrives at once, or if the client went away.
         """
         self._check_size(body.length)
         data = bytearray()
@@ -167,9 +140,9 @@ class _Bodies:
         try:
             await asyncio.wait({reading}, timeout=body.seconds)
             if not reading.done():
-                raise LateBody(f"the request did not arrive within {self._limits.receive_seconds:g} seconds")
+                raise errors.LateBody(f"the request did not arrive within {self._limits.receive_seconds:g} seconds")
             if reading.cancelled():
-                raise Unavailable("too many large requests arrive at once: try again in a moment", retry_after=1)
+                raise errors.Unavailable("too many large requests arrive at once: try again in a moment", retry_after=1)
             return reading.result()
         finally:
             self._held.pop(reading, None)
@@ -184,42 +157,30 @@ class _Bodies:
             data += message.get("body", b"")
             self._check_size(len(data))
             while sum(map(len, self._held.values())) > self._most:
-                largest = max(self._held, key=lambda one: len(self._held[one]))
+                largest = max(self._held, key=lambda reading: len(self._held[reading]))
                 self._held.pop(largest).clear()
                 largest.cancel()
         return bytes(data)
 
     def _check_size(self, size: int) -> None:
         if size > self._limits.body_bytes:
-            raise TooLarge(f"the body has more than {self._limits.body_bytes:,} bytes")
+            raise errors.TooLarge(f"the body has more than {self._limits.body_bytes:,} bytes")
 
 
 def body_route(routes: Sequence[BaseRoute], scope: Scope) -> BaseRoute | None:
     """Return the route that takes a request with a body; None if there is none, or if it reads no body."""
     if scope["method"] in ("GET", "HEAD"):
         return None
-    found = next((route for route in routes if route.matches(scope)[0] is Match.FULL), None)
-    return None if isinstance(found, Mount) else found
+    match = next((route for route in routes if route.matches(scope)[0] is Match.FULL), None)
+    return None if isinstance(match, Mount) else match
 
 
 class Guard:
     """ASGI middleware: limits bodies, checks hosts, logs requests without their words, answers failures with JSON.
 
-    Parameters
-    ----------
-    app
-        Answers the requests.
-    gateway
-        Has the limits.
-    hosts
-        The names of the server; None for the default ones.
-    admit
-        Called before the body of a request is read: refuses the request by an error, or returns whether to read it. A
-        request whose body is not read is given to ``app`` all the same.
-    log_questions
-        Whether the log has the parameters of requests.
-    count
-        Called with the method, the route, the status and the seconds of each request.
+    ``hosts`` are the names of the server; None for the default ones. ``admit`` is called before the body of a request
+    is read: it refuses the request by an error, or returns whether to read the body; ``app`` gets the request in either
+    case. ``count`` is called with the method, the route, the status and the seconds of each request.
     """
 
     def __init__(
@@ -280,12 +241,12 @@ class Guard:
             return
         host, origin = headers.get("host", ""), headers.get("origin")
         if _parts(f"//{host}")[0] not in self.hosts:
-            raise HostNotAllowed(f"this server does not answer for {host!r:.100}")
+            raise errors.HostNotAllowed(f"this server does not answer for {host!r:.100}")
         if origin is not None and _parts(origin)[1] != host:
-            raise OriginNotAllowed("pages of other origins may not use this server")
+            raise errors.OriginNotAllowed("pages of other origins may not use this server")
 
     def _log(self, scope: Scope, status: int, seconds: float) -> None:
-        key = getattr(scope.get("state"), "key", None) or scope.get("state", {}).get("key")
+        key = scope.get(KEY)
         path = scope["path"]
         if self.log_questions and scope["query_string"]:
             path += "?" + scope["query_string"].decode("latin-1")
@@ -305,21 +266,21 @@ def _added_headers(scope: Scope, body: _Body) -> Iterator[tuple[bytes, bytes]]:
 
 def _failure(error: Exception, *, started: bool) -> Response | None:
     """Return the response to a request that was refused or failed; None if another one was started."""
-    if isinstance(error, ServeError):
+    if isinstance(error, errors.ServeError):
         return error_response(error, restricted=True)
     is_gone = isinstance(error, OSError) or "the handler is closed" in str(error)  # uvloop raises RuntimeError
     if not (is_gone and started):  # a client may go away while it is written to
         _log.error("a request failed", exc_info=error)
-    return None if started else JSONResponse(error_body("InternalError", "the server failed: see its log"), 500)
+    return None if started else JSONResponse(errors.error_body(), 500)
 
 
 def _parts(url: str) -> tuple[str | None, str | None]:
-    """Return the name and the address of the host in a URL; None for what is no URL."""
+    """Return the name and the address of the host in a URL; None for an invalid URL."""
     try:
-        found = urlsplit(url)
+        parts = urlsplit(url)
     except ValueError:  # such as an unclosed bracket
         return None, None
-    return found.hostname, found.netloc
+    return parts.hostname, parts.netloc
 
 
 def _printable(text: str) -> str:
@@ -327,15 +288,11 @@ def _printable(text: str) -> str:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a function that receives a body that was read, then what comes after it."""
-    sent = False
+    """Return a function that receives a body that was read, then the messages after it."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
-        nonlocal sent
-        if sent:
-            return await receive()
-        sent = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return messages.pop() if messages else await receive()
 
     return replay
 
@@ -395,21 +352,18 @@ class EventStream(Response):
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        event: asyncio.Future[bytes | None] | None = None
-        try:
-            while True:
-                event = event or asyncio.ensure_future(anext(self.events, None))
-                done, _ = await asyncio.wait({event}, timeout=_KEEP_ALIVE)
-                data = event.result() if done else b": waiting\n\n"
-                if done:
-                    event = None
-                await send({"type": "http.response.body", "body": data or b"", "more_body": data is not None})
-                if data is None:
-                    return
-        finally:
-            if event is not None:
+        while True:
+            event = asyncio.ensure_future(anext(self.events, None))
+            try:
+                while not (await asyncio.wait({event}, timeout=_KEEP_ALIVE))[0]:
+                    await send({"type": "http.response.body", "body": b": waiting\n\n", "more_body": True})
+                data = event.result()
+            finally:
                 event.cancel()
                 await asyncio.gather(event, return_exceptions=True)
+            await send({"type": "http.response.body", "body": data or b"", "more_body": data is not None})
+            if data is None:
+                return
 
 
 # -- a process
@@ -479,7 +433,7 @@ class _Waiting:
 
     def _close(self, connection: Any) -> None:
         self.forget(connection)
-        connection.transport.abort()  # close() would wait until the client takes what is written
+        connection.transport.abort()  # close() would wait until the client takes all that is written
 
 
 def _address(connection: Any) -> str:
@@ -521,7 +475,7 @@ class _Connection(_BaseConnection):  # type: ignore[misc]
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that refuses new requests and ends answers before it waits for what runs."""
+    """A uvicorn server that refuses new requests and ends answers before it waits for running requests."""
 
     def __init__(self, config: uvicorn.Config, gateway: Gateway) -> None:
         super().__init__(config)

@@ -18,21 +18,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
+from graphrag_core import filters
 from graphrag_core.config import read_toml
 from graphrag_core.errors import ConfigError, FileError, GraphRAGError, InputError
-from graphrag_core.filters import (
-    DOCUMENT_ID,
-    Condition,
-    Filter,
-    Internal,
-    Where,
-    attributes,
-    conditions,
-    conjuncts,
-    matches,
-    parse,
-    parse_all,
-)
+from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Internal, Where
 from graphrag_core.serve.errors import NotAllowed, NotAuthenticated
 
 _log = logging.getLogger(__name__)
@@ -52,7 +41,7 @@ class Key:
     write
         Whether documents and facts may be written.
     requests_per_minute
-        The rate limit of the key; None for that of the server.
+        The rate limit of the key; None for the limit of the server.
     sha256
         The hash of the secret, in hexadecimal; empty for a client that needs none.
     """
@@ -71,23 +60,20 @@ class Key:
     def stamp(self, metadata: Mapping[str, Any], document_id: str = "") -> dict[str, Any]:
         """Return the metadata of a document that is written with the key, with the fields that its filter demands.
 
-        Raises
-        ------
-        NotAllowed
-            The metadata contradicts the filter, or has a list of values where the filter has one.
+        Raises :class:`NotAllowed` if the metadata contradicts the filter, or has a list where the filter has one value.
         """
         stamped: dict[str, Any] = json.loads(json.dumps(dict(metadata)))
         if self.where is None:
             return stamped
-        for part in conjuncts(self.where):
+        for part in filters.conjuncts(self.where):
             if isinstance(part, Condition) and part.operator == "eq" and part.key != DOCUMENT_ID:
                 _fill(stamped, part)
-        names = sorted({condition.key for condition in conditions(self.where)})
-        found = Counter(name for name, _ in attributes(stamped))
+        names = sorted({condition.key for condition in filters.conditions(self.where)})
+        counts = Counter(name for name, _ in filters.attributes(stamped))
         for name in names:
-            if found[name] > 1:
+            if counts[name] > 1:
                 raise NotAllowed(f"{name!r} must have a single value: the API key is restricted by it")
-        if not matches(self.where, stamped, document_id):
+        if not filters.matches(self.where, stamped, document_id):
             listed = ", ".join(map(repr, names))
             raise NotAllowed(f"the metadata contradicts the filter of the API key on {listed}: leave these fields out")
         return stamped
@@ -131,13 +117,7 @@ class ApiKeys:
 
     @classmethod
     def load(cls, path: str | Path) -> ApiKeys:
-        """Read keys from a TOML file, as ``hybrid-graphrag key new`` writes it.
-
-        Raises
-        ------
-        ConfigError
-            The file cannot be read, or an entry has an unknown field.
-        """
+        """Read keys from a TOML file, as ``hybrid-graphrag key new`` writes it. Raises ``ConfigError``."""
         path = Path(path)
         seen = _version(path)
         keys = cls(_read(path), path)
@@ -171,17 +151,14 @@ class ApiKeys:
     def authenticate(self, secret: str | None) -> Key:
         """Return the key of a secret. Every stored hash is compared, each in constant time.
 
-        Raises
-        ------
-        NotAuthenticated
-            There is no secret, or no key has it.
+        Raises :class:`NotAuthenticated` if there is no secret, or if no key has it.
         """
         given = digest(secret or "")
-        found = [key for key in self._current() if hmac.compare_digest(key.sha256, given)]
-        if not secret or not found:
+        matching = [key for key in self._current() if hmac.compare_digest(key.sha256, given)]
+        if not secret or not matching:
             what = "the API key is unknown" if secret else "an API key is needed"
             raise NotAuthenticated(f"{what}: send the header 'Authorization: Bearer KEY'")
-        return found[0]
+        return matching[0]
 
     def _current(self) -> tuple[Key, ...]:
         """Return the keys, read again if the file has changed."""
@@ -208,9 +185,9 @@ def make_key(
         raise InputError(f"the name of a key must be a printable text, not {name!r:.80}")
     if requests_per_minute is not None and not requests_per_minute > 0:
         raise InputError(f"requests_per_minute of {name!r} is {requests_per_minute!r}: use a positive number")
-    parts = () if where is None else tuple(conjuncts(parse(where)))
+    parts = () if where is None else tuple(filters.conjuncts(filters.parse(where)))
     demanded = (Internal(one.key, one.operator, one.values) if isinstance(one, Condition) else one for one in parts)
-    return Key(name, parse_all(*demanded), write, requests_per_minute, sha256)
+    return Key(name, filters.parse_all(*demanded), write, requests_per_minute, sha256)
 
 
 def digest(secret: str) -> str:
@@ -221,7 +198,7 @@ def digest(secret: str) -> str:
 def _fill(metadata: dict[str, Any], condition: Condition) -> None:
     """Set a field that a filter demands, unless it is there."""
     ((kind, value),) = condition.values
-    if any(name == condition.key for name, _ in attributes(metadata)):
+    if any(name == condition.key for name, _ in filters.attributes(metadata)):
         return
     *outer, last = condition.key.split(".")
     inside: Any = metadata
@@ -237,16 +214,16 @@ def _checked(keys: Iterable[Key]) -> tuple[Key, ...]:
         raise InputError("two keys have the same name: names are needed for logs and rate limits")
     for key in checked:
         if not re.fullmatch("[0-9a-f]{64}", key.sha256):
-            raise InputError(f"sha256 of the key {key.name!r} is no hash: create keys with hybrid-graphrag key new")
+            raise InputError(f"sha256 of the key {key.name!r} is not a hash: create keys with hybrid-graphrag key new")
     return checked
 
 
 def _version(path: Path | None) -> tuple[int, int, int] | None:
     try:
-        found = None if path is None else path.stat()
+        state = None if path is None else path.stat()
     except OSError:
         return None
-    return None if found is None else (found.st_mtime_ns, found.st_size, found.st_ino)
+    return None if state is None else (state.st_mtime_ns, state.st_size, state.st_ino)
 
 
 class _Entry(BaseModel):

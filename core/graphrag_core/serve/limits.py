@@ -25,7 +25,7 @@ class Limits:
     Parameters
     ----------
     body_bytes, unread_bytes
-        The size of a request's body, and of all bodies together that have not arrived whole; at least that of one body.
+        The size of a request's body, and of all bodies together that have not arrived whole, at least ``body_bytes``.
         Of more, the largest is refused with status 503.
     question
         The length of a question, in characters.
@@ -65,12 +65,17 @@ class Limits:
     receive_seconds: float = 30.0
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if value is None and one.default is None:
+        for limit in fields(self):
+            value = getattr(self, limit.name)
+            if value is None and limit.default is None:
                 continue
-            if check_number(value, f"the limit {one.name}") == 0 and one.name != "waiting":
-                raise InputError(f"the limit {one.name} is 0: use a larger number")
+            if check_number(value, f"the limit {limit.name}") == 0 and limit.name != "waiting":
+                raise InputError(f"the limit {limit.name} is 0: use a larger number")
+
+
+def closing() -> Unavailable:
+    """Return the error of a request to a server that is closing."""
+    return Unavailable("the server is closing: try again later", retry_after=5)
 
 
 class ThreadPool:
@@ -92,7 +97,7 @@ class ThreadPool:
             job = self._threads.submit(function)
         except RuntimeError as error:
             self._ended(None)
-            raise Unavailable("the server is closing: try again later", retry_after=5) from error
+            raise closing() from error
         job.add_done_callback(self._ended)
         return job
 
@@ -101,7 +106,7 @@ class ThreadPool:
             self.jobs -= 1
 
     def close(self) -> None:
-        """Wait for what runs."""
+        """Wait for running jobs."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
 
@@ -118,8 +123,8 @@ class RateLimits:
         most = max(1.0, per_minute)
         with self._lock:
             now = self._clock()
-            left, at = self._left.get(name, (most, now))
-            left = min(most, left + (now - at) * per_minute / 60)
+            left, before = self._left.get(name, (most, now))
+            left = min(most, left + (now - before) * per_minute / 60)
             allowed = left >= 1
             self._left[name] = (left - 1 if allowed else left, now)
         if not allowed:

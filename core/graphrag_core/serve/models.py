@@ -21,7 +21,7 @@ Question = Annotated[
 Where = Annotated[
     dict[str, Any] | None,
     Field(
-        description="A filter on metadata. It narrows that of the API key and cannot widen it. Omit it if unsure.",
+        description="A filter on metadata. It narrows the filter of the API key, never widens it. Omit it if unsure.",
         examples=[{"team": "identity", "year": {"gte": 2020}}],
     ),
 ]
@@ -45,7 +45,7 @@ Design = Annotated[
     Field(description="All settings of a published design, instead of the server's; other settings change its fields."),
 ]
 ContextTokens = Annotated[
-    int | None, Field(ge=1, le=100_000, description="Also return the result as prompt text of at most so many tokens.")
+    int | None, Field(ge=1, le=100_000, description="Also return the result as prompt text, with at most N tokens.")
 ]
 EntityName = Annotated[
     str, Field(min_length=1, max_length=1_000, description="The name, in any spelling or case, as results show it.")

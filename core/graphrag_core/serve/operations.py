@@ -17,22 +17,22 @@ from graphrag_core.serve.gateway import Gateway
 def parameters(operation: Callable[..., Any], *, omit: Collection[str] = ()) -> list[inspect.Parameter]:
     """Return the parameters of an operation, by keyword and without the key.
 
-    The other keywords of :meth:`Gateway.retrieve` are the search settings that are offered, those of
-    :meth:`Gateway.remember` what a fact is told with, and those of other operations what ``retrieve`` takes.
+    ``**keywords`` are replaced: in :meth:`Gateway.retrieve` by the search settings that are offered, in
+    :meth:`Gateway.remember` by the arguments of a fact, in other operations by the parameters of ``retrieve``.
     """
     name = getattr(operation, "func", operation).__name__
-    found = inspect.signature(operation, eval_str=True).parameters.values()
-    listed = [one.replace(kind=one.KEYWORD_ONLY) for one in found if one.kind is not one.VAR_KEYWORD]
-    if any(one.kind is one.VAR_KEYWORD for one in found):
+    signature = inspect.signature(operation, eval_str=True).parameters.values()
+    listed = [one.replace(kind=one.KEYWORD_ONLY) for one in signature if one.kind is not one.VAR_KEYWORD]
+    if len(listed) < len(signature):
         if name == "retrieve":
-            listed += [_option(replace(one, default=None, help=f"{one.help} Default: the server's setting."))
-                       for one in search_options()]  # fmt: skip
+            settings = (replace(one, default=None, help=f"{one.help} Default: the server's setting.")
+                        for one in search_options())  # fmt: skip
+            listed += map(_option, settings)
         elif name == "remember":
             listed += map(_option, FACT_ARGUMENTS)
         else:
             listed += parameters(Gateway.retrieve)
-    named = {one.name: one for one in listed if one.name not in ("self", "key", *omit)}
-    return list(named.values())
+    return list({one.name: one for one in listed if one.name not in ("self", "key", *omit)}.values())
 
 
 def _option(option: Option) -> inspect.Parameter:
