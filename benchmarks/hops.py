@@ -1,8 +1,8 @@
 """How many of our functions and modules one query and one ``add`` run through, and their calls: ``make bench-hops``.
 
 Counts distinct functions with ``sys.setprofile``, in all threads, for one LangChain ``invoke`` over two documents
-and one ``add`` of two documents. Comprehensions and generator expressions are part of their function. ``-v``
-lists them.
+and one ``add`` of two documents, and the calls of our functions before the question is embedded. Comprehensions and
+generator expressions are part of their function. ``-v`` lists them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from langchain_graphrag import GraphRAGRetriever
 
 PACKAGES = {"graphrag_core", "langchain_graphrag", "llama_graphrag"}
 LIMITS = {"invoke": "130 functions in 26 modules", "add": "120 functions in 26 modules"}
+BEFORE_EMBEDDING = 15
 DOCUMENTS = [
     Document("auth", "The Auth Service delegates sign-in to the OAuth Provider.", "Auth Service"),
     Document("oauth", "The OAuth Provider speaks to Keyring.", "OAuth Provider"),
@@ -30,9 +31,9 @@ DOCUMENTS = [
 Function = tuple[str, int, str]
 
 
-def functions(work: Callable[[], object]) -> tuple[set[Function], int]:
-    """Return module, line and name of every function of ours that runs, and the number of calls of any function."""
-    seen: set[Function] = set()
+def functions(work: Callable[[], object]) -> tuple[list[Function], int]:
+    """Return module, line and name of every call of our functions, and the number of calls of any function."""
+    seen: list[Function] = []
     calls = 0
 
     def profile(frame: FrameType, event: str, _: Any) -> None:
@@ -43,7 +44,7 @@ def functions(work: Callable[[], object]) -> tuple[set[Function], int]:
             parts = Path(code.co_filename).parts
             if ours := PACKAGES.intersection(parts):
                 start = len(parts) - 1 - parts[::-1].index(ours.pop())
-                seen.add(("/".join(parts[start:]), code.co_firstlineno, code.co_name))
+                seen.append(("/".join(parts[start:]), code.co_firstlineno, code.co_name))
 
     threading.setprofile(profile)
     sys.setprofile(profile)
@@ -66,10 +67,15 @@ def main() -> None:
         "add": functions(lambda: index.add(DOCUMENTS)),
     }
     for name, (seen, calls) in runs.items():
-        modules = len({module for module, _, _ in seen})
-        print(f"{name:<8}{len(seen)} functions in {modules} modules (at most {LIMITS[name]}), {calls:,} calls")
+        distinct, modules = set(seen), {module for module, _, _ in seen}
+        print(f"{name:<8}{len(distinct)} functions in {len(modules)} modules (at most {LIMITS[name]}), {calls:,} calls")
         if "-v" in sys.argv:
-            print("\n".join(f"        {module}:{line} {function}" for module, line, function in sorted(seen)))
+            print("\n".join(f"        {module}:{line} {function}" for module, line, function in sorted(distinct)))
+    asked = runs["invoke"][0]
+    before = asked[: [function for _, _, function in asked].index("embed_query")]
+    print(f"{len(before)} calls before the question is embedded (at most {BEFORE_EMBEDDING})")
+    if "-v" in sys.argv:
+        print("\n".join(f"        {module}:{line} {function}" for module, line, function in before))
 
 
 if __name__ == "__main__":

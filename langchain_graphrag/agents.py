@@ -82,30 +82,28 @@ class RetrieveMiddleware(AgentMiddleware[Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Call the model with what was found."""
-        results: list[Result] = []
-        if question := _last_question(request.messages):
-            self.retriever.invoke(question, filter=self._filter(request), _results=results)
-        return handler(self._with(request, results))
+        question = _last_question(request.messages)
+        result = self.retriever.search(question, filter=self._filter(request)) if question else None
+        return handler(self._with(request, result))
 
     @override
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Async version of :meth:`wrap_model_call`."""
-        results: list[Result] = []
-        if question := _last_question(request.messages):
-            await self.retriever.ainvoke(question, filter=self._filter(request), _results=results)
-        return await handler(await run_in_executor(None, self._with, request, results))
+        question = _last_question(request.messages)
+        result = await self.retriever.asearch(question, filter=self._filter(request)) if question else None
+        return await handler(await run_in_executor(None, self._with, request, result))
 
     def _filter(self, request: ModelRequest[Any]) -> Where | None:
         if callable(self.filter):
             return _of_user(self.filter, request.runtime, "filter of RetrieveMiddleware")
         return self.filter
 
-    def _with(self, request: ModelRequest[Any], results: Sequence[Result]) -> ModelRequest[Any]:
-        if not results or not results[0].hits:
+    def _with(self, request: ModelRequest[Any], result: Result | None) -> ModelRequest[Any]:
+        if result is None or not result.hits:
             return request
-        context = _INTRODUCTION + results[0].context(self.max_tokens)
+        context = _INTRODUCTION + result.context(self.max_tokens)
         message = getattr(request, "system_message", None)  # LangChain 1.0 has a text only
         if message is not None and not isinstance(message.content, str):
             blocks = [*message.content, {"type": "text", "text": context}]

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from inspect import signature
 from typing import Any
 
-from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from langchain_core.runnables.config import run_in_executor
 from langchain_core.tools import StructuredTool, ToolException
@@ -20,6 +19,7 @@ from graphrag_core.filters import Where, parse_all
 from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool
 from graphrag_core.query.settings import Option
+from langchain_graphrag.documents import to_documents
 from langchain_graphrag.retriever import GraphRAGRetriever
 
 
@@ -29,7 +29,7 @@ def create_memory_search_tool(
     name: str = memory_tool.NAME,
     description: str = memory_tool.DESCRIPTION,
     filter: Where | None = None,  # noqa: A002 - LangChain's word
-    **context: Unpack[memory_tool.ContextSettings],
+    **context: Unpack[memory_tool.ContextArguments],
 ) -> StructuredTool:
     """Return a tool that lets an agent search a retriever's index.
 
@@ -47,7 +47,7 @@ def create_memory_search_tool(
     filter
         Narrows the retriever's filter.
     context
-        ``max_tokens`` (1,000, or ``context_tokens`` of the settings), ``style`` (``"passages"``),
+        ``max_tokens`` (that of ``context`` of the settings, or 1,000), ``style`` (``"passages"``),
         ``include_relationships`` and ``include_sources`` of :meth:`graphrag_core.Result.context`.
     """
     if not isinstance(retriever, GraphRAGRetriever):
@@ -56,21 +56,18 @@ def create_memory_search_tool(
     signature(Result.context).bind(None, **context)
     scope = parse_all(filter)  # read once, not by each call
 
-    def search(query: str, callbacks: Callbacks = None, **arguments: Any) -> tuple[str, list[Document]]:
-        results: list[Result] = []
-        settings = {**memory_tool.search_settings(arguments), "filter": scope, "_results": results}
-        with _reported_errors():
-            documents = retriever.invoke(query, {"callbacks": callbacks}, **settings)
-            found = memory_tool.limited(results[0], arguments)
-            return memory_tool.to_content(found, context), documents[: len(found)]
+    def to_output(result: Result) -> tuple[str, list[Document]]:
+        return memory_tool.to_content(result, context), to_documents(result, retriever.add_metadata)
 
-    async def asearch(query: str, callbacks: Callbacks = None, **arguments: Any) -> tuple[str, list[Document]]:
-        results: list[Result] = []
-        settings = {**memory_tool.search_settings(arguments), "filter": scope, "_results": results}
+    def search(query: str, **arguments: Any) -> tuple[str, list[Document]]:
         with _reported_errors():
-            documents = await retriever.ainvoke(query, {"callbacks": callbacks}, **settings)
-            found = memory_tool.limited(results[0], arguments)
-            return await run_in_executor(None, memory_tool.to_content, found, context), documents[: len(found)]
+            result = retriever.search(query, filter=scope, **memory_tool.search_settings(arguments))
+            return to_output(memory_tool.limited(result, arguments))
+
+    async def asearch(query: str, **arguments: Any) -> tuple[str, list[Document]]:
+        with _reported_errors():
+            result = await retriever.asearch(query, filter=scope, **memory_tool.search_settings(arguments))
+            return await run_in_executor(None, to_output, memory_tool.limited(result, arguments))
 
     more = {"coroutine": asearch, "response_format": "content_and_artifact"}
     return _structured_tool(name, description, memory_tool.SEARCH_ARGUMENTS, search, **more)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
@@ -15,7 +14,7 @@ from graphrag_core import Chunk
 from graphrag_core.adapter import overrides
 from graphrag_core.errors import InputError
 from graphrag_core.query.coverage import Reranker
-from graphrag_core.query.external_rerank import Returned, Scores, run_reranker, scores_of_returned
+from graphrag_core.query.external_rerank import Returned, Scores, scores_of_returned
 from graphrag_core.strategies import Coverage, ScoreReranker
 from langchain_graphrag.documents import to_document
 
@@ -69,18 +68,22 @@ class _CompressorScores:
     compressor: BaseDocumentCompressor
 
     def __call__(self, question: str, chunks: Sequence[Chunk]) -> Scores:
-        compressor, run = self.compressor, RUN.get()
+        run = RUN.get()
+        now = run.get_sync() if isinstance(run, AsyncCallbackManagerForRetrieverRun) else run
         documents = [_to_document(chunk) for chunk in chunks]
+        callbacks = now.get_child() if now else None
+        return self._scores(chunks, self.compressor.compress_documents(documents, question, callbacks=callbacks))
 
-        def compress() -> Sequence[Document]:
-            now = run.get_sync() if isinstance(run, AsyncCallbackManagerForRetrieverRun) else run
-            return compressor.compress_documents(documents, question, callbacks=now.get_child() if now else None)
+    @property
+    def ascore(self) -> Callable[[str, Sequence[Chunk]], Awaitable[Scores]] | None:
+        """Awaits the compressor, if it has a coroutine."""
+        return self._ascore if overrides(self.compressor, BaseDocumentCompressor, "acompress_documents") else None
 
-        async def acompress() -> Sequence[Document]:
-            return await compressor.acompress_documents(documents, question, callbacks=run.get_child() if run else None)
-
-        arun = acompress if overrides(compressor, BaseDocumentCompressor, "acompress_documents") else None
-        return run_reranker(compressor, question, chunks, compress, arun, partial(self._scores, chunks))
+    async def _ascore(self, question: str, chunks: Sequence[Chunk]) -> Scores:
+        run = RUN.get()
+        documents = [_to_document(chunk) for chunk in chunks]
+        callbacks = run.get_child() if run else None
+        return self._scores(chunks, await self.compressor.acompress_documents(documents, question, callbacks=callbacks))
 
     def _scores(self, chunks: Sequence[Chunk], documents: Sequence[Document]) -> Scores:
         texts = {chunk.id: chunk.text for chunk in chunks}

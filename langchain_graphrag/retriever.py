@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,9 @@ from pydantic import ConfigDict, Field, PrivateAttr
 from typing_extensions import Self, Unpack, override
 
 import graphrag_core
-from graphrag_core import Cache, GraphRetriever, KnowledgeIndex, Result, SearchSettings, SentenceExtractor
+from graphrag_core import Cache, GraphRetriever, KnowledgeIndex, SearchSettings, SentenceExtractor
 from graphrag_core.adapter import (
     AdapterRetriever,
-    Call,
     Options,
     checked_names,
     closed_on_error,
@@ -33,7 +33,10 @@ from graphrag_core.adapter import (
 )
 from graphrag_core.errors import InputError
 from graphrag_core.filters import Filter, parse_all
+from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ports import Embedder
+from graphrag_core.query.requests import Request
+from graphrag_core.query.settings import Plan
 from langchain_graphrag.documents import (
     LongDocumentChunker,
     from_texts,
@@ -185,7 +188,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         self._explains = needs_explanation(self.add_metadata)
         model = embeddings_of(self.index)
         self._embedding, self._awaits = type(model).__name__, overrides(model, Embeddings, "aembed_query")
-        self._read("", {})  # raises now instead of in the first query
+        self._plan("", {})  # raises now instead of in the first query
 
     @override
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -586,27 +589,25 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **settings: Any
     ) -> list[Document]:
-        results: list[Result] = settings.pop("_results", [])  # the memory tool reads the core's result too
         token = RUN.set(run_manager)
         try:
-            results.append(self.search(query, **{"explain": self._explains, **settings}))
+            result = self.search(query, **{"explain": self._explains, **settings})
         finally:
             RUN.reset(token)
-        return to_documents(results[0], self.add_metadata)
+        return to_documents(result, self.add_metadata)
 
     @override
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **settings: Any
     ) -> list[Document]:
-        results: list[Result] = settings.pop("_results", [])
         token = RUN.set(run_manager)
         try:
-            results.append(await self.asearch(query, **{"explain": self._explains, **settings}))
+            result = await self.asearch(query, **{"explain": self._explains, **settings})
         finally:
             RUN.reset(token)
-        return await run_in_executor(None, to_documents, results[0], self.add_metadata)
+        return await run_in_executor(None, to_documents, result, self.add_metadata)
 
-    def _read(self, query: str, given: Mapping[str, Any]) -> Call:
+    def _plan(self, query: str, given: Mapping[str, Any]) -> Plan:
         merged: dict[str, Any] = {"search_type": self.search_type, **self.search_kwargs}
         merged |= {name: value for name, value in given.items() if value is not None}
         merged.pop("filter", None)
@@ -621,16 +622,21 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             raise InputError(f"unknown search_type {kind!r}: use {', '.join(_SEARCH_TYPES)}")
         if kind == "similarity_score_threshold" and "score_threshold" not in merged:
             raise InputError("search_type='similarity_score_threshold' needs search_kwargs={'score_threshold': ...}")
-        call = Call(query, self._arguments(merged, given.get("filter")), text=query)
+        plan = self._core_plan(query, merged, given.get("filter"))
         if kind == "mmr":
             if not 0 <= lambda_mult <= 1:
                 raise InputError(f"lambda_mult is {lambda_mult!r}: it must be from 0 to 1")
-            settings = call.arguments["settings"]
-            call.finish = partial(most_diverse, self.index, k=settings.k, lambda_mult=lambda_mult)
-            call.arguments["settings"] = settings.replace(k=max(settings.k, fetch_k))
-        if self._awaits:
-            call.aembed = partial(embeddings_of(self.index).aembed_query, query)
-        return call
+            finish = partial(most_diverse, self.index, k=plan.settings.k, lambda_mult=lambda_mult)
+            settings = plan.settings.replace(k=max(plan.settings.k, fetch_k)).resolved
+            plan = replace(plan, settings=settings, finish=finish)
+        embedding = self.index.embedding
+        if self._awaits and embedding is not None and merged.get("embedding") is None:
+            embed = Request(partial(embedding.query, query), partial(self._aembed, embedding, query))
+            plan = replace(plan, embed=embed)
+        return plan
+
+    async def _aembed(self, embedding: CheckedEmbedder, query: str) -> Any:
+        return embedding.checked_query(await embeddings_of(self.index).aembed_query(query))
 
     def _answering(self, llm: Any) -> dict[str, Any]:
         return {"llm": to_chat_model(llm)}

@@ -43,7 +43,7 @@ def memory_search_tool(
     filters: MetadataFilters | None = None,
     node_ids: Sequence[str] | None = None,
     doc_ids: Sequence[str] | None = None,
-    **context: Unpack[memory_tool.ContextSettings],
+    **context: Unpack[memory_tool.ContextArguments],
 ) -> FunctionTool:
     """Return a tool that lets an agent search a retriever's index.
 
@@ -64,7 +64,7 @@ def memory_search_tool(
     filters, node_ids, doc_ids
         Narrow the retriever's own, too.
     context
-        ``max_tokens`` (1,000, or ``context_tokens`` of the settings), ``style`` (``"passages"``),
+        ``max_tokens`` (that of ``context`` of the settings, or 1,000), ``style`` (``"passages"``),
         ``include_relationships`` and ``include_sources`` of :meth:`graphrag_core.Result.context`.
     """
     signature(Result.context).bind(None, **context)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -14,7 +13,7 @@ from graphrag_core import Chunk
 from graphrag_core.adapter import overrides
 from graphrag_core.errors import InputError
 from graphrag_core.query.coverage import Reranker
-from graphrag_core.query.external_rerank import Returned, Scores, run_reranker, scores_of_returned
+from graphrag_core.query.external_rerank import Returned, Scores, scores_of_returned
 from graphrag_core.strategies import Coverage, ScoreReranker
 from llama_graphrag.nodes import stored_node
 
@@ -60,14 +59,19 @@ class _PostprocessorScores:
     postprocessor: BaseNodePostprocessor
 
     def __call__(self, question: str, chunks: Sequence[Chunk]) -> Scores:
-        nodes = [NodeWithScore(node=stored_node(chunk), score=1 / rank) for rank, chunk in enumerate(chunks, 1)]
-        texts = {node.node_id: node.node.get_content(MetadataMode.NONE) for node in nodes}
-        given: dict[str, Any] = {"nodes": nodes, "query_bundle": QueryBundle(question)}
-        run = partial(self.postprocessor.postprocess_nodes, **given)
+        nodes, texts = _nodes(chunks)
+        return self._scores(texts, self.postprocessor.postprocess_nodes(nodes, query_bundle=QueryBundle(question)))
+
+    @property
+    def ascore(self) -> Callable[[str, Sequence[Chunk]], Awaitable[Scores]] | None:
+        """Awaits the postprocessor, if it has a coroutine."""
         names = ("apostprocess_nodes", "_apostprocess_nodes")
-        has_coroutine = overrides(self.postprocessor, BaseNodePostprocessor, *names)
-        arun = partial(self.postprocessor.apostprocess_nodes, **given) if has_coroutine else None
-        return run_reranker(self.postprocessor, question, chunks, run, arun, partial(self._scores, texts))
+        return self._ascore if overrides(self.postprocessor, BaseNodePostprocessor, *names) else None
+
+    async def _ascore(self, question: str, chunks: Sequence[Chunk]) -> Scores:
+        nodes, texts = _nodes(chunks)
+        ordered = await self.postprocessor.apostprocess_nodes(nodes, query_bundle=QueryBundle(question))
+        return self._scores(texts, ordered)
 
     def _scores(self, texts: Mapping[str, str], nodes: Sequence[NodeWithScore]) -> Scores:
         returned = [
@@ -84,3 +88,9 @@ class _PostprocessorScores:
             f"RetrieverQueryEngine.from_args(retriever, node_postprocessors=[{kind}(...)])"
         )
         return scores_of_returned(returned, texts, self.postprocessor, instead)
+
+
+def _nodes(chunks: Sequence[Chunk]) -> tuple[list[NodeWithScore], dict[str, str]]:
+    """Return passages as nodes, and their texts by id."""
+    nodes = [NodeWithScore(node=stored_node(chunk), score=1 / rank) for rank, chunk in enumerate(chunks, 1)]
+    return nodes, {node.node_id: node.node.get_content(MetadataMode.NONE) for node in nodes}

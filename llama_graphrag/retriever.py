@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,6 @@ from graphrag_core import (
 )
 from graphrag_core.adapter import (
     AdapterRetriever,
-    Call,
     Options,
     checked_names,
     closed_on_error,
@@ -60,7 +60,10 @@ from graphrag_core.adapter import (
 from graphrag_core.errors import InputError
 from graphrag_core.filters import Filter, parse_all
 from graphrag_core.ingest.edges import ID, Edge, Edges, parse_edges
+from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.remembered import Time
+from graphrag_core.query.requests import Request
+from graphrag_core.query.settings import Plan
 from llama_graphrag.embedding import EmbedModel, LlamaEmbedder, to_embedder
 from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent, dispatcher
 from llama_graphrag.filters import ids_where, to_where
@@ -565,23 +568,18 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         result = await self.asearch(query_bundle, **{"explain": self._explains, **_OF_CALL.get()})
         return await asyncio.to_thread(to_nodes, result, self._add_metadata)
 
-    def _read(self, query: QueryType, given: Mapping[str, Any]) -> Call:
+    def _plan(self, query: QueryType, given: Mapping[str, Any]) -> Plan:
         bundle = QueryBundle(query) if isinstance(query, str) else query
         filters, node_ids, doc_ids = (given.get(name) for name in _FILTERS)
         settings = {name: value for name, value in given.items() if name not in _FILTERS}
         settings = {"as_of": self._as_of, **settings, "embedding": bundle.embedding}
         if "reranker" in settings:
             settings["reranker"] = to_reranker(settings["reranker"])
-        arguments = self._arguments(settings, to_where(filters), *ids_where(node_ids, doc_ids))
-        call = Call(bundle.query_str, arguments, text=bundle.query_str, finish=self._report)
-        embedder = self.index.embedding.embedder if self.index.embedding else None
-        if isinstance(embedder, LlamaEmbedder) and bundle.embedding is None:
-            texts = list(bundle.embedding_strs)
-            call.text = "".join(texts)
-            call.aembed = partial(embedder.model.aget_agg_embedding_from_queries, texts)
-            if bundle.custom_embedding_strs:
-                call.embed = partial(embedder.model.get_agg_embedding_from_queries, texts)
-        return call
+        plan = self._core_plan(bundle.query_str, settings, to_where(filters), *ids_where(node_ids, doc_ids))
+        embedding = self.index.embedding
+        if bundle.embedding is None and embedding is not None and isinstance(embedding.embedder, LlamaEmbedder):
+            plan = replace(plan, embed=_embed_request(embedding, embedding.embedder, bundle))
+        return replace(plan, finish=self._report)
 
     def _answering(self, llm: Any) -> dict[str, Any]:
         return {"llm": to_chat_model(llm), "tokenizer": count_tokens}
@@ -759,6 +757,21 @@ def _like(index: object, embed_model: EmbedModel | None, settings: Mapping[str, 
         defaults = {"object_map": dict(index._object_map), "transformations": index._transformations}  # noqa: SLF001
         embed_model = getattr(index, "_embed_model", None) if embed_model is None else embed_model
     return {**defaults, **settings, "embed_model": embed_model}
+
+
+def _embed_request(embedding: CheckedEmbedder, embedder: LlamaEmbedder, bundle: QueryBundle) -> Request:
+    """Return what embeds a query: the mean of its own texts, if it has some."""
+    texts = list(bundle.embedding_strs)
+
+    def run() -> Any:
+        return embedding.checked_query(embedder.model.get_agg_embedding_from_queries(texts))
+
+    async def arun() -> Any:
+        return embedding.checked_query(await embedder.model.aget_agg_embedding_from_queries(texts))
+
+    if bundle.custom_embedding_strs and "".join(texts).strip():
+        return Request(run, arun, key=tuple(texts))
+    return Request(partial(embedding.query, bundle.query_str), arun)
 
 
 def _node_edges(edges: Edges | None) -> list[Edge] | None:

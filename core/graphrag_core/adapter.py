@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
@@ -21,9 +21,8 @@ from graphrag_core.filters import DOCUMENT_ID, parse_all
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ports import Embedder
 from graphrag_core.query.ask import MAX_TOKENS, Answer, AnswerStream
-from graphrag_core.query.external_rerank import search_awaiting, search_now
-from graphrag_core.query.rerank import ScoreReranker
-from graphrag_core.query.settings import Method, SearchSettings
+from graphrag_core.query.requests import run_awaiting, run_now
+from graphrag_core.query.settings import Method, Plan, SearchSettings
 from graphrag_core.result import Hit, Result
 from graphrag_core.retriever import GraphRetriever
 
@@ -33,7 +32,6 @@ CITATION = ("section", "page", "document_id")
 ADDED = (*CITATION, "score", "channels", "path", "graphrag")
 """What can be added to the metadata of a retrieved passage."""
 
-_CALL_ARGUMENTS = frozenset(signature(GraphRetriever.retrieve).parameters) - {"self", "question", "overrides"}
 _INDEX_OPTIONS = {*signature(KnowledgeIndex).parameters, *signature(KnowledgeIndex.open).parameters} - {"settings"}
 _NAMED = 5  # blank documents that a warning names
 _log = logging.getLogger(__name__)
@@ -57,18 +55,9 @@ class Options(TypedDict, total=False):
     router: Any
     candidates: int | None
     vector_weight: float | None
-    text_weight: float | None
-    relative_scores: bool | None
-    inverses: Mapping[str, str] | None
-    calibration: Any
     score_threshold: float | None
-    min_score: float | None
-    min_confidence: float | None
-    min_graph_score: float | None
     on_embedder_error: Literal["raise", "keyword"] | None
-    needs_name_vectors: bool | None
-    context_tokens: int | None
-    published_format: bool | None
+    context: Any
     add_metadata: Iterable[str]
     cache: Any
     refresh_every: float | None
@@ -164,33 +153,6 @@ def added_metadata(result: Result, hit: Hit, names: tuple[str, ...]) -> dict[str
     return {name: values[name] for name in names if values[name] is not None}
 
 
-@dataclass
-class Call:
-    """A question with what an adapter read from its framework.
-
-    Attributes
-    ----------
-    question
-        The question.
-    arguments
-        Those of :meth:`GraphRetriever.retrieve <graphrag_core.GraphRetriever.retrieve>`; ``where`` and ``settings``
-        are always among them.
-    text
-        What is embedded, if the question needs a vector.
-    embed, aembed
-        Embed it in another way than the index does: now, and on the event loop.
-    finish
-        What is done with the result before it is returned.
-    """
-
-    question: str
-    arguments: dict[str, Any]
-    text: str
-    embed: Callable[[], Any] | None = None
-    aembed: Callable[[], Awaitable[Any]] | None = None
-    finish: Callable[[Result], Result] | None = None
-
-
 class AdapterRetriever:
     """The methods of an adapter's retriever that do not depend on its framework."""
 
@@ -200,8 +162,8 @@ class AdapterRetriever:
         settings: Any
         scope: Any
 
-        def _read(self, query: Any, given: Mapping[str, Any]) -> Call:
-            """Return a question with the settings that a caller gave."""
+        def _plan(self, query: Any, given: Mapping[str, Any]) -> Plan:
+            """Return a question of the framework with the settings that a caller gave."""
 
         def _answering(self, llm: Any) -> dict[str, Any]:
             """Return a language model, and how tokens are counted, as arguments of ``GraphRetriever.answer_from``."""
@@ -220,11 +182,12 @@ class AdapterRetriever:
             ``method``, filters, and ``as_of``, ``seed_entities``, ``exclude``, ``count_access`` and ``explain`` of
             :meth:`graphrag_core.GraphRetriever.retrieve`.
         """
-        return self._run(self._read(query, settings))
+        result: Result = run_now(self._core.steps(self._plan(query, settings)))
+        return result
 
     async def asearch(self, query: Any, **settings: Any) -> Result:
         """Async version of :meth:`search`: what the embedding model and a reranker can await is awaited."""
-        return await self._arun(self._read(query, settings))
+        return await run_awaiting(self._core.steps(self._plan(query, settings)))
 
     def ask(self, query: Any, llm: Any = None, *, max_tokens: int = MAX_TOKENS, **settings: Any) -> Answer:
         """Answer a question from the documents, with numbered citations.
@@ -246,8 +209,8 @@ class AdapterRetriever:
         graphrag_core.Answer
             The text, and the passages that it cites.
         """
-        call = self._read(query, settings)
-        with self._answer_stream(call, self._run(call), llm, max_tokens) as stream:
+        plan = self._plan(query, settings)
+        with self._answer_stream(plan, run_now(self._core.steps(plan)), llm, max_tokens) as stream:
             return stream.answer
 
     async def aask(self, query: Any, llm: Any = None, *, max_tokens: int = MAX_TOKENS, **settings: Any) -> Answer:
@@ -255,13 +218,13 @@ class AdapterRetriever:
 
         Cancelling it ends the answer of the model at its next piece.
         """
-        call = self._read(query, settings)
-        with self._answer_stream(call, await self._arun(call), llm, max_tokens) as stream:
+        plan = self._plan(query, settings)
+        result = await run_awaiting(self._core.steps(plan))
+        with self._answer_stream(plan, result, llm, max_tokens) as stream:
             return await asyncio.to_thread(lambda: stream.answer)
 
-    def _answer_stream(self, call: Call, result: Result, llm: Any, max_tokens: int) -> AnswerStream:
-        where = call.arguments["where"]
-        return self._core.answer_from(result, where=where, max_tokens=max_tokens, **self._answering(llm))
+    def _answer_stream(self, plan: Plan, result: Result, llm: Any, max_tokens: int) -> AnswerStream:
+        return self._core.answer_from(result, where=plan.scope, max_tokens=max_tokens, **self._answering(llm))
 
     def facts_about(self, texts: Iterable[str]) -> list[str]:
         """Return the facts that connect entities named in the texts, within the retriever's :attr:`scope`."""
@@ -277,52 +240,20 @@ class AdapterRetriever:
         background
             True runs them in a thread and returns a ``Future`` of the number.
         """
-        arguments = self._read("", {}).arguments
-        arguments.pop("count_access", None)
-        return self._core.warm(questions, background=background, **arguments)
+        plan = self._plan("", {})
+        return self._core.warm(
+            questions, background=background, where=plan.scope, as_of=plan.as_of, settings=plan.settings
+        )
 
     async def awarm(self, questions: Iterable[str]) -> int:
         """Run questions in advance as :meth:`asearch` would, which may embed them in another way; return how many."""
         return len([await self.asearch(question, count_access=False) for question in questions])
 
-    def _arguments(self, given: Mapping[str, Any], *filters: Any) -> dict[str, Any]:
-        """Return the arguments of ``GraphRetriever.retrieve`` for what was given with a call, within the scope."""
-        arguments = {name: value for name, value in given.items() if name in _CALL_ARGUMENTS}
-        fields = {name: value for name, value in given.items() if name not in _CALL_ARGUMENTS}
-        settings: SearchSettings = (arguments.get("settings") or self.settings).replace(**fields)
-        return {**arguments, "settings": settings, "where": parse_all(self.scope, *filters, arguments.get("where"))}
-
-    def _run(self, call: Call) -> Result:
-        """Search. A reranker that could be awaited runs in this thread."""
-        if call.embed is not None and self._needs_vector(call):
-            try:
-                call.arguments["embedding"] = self.index.embedding.checked_query(call.embed())
-            except Exception as error:  # noqa: BLE001 - the search raises it, or falls back to keywords
-                call.arguments["embedding"] = error
-        if isinstance(call.arguments["settings"].reranker, ScoreReranker):
-            return search_now(lambda: self._retrieve_now(call))
-        return self._retrieve_now(call)
-
-    async def _arun(self, call: Call) -> Result:
-        """Search in a thread, with the vector of the question and the scores of a reranker awaited if they can be."""
-        if call.arguments.get("embedding") is None and self._needs_vector(call):
-            embedding = self.index.embedding
-            try:
-                if call.aembed is not None:
-                    call.arguments["embedding"] = embedding.checked_query(await call.aembed())
-                elif isinstance(call.arguments["settings"].reranker, ScoreReranker):  # the search may run twice
-                    call.arguments["embedding"] = await asyncio.to_thread(embedding.query, call.text)
-            except Exception as error:  # noqa: BLE001 - the search raises it, or falls back to keywords
-                call.arguments["embedding"] = error
-        return await search_awaiting(lambda: asyncio.to_thread(self._retrieve_now, call))
-
-    def _retrieve_now(self, call: Call) -> Result:
-        result = self._core.retrieve(call.question, **call.arguments)
-        return result if call.finish is None else call.finish(result)
-
-    def _needs_vector(self, call: Call) -> bool:
-        has_text = not isinstance(call.text, str) or bool(call.text.strip())
-        return self.index.embedding is not None and call.arguments["settings"].method != "keyword" and has_text
+    def _core_plan(self, question: str, given: Mapping[str, Any], *filters: Any) -> Plan:
+        """Return a question with what was given with a call, within the scope."""
+        where = parse_all(self.scope, *filters, given.get("where"))
+        settings = given.get("settings") or self.settings
+        return self._core.plan(question, **{**given, "settings": settings, "where": where})
 
     # -- the index
 

@@ -215,7 +215,8 @@ def retriever_arguments(
     settings
         Fields of :class:`~graphrag_core.SearchSettings`, ``cache`` and ``refresh_every``. ``graph`` and ``fusion`` are
         a name, or a table with the name and fields: ``{"name": "pagerank", "damping": 0.8}``. ``reranker`` is true,
-        false, "coverage", such a table, "onnx:FOLDER" or "fastembed:MODEL". Other objects are tables of their fields.
+        false, "coverage", such a table, "onnx:FOLDER" or "fastembed:MODEL". A table without a name changes fields of a
+        part, which keeps its others: ``{"gate": {"min_score": 0.3}}``.
     folder
         To which a relative folder of an ONNX model refers.
     load_models
@@ -229,12 +230,14 @@ def retriever_arguments(
     Examples
     --------
     >>> retriever_arguments({"k": 8, "fusion": {"name": "weighted", "alpha": 0.5}})
-    {'k': 8, 'fusion': Weighted(alpha=0.5, beta=0.3)}
+    {'k': 8, 'fusion': Weighted(alpha=0.5, beta=0.3, relative_scores=True)}
     """
     arguments: dict[str, Any] = {}
     for name, value in settings.items():
         if name == "reranker" and isinstance(value, str) and value != "coverage":
             arguments[name] = _cross_encoder(value, Path(folder), load=load_models)
+        elif name != "cache" and isinstance(value, Mapping) and "name" not in value:
+            arguments |= _paths(name, value)
         else:
             arguments[name] = _object(_KINDS.get(name), value, name)
     try:
@@ -242,6 +245,18 @@ def retriever_arguments(
     except InputError as error:
         raise ConfigError(str(error)) from error
     return arguments
+
+
+def _paths(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a table by their paths.
+
+    >>> _paths("gate", {"min_score": 0.3})
+    {'gate.min_score': 0.3}
+    """
+    paths: dict[str, Any] = {}
+    for key, value in table.items():
+        paths |= _paths(f"{name}.{key}", value) if isinstance(value, Mapping) else {f"{name}.{key}": value}
+    return paths
 
 
 def read_toml(file: Path, model: type[_Model]) -> _Model:

@@ -12,6 +12,7 @@ docs/seeds.md lists what each consists of. A field is changed as in any other se
 
 from collections.abc import Mapping
 
+from graphrag_core.context.settings import ContextFormat
 from graphrag_core.query.fusion import Additive, Gate, OwnScores, ReciprocalRank, Weighted
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.routing import Router, Rule
@@ -26,22 +27,26 @@ from graphrag_core.strategies import (
 )
 
 # No document has our second stage, our scores or our format of the context.
-_PUBLISHED = SearchSettings(gate=Gate(), reranker=False, calibration=False, published_format=True)
+_PUBLISHED = SearchSettings(gate=Gate(), reranker=False, context=ContextFormat(published=True))
 
 HYBRID = _PUBLISHED.replace(
     method="hybrid",
     k=5,
     vector_weight=0.6,
-    text_weight=0.4,
-    relative_scores=False,
     recogniser=Recogniser(
-        most_words=3, every_part=True, most=5, subjects_of=0, names_of=0, nearest=3, least_similarity=0.75
+        most_words=3,
+        every_part=True,
+        most=5,
+        subjects_of=0,
+        names_of=0,
+        nearest=3,
+        least_similarity=0.75,
+        needs_name_vectors=True,
     ),
     graph=Neighbourhood(hops=1, max_chunks=4, strongest=True, most_neighbours=None),
-    fusion=Additive(max_chunks=None, fusion=Weighted(alpha=0.7, beta=0.3)),
-    needs_name_vectors=True,
+    fusion=Additive(max_chunks=None, fusion=Weighted(alpha=0.7, beta=0.3, relative_scores=False)),
     on_embedder_error="raise",
-    context_tokens=1_000,
+    context=ContextFormat(max_tokens=1_000, published=True),
 )
 """Document 000: 0.7 · plain score + 0.3 · graph proximity; the graph adds up to 4 passages and removes none."""
 
@@ -53,14 +58,14 @@ CONFIDENT = _PUBLISHED.replace(
     fusion=OwnScores(same_start=100),
     gate=Gate(min_confidence=0.5, min_graph_score=0.3, needs_entity=True, min_score=0.7, weigh_by_confidence=True),
     on_embedder_error="keyword",
-    context_tokens=4_000,
+    context=ContextFormat(max_tokens=4_000, published=True),
 )
 """Document 001: vector hits from cosine 0.7 on, and the passages of related entities, if the confidence allows it."""
 
 KG2RAG = _PUBLISHED.replace(
     method="hybrid",
     k=5,
-    text_weight=0.0,
+    vector_weight=1.0,
     graph=ExpansionQueries(depth=2, hits=3, most_queries=None, most_neighbours=None, in_order=True, same_start=100),
     fusion=ReciprocalRank(k=60),
     on_embedder_error="raise",
@@ -71,8 +76,8 @@ MEMORY = _PUBLISHED.replace(
     method="graph",
     k=30,
     graph=SpreadingActivation(anchors=3, hops=2, max_facts=30, facts_per_entity=10, relevance=Relevance()),
+    recogniser=Recogniser(needs_name_vectors=True),
     fusion=ReciprocalRank(k=60),
-    needs_name_vectors=True,
     on_embedder_error="keyword",
 )
 """Document 003: facts around the 3 entities nearest to the question, by relevance; ``context(style="narrative")``."""

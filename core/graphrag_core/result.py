@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import opcode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,13 +11,13 @@ from typing import Any, Literal
 from graphrag_core.context.context import Context, Style, write_context
 from graphrag_core.context.display import Highlighter, citation, hit_texts, uncovered_words
 from graphrag_core.context.escape import one_line
+from graphrag_core.context.settings import ContextFormat
 from graphrag_core.model import Chunk, Community, Entity, Fact
 from graphrag_core.text import Tokenizer
 
 CONFIDENCE_WITHOUT_GRAPH = 0.5
 """The confidence of a result in which plain search decides."""
 
-_UNPACK_TWO = opcode.opmap["UNPACK_SEQUENCE"], 2
 _SNIPPET = 240  # characters
 
 StepKind = Literal["question", "entity", "fact", "chunk"]
@@ -132,6 +130,7 @@ class LazyExplanation:
 
 _NO_REASON = Reason()
 _NOTHING = LazyExplanation.of(Explanation())
+_FORMAT = ContextFormat()
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,8 +286,6 @@ class Result:
     graph_ran
         Whether the graph was searched. False with ``use_graph=False``, for the methods ``vector`` and
         ``keyword``, and where the gate skipped it.
-    inverses
-        The user's own names of relations seen from their object, for ``context()``.
     embedder_failed
         Whether vector search is missing because the embedder failed (``on_embedder_error="keyword"``). ``fallback``
         says how. Such a result is not cached.
@@ -296,7 +293,7 @@ class Result:
         The communities that matter for the question, of the method ``"global"``.
     generation
         The number of changes of the index that the question saw.
-    context_tokens, published_format
+    context_format
         The defaults of :meth:`context`, from the settings of the question.
     explanation
         From which the attributes below are read; computed when it is first read.
@@ -313,12 +310,10 @@ class Result:
     trace: Trace = field(default_factory=Trace)
     gate: str = ""
     graph_ran: bool = True
-    inverses: Mapping[str, str] = field(default_factory=dict)
     embedder_failed: bool = False
     communities: tuple[Community, ...] = ()
     generation: int = field(default=0, compare=False)
-    context_tokens: int | None = None
-    published_format: bool = False
+    context_format: ContextFormat = _FORMAT
     explanation: LazyExplanation = field(default=_NOTHING, repr=False, compare=False)
 
     @property
@@ -361,14 +356,6 @@ class Result:
         return self.graph_ran and any("graph" in hit.channels or hit.path for hit in self.hits)
 
     def __iter__(self) -> Iterator[Hit]:
-        # "results, metadata = retrieve(...)" would silently assign two hits to them if there are two.
-        here = inspect.currentframe()
-        caller = here.f_back if here else None
-        if caller and tuple(caller.f_code.co_code[caller.f_lasti : caller.f_lasti + 2]) == _UNPACK_TWO:
-            raise TypeError(
-                "a Result is not a pair: use results, metadata = result.hits, result.to_dict()['metadata'], "
-                "or result.hits[0] and result.hits[1] for the first two hits"
-            )
         return iter(self.hits)
 
     def __len__(self) -> int:
@@ -390,7 +377,7 @@ class Result:
         Parameters
         ----------
         max_tokens
-            The budget; by default ``context_tokens`` of the settings, or 500. It is never exceeded: an
+            The budget; by default that of ``context`` of the settings, or 500. It is never exceeded: an
             item that does not fit is skipped; if none fits, the first passage is cut.
         style
             ``"graph"``: the question's entities, related entities, the relevant relationships and the
@@ -424,7 +411,7 @@ class Result:
         """
         return write_context(
             self,
-            max_tokens=self.context_tokens or 500 if max_tokens is None else max_tokens,
+            max_tokens=self.context_format.max_tokens or 500 if max_tokens is None else max_tokens,
             style=style,
             tokenizer=tokenizer,
             organise=organise,

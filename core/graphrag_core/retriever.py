@@ -16,7 +16,7 @@ import numpy as np
 
 from graphrag_core import forks
 from graphrag_core.errors import InputError, check_integer, check_number
-from graphrag_core.filters import Filter, Where, parse
+from graphrag_core.filters import Where, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import unit_vector
 from graphrag_core.ingest.remembered import Time, changes_between, seconds, visible
@@ -33,10 +33,11 @@ from graphrag_core.query.ask import (
     write_with,
 )
 from graphrag_core.query.explanation import Explainer
-from graphrag_core.query.global_search import run_global_search
-from graphrag_core.query.pipeline import Question, run_search
+from graphrag_core.query.global_search import global_steps
+from graphrag_core.query.pipeline import search_steps
 from graphrag_core.query.recognise import Recogniser
-from graphrag_core.query.settings import Method, Plan, SearchSettings
+from graphrag_core.query.requests import Request, Steps, run_now
+from graphrag_core.query.settings import Plan, SearchSettings
 from graphrag_core.result import Explanation, Hit, LazyExplanation, Result, Trace
 from graphrag_core.text import Tokenizer
 
@@ -166,6 +167,9 @@ class GraphRetriever:
         self._clock = clock
         self._refreshed = -math.inf
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.index!r}, {self.settings!r})"
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_refreshed": -math.inf}
 
@@ -182,7 +186,7 @@ class GraphRetriever:
         question: str,
         *,
         where: Where | None = None,
-        embedding: Iterable[float] | Exception | None = None,
+        embedding: Iterable[float] | None = None,
         as_of: Time | None = None,
         seed_entities: Iterable[str] | None = None,
         exclude: Iterable[str] | None = None,
@@ -200,7 +204,7 @@ class GraphRetriever:
         where
             A filter on document metadata; it applies at every hop (:mod:`graphrag_core.filters`).
         embedding
-            The question's vector, if it was computed before, or the exception that computing it raised.
+            The question's vector, if it was computed before.
         as_of
             Answer with the facts that were valid at this time (:meth:`index.memory.remember
             <graphrag_core.memory.Memory.remember>`): a date, "2024-05-01", a datetime, or seconds since the
@@ -224,88 +228,130 @@ class GraphRetriever:
             Fields of :class:`~graphrag_core.SearchSettings` for this question, such as ``k`` and ``method``. None
             counts as not given.
         """
+        plan = self.plan(
+            question,
+            where=where,
+            embedding=embedding,
+            as_of=as_of,
+            seed_entities=seed_entities,
+            exclude=exclude,
+            count_access=count_access,
+            explain=explain,
+            settings=settings,
+            **overrides,
+        )
+        result: Result = run_now(self.steps(plan))
+        return result
+
+    def plan(
+        self,
+        question: str,
+        *,
+        where: Where | None = None,
+        embedding: Iterable[float] | None = None,
+        as_of: Time | None = None,
+        seed_entities: Iterable[str] | None = None,
+        exclude: Iterable[str] | None = None,
+        count_access: bool = True,
+        explain: bool = False,
+        settings: SearchSettings | None = None,
+        **overrides: Any,
+    ) -> Plan:
+        """Return a question with its settings, checked; the parameters are those of :meth:`retrieve`."""
         scope = None if where is None else parse(where)  # read once: nothing else decides scope and cache key
         _check_text(question, "the question")
-        given = embedding if embedding is None or isinstance(embedding, Exception) else self._as_vector(embedding)
-        plan = _plan(self.settings if settings is None else settings, overrides, question, seed_entities, exclude)
-        if given is None and not question.strip():
+        embedder = self.index.embedding
+        embed = None if embedder is None else Request(partial(embedder.query, question))
+        if embedding is not None:
+            vector = self._as_vector(embedding)
+            embed = Request(lambda: vector, key=vector.tobytes())
+        settings = self.settings if settings is None else settings
+        if overrides:
+            settings = settings.replace(**overrides)
+        route = ""
+        if settings.method == "agentic":
+            chosen = settings.router.route(question)
+            settings, route = settings.replace(method=chosen.method), str(chosen)
+        return Plan(
+            text=question,
+            settings=settings.resolved,
+            scope=scope,
+            as_of=None if as_of is None else seconds(as_of, "as_of"),
+            embed=embed,
+            route=route,
+            seeds=() if seed_entities is None else _names(seed_entities, "seed_entities"),
+            exclude=() if exclude is None else _names(exclude, "exclude"),
+            uncounted=None if count_access else [],
+            explain=explain,
+        )
+
+    def steps(self, plan: Plan) -> Steps:
+        """Run a question: from the cache, or by the query pipeline.
+
+        :func:`~graphrag_core.query.requests.run_now` and :func:`~graphrag_core.query.requests.run_awaiting` read the
+        generator to its result.
+        """
+        result = yield from self._steps(plan)
+        return result if plan.finish is None else plan.finish(result)
+
+    def _steps(self, plan: Plan) -> Steps:
+        embed_key = plan.embed and plan.embed.key
+        if embed_key is None and not plan.text.strip():
             _log.warning("the question is empty: nothing is searched")
             advice = LazyExplanation.of(Explanation(advice="the question is empty: ask in words"))
-            return Result(question, plan.method, graph_ran=False, explanation=advice)
-        asked = None if as_of is None else seconds(as_of, "as_of")
+            return Result(plan.text, plan.settings.method, graph_ran=False, explanation=advice)
         is_reader = self.refresh_every is not None and self.index.read_only  # a writer sees everything
         if is_reader and self._clock() - self._refreshed >= (self.refresh_every or 0.0):
             self.refresh()
-        at = time.time() if asked is None else asked
+        at = time.time() if plan.as_of is None else plan.as_of
         engine, cache = self.index.engine, self.cache
-        vector = None if given is None or isinstance(given, Exception) else given.tobytes()
-        key = engine, " ".join(question.lower().split()), plan, scope, asked, vector
-        if cache is not None and not isinstance(given, Exception):
+        text = " ".join(plan.text.lower().split())
+        key = engine, text, plan.settings, plan.scope, plan.as_of, embed_key, plan.route, plan.seeds, plan.exclude
+        if cache is not None:
             start = time.perf_counter()
             try:
                 stored = cache.get((engine.generation, key))
             except TypeError:  # a custom strategy that cannot be hashed
                 cache = stored = None
-            found = stored and self._from_cache(stored, question, plan, at, count_access=count_access, explain=explain)
-            if found is not None:
-                return replace(found, trace=Trace({"cache": (time.perf_counter() - start) * 1000}))
-        inside = visible(engine, scope, at)
-        uncounted: list[Keys] = []
-        result = self._run(
-            Question(
-                engine=engine,
-                embedder=self.index.embedding,
-                text=question,
-                plan=plan,
-                scope=inside,
-                embedding=given,
-                uncounted=None if count_access else uncounted,
-                explain=explain,
-            ),
-            scope,
-        )
+            cached = stored and self._from_cache(stored, plan, at)
+            if cached is not None:
+                return replace(cached, trace=Trace({"cache": (time.perf_counter() - start) * 1000}))
+        result = yield from (global_steps if plan.settings.method == "global" else search_steps)(self.index, plan, at)
+        if not result.hits:
+            result = yield from self._other_method(plan, at, result)
         if result.embedder_failed:
             _log.warning("%s", result.fallback)
-        is_whole = self.index.embedding is None or not result.fallback
-        if cache is not None and is_whole and not isinstance(given, Exception):
-            cache.put((result.generation, key), _Cached(_copied(result), at, inside, uncounted))
+        if cache is not None and (self.index.embedding is None or not result.fallback):
+            cache.put((result.generation, key), _Cached(_copied(result), at, plan.uncounted or []))
         return result
 
-    def _run(self, question: Question, scope: Filter | None) -> Result:
-        """Run the query pipeline, and another method if that of the plan finds nothing."""
-        plan = question.plan
-        other: Method | None = None
-        why = ""
-        if plan.method == "global":
-            result = run_global_search(question, self.index.graph.community_store.state(scope))
+    def _other_method(self, plan: Plan, at: float, result: Result) -> Steps:
+        """Search again by another method where that of the plan found nothing."""
+        method = plan.settings.method
+        if method == "global":
             other, why = "hybrid", "the documents have no themes: hybrid search answers"
+        elif plan.route and method == "keyword" and self.index.embedding is not None:  # such as an unknown id
+            other, why = "vector", "no passage has a word of the question: vector search answers"
         else:
-            result = run_search(question)
-            if plan.route and plan.method == "keyword" and question.embedder is not None:
-                # Such as for an id that no passage has.
-                other, why = "vector", "no passage has a word of the question: vector search answers"
-        if result.hits or other is None:
             return result
-        found = run_search(replace(question, plan=replace(plan, method=other), warns=False))
-        return replace(found, method=plan.method, fallback="; ".join(filter(None, (why, found.fallback))))
+        again = replace(plan, settings=plan.settings.replace(method=other).resolved)
+        result = yield from search_steps(self.index, again, at, warns=False)
+        return replace(result, method=method, fallback="; ".join(filter(None, (why, result.fallback))))
 
-    def _from_cache(
-        self, stored: "_Cached", question: str, plan: Plan, at: float, *, count_access: bool, explain: bool
-    ) -> Result | None:
+    def _from_cache(self, stored: "_Cached", plan: Plan, at: float) -> Result | None:
         """Return a stored result for a question in any spelling, unless it would be another one now."""
-        engine, result = self.index.engine, _copied(stored.result)
+        engine, result, question = self.index.engine, _copied(stored.result), plan.text
         if changes_between(engine, stored.at, at):
             return None
         if question != result.question:
-            if type(plan.recogniser) is not Recogniser:
+            recogniser = plan.settings.recogniser
+            if type(recogniser) is not Recogniser:
                 return None
-            with engine.snapshot(stored.scope) as snapshot:  # spacing and case may change the keywords and the names
+            with engine.snapshot(
+                visible(engine, plan.scope, stored.at)
+            ) as snapshot:  # spacing and case may change the keywords and the names
                 one, other = (
-                    (
-                        snapshot.terms(text),
-                        plan.recogniser.phrases_in(text),
-                        plan.recogniser.known_names(text, snapshot),
-                    )
+                    (snapshot.terms(text), recogniser.phrases_in(text), recogniser.known_names(text, snapshot))
                     for text in (question, result.question)
                 )
             if one != other:
@@ -315,13 +361,13 @@ class GraphRetriever:
                 explanation = LazyExplanation(replace(explanation.compute, question=question))
             hits = tuple(replace(hit, explanation=explanation) for hit in result.hits)
             result = replace(result, question=question, hits=hits, explanation=explanation)
-        if count_access and stored.uncounted:
-            with engine.snapshot(stored.scope) as snapshot:
+        if plan.uncounted is None and stored.uncounted:
+            with engine.snapshot(visible(engine, plan.scope, stored.at)) as snapshot:
                 if snapshot.generation == result.generation:
                     for facts in stored.uncounted:
                         snapshot.record_access(facts, time.time())
             stored.uncounted.clear()
-        _ = result.explanation.value if explain else None
+        _ = result.explanation.value if plan.explain else None
         return result
 
     def ask(
@@ -429,7 +475,9 @@ class GraphRetriever:
         scope = visible(self.index.engine, None if where is None else parse(where), time.time())
         with self.index.engine.snapshot(scope) as snapshot:
             names = {
-                entity for text in texts for _, _, entity in self.settings.plan.recogniser.known_names(text, snapshot)
+                entity
+                for text in texts
+                for _, _, entity in self.settings.resolved.recogniser.known_names(text, snapshot)
             }
             wanted = np.array(sorted(names), np.int64)
             rows = snapshot.fact_rows(snapshot.facts_of(wanted, limit=_MAX_SCANNED))
@@ -518,27 +566,8 @@ def _check_text(text: object, what: str) -> None:
         raise InputError(f"{what} has a lone surrogate at {error.start}: decode it correctly") from error
 
 
-def _plan(
-    settings: SearchSettings,
-    overrides: Mapping[str, Any],
-    question: str,
-    seed_entities: Iterable[str] | None,
-    exclude: Iterable[str] | None,
-) -> Plan:
-    """Return the settings of one question."""
-    plan = (settings.replace(**overrides) if overrides else settings).plan
-    if plan.method == "agentic":
-        route = plan.router.route(question)
-        plan = replace(plan, method=route.method, route=str(route))
-    if seed_entities is None and exclude is None:
-        return plan
-    return replace(plan, seeds=_names(seed_entities, "seed_entities"), exclude=_names(exclude, "exclude"))
-
-
 def _names(names: Any, argument: str) -> tuple[str, ...]:
     """Return names that a caller gave, each once."""
-    if names is None:
-        return ()
     given = () if isinstance(names, (str, bytes)) else tuple(names)
     if isinstance(names, (str, bytes)) or not all(isinstance(name, str) and name.strip() for name in given):
         raise InputError(f"{argument} is {names!r:.80}: use a list of names")
@@ -567,17 +596,16 @@ class _Warming(Future[int]):
 
 
 class _Cached(NamedTuple):
-    """A result, when and in which scope it was computed, and the facts whose access is not counted yet."""
+    """A result, when it was computed, and the facts whose access is not counted yet."""
 
     result: Result
     at: float
-    scope: Filter | None
     uncounted: list[Keys]
 
 
 def _copied(result: Result) -> Result:
     """Return a copy that shares no mutable value, but the explanation, which is computed once for all copies."""
-    return replace(result, hits=tuple(map(_copied_hit, result.hits)), inverses=dict(result.inverses))
+    return replace(result, hits=tuple(map(_copied_hit, result.hits)))
 
 
 def _copied_hit(hit: Hit) -> Hit:

@@ -5,6 +5,7 @@
 1
 """
 
+from graphrag_core.context.settings import ContextFormat
 from graphrag_core.query.calibration import Calibration
 from graphrag_core.query.coverage import Coverage, Reranked, Reranker
 from graphrag_core.query.fusion import Additive, Anchored, Fusion, Gate, OwnScores, ReciprocalRank, Weighted
@@ -25,6 +26,7 @@ __all__ = [
     "Anchored",
     "Calibration",
     "CitationGraph",
+    "ContextFormat",
     "Coverage",
     "Expansion",
     "ExpansionQueries",

@@ -152,13 +152,12 @@ def test_the_retriever_of_a_query_has_the_settings_of_the_file(run, kb, write):
 def test_load_returns_arguments_of_a_retriever(write):
     file = write(
         "[retriever]\nk = 2\nvector_weight = 1\nreranker = false\ncache = {seconds = 5}\n"
-        "inverses = {owns = 'owned_by'}\n"
+        "context = {max_tokens = 700}\n"
         "gate = {min_confidence = 0.2}\nfusion = {name = 'weighted', alpha = 0.5}\n"
         "[retriever.graph]\nname = 'neighbourhood'\nrelation_types = ['owns']\n"
         "fusion = {name = 'additive', max_chunks = 2}\n"
     )
     found = config.load(file).retriever_arguments()
-    assert found["gate"] == Gate(min_confidence=0.2)
     assert found["fusion"] == Weighted(alpha=0.5)
     assert isinstance(found["graph"], Neighbourhood)
     assert found["graph"].relation_types == ("owns",)
@@ -168,6 +167,8 @@ def test_load_returns_arguments_of_a_retriever(write):
     index.add([Document("1", "The Auth Service uses Keyring.")])
     retriever = GraphRetriever(index, **found)
     assert (retriever.settings.k, retriever.settings.vector_weight) == (2, 1.0)
+    assert retriever.settings.gate == Gate(min_confidence=0.2)
+    assert retriever.settings.context.max_tokens == 700
     assert len(retriever.retrieve("Auth Service")) == 1
 
 
@@ -190,8 +191,9 @@ def test_without_a_file_the_configuration_is_empty(tmp_path, monkeypatch):
         ({"k": 0}, "at least 1"),
         ({"k": 1.5}, "k is 1.5: use an integer"),
         ({"reranker": "onyx:x"}, "'onnx:FOLDER'"),
-        ({"vector_weight": 0, "text_weight": 0}, "both 0"),
-        ({"calibration": {"base": "x"}}, "calibration.base is 'x'"),
+        ({"vector_weight": 2}, "vector_weight is 2"),
+        ({"gate": {"min_score": "x"}}, "gate.min_score is 'x': use a number"),
+        ({"gate": {"min_scor": 1}}, "did you mean 'gate.min_score'"),
         ({"cache": {"secs": 1}}, "unknown key 'secs'"),
         ({"clock": 1}, "unknown search setting 'clock'"),
     ],

@@ -47,15 +47,15 @@ def test_the_published_expansion_queries_are_joined_with_vector_search(run, kb):
 
 def test_weights_of_plain_search(run, kb, retriever_settings):
     by_vector = answer(run, "--method", "vector")
-    retriever_settings("text_weight = 0")
+    retriever_settings("vector_weight = 1")
     assert [hit["id"] for hit in answer(run, "--no-use-graph")["hits"]] == [hit["id"] for hit in by_vector["hits"]]
     retriever_settings("vector_weight = 0")
     by_keyword = answer(run, "--no-use-graph")
     assert {name for hit in by_keyword["hits"] for name in hit["channels"]} == {"keyword"}
-    retriever_settings("vector_weight = 0\ntext_weight = 0")
+    retriever_settings("vector_weight = 2")
     failed = run("query", QUESTION)
     assert failed.exit_code == 1
-    assert "both 0" in failed.stderr
+    assert "vector_weight is 2: use a number from 0 to 1" in failed.stderr
 
 
 def test_the_context_has_both_and_without_the_graph_passages_alone(run, kb):

@@ -15,7 +15,7 @@ def _kb(indexed, monkeypatch, run):
 
 
 def test_the_strategy_with_its_gate(run, retriever_settings):
-    retriever_settings("min_score = 0.2")
+    retriever_settings("gate.min_score = 0.2")
     found = json.loads(run("query", QUESTION, "--json", "--design", "confident").stdout)
     by_origin = [hit["origin"] for hit in found["hits"]]
     assert found["counts"] == {"plain": by_origin.count("plain"), "graph": by_origin.count("graph")}
@@ -31,10 +31,10 @@ def test_the_strategy_with_its_gate(run, retriever_settings):
 
 
 def test_min_score_leaves_vector_hits_out_and_says_so(run, retriever_settings):
-    retriever_settings("min_score = 0.3")
+    retriever_settings("gate.min_score = 0.3")
     few = json.loads(run("query", QUESTION, "--json", "--method", "vector").stdout)["hits"]
     assert all(hit["score"] >= 0.3 for hit in few)
-    retriever_settings("min_score = 1")
+    retriever_settings("gate.min_score = 1")
     none = run("query", QUESTION, "--method", "vector")
     assert none.exit_code == 1
     assert "no results: no passage has the similarity 1.00 that min_score asks for" in none.stderr
@@ -42,7 +42,7 @@ def test_min_score_leaves_vector_hits_out_and_says_so(run, retriever_settings):
 
 
 def test_a_low_confidence_skips_the_graph_and_says_what_to_do(run, retriever_settings):
-    retriever_settings("min_confidence = 1")
+    retriever_settings("gate.min_confidence = 1")
     explained = " ".join(run("explain", QUESTION).stdout.split())
     assert "the graph was skipped: confidence" in explained
     assert "or lower min_confidence" in explained
@@ -51,10 +51,10 @@ def test_a_low_confidence_skips_the_graph_and_says_what_to_do(run, retriever_set
 def test_min_graph_score_is_passed_on(run, retriever_settings):
     found = []
     for least in (0, 1):
-        retriever_settings(f"min_graph_score = {least}")
+        retriever_settings(f"gate.min_graph_score = {least}")
         found.append(json.loads(run("query", QUESTION, "--json", "--method", "graph", "--k", "50").stdout)["hits"])
     assert len(found[1]) < len(found[0])
-    retriever_settings("min_graph_score = 7")
+    retriever_settings("gate.min_graph_score = 7")
     refused = run("query", QUESTION)
     assert refused.exit_code == 1
-    assert "min_graph_score is 7: use a number from 0 to 1" in refused.stderr
+    assert "gate.min_graph_score is 7: use a number from 0 to 1" in refused.stderr

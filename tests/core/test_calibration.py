@@ -11,7 +11,7 @@ import pytest
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import InputError
 from graphrag_core.evaluation import Question, fit_calibration, judge_hits, reliability, scores_of
-from graphrag_core.strategies import Anchored, Calibration, ReciprocalRank, Weighted
+from graphrag_core.strategies import Anchored, Calibration, Coverage, ReciprocalRank, Weighted
 from graphrag_core.testing import HashEmbedder
 
 DOCUMENTS = [
@@ -70,13 +70,14 @@ def test_the_score_is_the_logistic_function_of_the_signals(index):
 
 
 def test_fusions_and_methods_with_their_own_scores_keep_them(index):
-    for settings in ({"method": "vector"}, {"method": "keyword"}, {"fusion": Weighted()}, {"fusion": ReciprocalRank()}):
+    for method in ("vector", "keyword"):
         with_default, without = (
-            [(hit.chunk.id, hit.score) for hit in GraphRetriever(index, calibration=on, **settings).retrieve(QUESTION)]
-            for on in (True, False)
+            [(hit.chunk.id, hit.score) for hit in GraphRetriever(index, method=method, reranker=one).retrieve(QUESTION)]
+            for one in (Coverage(), Coverage(calibration=None))
         )
         assert with_default == without
-    by_rank = GraphRetriever(index, calibration=False, fusion=Anchored()).retrieve(QUESTION).hits
+    assert Weighted().calibration is ReciprocalRank().calibration is None
+    by_rank = GraphRetriever(index, fusion=Anchored(calibration=None)).retrieve(QUESTION).hits
     assert [hit.score for hit in by_rank[:3]] == pytest.approx([1, 1 / 2, 1 / 3])
 
 
@@ -113,9 +114,11 @@ def test_a_threshold_is_a_number(index, value):
 
 def test_a_calibration_can_be_replaced_and_is_checked(index):
     certain = Calibration(base=20)
-    assert GraphRetriever(index, calibration=certain).retrieve(UNRELATED).hits[0].score == pytest.approx(1, abs=1e-3)
-    with pytest.raises(InputError, match="calibration"):
-        GraphRetriever(index, calibration=Calibration)
+    retriever = GraphRetriever(index, **{"reranker.calibration": certain})
+    assert retriever.settings.reranker == Coverage(calibration=certain)
+    assert retriever.retrieve(UNRELATED).hits[0].score == pytest.approx(1, abs=1e-3)
+    with pytest.raises(InputError, match=r"reranker\.calibration is"):
+        GraphRetriever(index, **{"reranker.calibration": Calibration})
 
 
 class TestFitting:

@@ -71,9 +71,9 @@ def test_the_scores_fall_with_the_rank_and_every_passage_is_there_once(manual):
 
 
 def test_a_chosen_fusion_or_strategy_decides_alone(manual):
-    assert GraphRetriever(manual).settings.plan.reranker == Coverage()
-    assert GraphRetriever(manual, fusion=Weighted()).settings.plan.reranker is False
-    assert GraphRetriever(manual, graph=PageRank(), reranker=False).settings.plan.reranker is False
+    assert GraphRetriever(manual).settings.resolved.reranker == Coverage()
+    assert GraphRetriever(manual, fusion=Weighted()).settings.resolved.reranker is False
+    assert GraphRetriever(manual, graph=PageRank(), reranker=False).settings.resolved.reranker is False
 
 
 def test_a_reranker_can_be_replaced(manual):

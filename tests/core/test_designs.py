@@ -56,9 +56,9 @@ def test_every_design_has_a_name_and_nothing_of_the_default_pipeline():
     assert list(DESIGNS) == ["hybrid", "confident", "kg2rag", "memory", "research"]
     for design in DESIGNS.values():
         assert isinstance(design, SearchSettings)
-        assert (design.reranker, design.calibration) == (False, False)
+        assert (design.reranker, design.context.published) == (False, True)
     assert [design.k for design in DESIGNS.values()] == [5, 5, 5, 30, 10]
-    assert (CONFIDENT.context_tokens, RESEARCH.method) == (4_000, "agentic")
+    assert (CONFIDENT.context.max_tokens, RESEARCH.method) == (4_000, "agentic")
 
 
 # -- 1: a call lowers the threshold of relations
@@ -75,7 +75,7 @@ def test_a_call_can_lower_min_graph_score():
         retriever = GraphRetriever(index, CONFIDENT)
         question = "What does the Auth Service use, and for which of the things that it does?"
         assert {hit.chunk.id for hit in retriever.retrieve(question)} == {"auth", "v2", "oauth", "jwt"}
-        lowered = retriever.retrieve(question, min_graph_score=0.1)
+        lowered = retriever.retrieve(question, **{"gate.min_graph_score": 0.1})
         assert {hit.chunk.id for hit in lowered} == {"auth", "v2", "oauth", "jwt", "store"}
         assert "Auth Service uses STORE" in {fact.text for fact in lowered.facts}
 
@@ -293,12 +293,10 @@ def test_a_paper_in_two_files_is_one_document(tmp_path):
 # -- results, metadata = retrieve(...)
 
 
-def test_a_result_is_not_unpacked_as_a_pair():
+def test_a_result_is_iterated_over_its_hits_and_has_the_pair_of_the_document():
     with KnowledgeIndex(HashEmbedder()) as index:
         index.add([Document("a", "Alpha."), Document("b", "Bravo.")])
         result = GraphRetriever(index, RESEARCH).retrieve("Alpha")
-        with pytest.raises(TypeError, match="a Result is not a pair"):
-            results, metadata = result
         results, metadata = result.hits, result.to_dict()["metadata"]
         assert (len(results), metadata["graph_results"]) == (2, 0)
         first, *others = result

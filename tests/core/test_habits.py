@@ -87,10 +87,10 @@ def test_every_way_of_asking_raises(index, embedder):
     with pytest.raises(ConnectionError, match="on_embedder_error"):
         retriever.warm(["Tallinn"])
     assert isinstance(retriever.warm(["Tallinn"], background=True).exception(30), EmbedderError)
-    given = RateLimitError("slow down", response=None, body="quota")
+    embedder.error = RateLimitError("slow down", response=None, body="quota")
     with pytest.raises(RateLimitError, match="raised RateLimitError on a question: 429: quota") as raised:
-        retriever.retrieve("Tallinn", embedding=given)
-    assert raised.value.__cause__ is given
+        retriever.retrieve("Tallinn")
+    assert raised.value.__cause__ is embedder.error
 
 
 def test_expansion_queries_raise_too(index, embedder, monkeypatch):
@@ -338,11 +338,11 @@ def test_documents_are_filtered_by_id(index, where, found):
 
 def test_settings_that_depend_on_others_follow(index):
     settings = SearchSettings()
-    assert isinstance(settings.plan.fusion, Anchored)
-    assert isinstance(settings.plan.reranker, Coverage)
+    assert isinstance(settings.resolved.fusion, Anchored)
+    assert isinstance(settings.resolved.reranker, Coverage)
     other = settings.replace(graph=Neighbourhood())
-    assert other.plan.fusion == Neighbourhood().fusion
-    assert other.plan.reranker is False
+    assert other.resolved.fusion == Neighbourhood().fusion
+    assert other.resolved.reranker is False
     retriever = GraphRetriever(index, other, k=2, fusion=ReciprocalRank(), method=None)
     result = retriever.retrieve("Auth Service", method="keyword")
     assert (result.method, len(result.hits)) == ("keyword", 2)
@@ -355,11 +355,11 @@ def test_settings_that_depend_on_others_follow(index):
 @pytest.mark.parametrize(
     ("name", "value"),
     [("method", "magic"), ("k", 0), ("candidates", -1), ("graph", "pagerank"), ("fusion", Anchored), ("reranker", 3),
-     ("vector_weight", -1), ("on_embedder_error", "ignore"), ("min_score", 2), ("score_threshold", -1)],
+     ("vector_weight", -1), ("on_embedder_error", "ignore"), ("gate.min_score", 2), ("score_threshold", -1)],
 )  # fmt: skip
 def test_a_setting_that_cannot_be_used_is_refused(index, name, value):
     with pytest.raises(InputError):
-        SearchSettings(**{name: value})
+        SearchSettings().replace(**{name: value})
     with pytest.raises(InputError):
         GraphRetriever(index).retrieve("Auth Service", **{name: value})
 

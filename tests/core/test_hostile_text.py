@@ -49,7 +49,7 @@ def results():
         )
         retriever = GraphRetriever(index)
         yield [
-            retriever.retrieve(question, method=method, where=where, min_graph_score=least)
+            retriever.retrieve(question, method=method, where=where, **{"gate.min_graph_score": least})
             for question in ("Keyring", f"What of {NAME}?", TEXT)
             for method in ("hybrid", "keyword", "graph")
             for where in (None, {"source": NAME})

@@ -9,6 +9,7 @@ from graphrag_core.designs import DESIGNS
 from graphrag_core.embedders import WordLlama
 from graphrag_core.ingest.chunker import Chunker
 from graphrag_core.model import Chunk
+from graphrag_core.strategies import Coverage
 from graphrag_core.text.navigation import is_navigation
 
 BAR = "Next: Pools, Previous: Engines, Up: Connections \xa0 [Contents][Index]"
@@ -182,7 +183,7 @@ def index():
     return index
 
 
-HOWS = [{}, {"use_graph": False}, {"method": "vector"}, {"method": "keyword"}, {"calibration": False}]
+HOWS = [{}, {"use_graph": False}, {"method": "vector"}, {"method": "keyword"}, {"reranker": Coverage(calibration=None)}]
 
 
 @pytest.mark.parametrize("how", HOWS)

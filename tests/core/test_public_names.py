@@ -16,9 +16,9 @@ NAMES = {
         __version__
     """,
     "graphrag_core.strategies": """
-        Additive Anchored Calibration CitationGraph Coverage Expansion ExpansionQueries Fusion Gate GraphStrategy
-        Neighbourhood OwnScores PageRank Query ReciprocalRank Recogniser RelatedEntities Relevance Reranked Reranker
-        Route Router Rule ScoreReranker SpreadingActivation Weighted
+        Additive Anchored Calibration CitationGraph ContextFormat Coverage Expansion ExpansionQueries Fusion Gate
+        GraphStrategy Neighbourhood OwnScores PageRank Query ReciprocalRank Recogniser RelatedEntities Relevance
+        Reranked Reranker Route Router Rule ScoreReranker SpreadingActivation Weighted
     """,
     "graphrag_core.embedders": "FastEmbed OllamaEmbedder Onnx OpenAIEmbedder WordLlama",
     "graphrag_core.explore": "Explorer server_page static_page",

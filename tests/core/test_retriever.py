@@ -141,7 +141,7 @@ def test_a_known_embedding_is_taken(chain):
         (None, {}), (b"x", {}), (7, {}), ("x" * 100_001, {}),
         ("x", {"k": 0}), ("x", {"k": -1}), ("x", {"k": 2.5}), ("x", {"k": True}),
         ("x", {"method": "magic"}), ("x", {"where": {"colour": {"like": "red"}}}), ("a \ud800 b", {}),
-        ("x", {"min_graph_score": 2}), ("x", {"min_graph_score": float("nan")}), ("x", {"embedding": "abc"}),
+        ("x", {"gate.min_graph_score": 2}), ("x", {"gate.min_graph_score": float("nan")}), ("x", {"embedding": "abc"}),
     ],
 )  # fmt: skip
 def test_bad_questions_are_refused(chain, arguments, settings):

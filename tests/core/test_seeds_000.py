@@ -15,6 +15,7 @@ from graphrag_core.query.query import Query
 from graphrag_core.strategies import (
     Additive,
     Anchored,
+    ContextFormat,
     Coverage,
     Expansion,
     ExpansionQueries,
@@ -105,9 +106,9 @@ def test_the_score_is_that_of_the_design(weight, hop, mentions, expected):
 
 
 def test_the_published_defaults():
-    assert (HYBRID.graph.hops, HYBRID.graph.max_chunks, HYBRID.plan.gate.min_graph_score) == (1, 4, 0.0)
+    assert (HYBRID.graph.hops, HYBRID.graph.max_chunks, HYBRID.resolved.gate.min_graph_score) == (1, 4, 0.0)
     assert isinstance(HYBRID.fusion, Additive)
-    assert HYBRID.fusion.fusion == Weighted(alpha=0.7, beta=0.3)
+    assert HYBRID.fusion.fusion == Weighted(alpha=0.7, beta=0.3, relative_scores=False)
     # 0.7 · 0.9 + 0.3 · 0.5 = 0.63 + 0.15
     assert HYBRID.fusion.fusion.score(0.9, 0.5) == pytest.approx(0.78)
 
@@ -237,23 +238,23 @@ class TestPublished(StrategySuite):
 # -- plain search: vector and text weight
 
 
-def test_vector_and_text_weight_are_settings():
+def test_the_weights_of_plain_search_are_a_setting():
     with make({f"d{i}": [] for i in range(6)}, {"d1": "red fox", "d2": "red fox and red hen", "d3": "a hen"}) as index:
 
         def scores(**settings):
-            hits = GraphRetriever(index, calibration=False, **settings).retrieve("red hen", k=6, use_graph=False).hits
+            by_rank = {"reranker": Coverage(calibration=None), **settings}
+            hits = GraphRetriever(index, **by_rank).retrieve("red hen", k=6, use_graph=False).hits
             return {hit.chunk.id: hit.score for hit in hits}, hits
 
         _, hits = scores()
         cosine = {hit.chunk.id: max(hit.channels["vector"].score, 0) for hit in hits if "vector" in hit.channels}
         bm25 = {hit.chunk.id: hit.channels["keyword"].score for hit in hits if "keyword" in hit.channels}
-        for vector, text in ((0.6, 0.4), (3, 1), (1, 1)):
-            found, _ = scores(vector_weight=vector, text_weight=text)
+        for vector in (0.6, 0.75, 0.5):
+            found, _ = scores(vector_weight=vector)
             for name, score in found.items():
                 by_vector = cosine[name] / max(cosine.values())
                 by_text = bm25.get(name, 0) / max(bm25.values())
-                # The weights are normalised to sum 1: 3 and 1 are 0.75 and 0.25.
-                expected = (vector * by_vector + text * by_text) / (vector + text)
+                expected = vector * by_vector + (1 - vector) * by_text
                 assert score == pytest.approx(expected, abs=1e-6)
 
 
@@ -261,16 +262,16 @@ def test_a_channel_with_weight_zero_is_not_searched():
     with KnowledgeIndex(HashEmbedder()) as index:
         index.add(CHAIN)
         for weights, left, method in (
-            ({"text_weight": 0}, "vector", "vector"),
+            ({"vector_weight": 1}, "vector", "vector"),
             ({"vector_weight": 0}, "keyword", "keyword"),
         ):
             hits = GraphRetriever(index, **weights).retrieve("OAuth Provider", use_graph=False).hits
             alone = GraphRetriever(index, method=method).retrieve("OAuth Provider").hits
             assert [hit.chunk.id for hit in hits] == [hit.chunk.id for hit in alone]
             assert {name for hit in hits for name in hit.channels} == {left}
-        for bad in ({"vector_weight": -1}, {"text_weight": True}, {"vector_weight": 0, "text_weight": 0}):
-            with pytest.raises(InputError, match="weight"):
-                GraphRetriever(index, **bad)
+        for bad in (-1, 1.1, True):
+            with pytest.raises(InputError, match="vector_weight"):
+                GraphRetriever(index, vector_weight=bad)
 
 
 # -- why the graph brings nothing
@@ -298,7 +299,7 @@ def test_a_question_without_a_known_entity_is_named_as_the_reason(strategy):
 def test_a_threshold_that_no_passage_reaches_is_named_as_the_reason():
     with KnowledgeIndex(HashEmbedder()) as index:
         index.add(CHAIN)
-        retriever = GraphRetriever(index, graph=Neighbourhood(), min_graph_score=0.3)
+        retriever = GraphRetriever(index, graph=Neighbourhood(), **{"gate.min_graph_score": 0.3})
         result = retriever.retrieve("What is the Auth Service?")
         # 0.2385, as worked out above
         assert "all its passages are weaker than 0.3" in result.expansion_skipped
@@ -425,11 +426,11 @@ def test_the_users_own_inverses_come_first():
     facts = {"one": [triple("Reactor", "feeds", "Turbine", 9)], "two": [triple("Turbine", "runs_on", "Steam", 5)]}
     with make(facts) as index:
         own = {"feeds": "fed_by", "runs_on": "drives"}
-        retriever = GraphRetriever(index, inverses=own)
+        retriever = GraphRetriever(index, context=ContextFormat(inverses=own))
         assert "Related: Reactor (fed_by, weight: 9)" in retriever.retrieve("Turbine").context(500)
         assert "Related: Turbine (drives, weight: 5)" in retriever.retrieve("Steam").context(500)
         assert "Reactor (<- feeds, weight: 9)" in GraphRetriever(index).retrieve("Turbine").context(500)
-        assert retriever.retrieve("Turbine").inverses == own
+        assert retriever.retrieve("Turbine").context_format.inverses == tuple(own.items())
 
 
 def test_an_entity_in_a_result_made_by_hand_still_has_its_block():

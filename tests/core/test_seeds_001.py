@@ -51,13 +51,13 @@ STRATEGIES = [
 def test_the_threshold_is_the_strength_of_the_relation_for_every_strategy(told, strategy):
     # Strength 2 / 10 = 0.2 < 0.3 is left out: "store" states it. 5 / 10 and 8 / 10 are kept.
     retriever = GraphRetriever(told, graph=strategy, gate=Gate(), method="graph", k=6)
-    found = {hit.chunk.id for hit in retriever.retrieve(QUESTION, min_graph_score=0.3)}
+    found = {hit.chunk.id for hit in retriever.retrieve(QUESTION, **{"gate.min_graph_score": 0.3})}
     assert {"auth", "login"} <= found
     assert not found & {"store", "redis"}
-    assert {"store"} <= {hit.chunk.id for hit in retriever.retrieve(QUESTION, min_graph_score=0.2)}
+    assert {"store"} <= {hit.chunk.id for hit in retriever.retrieve(QUESTION, **{"gate.min_graph_score": 0.2})}
     # 5 / 10 is not below 0.5, but below 0.51.
-    assert "login" in {hit.chunk.id for hit in retriever.retrieve(QUESTION, min_graph_score=0.5)}
-    assert "login" not in {hit.chunk.id for hit in retriever.retrieve(QUESTION, min_graph_score=0.51)}
+    assert "login" in {hit.chunk.id for hit in retriever.retrieve(QUESTION, **{"gate.min_graph_score": 0.5})}
+    assert "login" not in {hit.chunk.id for hit in retriever.retrieve(QUESTION, **{"gate.min_graph_score": 0.51})}
 
 
 def test_a_triple_with_the_weight_of_a_sentence_has_strength_three():
@@ -65,15 +65,15 @@ def test_a_triple_with_the_weight_of_a_sentence_has_strength_three():
     with KnowledgeIndex(HashEmbedder(), extractor=FixedExtractor(facts)) as index:
         index.add([Document("a", "Some words."), Document("b", "Other text.")])
         retriever = GraphRetriever(index, method="graph")
-        assert {hit.chunk.id for hit in retriever.retrieve("Alpha", min_graph_score=0.3)} == {"a", "b"}
-        assert {hit.chunk.id for hit in retriever.retrieve("Alpha", min_graph_score=0.31)} == {"b"}
+        assert {hit.chunk.id for hit in retriever.retrieve("Alpha", **{"gate.min_graph_score": 0.3})} == {"a", "b"}
+        assert {hit.chunk.id for hit in retriever.retrieve("Alpha", **{"gate.min_graph_score": 0.31})} == {"b"}
 
 
 def test_without_stated_strengths_the_threshold_is_relative():
     with KnowledgeIndex(HashEmbedder()) as index:
         index.add(CHAIN)
-        lax = GraphRetriever(index, method="graph", k=9).retrieve("Auth Service", min_graph_score=0.0)
-        strict = GraphRetriever(index, method="graph", k=9).retrieve("Auth Service", min_graph_score=1.0)
+        lax = GraphRetriever(index, method="graph", k=9).retrieve("Auth Service", **{"gate.min_graph_score": 0.0})
+        strict = GraphRetriever(index, method="graph", k=9).retrieve("Auth Service", **{"gate.min_graph_score": 1.0})
         assert 0 < len(strict) < len(lax), "PageRank's best passage has strength 1, its worst 0"
 
 
@@ -92,12 +92,12 @@ def test_ready_knowledge_keeps_its_strengths():
 def test_vector_hits_below_min_score_are_left_out(told):
     retriever = GraphRetriever(told, method="vector", k=6)
     assert len(retriever.retrieve(QUESTION)) == 6
-    assert [hit.chunk.id for hit in retriever.retrieve(QUESTION, min_score=0.7)] == ["auth", "lunch"]
+    assert [hit.chunk.id for hit in retriever.retrieve(QUESTION, **{"gate.min_score": 0.7})] == ["auth", "lunch"]
     # 0.75 is not below 0.75.
-    assert [hit.chunk.id for hit in retriever.retrieve(QUESTION, min_score=0.75)] == ["auth", "lunch"]
+    assert [hit.chunk.id for hit in retriever.retrieve(QUESTION, **{"gate.min_score": 0.75})] == ["auth", "lunch"]
     assert len(GraphRetriever(told, method="vector", k=6, gate=Gate(min_score=0.7)).retrieve(QUESTION)) == 2
-    with pytest.raises(InputError, match="min_score is 7"):
-        retriever.retrieve(QUESTION, min_score=7)
+    with pytest.raises(InputError, match=r"gate\.min_score is 7"):
+        retriever.retrieve(QUESTION, **{"gate.min_score": 7})
 
 
 def test_confidence_counts_the_best_hit_that_min_score_allows(told):
@@ -105,14 +105,16 @@ def test_confidence_counts_the_best_hit_that_min_score_allows(told):
     # 32 characters: 0.3 · 0.32 = 0.096; an entity: 0.3; the best hit 0.875: 0.4 · 0.875 = 0.35. Sum 0.746.
     assert GraphRetriever(told, gate=gate).retrieve(QUESTION).confidence == pytest.approx(0.746, abs=ROUNDING)
     # No hit from 0.95 on: 0.096 + 0.3 + 0 = 0.396.
-    assert GraphRetriever(told).retrieve(QUESTION, min_score=0.95).confidence == pytest.approx(0.396, abs=ROUNDING)
+    assert GraphRetriever(told).retrieve(QUESTION, **{"gate.min_score": 0.95}).confidence == pytest.approx(
+        0.396, abs=ROUNDING
+    )
 
 
 def test_the_defaults_of_the_design_are_one_setting_away(told):
     assert CONFIDENT.gate == Gate(
         min_confidence=0.5, min_graph_score=0.3, needs_entity=True, min_score=0.7, weigh_by_confidence=True
     )
-    retriever = GraphRetriever(told, settings=CONFIDENT).settings.plan
+    retriever = GraphRetriever(told, settings=CONFIDENT).settings.resolved
     assert (retriever.k, retriever.gate) == (5, CONFIDENT.gate)
     assert (retriever.graph.hops, retriever.graph.max_chunks) == (1, 4)
     assert retriever.fusion == OwnScores(max_chunks=None, same_start=100)
@@ -137,7 +139,7 @@ def test_the_graph_is_skipped_where_the_confidence_is_low_or_no_entity_is_named(
     retriever = GraphRetriever(told, settings=CONFIDENT)
     # "Auth Service": 12 characters: 0.036 + 0.3 + 0.35 = 0.686, so the graph runs; without hits 0.336.
     assert retriever.retrieve("Auth Service").confidence == pytest.approx(0.686, abs=ROUNDING)
-    low = retriever.retrieve("Auth Service", min_score=0.95, min_confidence=0.5)
+    low = retriever.retrieve("Auth Service", **{"gate.min_score": 0.95, "gate.min_confidence": 0.5})
     assert low.confidence == pytest.approx(0.336, abs=ROUNDING)
     assert "confidence 0.34 is below 0.50" in low.expansion_skipped
     assert not low.hits
@@ -156,9 +158,14 @@ def test_without_the_graph_only_vector_search_answers_with_confidence_one_half(t
     assert result.counts == {"plain": 2, "graph": 0}
 
 
-def test_keyword_search_answers_where_vectors_are_unavailable(told):
+def test_keyword_search_answers_where_vectors_are_unavailable(told, monkeypatch):
     retriever = GraphRetriever(told, settings=CONFIDENT, on_embedder_error="keyword")
-    result = retriever.retrieve("Lunch at noon", embedding=OSError("no model"))
+
+    def fail(_):
+        raise OSError("no model")
+
+    monkeypatch.setattr(told.embedding.embedder, "embed_query", fail)
+    result = retriever.retrieve("Lunch at noon")
     assert result.hits[0].chunk.id == "lunch"
     assert "keyword search only" in result.fallback
 
@@ -234,7 +241,7 @@ def test_an_empty_result_says_what_to_do(told, index):
     index.add(CHAIN)
     filtered = GraphRetriever(index).retrieve("x", where={"tenant": "nobody"})
     assert filtered.advice == "no document matches the filter: check its keys and values"
-    near = retriever.retrieve("x", method="vector", min_score=0.95)
+    near = retriever.retrieve("x", method="vector", **{"gate.min_score": 0.95})
     assert "similarity 0.95 that min_score asks for, the nearest has 0.88: lower min_score" in near.advice
     assert near.advice in near.explain()
     words = retriever.retrieve("zebra", method="keyword")
@@ -246,12 +253,12 @@ def test_an_empty_result_says_what_to_do(told, index):
 def test_a_low_confidence_says_what_would_raise_it(told):
     # "zebra": 0.015 + 0.15 + 0.35 = 0.515, which is not low; without vector hits 0.165.
     assert GraphRetriever(told).retrieve("zebra").advice == ""
-    low = GraphRetriever(told).retrieve("lunch or zebra", min_score=0.95)
+    low = GraphRetriever(told).retrieve("lunch or zebra", **{"gate.min_score": 0.95})
     # 14 characters: 0.042 + 0.3 (Lunch is an entity) + 0 = 0.342
     assert low.confidence == pytest.approx(0.342, abs=ROUNDING)
     assert low.advice.startswith("the confidence is low, 0.34: ask in a whole sentence, check that the index has")
     assert "min_confidence" not in low.advice
-    strict = GraphRetriever(told, gate=Gate.strict()).retrieve("noon then", min_score=0.95)
+    strict = GraphRetriever(told, gate=Gate.strict()).retrieve("noon then", **{"gate.min_score": 0.95})
     # 9 characters: 0.027 + 0.15 + 0 = 0.177
     assert strict.advice.startswith("the confidence is low, 0.18: name something that the index knows")
     assert strict.advice.endswith(", or lower min_confidence")

@@ -179,7 +179,7 @@ def test_of_passages_with_the_same_first_hundred_characters_one_is_kept():
 def test_pure_vector_search_can_be_the_vanilla_list_and_rrf_joins_both():
     with make() as index:
         retriever = GraphRetriever(index, settings=KG2RAG)
-        assert retriever.settings.plan.fusion == ReciprocalRank(k=60)
+        assert retriever.settings.resolved.fusion == ReciprocalRank(k=60)
         vanilla = [hit.chunk.id for hit in GraphRetriever(index, method="vector").retrieve(QUESTION).hits]
         result = retriever.retrieve(QUESTION)
         assert not any("keyword" in hit.channels for hit in result.hits)
@@ -193,7 +193,7 @@ def test_pure_vector_search_can_be_the_vanilla_list_and_rrf_joins_both():
 def test_found_through_an_expansion_query_and_by_nothing_else_is_of_the_graph():
     texts = {**TEXTS, **{f"d{i}": f"How do I handle database connections? Case {i}." for i in range(8)}}
     with make(texts=texts) as index:
-        retriever = GraphRetriever(index, graph=ExpansionQueries(), text_weight=0, candidates=1)
+        retriever = GraphRetriever(index, graph=ExpansionQueries(), vector_weight=1, candidates=1)
         hits = {hit.chunk.id: hit for hit in retriever.retrieve(QUESTION, k=5).hits}
     assert hits["uvicorn"].origin == "graph"
     assert hits["uvicorn"].graph_expansion in PAIRS

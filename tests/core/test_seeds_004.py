@@ -500,4 +500,4 @@ def test_without_a_passage_of_a_weighted_ranking_the_advice_is_to_weigh_another(
         assert not result.hits
         assert "give vector or keyword search a weight" in result.advice
         both = GraphRetriever(index, fusion=RESEARCH.fusion)
-        assert "lower min_score" in both.retrieve("What are notes?", use_graph=False, min_score=1.0).advice
+        assert "lower min_score" in both.retrieve("What are notes?", use_graph=False, **{"gate.min_score": 1.0}).advice

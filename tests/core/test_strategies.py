@@ -297,7 +297,7 @@ def test_the_gate_leaves_weak_graph_results_to_plain_search(told):
     # The relation to Login Flow has strength 5: 5 / 10 is not below 0.5, but below 0.6.
     retriever = GraphRetriever(told, graph=strategy, method="graph")
     for least, found in ((0.5, {"auth", "google", "login"}), (0.6, {"auth", "google"})):
-        asked = retriever.retrieve("Auth Service", min_graph_score=least)
+        asked = retriever.retrieve("Auth Service", **{"gate.min_graph_score": least})
         assert {hit.chunk.id for hit in asked.hits} == found
 
 

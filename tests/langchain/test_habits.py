@@ -413,7 +413,7 @@ class TestSettings:
         by_keyword = retriever.model_copy(update={"method": "keyword", "k": 1})
         assert by_keyword.search("Keyring Tallinn").method == "keyword"
         assert len(by_keyword.invoke("Keyring Tallinn")) == 1
-        assert retriever.model_copy(update={"graph": Neighbourhood()}).settings.plan.reranker is False
+        assert retriever.model_copy(update={"graph": Neighbourhood()}).settings.resolved.reranker is False
         lunch_first = retriever.model_copy(
             update={"reranker": lambda question, chunks: [float(chunk.id == "lunch") for chunk in chunks]}
         )

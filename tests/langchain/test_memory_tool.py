@@ -34,7 +34,7 @@ def test_is_described_for_a_model(tool):
 
 
 async def test_gives_the_context_and_the_documents(tool, retriever):
-    result = GraphRetriever(retriever.index).retrieve(QUESTION, k=10, min_graph_score=0.3)
+    result = GraphRetriever(retriever.index).retrieve(QUESTION, k=10, **{"gate.min_graph_score": 0.3})
     for message in (tool.invoke(call(query=QUESTION)), await tool.ainvoke(call(query=QUESTION))):
         assert message.content == str(result.context(max_tokens=1_000, style="passages"))
         assert [document.id for document in message.artifact] == [hit.chunk.id for hit in result.hits]
@@ -79,7 +79,7 @@ def test_stays_in_the_retrievers_scope(retriever):
 def test_takes_another_name_style_and_budget(retriever):
     tool = create_memory_search_tool(retriever, name="look", description="Looks.", style="graph", max_tokens=60)
     assert (tool.name, tool.description) == ("look", "Looks.")
-    found = GraphRetriever(retriever.index).retrieve(QUESTION, k=10, min_graph_score=0.3)
+    found = GraphRetriever(retriever.index).retrieve(QUESTION, k=10, **{"gate.min_graph_score": 0.3})
     assert tool.invoke({"query": QUESTION}) == str(found.context(max_tokens=60, style="graph"))
 
 

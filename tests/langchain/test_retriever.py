@@ -176,7 +176,7 @@ class TestCalls:
         [
             ({}, None), ({"k": 2}, None), ({"method": "vector"}, None), ({"method": "keyword"}, None),
             ({"method": "graph"}, None), ({"method": "agentic"}, None), ({"use_graph": False}, None),
-            ({"min_graph_score": 0.9}, None), ({"filter": {"tenant": "acme"}}, {"tenant": "acme"}),
+            ({"gate.min_graph_score": 0.9}, None), ({"filter": {"tenant": "acme"}}, {"tenant": "acme"}),
             ({"k": 3, "filter": {"year": {"$gte": 2020}}}, {"year": {"gte": 2020}}),
         ],
     )  # fmt: skip

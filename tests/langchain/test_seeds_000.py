@@ -9,7 +9,7 @@ from seeds_000 import BLOCK, DOCUMENTS, QUESTION
 from graphrag_core import GraphRetriever, KnowledgeExtractor, KnowledgeIndex
 from graphrag_core.designs import HYBRID, KG2RAG
 from graphrag_core.errors import InputError
-from graphrag_core.strategies import Additive, Neighbourhood
+from graphrag_core.strategies import Additive, ContextFormat, Neighbourhood
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever, create_memory_search_tool
 
@@ -65,19 +65,19 @@ def test_the_tool_writes_both_and_without_the_graph_no_entities(retriever):
 
 
 def test_weights_and_inverses_are_fields(retriever, core):
-    for weights in ({"text_weight": 0.0}, {"vector_weight": 0.0}, {"vector_weight": 1.0, "text_weight": 3.0}):
+    for weights in ({"vector_weight": 1.0}, {"vector_weight": 0.0}, {"vector_weight": 0.25}):
         copied = retriever.model_copy(update=weights)
         expected = GraphRetriever(core, **weights).retrieve("login pages", use_graph=False, k=7)
         assert ids(copied.invoke("login pages", use_graph=False, k=7)) == [hit.chunk.id for hit in expected.hits]
-    retriever = retriever.model_copy(update={"inverses": {"implements": "realised_by"}})
+    retriever = retriever.model_copy(update={"context": ContextFormat(inverses={"implements": "realised_by"})})
     assert "OAuth Provider (realised_by, weight: 6)" in retriever.search("Google OAuth").context(500)
-    with pytest.raises(InputError, match="both 0"):
-        retriever.model_copy(update={"vector_weight": 0.0, "text_weight": 0.0})
+    with pytest.raises(InputError, match="vector_weight is 2"):
+        retriever.model_copy(update={"vector_weight": 2.0})
 
 
 def test_additive_fusion_and_expansion_queries(retriever):
     assert len(retriever.invoke(QUESTION, fusion=Additive(max_chunks=1))) == 3
-    retriever = retriever.model_copy(update={"graph": KG2RAG.graph, "text_weight": 0.0})
+    retriever = retriever.model_copy(update={"graph": KG2RAG.graph, "vector_weight": 1.0})
     hits = retriever.search(QUESTION, k=7)
     assert any(hit.graph_expansion == "Auth Service OAuth Provider" for hit in hits)
     assert not any("keyword" in hit.channels for hit in hits)

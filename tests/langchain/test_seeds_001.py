@@ -78,14 +78,14 @@ async def test_the_retrieval_of_the_document(confident):
 async def test_thresholds_of_a_call(confident):
     confident = GraphRAGRetriever(index=confident.index)
     for found in (
-        confident.invoke(QUESTION, method="vector", min_score=0.7),
-        await confident.ainvoke(QUESTION, method="vector", min_score=0.7),
+        confident.invoke(QUESTION, method="vector", **{"gate.min_score": 0.7}),
+        await confident.ainvoke(QUESTION, method="vector", **{"gate.min_score": 0.7}),
     ):
         assert [document.id for document in found] == ["auth", "lunch"]
-    found = confident.invoke(QUESTION, method="graph", min_graph_score=0.3, k=6)
+    found = confident.invoke(QUESTION, method="graph", **{"gate.min_graph_score": 0.3}, k=6)
     assert {"auth", "login"} <= {document.id for document in found}
     assert not {"store", "redis"} & {document.id for document in found}
-    assert "is below 0.99" in confident.search(QUESTION, min_confidence=0.99).expansion_skipped
+    assert "is below 0.99" in confident.search(QUESTION, **{"gate.min_confidence": 0.99}).expansion_skipped
 
 
 def test_the_tool_returns_as_many_passages_as_asked_for(confident):

@@ -93,7 +93,7 @@ async def test_warming_counts_no_access():
         assert [fact.access_count for fact in retriever.index.graph.facts("User")] == [0]
         assert list(retriever.search("User").trace.stages) == ["cache"]
         assert list((await retriever.asearch("user")).trace.stages) == ["cache"]
-        assert [fact.access_count for fact in retriever.index.graph.facts("User")] == [2]
+        assert [fact.access_count for fact in retriever.index.graph.facts("User")] == [1]
 
 
 def test_the_agent_is_told_what_the_least_graph_score_compares():

@@ -177,12 +177,16 @@ def test_the_tool_asks_for_what_the_agent_wants(retriever):
 
     output = tool.call(query=QUESTION, max_results=2)
     assert len(output.raw_output) == 2
-    assert output.content == str(retriever.search(QUESTION, k=2, min_graph_score=0.3).context(1_000, style="passages"))
+    assert output.content == str(
+        retriever.search(QUESTION, k=2, **{"gate.min_graph_score": 0.3}).context(1_000, style="passages")
+    )
     plain = GraphRAGRetriever(retriever.index, add_metadata=["graphrag"])
     (first, *_) = memory_search_tool(plain).call(query=QUESTION, use_graph=False).raw_output
     assert first.metadata["graphrag"]["expansion_skipped"]
     strict = tool.call(query=QUESTION, min_graph_score=1.0).raw_output
-    assert ids(strict) == [hit.chunk.id for hit in retriever.search(QUESTION, k=10, min_graph_score=1.0).hits]
+    assert ids(strict) == [
+        hit.chunk.id for hit in retriever.search(QUESTION, k=10, **{"gate.min_graph_score": 1.0}).hits
+    ]
 
 
 def test_the_tool_gives_the_same_when_awaited(retriever):

@@ -9,7 +9,7 @@ from seeds_000 import BLOCK, DOCUMENTS, QUESTION
 
 from graphrag_core import GraphRetriever, KnowledgeExtractor, KnowledgeIndex
 from graphrag_core.designs import HYBRID, KG2RAG
-from graphrag_core.strategies import Additive, Neighbourhood
+from graphrag_core.strategies import Additive, ContextFormat, Neighbourhood
 from graphrag_core.testing import HashEmbedder
 from llama_graphrag import GraphRAGRetriever, memory_search_tool
 
@@ -61,11 +61,11 @@ def test_the_context_has_the_passages_and_the_block(index):
 
 
 def test_weights_inverses_and_additive_fusion_are_settings(index, core):
-    for weights in ({"text_weight": 0}, {"vector_weight": 0}, {"vector_weight": 1, "text_weight": 3}):
+    for weights in ({"vector_weight": 1}, {"vector_weight": 0}, {"vector_weight": 0.25}):
         retriever = GraphRAGRetriever(index, similarity_top_k=7, use_graph=False, **weights)
         expected = GraphRetriever(core, **weights).retrieve("login pages", use_graph=False, k=7)
         assert ids(retriever.retrieve("login pages")) == [hit.chunk.id for hit in expected.hits]
-    retriever = GraphRAGRetriever(index, inverses={"implements": "realised_by"})
+    retriever = GraphRAGRetriever(index, context=ContextFormat(inverses={"implements": "realised_by"}))
     assert "OAuth Provider (realised_by, weight: 6)" in retriever.search("Google OAuth").context(500)
     additive = GraphRAGRetriever(index, similarity_top_k=2, graph=Neighbourhood(), fusion=Additive(max_chunks=1))
     assert len(additive.retrieve(QUESTION)) == 3

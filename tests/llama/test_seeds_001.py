@@ -94,11 +94,11 @@ async def test_the_retrieval_of_the_document(confident):
 
 async def test_thresholds_of_a_call(confident):
     for found in (
-        confident.search(QUESTION, method="vector", min_score=0.8),
-        await confident.asearch(QUESTION, method="vector", min_score=0.8),
+        confident.search(QUESTION, method="vector", **{"gate.min_score": 0.8}),
+        await confident.asearch(QUESTION, method="vector", **{"gate.min_score": 0.8}),
     ):
         assert [hit.chunk.id for hit in found] == ["auth"]
-    assert "is below 0.99" in confident.search(QUESTION, min_confidence=0.99).expansion_skipped
+    assert "is below 0.99" in confident.search(QUESTION, **{"gate.min_confidence": 0.99}).expansion_skipped
 
 
 def test_the_memory_tool_says_what_to_do(confident):

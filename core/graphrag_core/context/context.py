@@ -65,7 +65,7 @@ def write_context(
     check_integer(max_tokens, "max_tokens")
     count = token_counter(tokenizer)
     described = style in ("graph", "both") and any(entity.description for entity in result.entities)
-    if style == "both" and result.published_format and not any("graph" in hit.channels for hit in result.hits):
+    if style == "both" and result.context_format.published and not any("graph" in hit.channels for hit in result.hits):
         style = "passages"
     if not result.graph_ran or (not result.facts and not described):
         style = "passages"

@@ -169,7 +169,7 @@ def _related(result: Result, entity: Entity, number: int) -> Iterator[Item]:
             continue
         relation = fact.relation
         if relation and ends[0] != entity.id:
-            relation = inverse(relation, result.inverses)
+            relation = inverse(relation, dict(result.context_format.inverses))
         for other in dict.fromkeys(ends):
             if other != entity.id:
                 weights[other, relation] = min(weights.get((other, relation), 0.0) + fact.weight, 10.0)
@@ -248,7 +248,7 @@ def passages(
     items = []
     for rank, hit in enumerate(result.hits, 1):
         head = f"[{rank}]" if numbered else f"[Score: {hit.score:.2f}]"
-        if cited and (numbered or not result.published_format):
+        if cited and (numbered or not result.context_format.published):
             head = f"{head} {_cite(hit)}" if numbered else _scored(hit)
         items.append(_passage_items(texts, hit, head, (_PASSAGES, place[hit.chunk.id])))
     facts = [replace(item, slot=(_FACTS,)) for item in chain(*_relationships(result))] if relationships else []
@@ -257,13 +257,13 @@ def passages(
         if entity.type or entity.description:
             text = f"**{one_line(entity.name)}**"
             text += f" ({one_line(entity.type)})" if entity.type else ""
-            line = "\n\n" if result.published_format else "\n"
+            line = "\n\n" if result.context_format.published else "\n"
             text += f"{line}{one_line(entity.description)}" if entity.description else ""
             described.append(Item((_ENTITIES,), text, (ContextSource("entity", entity.id, entity.name),)))
     themes = [Item((_COMMUNITIES,), _theme(community)) for community in result.communities]
     first, *more = zip_longest(*items) if items else [()]
     rest = [item for item in chain.from_iterable(more) if item is not None]
-    render = partial(_render_passages, published=result.published_format)
+    render = partial(_render_passages, published=result.context_format.published)
     return [*first[:1], *themes, *described, *first[1:], *facts, *rest], render
 
 
@@ -345,7 +345,7 @@ def narrative(result: Result) -> tuple[list[Item], Render]:
     names = {subject: _entity(result, subject).name for subject in dict.fromkeys(ids) if subject}
 
     def is_told(fact: Fact) -> bool:  # what a document says of an entity "User" is not what the user said
-        return result.published_format or fact.source in _OF_USERS
+        return result.context_format.published or fact.source in _OF_USERS
 
     subject_of = [
         (subject, is_told(fact) and bool(subject) and names[subject].lower() == "user")

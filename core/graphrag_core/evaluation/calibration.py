@@ -68,7 +68,10 @@ def judge_hits(
         Further arguments of :meth:`GraphRetriever.retrieve <graphrag_core.GraphRetriever.retrieve>`.
     """
     recorder = _Recorder()
-    recording = replace(retriever.settings, calibration=recorder, score_threshold=None)
+    part = "reranker" if retriever.settings.resolved.reranker else "fusion"
+    recording = replace(retriever.settings, score_threshold=None)
+    if getattr(recording.resolved, part).calibration is not None:
+        recording = recording.replace(**{f"{part}.calibration": recorder})
     asked = GraphRetriever(retriever.index, recording, cache=None)
     right = is_answer or _is_gold
     signals: list[Signals] = [np.empty((0, len(fields(Calibration))))]
@@ -105,12 +108,14 @@ def fit_calibration(judged: Judged | Sequence[Judged]) -> Calibration:
     Examples
     --------
     >>> from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+    >>> from graphrag_core.strategies import Coverage
     >>> from graphrag_core.testing import HashEmbedder
     >>> index = KnowledgeIndex(HashEmbedder())
     >>> _ = index.add([Document("auth", "The Auth Service trusts the OAuth Provider.", "Auth Service"),
     ...                Document("menu", "Soup is served on Monday.", "Menu")])
     >>> questions = [Question("Whom does the Auth Service trust?", ("auth",)), Question("Who won the cup?")]
-    >>> fitted = GraphRetriever(index, calibration=fit_calibration(judge_hits(GraphRetriever(index), questions)))
+    >>> calibration = fit_calibration(judge_hits(GraphRetriever(index), questions))
+    >>> fitted = GraphRetriever(index, reranker=Coverage(calibration=calibration))
     >>> len(fitted.retrieve("Whom does the Auth Service trust?", score_threshold=0.5))
     1
     """

@@ -171,8 +171,10 @@ class CheckedEmbedder:
 
     def query(self, text: str) -> Matrix:
         """Return the unit vector of a question."""
-        with self._naming_errors("a question"):
+        try:
             raw = self.embedder.embed_query(text)
+        except Exception as error:
+            raise self._named(error, "a question") from error
         return self.checked_query(raw)
 
     def checked_query(self, raw: object) -> Matrix:
@@ -201,8 +203,11 @@ class CheckedEmbedder:
         try:
             yield
         except Exception as error:
-            message = f"{self.identity} raised {type(error).__name__} on {texts}: {error}"
-            raise combined_error(EmbedderError, message, error) from error
+            raise self._named(error, texts) from error
+
+    def _named(self, error: Exception, texts: str) -> EmbedderError:
+        message = f"{self.identity} raised {type(error).__name__} on {texts}: {error}"
+        return combined_error(EmbedderError, message, error)
 
     def given(self, document_id: str, vector: Sequence[float]) -> Matrix:
         """Return the vector that was passed for a document as a unit vector."""

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Keys, Ranking, Scores
+from graphrag_core.query.calibration import Calibration
 from graphrag_core.query.query import Query, word_weights
 from graphrag_core.query.recognise import sides
 from graphrag_core.result import Link, LinkKind
@@ -228,10 +229,12 @@ class Reranked:
 class Reranker(ABC):
     """Orders the passages that plain search and the graph found. A frozen dataclass whose fields are its settings.
 
-    ``scores_are_ranks`` says that the scores say nothing but the order, so that they can be calibrated.
+    ``scores_are_ranks`` says that the scores say nothing but the order; ``calibration`` computes the scores of hits
+    then, 1 / rank if it is None.
     """
 
     scores_are_ranks: bool = False
+    calibration: Calibration | None = None
 
     @abstractmethod
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
@@ -276,6 +279,8 @@ class Coverage(Reranker):
         An entity that more passages mention, or more than a tenth of a small index, links none and is no bridge.
     least_linked
         Bridges are followed if at least this share of the passages mentions the subject of another one.
+    calibration
+        Computes the scores of hits: how likely each belongs to the answer. None for 1 / rank.
     """
 
     cover: float = 1.5
@@ -286,6 +291,7 @@ class Coverage(Reranker):
     open: float = 0.1
     most_passages: int = 40
     least_linked: float = 0.1
+    calibration: Calibration | None = Calibration()  # noqa: RUF009 - frozen
 
     scores_are_ranks = True
 

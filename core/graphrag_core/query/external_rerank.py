@@ -1,90 +1,16 @@
-"""Rerankers of frameworks: they return passages instead of scores, and some have to be awaited.
-
-A query runs in a thread and cannot await anything. :func:`search_awaiting` lets it stop where it needs scores, awaits
-them on the event loop, and runs it again with them. No thread waits for the event loop, so any number of queries can
-run at once, and no snapshot of the index stays open meanwhile.
-"""
+"""Rerankers of frameworks return passages instead of scores."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from graphrag_core.errors import RerankerError
-from graphrag_core.model import Chunk
 
 Scores = list[float | None]
-_T = TypeVar("_T")
-_awaited: ContextVar[dict[Hashable, Scores] | None] = ContextVar("awaited", default=None)  # None: cannot await
-
-
-class _MissingScores(Exception):
-    """Raised inside of a query in a thread: the event loop has to compute these scores first."""
-
-    def __init__(self, key: Hashable, compute: Callable[[], Awaitable[Scores]]) -> None:
-        super().__init__("the scores have to be awaited")
-        self.key = key
-        self.compute = compute
-
-
-def search_now(search: Callable[[], _T]) -> _T:
-    """Run a search whose reranker must not be awaited."""
-    token = _awaited.set(None)
-    try:
-        return search()
-    finally:
-        _awaited.reset(token)
-
-
-async def search_awaiting(search: Callable[[], Awaitable[_T]]) -> _T:
-    """Run a search in a thread whose reranker may have to be awaited. ``search`` must keep context variables."""
-    awaited: dict[Hashable, Scores] = {}
-    token = _awaited.set(awaited)
-    try:
-        while True:
-            try:
-                return await search()
-            except _MissingScores as scores:
-                missing = scores
-            awaited[missing.key] = await missing.compute()
-    finally:
-        _awaited.reset(token)
-
-
-def run_reranker(
-    reranker: object,
-    question: str,
-    chunks: Sequence[Chunk],
-    run: Callable[[], _T],
-    arun: Callable[[], Awaitable[_T]] | None,
-    scores: Callable[[_T], Scores],
-) -> Scores:
-    """Return the scores of what a reranker returns. Inside :func:`search_awaiting` its coroutine is awaited.
-
-    Parameters
-    ----------
-    reranker, question, chunks
-        What is run, and on what.
-    run, arun
-        Run it now, and on the event loop; None if it has no coroutine of its own.
-    scores
-        Returns the scores of what it returns.
-    """
-    awaited = _awaited.get()
-    if arun is None or awaited is None:
-        return scores(run())
-    key = (id(reranker), question, tuple((chunk.id, chunk.text) for chunk in chunks))
-    if key not in awaited:
-
-        async def compute() -> Scores:
-            return scores(await arun())
-
-        raise _MissingScores(key, compute)
-    return awaited[key]
 
 
 class Returned(NamedTuple):

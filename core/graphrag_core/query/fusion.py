@@ -12,6 +12,7 @@ import numpy as np
 from graphrag_core.errors import InputError, check_integer, check_number
 from graphrag_core.key_sets import without
 from graphrag_core.ports import Keys, Ranking
+from graphrag_core.query.calibration import Calibration
 from graphrag_core.query.query import Query
 
 T = TypeVar("T", bound=Hashable)
@@ -31,7 +32,12 @@ class Fusion(ABC):
     heeds_lead
         Whether :meth:`fuse` uses ``lead``, the gate's decision.
     scores_are_ranks
-        Whether the scores say nothing but the order, so that they can be calibrated.
+        Whether the scores say nothing but the order.
+    calibration
+        How the scores of hits are computed if ``scores_are_ranks``; None for 1 / rank.
+    relative_scores
+        Whether plain search divides cosine similarities by the best one of the question before it weights them with
+        those of keyword search. False keeps them, so that a weak best hit has a low score.
     uses_keywords
         False if keyword search runs only where the question cannot be embedded.
     weighed
@@ -40,6 +46,8 @@ class Fusion(ABC):
 
     heeds_lead: bool = False
     scores_are_ranks: bool = False
+    calibration: Calibration | None = None
+    relative_scores: bool = True
     uses_keywords: bool = True
     weighed: tuple[str, ...] = ()
 
@@ -74,7 +82,7 @@ class Fusion(ABC):
         ranking: Ranking,
     ) -> tuple[Ranking, list[Keys]]:
         """Return the chunks of the result, by default the first ``k`` of the final ranking, and the copies of each."""
-        return query.without_copies(ranking, query.k)
+        return query.without_copies(ranking, query.settings.k)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +93,12 @@ class Anchored(Fusion):
     ----------
     anchors
         How many of plain search's best results stay on top if the graph does not lead.
+    calibration
+        How the scores of hits are computed; None for 1 / rank.
     """
 
     anchors: int = 3
+    calibration: Calibration | None = Calibration()  # noqa: RUF009 - frozen
 
     heeds_lead = True
     scores_are_ranks = True
@@ -105,12 +116,15 @@ class Anchored(Fusion):
 class Weighted(Fusion):
     """alpha · plain score + beta · graph score, both from 0 to 1; 0 for a chunk that a ranking lacks.
 
+    ``relative_scores=False`` keeps cosine similarities as they are in the plain score (:class:`Fusion`).
+
     >>> round(Weighted().score(0.9, 0.5), 2)
     0.78
     """
 
     alpha: float = 0.7
     beta: float = 0.3
+    relative_scores: bool = True
 
     def score(self, plain: float, graph: float) -> float:
         """Return the score of a chunk by its two scores."""
@@ -254,6 +268,7 @@ class Additive(Fusion):
             check_integer(self.max_chunks, "max_chunks", least=0)
         object.__setattr__(self, "heeds_lead", self.fusion.heeds_lead)
         object.__setattr__(self, "weighed", self.fusion.weighed)
+        object.__setattr__(self, "relative_scores", self.fusion.relative_scores)
 
     def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:
         """Return all chunks of both rankings, each once, best first."""
@@ -308,7 +323,7 @@ class OwnScores(Fusion):
         self, query: Query, channels: Mapping[str, Ranking], plain: Ranking, graph: Ranking, *, lead: Lead
     ) -> Ranking:
         """Return the first ``k`` vector hits and the passages of the graph; plain search if the graph found nothing."""
-        first = query.without_copies(plain, query.k)[0] if len(graph[0]) else plain
+        first = query.without_copies(plain, query.settings.k)[0] if len(graph[0]) else plain
         return super().fuse_query(query, channels, first, graph, lead=lead)
 
     def select(self, query: Query, plain: Ranking, graph: Ranking, ranking: Ranking) -> tuple[Ranking, list[Keys]]:
@@ -321,7 +336,7 @@ class OwnScores(Fusion):
 
 def _with_added(query: Query, plain: Ranking, graph: Ranking, max_chunks: int | None) -> Keys:
     """Return the first ``k`` chunks of plain search and up to ``max_chunks`` others of the graph, without copies."""
-    (kept, _), copies = query.without_copies(plain, query.k)
+    (kept, _), copies = query.without_copies(plain, query.settings.k)
     new = ~np.isin(graph[0], np.concatenate([kept, *copies]))
     most = int(new.sum()) if max_chunks is None else max_chunks
     (added, _), _ = query.without_copies((graph[0][new], graph[1][new]), most)
@@ -370,6 +385,10 @@ class Gate:
     least_bridged: float = 0.1
     min_score: float = 0.0
     weigh_by_confidence: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("min_confidence", "min_graph_score", "min_score"):
+            check_number(getattr(self, name), f"gate.{name}", 1)
 
     @classmethod
     def strict(cls) -> Gate:

@@ -11,18 +11,19 @@ import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from graphrag_core.communities import State
+from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Chunk, Community
 from graphrag_core.ports import Keys, Snapshot
-from graphrag_core.query.pipeline import EMBEDDER_FAILED, Question, embed, search, unknown_key_remarks
+from graphrag_core.query.pipeline import EMBEDDER_FAILED, embed, open_snapshot, search
 from graphrag_core.query.query import Query
+from graphrag_core.query.requests import Steps
 from graphrag_core.query.routing import specific_words
-from graphrag_core.query.steering import steer, without_documents
+from graphrag_core.query.settings import Plan
 from graphrag_core.result import Channel, Explanation, Hit, LazyExplanation, Result, Trace
 
 _MOST = 8  # communities of a result
@@ -37,51 +38,50 @@ Place = tuple[str, str]
 """A passage: the id of its document, and its own."""
 
 
-def run_global_search(question: Question, state: State) -> Result:
+def global_steps(index: KnowledgeIndex, plan: Plan, at: float) -> Steps:
     """Answer a question about the whole collection with its communities.
 
-    ``state`` are the communities of the scope. The result has no hits if there are none.
+    Facts must be valid at the time ``at``. The result has no hits if there are no communities.
     """
-    plan, engine = question.plan, question.engine
+    state = index.graph.community_store.state(plan.scope)
+    settings = plan.settings
     ended = [("", time.perf_counter())]
-    vector, problem, failures = embed(question)
+    vector, problem, failures = yield from embed(index, plan)
     ended.append(("embed", time.perf_counter()))
-    scope, excluded = without_documents(engine, question.scope, plan.exclude)
-    with engine.snapshot(scope) as whole:
-        unrestricted = partial(engine.snapshot, question.scope)
-        snapshot, seeds, remarks = steer(whole, unrestricted, plan.exclude, excluded, plan.seeds)
-        remarks = (*remarks, *unknown_key_remarks(question, snapshot))
-        query = question.query_on(snapshot, vector, failures)
+    with open_snapshot(index.engine, plan, at, warns=True) as (snapshot, _, seeds, remarks):
+        query = Query(
+            plan.text, snapshot, vector, embedder=index.embedding, settings=settings, uncounted=plan.uncounted
+        )
         found, scores = seeds, np.empty(0, np.float32)
         terms = snapshot.terms(specific_words(query.text))  # none if the question just asks for an overview
         if len(seeds):
-            edges = snapshot.neighbours(seeds, to="chunks", limit=plan.candidates)
+            edges = snapshot.neighbours(seeds, to="chunks", limit=settings.candidates)
             found, scores = edges.targets, edges.weights
         elif terms and (snapshot.term_counts(terms) > 0).any():
-            found, scores = search(query, plan).ranking
+            found, scores = search(query).ranking
         ended.append(("search", time.perf_counter()))
         chosen, matching, why = _choose(query, found, scores.tolist(), state)
         ended.append(("communities", time.perf_counter()))
         hits = tuple(
             Hit(chunk, 1 / rank, {"global": Channel(rank, 1 / rank, 1.0)}, community=community)
-            for rank, (chunk, community) in enumerate(_passages(snapshot, state, chosen, matching, plan.k), 1)
+            for rank, (chunk, community) in enumerate(_passages(snapshot, state, chosen, matching, settings.k), 1)
         )
     ended.append(("hits", time.perf_counter()))
     advice = "" if hits else "the documents name too few entities for themes: use the hybrid method"
     notes = (EMBEDDER_FAILED if failures else "", advice, *remarks)
     return Result(
-        question=question.text,
-        method=plan.method,
+        question=plan.text,
+        method=settings.method,
         hits=hits,
         route=plan.route,
         gate=why,
         fallback=problem,
         trace=Trace({stage: (end - start) * 1000 for (_, start), (stage, end) in pairwise(ended)}),
         graph_ran=False,
-        inverses=dict(plan.inverses),
         embedder_failed=bool(failures),
         communities=tuple(chosen) if hits else (),
         generation=snapshot.generation,
+        context_format=settings.context,
         explanation=LazyExplanation.of(Explanation(advice="; ".join(filter(None, notes)))),
     )
 
@@ -97,8 +97,8 @@ def _choose(
     most = max((community.documents for community in largest), default=0)
     largest = [community for community in largest if community.documents >= _LEAST_OF_LARGEST * most]
     if not len(found):
-        why = f"the {min(query.k, _MOST, len(largest))} largest of {len(largest):,} themes"
-        return largest[: min(query.k, _MOST)], {}, why
+        why = f"the {min(query.settings.k, _MOST, len(largest))} largest of {len(largest):,} themes"
+        return largest[: min(query.settings.k, _MOST)], {}, why
     shares, homes = _shares(query, found[:_FOUND], scores[:_FOUND], state)
     value = {
         key: share / math.sqrt(state.communities[key].documents + _PRIOR)
@@ -107,10 +107,10 @@ def _choose(
     }
     chosen: list[str] = []
     for key in sorted(value, key=lambda key: (-round(value[key], 9), key)):
-        if len(chosen) < min(query.k, _MOST) and not any(_related(state, key, other) for other in chosen):
+        if len(chosen) < min(query.settings.k, _MOST) and not any(_related(state, key, other) for other in chosen):
             chosen.append(key)
     if not chosen:
-        return largest[: min(query.k, _MOST)], {}, "no theme stands out for the question: the largest ones"
+        return largest[: min(query.settings.k, _MOST)], {}, "no theme stands out for the question: the largest ones"
     of_chunk = {
         chunk: next(home for home in path if home in chosen)
         for chunk, path in homes.items()

@@ -93,8 +93,8 @@ def arguments_model(name: str, arguments: Iterable[Option]) -> type[BaseModel]:
 
 def search_settings(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of the search that a model asks for by the arguments of the tool, without the query."""
-    given = {one.name: arguments.get(one.name, one.default) for one in SEARCH_ARGUMENTS[1:]}
-    return {"k": given.pop("max_results"), **given}
+    count, use_graph, least = (arguments.get(one.name, one.default) for one in SEARCH_ARGUMENTS[1:])
+    return {"k": count, "use_graph": use_graph, "gate.min_graph_score": least}
 
 
 def limited(result: Result, arguments: Mapping[str, Any]) -> Result:
@@ -102,10 +102,10 @@ def limited(result: Result, arguments: Mapping[str, Any]) -> Result:
     return replace(result, hits=result.hits[: search_settings(arguments)["k"]])
 
 
-class ContextSettings(TypedDict, total=False):
-    """What :meth:`Result.context <graphrag_core.Result.context>` takes; ``max_tokens`` is 1,000 by default.
+class ContextArguments(TypedDict, total=False):
+    """What :meth:`Result.context <graphrag_core.Result.context>` takes.
 
-    Settings with ``context_tokens`` have another default.
+    ``max_tokens`` is that of ``context`` of the settings, or 1,000.
     """
 
     max_tokens: int
@@ -114,11 +114,15 @@ class ContextSettings(TypedDict, total=False):
     include_sources: bool
 
 
-def to_content(result: Result, settings: ContextSettings, tokenizer: Tokenizer | None = None) -> str:
+def to_content(result: Result, settings: ContextArguments, tokenizer: Tokenizer | None = None) -> str:
     """Return what the agent reads: the context, and what to do if there is none or the graph was skipped."""
     if not result.hits:
         return f"{NOTHING_FOUND} {one_line(result.advice[:1].upper() + result.advice[1:])}."
-    given: dict[str, Any] = {"max_tokens": result.context_tokens or MAX_TOKENS, "style": "passages", **settings}
+    given: dict[str, Any] = {
+        "max_tokens": result.context_format.max_tokens or MAX_TOKENS,
+        "style": "passages",
+        **settings,
+    }
     context = str(result.context(**given, tokenizer=tokenizer))
     is_noted = result.advice and (not result.graph_ran or result.embedder_failed)
     return f"{context}\n\nNote: {one_line(result.advice)}." if is_noted else context

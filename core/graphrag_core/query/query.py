@@ -20,14 +20,19 @@ from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores, Snapshot
 if TYPE_CHECKING:
     from igraph import Graph
 
+    from graphrag_core.query.settings import ResolvedSettings
+
 OnEmbedderError = Literal["raise", "keyword"]
 """What a query does if the embedder fails: raise, or search by keyword and graph."""
 
-VECTOR_WEIGHT, TEXT_WEIGHT = 0.6, 0.4
-"""The default weights of vector and keyword search where they are blended."""
-
 _NO_KEYS = np.empty(0, np.int64).copy
 _CANDIDATES = 20  # of vector and of keyword search for a part of a question
+
+
+def _default_settings() -> ResolvedSettings:
+    from graphrag_core.query.settings import SearchSettings  # noqa: PLC0415 - its parts import this module
+
+    return SearchSettings().resolved
 
 
 @dataclass(frozen=True)
@@ -49,20 +54,10 @@ class Query:
         The entities that the question names.
     embedder
         Embeds further texts, such as expansion queries.
-    k
-        How many passages the query returns.
-    method
-        The method that runs, ``"hybrid"`` or ``"graph"`` for a strategy.
-    vector_weight, text_weight
-        The weights of vector and keyword search where they are blended.
-    relative_scores
-        Whether cosine similarities are divided by the best one before they are weighted.
-    min_graph_score
-        The strength, from 0 to 1, that a passage of the graph needs; see ``GraphStrategy.heeds_min_graph_score``.
+    settings
+        The settings of the question, with all defaults resolved.
     uncounted
         Collects the facts that are read, where reading does not count as an access.
-    on_embedder_error
-        Whether :meth:`by_vectors_of` raises if the embedder fails.
     failures
         Collects how the embedder failed, if that does not raise.
     """
@@ -72,14 +67,8 @@ class Query:
     vector: Matrix | None = None
     entities: Keys = field(default_factory=_NO_KEYS)
     embedder: CheckedEmbedder | None = None
-    k: int = 0
-    method: str = "hybrid"
-    vector_weight: float = VECTOR_WEIGHT
-    text_weight: float = TEXT_WEIGHT
-    relative_scores: bool = True
-    min_graph_score: float = 0.0
+    settings: ResolvedSettings = field(default_factory=_default_settings)
     uncounted: list[Keys] | None = None
-    on_embedder_error: OnEmbedderError = "raise"
     failures: list[str] = field(default_factory=list)
     best: Keys = field(default_factory=_NO_KEYS)
 
@@ -147,7 +136,7 @@ class Query:
         try:
             return self.embedder.queries(texts), ""
         except EmbedderError as error:
-            if self.on_embedder_error == "raise":
+            if self.settings.on_embedder_error == "raise":
                 raise question_error(str(error), error) from error.__cause__
             problem = f"parts of the question were searched by keyword: {error}"
             self.failures.append(problem)
@@ -156,7 +145,7 @@ class Query:
     def blend(self, kind: Kind, by_vector: Ranking, by_keyword: Ranking) -> Ranking:
         """Blend two rankings: the weighted mean of cosine and BM25, each divided by its best score.
 
-        Without ``relative_scores`` a cosine counts as it is.
+        Without ``relative_scores`` of the fusion a cosine counts as it is.
         """
         keys, words = by_keyword
         scores = words / max(float(words.max(initial=0)), 1e-9)
@@ -164,11 +153,11 @@ class Query:
             matched = keys
             keys = distinct(by_vector[0], matched)
             cosine = np.maximum(self.snapshot.similarities(kind, keys, self.vector), 0)
-            if self.relative_scores:
+            if self.settings.fusion.relative_scores:
                 cosine /= max(float(cosine.max(initial=0)), 1e-9)
             keyword_share = np.zeros(len(keys), np.float32)
             keyword_share[np.searchsorted(keys, matched)] = scores
-            share = self.vector_weight / (self.vector_weight + self.text_weight)
+            share = self.settings.vector_weight
             scores = share * cosine + (1 - share) * keyword_share
         order = self.order(kind, keys, scores)
         return keys[order], scores[order].astype(np.float32)

@@ -82,6 +82,9 @@ class Recogniser:
         True looks up every sequence of words, in any case, in the singular and the plural, also inside longer names:
         "auth services" names Auth Service, Auth and Service. By default the longest name counts, and a single word
         only if it is capitalised.
+    needs_name_vectors
+        True if the index should have vectors of names (``embed_names=True``): results say so in ``fallback`` if it has
+        none.
     """
 
     subjects_of: int = 10
@@ -92,6 +95,7 @@ class Recogniser:
     most: int | None = None
     phrases: int = 0
     every_part: bool = False
+    needs_name_vectors: bool = False
 
     def recognise(self, question: str, vector: Matrix | None, snapshot: Snapshot, plain: Keys | None = None) -> Keys:
         """Return the entities that a question names: first exact names in the order of its words, then others.

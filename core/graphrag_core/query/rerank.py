@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from graphrag_core.errors import InputError, RerankerError, check_integer
 from graphrag_core.model import Chunk
-from graphrag_core.ports import Ranking
+from graphrag_core.ports import Keys, Ranking
 from graphrag_core.query.coverage import Coverage, Reranked, Reranker
 from graphrag_core.query.query import Query
+from graphrag_core.query.requests import Request
 
 PassageScores = Callable[[str, Sequence[Chunk]], Iterable[float | None]]
 """Scores passages for a question: one number for each, higher is better, or None to drop the passage."""
@@ -36,7 +38,8 @@ class ScoreReranker(Reranker):
     ----------
     score
         Takes the question and a list of :class:`~graphrag_core.Chunk`, best first, without copies. Returns one number
-        for each, higher is better, or None to drop the passage.
+        for each, higher is better, or None to drop the passage. If it has a coroutine method ``ascore`` with the same
+        arguments, the async methods of the adapters await that.
     passages
         How many passages are scored, and at least as many as the query returns. Up to this number, a larger ``k``
         adds hits and leaves the first ones as they are.
@@ -72,44 +75,53 @@ class ScoreReranker(Reranker):
 
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
         """Return the ranking of the first reranker with its best passages ordered by score."""
-        ordered = self.first.rerank(query, plain, graph)
-        keys, scores = self._by_score(query, (ordered.keys, ordered.scores))
-        return replace(ordered, keys=keys, scores=scores)
+        ranked = self.first.rerank(query, plain, graph)
+        shown, request = self.candidates(query, ranked)
+        return self.order(ranked, shown, request.run())
 
-    def rerank_plain(self, query: Query, plain: Ranking) -> Ranking:
-        """Return the ranking of plain search with its best passages ordered by score."""
-        return self._by_score(query, self.first.rerank_plain(query, plain))
+    def candidates(self, query: Query, ranked: Reranked) -> tuple[Keys, Request]:
+        """Return the best chunks of a ranking without copies, and the request for their scores."""
+        (shown, _), _ = query.without_copies((ranked.keys, ranked.scores), max(self.passages, query.settings.k))
+        chunks = query.snapshot.chunks(shown)
+        ascore: Any = getattr(self.score, "ascore", None)
 
-    def _by_score(self, query: Query, ranking: Ranking) -> Ranking:
-        keys = ranking[0]
-        (shown, _), _ = query.without_copies(ranking, max(self.passages, query.k))
-        scores = _checked(self.score, query.text, query.snapshot.chunks(shown)) if len(shown) else []
+        def run() -> list[float | None]:
+            return self._checked(chunks, self.score(query.text, chunks) if chunks else ())
+
+        async def arun() -> list[float | None]:
+            return self._checked(chunks, await ascore(query.text, chunks) if chunks else ())
+
+        key = id(self), tuple((chunk.id, chunk.text) for chunk in chunks)
+        return shown, Request(run, arun if ascore is not None else None, key)
+
+    def order(self, ranked: Reranked, shown: Keys, scores: Sequence[float | None]) -> Reranked:
+        """Return a ranking with the chunks that were scored first, ordered by score."""
         kept = [place for place, score in enumerate(scores) if score is not None]
         values = np.array([scores[place] for place in kept], np.float64)
         order = np.argsort(-values, kind="stable")
-        best, values = shown[kept][order], values[order]
-        if len(kept) < len(shown):
-            return best, values.astype(np.float32)
-        rest = keys[~np.isin(keys, shown)]  # below the lowest score
-        below = (values[-1] if len(values) else 0.0) - np.arange(1, len(rest) + 1) / (len(rest) + 1)
-        return np.concatenate([best, rest]), np.concatenate([values, below]).astype(np.float32)
+        keys, values = shown[kept][order], values[order]
+        if len(kept) == len(shown):
+            rest = ranked.keys[~np.isin(ranked.keys, shown)]  # below the lowest score
+            below = (values[-1] if len(values) else 0.0) - np.arange(1, len(rest) + 1) / (len(rest) + 1)
+            keys, values = np.concatenate([keys, rest]), np.concatenate([values, below])
+        return replace(ranked, keys=keys, scores=values.astype(np.float32))
 
-
-def _checked(score: PassageScores, question: str, chunks: list[Chunk]) -> list[float | None]:
-    """Return the scores of chunks, each a number that can be stored, or None."""
-    name = getattr(score, "__qualname__", type(score).__qualname__)
-    scores = list(score(question, chunks))
-    if len(scores) != len(chunks):
-        raise RerankerError(f"{name} returned {len(scores)} scores for {len(chunks)} passages: return one for each")
-    checked: list[float | None] = []
-    for chunk, value in zip(chunks, scores, strict=True):
-        try:
-            number = None if value is None else float(value)
-        except (TypeError, ValueError):
-            number = np.nan
-        if number is not None and not abs(number) <= _LARGEST:
-            raise RerankerError(
-                f"{name} returned {value!r:.80} for {chunk.id!r}: return a finite number, or None to drop the passage"
-            )
-        checked.append(number)
-    return checked
+    def _checked(self, chunks: list[Chunk], returned: Iterable[float | None]) -> list[float | None]:
+        """Return the scores of chunks, each a number that can be stored, or None."""
+        name = getattr(self.score, "__qualname__", type(self.score).__qualname__)
+        scores = list(returned)
+        if len(scores) != len(chunks):
+            raise RerankerError(f"{name} returned {len(scores)} scores for {len(chunks)} passages: return one for each")
+        checked: list[float | None] = []
+        for chunk, value in zip(chunks, scores, strict=True):
+            try:
+                number = None if value is None else float(value)
+            except (TypeError, ValueError):
+                number = np.nan
+            if number is not None and not abs(number) <= _LARGEST:
+                raise RerankerError(
+                    f"{name} returned {value!r:.80} for {chunk.id!r}: return a finite number, or None to drop the "
+                    "passage"
+                )
+            checked.append(number)
+        return checked

@@ -1,49 +1,51 @@
-"""``SearchSettings``: every setting of a question, in one frozen value.
+"""``SearchSettings``: every setting of a question, in one frozen value. ``Plan``: one question with its settings.
 
-The retriever, the adapters, the command line, HTTP and MCP have no list of settings of their own. Those that are
-offered as options have metadata (:func:`search_options`); what a caller gave is passed on as keywords::
+The retriever, the adapters, the command line, HTTP and MCP take their options from its fields
+(:func:`search_options`) and pass on what a caller gave as keywords::
 
     retriever = GraphRetriever(index, settings.replace(**given))  # None in ``given`` counts as not given
     result = retriever.retrieve(question, **given)  # or for one question
 
-A new setting is a field of :class:`SearchSettings`.
+A number of a part is set by its path: ``settings.replace(**{"gate.min_score": 0.3})``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_type_hints
 
+from graphrag_core.context.settings import ContextFormat
 from graphrag_core.errors import InputError, check_integer, check_number, unknown_name
-from graphrag_core.query.calibration import Calibration
+from graphrag_core.filters import Filter
+from graphrag_core.ports import Keys
 from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.fusion import CHANNELS, Fusion, Gate
-from graphrag_core.query.query import TEXT_WEIGHT, VECTOR_WEIGHT, OnEmbedderError
+from graphrag_core.query.query import OnEmbedderError
 from graphrag_core.query.recognise import Recogniser
+from graphrag_core.query.requests import Request
 from graphrag_core.query.rerank import PassageScores, ScoreReranker
 from graphrag_core.query.routing import Router
 from graphrag_core.query.strategies.pagerank import PageRank
 from graphrag_core.query.strategies.strategy import GraphStrategy
+from graphrag_core.result import Result
 
 Method = Literal["hybrid", "vector", "keyword", "graph", "global", "agentic"]
 """How a question is searched."""
 
 _METHODS: tuple[str, ...] = get_args(Method)
-_LIMITS = ("min_score", "min_confidence", "min_graph_score")  # fields of the gate, too
-_MOST_REPLACED = 256  # settings that are kept for the changes that come with a question
-_PAGE_RANK = PageRank()
-_ROUTER = Router()
-_OBJECTS: tuple[tuple[str, type, tuple[type, ...]], ...] = (  # fields, their classes, and what else is allowed
+_MAX_REPLACED = 256  # settings that are kept for the changes that come with a question
+_PAGE_RANK, _ROUTER, _CONTEXT = PageRank(), Router(), ContextFormat()
+_PARTS: tuple[tuple[str, type, tuple[type, ...]], ...] = (  # fields, their classes, and what else is allowed
     ("graph", GraphStrategy, ()),
     ("fusion", Fusion, (type(None),)),
     ("reranker", Reranker, (bool,)),
     ("gate", Gate, (type(None),)),
     ("recogniser", Recogniser, (type(None),)),
     ("router", Router, ()),
-    ("calibration", Calibration, (bool,)),
+    ("context", ContextFormat, ()),
 )
 
 
@@ -74,9 +76,9 @@ class Option:
     choices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SearchSettings:
-    """Every setting of a question. Immutable; :meth:`replace` returns others.
+    """Every setting of a question. Immutable; :meth:`replace` returns a changed copy.
 
     Parameters
     ----------
@@ -100,50 +102,26 @@ class SearchSettings:
         passages, such as a :class:`~graphrag_core.CrossEncoder`, orders the best of them
         (:class:`~graphrag_core.strategies.ScoreReranker`).
     gate, recogniser
-        When the graph is trusted, and how entities are found in a question. None is the strategy's own, as
-        :class:`~graphrag_core.strategies.RelatedEntities` has them, or else the default.
+        When the graph is trusted and how similar passages must be, and how entities are found in a question. None is
+        the strategy's own, as :class:`~graphrag_core.strategies.RelatedEntities` has them, or else the default.
     router
         Chooses a method for ``"agentic"``.
     candidates
         How many passages each channel is asked for, at least ``k``.
-    vector_weight, text_weight
-        The weights of vector and keyword search in plain search, of which the sum is taken as 1. A channel with
-        weight 0 is not searched.
-    relative_scores
-        Whether cosine similarities are divided by the best one of the question before they are weighted with those of
-        keyword search. False keeps them, so that a weak best hit has a low score.
-    inverses
-        Names of relations seen from their object, such as ``{"feeds": "fed_by"}``, for the context of a result.
-        Each pair holds in both directions.
-    calibration
-        How the scores of the hybrid method are computed where a ranking says nothing but the order, as that of
-        ``Coverage`` and ``Anchored``: by default the probability that a passage belongs to the answer
-        (:class:`~graphrag_core.strategies.Calibration`). False for 1 / rank.
+    vector_weight
+        The weight of vector search in plain search, from 0 to 1; keyword search has the rest. A channel with weight 0
+        is not searched.
     score_threshold
         Hits with a lower score are left out, so that a result can be empty. It applies to
         :attr:`Hit.score <graphrag_core.Hit>`, whatever the score of the method and the fusion is.
-    min_score
-        Vector hits with a lower cosine similarity are left out. This and the next two replace those of the gate.
-    min_confidence
-        The graph does not run below this confidence.
-    min_graph_score
-        Passages that the graph finds with a lower strength (0 to 1) are left to plain search. The strength of a
-        relation from 1 to 10 counts, divided by 10.
     on_embedder_error
         What a query does if the embedder fails or returns a vector that cannot be used. ``"raise"`` raises
         :class:`~graphrag_core.errors.EmbedderError`, which is also of the type that the embedder raised, and whose
         ``__cause__`` is that exception. ``"keyword"`` searches by keyword and graph, logs a warning, and says so in
         ``fallback``, ``advice`` and ``embedder_failed`` of the result, which is not cached.
-    needs_name_vectors
-        True if the index should have vectors of names (``embed_names=True``). ``fallback`` says so if it has none.
-    context_tokens
-        The token budget of :meth:`Result.context <graphrag_core.Result.context>`, unless a call has another. None for
-        500, and 1,000 in the memory tools.
-    published_format
-        True formats :meth:`Result.context <graphrag_core.Result.context>` exactly as the documents of the five designs
-        do, and leaves passages that are nothing but navigation or an index in their places. By default they rank
-        behind others, passages are cited by name, what documents say about an entity called "User" is not
-        shown as what the user said, and the style ``"both"`` has a graph block even if the graph found no hit.
+    context
+        How :meth:`Result.context <graphrag_core.Result.context>` writes results
+        (:class:`~graphrag_core.strategies.ContextFormat`).
 
     Raises
     ------
@@ -152,8 +130,10 @@ class SearchSettings:
 
     Examples
     --------
-    >>> SearchSettings(k=10).replace(method="keyword", k=None).k
-    10
+    >>> SearchSettings(k=10).replace(method="keyword", k=None)
+    SearchSettings(method='keyword', k=10)
+    >>> SearchSettings().replace(**{"gate.min_score": 0.3}).gate.min_score
+    0.3
     >>> SearchSettings().replace(vector_wight=1)
     Traceback (most recent call last):
         ...
@@ -177,22 +157,13 @@ class SearchSettings:
     recogniser: Recogniser | None = None
     router: Router = _ROUTER
     candidates: int = 100
-    vector_weight: float = VECTOR_WEIGHT
-    text_weight: float = TEXT_WEIGHT
-    relative_scores: bool = True
-    inverses: Mapping[str, str] = field(default_factory=dict, hash=False)
-    calibration: Calibration | bool = True
+    vector_weight: float = 0.6
     score_threshold: float | None = field(
         default=None,
         metadata={"type": float, "help": "Leave out hits with a lower score, from 0 to 1.", "minimum": 0},
     )
-    min_score: float | None = None
-    min_confidence: float | None = None
-    min_graph_score: float | None = None
     on_embedder_error: OnEmbedderError = "raise"
-    needs_name_vectors: bool = False
-    context_tokens: int | None = None
-    published_format: bool = False
+    context: ContextFormat = _CONTEXT
 
     def __post_init__(self) -> None:
         for name, allowed in (("method", _METHODS), ("on_embedder_error", get_args(OnEmbedderError))):
@@ -204,37 +175,39 @@ class SearchSettings:
             "candidates": check_integer(self.candidates, "candidates"),
             "use_graph": bool(self.use_graph),
             "reranker": ScoreReranker(self.reranker) if scores else self.reranker,  # type: ignore[arg-type]
-            "inverses": dict(self.inverses),
-            "context_tokens": self.context_tokens and check_integer(self.context_tokens, "context_tokens"),
+            "vector_weight": check_number(self.vector_weight, "vector_weight", 1),
         }
-        for name in ("vector_weight", "text_weight"):
-            checked[name] = check_number(getattr(self, name), name)
-        for name in ("score_threshold", *_LIMITS):
-            most = 1 if name in _LIMITS else math.inf
-            checked[name] = None if getattr(self, name) is None else check_number(getattr(self, name), name, most)
-        if checked["vector_weight"] == checked["text_weight"] == 0:
-            raise InputError("vector_weight and text_weight are both 0: one of them must be positive")
+        if self.score_threshold is not None:
+            checked["score_threshold"] = check_number(self.score_threshold, "score_threshold")
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        for name, kind, others in _OBJECTS:
+        for name, kind, others in _PARTS:
             if not isinstance(value := getattr(self, name), (kind, *others)):
                 word = "graph strategy" if kind is GraphStrategy else name
                 raise InputError(
                     f"{value!r:.80} is not a {word}: use an object of a subclass of {kind.__name__}, no class or name"
                 )
-        if unknown := set(self.plan.fusion.weighed) - CHANNELS:
+        if unknown := set((self.fusion or self.graph.fusion).weighed) - CHANNELS:
             raise InputError(f"no ranking is named {min(unknown)!r}: weights are for {', '.join(sorted(CHANNELS))}")
+
+    def __repr__(self) -> str:
+        """Return the fields that are not the default."""
+        changed = (one.name for one in fields(self) if getattr(self, one.name) != one.default)
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in changed)})"
 
     def replace(self, **given: Any) -> SearchSettings:
         """Return the settings with some fields replaced; None counts as not given.
 
+        A name with dots replaces a field of a part: ``"gate.min_score"`` that of the gate, which is the strategy's own
+        if the settings have none.
+
         Raises
         ------
         InputError
-            A name is no field, or a value cannot be used.
+            A name is unknown, or a value cannot be used.
         """
         for name in given:
-            if name not in self.__dataclass_fields__:
+            if name.partition(".")[0] not in self.__dataclass_fields__:
                 raise InputError(unknown_name(name, [*self.__dataclass_fields__], "search setting"))
         changed = {name: value for name, value in given.items() if value is not None}
         if not changed:
@@ -243,13 +216,21 @@ class SearchSettings:
         try:
             key = frozenset((name, type(value), value) for name, value in changed.items())
         except TypeError:  # a value that cannot be hashed
-            return replace(self, **changed)
-        found = self._replaced.get(key)
-        if found is None:
-            if len(self._replaced) >= _MOST_REPLACED:
+            return self._changed(changed)
+        settings = self._replaced.get(key)
+        if settings is None:
+            if len(self._replaced) >= _MAX_REPLACED:
                 self._replaced.clear()
-            found = self._replaced[key] = replace(self, **changed)
-        return found
+            settings = self._replaced[key] = self._changed(changed)
+        return settings
+
+    def _changed(self, changed: dict[str, Any]) -> SearchSettings:
+        settings = replace(self, **{name: value for name, value in changed.items() if "." not in name})
+        for name, value in changed.items():
+            part, dot, path = name.partition(".")
+            if dot:
+                settings = replace(settings, **{part: _with_field(getattr(settings.resolved, part), path, value, name)})
+        return settings
 
     @cached_property
     def _replaced(self) -> dict[Any, SearchSettings]:
@@ -259,35 +240,29 @@ class SearchSettings:
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
     @cached_property
-    def plan(self) -> Plan:
+    def resolved(self) -> ResolvedSettings:
         """The settings with all defaults that depend on others."""
         graph, reranker = self.graph, self.reranker
         if reranker is True:
             reranker = graph.reranker if self.fusion is None and graph.reranker is not None else False
-        limits = {name: value for name in _LIMITS if (value := getattr(self, name)) is not None}
-        resolved = {
+        parts = {
             "fusion": self.fusion or graph.fusion,
             "reranker": reranker,
-            "gate": replace(self.gate or graph.gate or Gate(), **limits),
+            "gate": self.gate or graph.gate or Gate(),
             "recogniser": self.recogniser or graph.recogniser or Recogniser(),
-            "calibration": Calibration() if self.calibration is True else self.calibration,
         }
-        return Plan(**{one.name: getattr(self, one.name) for one in fields(self)} | resolved)
+        return ResolvedSettings(**{one.name: getattr(self, one.name) for one in fields(self)} | parts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plan(SearchSettings):
-    """The settings of one query with all defaults resolved, and what the call adds. Part of the key of a cache."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ResolvedSettings(SearchSettings):
+    """Settings in which no part is None. A part of the key of the cache."""
 
     fusion: Fusion
     reranker: Reranker | Literal[False]
     gate: Gate
     recogniser: Recogniser
-    calibration: Calibration | Literal[False]
     on_embedder_error: OnEmbedderError = field(default="raise", compare=False)  # an answer is the same with both
-    route: str = ""
-    seeds: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check nothing: the settings were checked."""
@@ -298,7 +273,82 @@ class Plan(SearchSettings):
     @cached_property
     def _hash(self) -> int:
         """The hash of the fields that are compared; a cache asks for it with every question."""
-        return hash(tuple(getattr(self, one.name) for one in fields(self) if one.compare and one.hash is not False))
+        return hash(tuple(getattr(self, one.name) for one in fields(self) if one.compare))
+
+    @property
+    def searches_graph(self) -> bool:
+        """Whether the graph is searched, unless the gate skips it."""
+        return self.use_graph and self.method in ("hybrid", "graph")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """A question, its resolved settings, and what the call adds.
+
+    Parameters
+    ----------
+    text, settings
+        The question and its settings; the method is the one that the router chose.
+    scope
+        The caller's filter.
+    as_of
+        The time whose facts count, in seconds since the epoch; None for now.
+    embed
+        Embeds the question; None if the index has no embedder. It has a ``key`` if it is not the text that is embedded
+        by the index's embedder.
+    route
+        Why the router chose the method.
+    seeds, exclude
+        Names of entities, and of entities and documents.
+    uncounted
+        Collects the facts that are read, instead of counting accesses; None to count them.
+    explain
+        Whether the result is explained at once.
+    finish
+        What is done with the result before it is returned.
+    """
+
+    text: str
+    settings: ResolvedSettings
+    scope: Filter | None = None
+    as_of: float | None = None
+    embed: Request | None = None
+    route: str = ""
+    seeds: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    uncounted: list[Keys] | None = None
+    explain: bool = False
+    finish: Callable[[Result], Result] | None = field(default=None, repr=False)
+
+
+def _with_field(part: Any, path: str, value: Any, name: str) -> Any:
+    """Return a part of the settings with the field at a path replaced. ``name`` is the whole path, for errors."""
+    if not is_dataclass(part) or isinstance(part, type):
+        raise InputError(f"{name} cannot be set: {part!r:.80} has no settings")
+    first, _, rest = path.partition(".")
+    known = [one.name for one in fields(part)]
+    if first not in known:
+        above = name[: len(name) - len(path)]
+        raise InputError(unknown_name(name, [above + one for one in known], "search setting"))
+    if rest:
+        value = _with_field(getattr(part, first), rest, value, name)
+    else:
+        hint = get_type_hints(type(part))[first]
+        kinds = [kind for kind in (hint, *get_args(hint)) if isinstance(kind, type) and kind is not type(None)]
+        if not any(_fits(value, kind) for kind in kinds):
+            words = " or ".join(_WORDS.get(kind, f"a {kind.__name__}") for kind in kinds)
+            raise InputError(f"{name} is {value!r:.80}: use {words}")
+    return replace(part, **{first: value})
+
+
+_WORDS: dict[type, str] = {bool: "true or false", int: "an integer", float: "a number", str: "a text"}
+
+
+def _fits(value: Any, kind: type) -> bool:
+    """Return whether a value is of the type of a field. An integer is a number too, true and false are not."""
+    if kind is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
 def search_options() -> list[Option]:

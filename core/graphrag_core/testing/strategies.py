@@ -4,6 +4,7 @@ import numpy as np
 
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Document
+from graphrag_core.ports import Matrix
 from graphrag_core.query.fusion import Fusion, Lead
 from graphrag_core.retriever import GraphRetriever
 from graphrag_core.strategies import GraphStrategy
@@ -11,6 +12,11 @@ from graphrag_core.testing.embedders import HashEmbedder
 from graphrag_core.testing.samples import CHAIN, CHAIN_QUESTION
 
 _LEADS: tuple[Lead, ...] = ("graph", "both", "plain")
+
+
+class _FailingEmbedder(HashEmbedder):
+    def embed_query(self, text: str) -> Matrix:  # noqa: ARG002
+        raise ConnectionError("no connection")
 
 
 class StrategySuite:
@@ -64,10 +70,10 @@ class StrategySuite:
 
     def test_works_without_an_embedding(self) -> None:
         """A failed embedder leaves keyword search and the graph."""
-        with KnowledgeIndex(HashEmbedder()) as index:
+        with KnowledgeIndex(_FailingEmbedder()) as index:
             index.add(CHAIN)
             retriever = GraphRetriever(index, graph=self.make(), cache=None, on_embedder_error="keyword")
-            result = retriever.retrieve("Auth Service", embedding=RuntimeError("no connection"))
+            result = retriever.retrieve("Auth Service")
         assert result.hits
         assert "no connection" in result.fallback
 

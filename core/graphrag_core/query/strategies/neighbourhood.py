@@ -92,7 +92,7 @@ class Neighbourhood(GraphStrategy):
         # Among passages with the same score, those most similar to the question are chosen.
         similarity = snapshot.similarities("chunks", chunks, query.vector)
         order = query.order("chunks", chunks, scores, similarity)
-        had = np.isin(chunks[order], plain[0][: query.k if query.method == "hybrid" else 0])
+        had = np.isin(chunks[order], plain[0][: query.settings.k if query.settings.method == "hybrid" else 0])
         order = order[had | (np.cumsum(~had) <= self.max_chunks)]
         return Expansion(chunks[order], scores[order], scores[order], self._facts(query, entities))
 

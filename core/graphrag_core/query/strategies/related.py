@@ -52,10 +52,12 @@ class RelatedEntities(GraphStrategy):
         """Return the passages of related entities, strongest relation first."""
         snapshot = query.snapshot
         entities, strengths, hops = related_entities(query, self.hops)
-        strong = np.round(strengths, 6) >= round(query.min_graph_score, 6)
+        strong = np.round(strengths, 6) >= round(query.settings.gate.min_graph_score, 6)
         if not strong.any():
             most = f", the strongest has {strengths.max():.2f}" if len(strengths) else ""
-            return Expansion(nothing=f"every relation is below {query.min_graph_score:g}{most}" if most else "")
+            return Expansion(
+                nothing=f"every relation is below {query.settings.gate.min_graph_score:g}{most}" if most else ""
+            )
         entities, strengths, hops = entities[strong], strengths[strong], hops[strong]
         edges = snapshot.neighbours(entities, to="chunks")
         similarity = snapshot.similarities("chunks", edges.targets, query.vector)
@@ -72,7 +74,7 @@ class RelatedEntities(GraphStrategy):
         keys, values = query.best_first(scores)
         facts = np.intersect1d(snapshot.facts_of(entities), snapshot.facts_of(query.entities))
         weights = snapshot.fact_rows(facts).weights
-        strong = np.round(weights / 10, 6) >= round(query.min_graph_score, 6)
+        strong = np.round(weights / 10, 6) >= round(query.settings.gate.min_graph_score, 6)
         facts, weights = facts[strong], weights[strong]
         facts = facts[query.order("facts", facts, weights)[:_MAX_FACTS]]
         return Expansion(keys, values, values, facts, via=via)

@@ -23,8 +23,8 @@ class GraphStrategy(ABC):
     gate, recogniser
         Apply unless the settings have others; None for the defaults.
     heeds_min_graph_score
-        Whether :meth:`expand` leaves out what is weaker than ``query.min_graph_score``. Otherwise the pipeline does,
-        by the strengths of stated relations.
+        Whether :meth:`expand` leaves out what is weaker than ``min_graph_score`` of the gate. Otherwise the pipeline
+        does, by the strengths of stated relations.
     """
 
     fusion: Fusion = Anchored()

@@ -1,0 +1,43 @@
+"""``ContextFormat``: how the results of a retriever are written for a language model."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from graphrag_core.errors import InputError, check_integer
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextFormat:
+    """The defaults of :meth:`Result.context <graphrag_core.Result.context>`, for all results of a retriever.
+
+    Parameters
+    ----------
+    max_tokens
+        The token budget, unless a call has another. None for 500, and 1,000 in the memory tools.
+    inverses
+        Names of relations seen from their object, such as ``{"feeds": "fed_by"}``. Each pair holds in both directions.
+    published
+        True formats a context exactly as the documents of the five designs do, and leaves passages that are nothing
+        but navigation or an index in their places. By default they rank behind others, passages are cited by name,
+        what documents say about an entity called "User" is not shown as what the user said, and the style ``"both"``
+        has a graph block even if the graph found no hit.
+
+    Raises
+    ------
+    InputError
+        A value cannot be used.
+    """
+
+    max_tokens: int | None = None
+    inverses: Mapping[str, str] | Iterable[tuple[str, str]] = ()
+    published: bool = False
+
+    def __post_init__(self) -> None:
+        if self.max_tokens is not None:
+            check_integer(self.max_tokens, "context.max_tokens")
+        try:
+            pairs: Any = tuple(dict(self.inverses).items())
+        except (TypeError, ValueError) as error:
+            raise InputError(f"inverses is {self.inverses!r:.80}: use a mapping of names of relations") from error
+        object.__setattr__(self, "inverses", pairs)  # a tuple, so that settings can be hashed
