@@ -73,7 +73,7 @@ test-frameworks-oldest:
 	for adapter in $(patsubst tests/oldest-%.txt,%,$(wildcard tests/oldest-*.txt)); do \
 		$(PYTHON) -m venv $(VENV)-oldest-$$adapter && \
 		$(VENV)-oldest-$$adapter/bin/python -m pip install --quiet --requirement tests/oldest-$$adapter.txt --editable . && \
-		$(VENV)-oldest-$$adapter/bin/python -m pytest -W default -p no:cacheprovider tests/$$adapter || exit 1; \
+		$(VENV)-oldest-$$adapter/bin/python -m pytest -W default -p no:cacheprovider tests/$$adapter tests/adapters || exit 1; \
 	done
 
 bench-index: $(VENV)/.dev

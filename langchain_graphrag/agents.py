@@ -24,7 +24,7 @@ from graphrag_core.errors import GraphRAGError, InputError, optional_import
 from graphrag_core.filters import Where, parse_all
 from graphrag_core.ingest.validation import to_json
 from graphrag_core.text import fingerprint
-from langchain_graphrag.retriever import GraphRAGRetriever
+from langchain_graphrag.retriever import GraphRAGRetriever, atraced_search, traced_search
 
 with optional_import("langchain", "langchain", "langchain_graphrag.agents"):
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
@@ -83,7 +83,7 @@ class RetrieveMiddleware(AgentMiddleware[Any, Any]):
     ) -> ModelResponse[Any]:
         """Call the model with what was found."""
         question = _last_question(request.messages)
-        result = self.retriever.search(question, filter=self._filter(request)) if question else None
+        result = traced_search(self.retriever, question, None, {"filter": self._filter(request)}) if question else None
         return handler(self._with(request, result))
 
     @override
@@ -92,7 +92,9 @@ class RetrieveMiddleware(AgentMiddleware[Any, Any]):
     ) -> ModelResponse[Any]:
         """Async version of :meth:`wrap_model_call`."""
         question = _last_question(request.messages)
-        result = await self.retriever.asearch(question, filter=self._filter(request)) if question else None
+        result = None
+        if question:
+            result = await atraced_search(self.retriever, question, None, {"filter": self._filter(request)})
         return await handler(await run_in_executor(None, self._with, request, result))
 
     def _filter(self, request: ModelRequest[Any]) -> Where | None:

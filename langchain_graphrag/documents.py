@@ -111,9 +111,16 @@ def to_document(stored: graphrag_core.Document | Chunk) -> Document:
     return Document(id=stored.id, page_content=stored.text, metadata=metadata)
 
 
-def to_documents(result: Result, add_metadata: tuple[str, ...]) -> list[Document]:
+class Documents(list[Document]):
+    """The documents of a search, and the core's result that they are from."""
+
+    result: Result
+
+
+def to_documents(result: Result, add_metadata: tuple[str, ...]) -> Documents:
     """Return the documents of a result. What is added to the metadata replaces nothing of the document's own."""
-    documents = [to_document(hit.chunk) for hit in result.hits]
+    documents = Documents(to_document(hit.chunk) for hit in result.hits)
+    documents.result = result
     for document, hit in zip(documents, result.hits, strict=True):
         added = added_metadata(result, hit, add_metadata)
         document.metadata |= {name: value for name, value in added.items() if name not in document.metadata}

@@ -13,7 +13,7 @@ from graphrag_core.errors import InputError
 from graphrag_core.extract.knowledge import strength_of
 from graphrag_core.ports import Extractor
 from langchain_graphrag.documents import Knowledge, knowledge_of, to_core_document, with_knowledge
-from langchain_graphrag.llm import model_name, text_of
+from langchain_graphrag.models import model_name, text_of
 
 
 def llm_extractor(llm: Runnable[Any, Any], **settings: Any) -> Combined:
@@ -37,7 +37,7 @@ def llm_extractor(llm: Runnable[Any, Any], **settings: Any) -> Combined:
 class StoredKnowledgeExtractor(Combined):
     """Runs another extractor and adds the knowledge stored with the documents.
 
-    The identity is that of the other extractor, so an index that was built by the core alone is not extracted again.
+    It has the identity of the other extractor, so an index that was built by the core alone is not extracted again.
     Stored knowledge is part of the document's metadata: a change of it is detected without a new identity.
     """
 

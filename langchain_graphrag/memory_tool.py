@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from inspect import signature
 from typing import Any
 
+from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from langchain_core.runnables.config import run_in_executor
 from langchain_core.tools import StructuredTool, ToolException
@@ -20,7 +21,7 @@ from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool
 from graphrag_core.query.settings import Option
 from langchain_graphrag.documents import to_documents
-from langchain_graphrag.retriever import GraphRAGRetriever
+from langchain_graphrag.retriever import GraphRAGRetriever, atraced_search, traced_search
 
 
 def create_memory_search_tool(
@@ -33,15 +34,13 @@ def create_memory_search_tool(
 ) -> StructuredTool:
     """Return a tool that lets an agent search a retriever's index.
 
-    The tool takes ``query``, ``max_results``, ``use_graph`` and ``min_graph_score``. Its content
-    is the formatted context, its artifact the list of documents. Invalid arguments are
-    reported to the agent and do not end its run.
+    The tool takes ``query``, ``max_results``, ``use_graph`` and ``min_graph_score``. Its content is the context, its
+    artifact the list of documents. Invalid arguments are reported to the agent and do not end its run.
 
     Parameters
     ----------
     retriever
-        The retriever to search. Its ``filter``, and that in its ``search_kwargs``, apply to every call of the agent, so
-        a retriever restricted to a tenant makes a tool restricted to that tenant.
+        The retriever to search. Its ``filter``, and that in its ``search_kwargs``, apply to every call of the agent.
     name, description
         Shown to the model.
     filter
@@ -56,17 +55,20 @@ def create_memory_search_tool(
     signature(Result.context).bind(None, **context)
     scope = parse_all(filter)  # read once, not by each call
 
-    def to_output(result: Result) -> tuple[str, list[Document]]:
-        return memory_tool.to_content(result, context), to_documents(result, retriever.add_metadata)
+    def settings_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return {**memory_tool.search_settings(arguments), "filter": scope}
 
-    def search(query: str, **arguments: Any) -> tuple[str, list[Document]]:
+    def to_output(result: Result) -> tuple[str, list[Document]]:
+        return memory_tool.to_content(result, context), [*to_documents(result, retriever.add_metadata)]
+
+    def search(query: str, callbacks: Callbacks = None, **arguments: Any) -> tuple[str, list[Document]]:
         with _reported_errors():
-            result = retriever.search(query, filter=scope, **memory_tool.search_settings(arguments))
+            result = traced_search(retriever, query, {"callbacks": callbacks}, settings_of(arguments))
             return to_output(memory_tool.limited(result, arguments))
 
-    async def asearch(query: str, **arguments: Any) -> tuple[str, list[Document]]:
+    async def asearch(query: str, callbacks: Callbacks = None, **arguments: Any) -> tuple[str, list[Document]]:
         with _reported_errors():
-            result = await retriever.asearch(query, filter=scope, **memory_tool.search_settings(arguments))
+            result = await atraced_search(retriever, query, {"callbacks": callbacks}, settings_of(arguments))
             return await run_in_executor(None, to_output, memory_tool.limited(result, arguments))
 
     more = {"coroutine": asearch, "response_format": "content_and_artifact"}

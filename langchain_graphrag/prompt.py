@@ -18,7 +18,8 @@ class GraphContextTransformer(BaseModel, BaseDocumentTransformer):
 
     For chains that put ``page_content`` into a prompt, such as ``create_stuff_documents_chain``, and for a
     ``DocumentCompressorPipeline``. It can be called, so it works in a pipe: ``retriever | GraphContextTransformer()``,
-    with ``add_metadata=["graphrag"]`` for the retriever.
+    with ``add_metadata=["graphrag"]`` for the retriever. Every fact is added once, to the first document that has it.
+    Documents are copied, not changed.
 
     Parameters
     ----------
@@ -29,10 +30,6 @@ class GraphContextTransformer(BaseModel, BaseDocumentTransformer):
         mention, within the retriever's filter. Without it such documents are returned as they are.
     tokenizer
         Counts tokens, as for :meth:`graphrag_core.Result.context`.
-
-    Notes
-    -----
-    Every fact is added once, to the first document that has it. Documents are copied, not changed.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")

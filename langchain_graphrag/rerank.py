@@ -1,16 +1,17 @@
-"""LangChain's document compressors (``CrossEncoderReranker``, ``CohereRerank``, ``FlashrankRerank``) as rerankers."""
+"""LangChain's document compressors (``CohereRerank``, ...) as rerankers, and ``search_type="mmr"``."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import BaseDocumentCompressor, Document
 
-from graphrag_core import Chunk
+from graphrag_core import Chunk, KnowledgeIndex, Result
 from graphrag_core.adapter import overrides
 from graphrag_core.errors import InputError
 from graphrag_core.query.coverage import Reranker
@@ -18,6 +19,7 @@ from graphrag_core.query.external_rerank import Returned, Scores, scores_of_retu
 from graphrag_core.strategies import Coverage, ScoreReranker
 from langchain_graphrag.documents import to_document
 
+_LEAST = 1e-4  # the distance of a score from 0 and 1 before its log odds are taken
 _OWN_SCORE = "relevance_score"  # the metadata key under which compressors write their score
 _ID = "graphrag_id"  # the metadata key of the passage's id: some compressors return copies without Document.id
 
@@ -27,19 +29,16 @@ def compressor_reranker(
 ) -> ScoreReranker:
     """Return a reranker that orders the best passages with a LangChain document compressor.
 
-    ``GraphRAGRetriever(..., reranker=compressor)`` does the same with the defaults. What the compressor returns comes
-    first, in its order; what it leaves out is dropped, and so are the passages that it has not seen. With ``top_n=3``
-    a query returns at most 3 documents, so set it to at least ``k``. The score of a document is the compressor's
-    (``relevance_score`` in the metadata it returns) if it falls with the rank, otherwise 1 / rank.
-
-    A compressor that changes texts cannot order passages: use LangChain's ``ContextualCompressionRetriever``.
+    ``GraphRAGRetriever(..., reranker=compressor)`` does the same with the defaults. Passages that the compressor leaves
+    out or has not seen are dropped, so set its ``top_n`` to at least ``k``. The score of a document is the compressor's
+    (``relevance_score`` in the metadata it returns) if it falls with the rank, otherwise 1 / rank. A compressor that
+    changes texts cannot order passages: use LangChain's ``ContextualCompressionRetriever``.
 
     Parameters
     ----------
     compressor
-        It gets documents as the retriever returns them, best first, and the question. ``ainvoke`` awaits its own
-        ``acompress_documents`` on the event loop; without one, ``compress_documents`` runs in a thread. An
-        exception that it raises is not caught.
+        It gets documents as the retriever returns them, best first. ``ainvoke`` awaits its own ``acompress_documents``;
+        without one, ``compress_documents`` runs in a thread. An exception that it raises is not caught.
     passages
         How many passages it gets, and at least as many as the query returns.
     first
@@ -99,7 +98,7 @@ class _CompressorScores:
 def _passage_id(document: Document, texts: Mapping[str, str]) -> str:
     """Return which of the passages a returned document is. Some compressors return copies without the id."""
     name = str(document.metadata.get(_ID) or document.id)
-    same_text = (one for one, text in texts.items() if text == document.page_content)
+    same_text = (passage_id for passage_id, text in texts.items() if text == document.page_content)
     return name if name in texts else next(same_text, name)
 
 
@@ -115,3 +114,45 @@ def _number(value: Any) -> float | None:
         return None if value is None else float(value)
     except (TypeError, ValueError):
         return None
+
+
+# -- maximal marginal relevance
+
+
+def most_diverse(index: KnowledgeIndex, result: Result, *, k: int, lambda_mult: float) -> Result:
+    """Return ``k`` hits by maximal marginal relevance, in the order in which they are chosen.
+
+    Each next hit has the highest ``lambda_mult * relevance - (1 - lambda_mult) * similarity``: its relevance, and its
+    highest cosine similarity to a hit chosen before. The relevance is the score of vector search, which is a cosine.
+    For other methods it is the log odds of the score, scaled from 0 for the last hit to 1 for the first: such scores
+    are probabilities, too small after the first hits to compare with a cosine.
+    """
+    hits = result.hits
+    if not hits:
+        return result
+    vectors = _vectors(index, [hit.chunk for hit in hits])
+    similarities = vectors @ vectors.T
+    relevance = np.array([hit.score for hit in hits])
+    if result.method != "vector":
+        scores = (relevance / max(1.0, float(relevance.max()))).clip(_LEAST, 1 - _LEAST)  # BM25 scores exceed 1
+        odds = np.log(scores / (1 - scores))
+        relevance = (odds - odds.min()) / max(float(np.ptp(odds)), _LEAST)
+    chosen: list[int] = []
+    while len(chosen) < min(k, len(hits)):
+        redundancy = similarities[:, chosen].max(axis=1, initial=0) if chosen else np.zeros(len(hits))
+        marginal = lambda_mult * relevance - (1 - lambda_mult) * redundancy
+        marginal[chosen] = -np.inf
+        chosen.append(int(marginal.argmax()))
+    return replace(result, hits=tuple(hits[place] for place in chosen))
+
+
+def _vectors(index: KnowledgeIndex, chunks: Sequence[Chunk]) -> Any:
+    """Return the stored vectors of chunks, one per row; zeros for a chunk without one."""
+    documents = index.engine.parsed(list(dict.fromkeys(chunk.document_id for chunk in chunks)))
+    by_id: dict[str, Any] = {}
+    for document in documents:
+        if document.chunk_vectors is not None:
+            by_id.update(zip((chunk.id for chunk in document.chunks), document.chunk_vectors, strict=True))
+    vectors = [by_id.get(chunk.id) for chunk in chunks]
+    dim = next((len(vector) for vector in vectors if vector is not None), 1)
+    return np.stack([np.zeros(dim, np.float32) if vector is None else vector for vector in vectors])

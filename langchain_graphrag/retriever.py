@@ -14,16 +14,18 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.indexing.base import DeleteResponse, DocumentIndex, UpsertResponse
 from langchain_core.retrievers import LangSmithRetrieverParams
+from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStore
 from pydantic import ConfigDict, Field, PrivateAttr
 from typing_extensions import Self, Unpack, override
 
 import graphrag_core
-from graphrag_core import Cache, GraphRetriever, KnowledgeIndex, SearchSettings, SentenceExtractor
+from graphrag_core import Cache, GraphRetriever, KnowledgeIndex, Result, SearchSettings, SentenceExtractor
 from graphrag_core.adapter import (
     AdapterRetriever,
     Options,
+    changed_settings,
     checked_names,
     closed_on_error,
     needs_explanation,
@@ -45,12 +47,10 @@ from langchain_graphrag.documents import (
     to_documents,
     with_vectors,
 )
-from langchain_graphrag.embedding import embeddings_of, to_embedder
 from langchain_graphrag.extraction import StoredKnowledgeExtractor, from_graph_documents, llm_extractor
-from langchain_graphrag.llm import to_chat_model
-from langchain_graphrag.mmr import most_diverse
-from langchain_graphrag.rerank import RUN, to_reranker
-from langchain_graphrag.stores import Row, copy_store, embedding_of, read_store, to_row
+from langchain_graphrag.models import embeddings_of, to_chat_model, to_embedder
+from langchain_graphrag.rerank import RUN, most_diverse, to_reranker
+from langchain_graphrag.stores import Row, copy_store, embedding_of, store_rows
 
 if TYPE_CHECKING:
     from langchain_graphrag.vectorstore import GraphRAGVectorStore
@@ -77,8 +77,14 @@ class NewOptions(RetrieverOptions, total=False):
     llm: Any
 
 
+class LoadOptions(RetrieverOptions, total=False):
+    """Keywords of :meth:`GraphRAGRetriever.load`."""
+
+    read_only: bool
+
+
 class StoreOptions(NewOptions, total=False):
-    """Keywords of :meth:`GraphRAGRetriever.afrom_vectorstore`."""
+    """Keywords of :meth:`GraphRAGRetriever.from_vectorstore`."""
 
     where: Any
     ids: Iterable[Any] | None
@@ -93,20 +99,18 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     """Retrieves documents by vector, keyword and knowledge graph, with the reason for each.
 
     Create one with :meth:`from_documents`, :meth:`from_texts`, :meth:`from_vectorstore`,
-    :meth:`from_graph_documents` or :meth:`load`, or pass an existing ``index``. It is safe to use
-    from many threads and tasks at once; each query sees one consistent state of the index. It is also a LangChain
-    ``DocumentIndex``, so ``langchain_core.indexing.index`` can sync it with a source.
+    :meth:`from_graph_documents` or :meth:`load`, or pass an existing ``index``. It is safe to use from many threads and
+    tasks at once. It is a LangChain ``DocumentIndex``, so ``langchain_core.indexing.index`` can sync it with a source.
 
     Parameters
     ----------
     index
         The index to search.
     settings
-        The settings of every question (:class:`graphrag_core.SearchSettings`). Its fields are keywords too, and
-        replace those of ``settings``: ``GraphRAGRetriever(index=index, k=10, method="keyword")``. ``reranker`` may be a
-        LangChain ``BaseDocumentCompressor`` such as ``CrossEncoderReranker``
-        (:func:`~langchain_graphrag.compressor_reranker`). To change settings, make another retriever, such as with
-        ``retriever.model_copy(update={"k": 10})``, which searches the same index.
+        The settings of every question (:class:`graphrag_core.SearchSettings`). Its fields are keywords too:
+        ``GraphRAGRetriever(index=index, k=10, method="keyword")``. ``reranker`` may be a LangChain
+        ``BaseDocumentCompressor`` such as ``CrossEncoderReranker`` (:func:`~langchain_graphrag.compressor_reranker`).
+        To change settings, make another retriever of the same index: ``retriever.model_copy(update={"k": 10})``.
     filter
         Restricts every query to matching documents, and :meth:`get` and :meth:`delete` too. A filter passed with a call
         narrows it further. It is read once: changing the mapping later has no effect.
@@ -114,19 +118,15 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         ``"similarity"``, ``"mmr"`` for diverse documents (maximal marginal relevance), or
         ``"similarity_score_threshold"``, which needs a ``score_threshold`` in ``search_kwargs``.
     search_kwargs
-        Settings of every call, as LangChain's vector store retrievers have them: ``k``, ``filter``,
-        ``score_threshold``, ``fetch_k`` and ``lambda_mult`` (for ``"mmr"``), and the others that ``invoke`` takes. They
-        override ``settings``, and a call overrides them. Filters never override, they narrow.
+        Settings of every call, as LangChain's vector store retrievers have them: ``k``, ``filter``, ``fetch_k`` and
+        ``lambda_mult`` (for ``"mmr"``), and the others that ``invoke`` takes. They override ``settings``, and a call
+        overrides them. Filters never override, they narrow.
     add_metadata
-        What the metadata of a retrieved document has in addition, as far as it is known and the document has no such
-        key itself: ``"section"`` (the headings above the passage), ``"page"``, ``"document_id"``, ``"score"``,
-        ``"channels"``, ``"path"`` and ``"graphrag"`` (everything about the hit). The last two cost time, as they have
-        to be explained.
-    cache
-        Caches results; by default each retriever has its own. None or False for no cache.
-    refresh_every
-        For an index that another process writes (``read_only=True``): look for new documents before a query if so many
-        seconds passed since the last time. None for :meth:`refresh` only.
+        What is added to the metadata of a retrieved document, unless it has such a key itself: ``"section"`` (the
+        headings above the passage), ``"page"``, ``"document_id"``, ``"score"``, ``"channels"``, ``"path"`` and
+        ``"graphrag"`` (everything about the hit). The last two take time, as they have to be explained.
+    cache, refresh_every
+        As for :class:`graphrag_core.GraphRetriever`.
 
     Notes
     -----
@@ -134,22 +134,16 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     :meth:`graphrag_core.GraphRetriever.retrieve` (``as_of``, ``count_access``, ``seed_entities``, ``exclude``),
     ``filter``, ``search_type``, ``fetch_k`` and ``lambda_mult``. A filter maps metadata keys to values or operators:
     ``{"tenant": "acme", "year": {"$gte": 2020}}``. If the question cannot be embedded,
-    :class:`graphrag_core.errors.EmbedderError` is raised, which is also of the type that the embedding model raised.
-    So ``with_retry``, ``with_fallbacks`` and their exception types work with either.
+    :class:`graphrag_core.errors.EmbedderError` is raised, which is also of the type that the embedding model raised, so
+    ``with_retry`` and ``with_fallbacks`` work with either type. Nothing is found for a blank query, which is logged.
 
-    A document is returned with the id and the metadata it was added with, and with what ``add_metadata`` names. What is
-    added by default belongs to the passage, so documents of the same passage are equal whichever queries found them.
-    :meth:`search` returns everything about the hits.
-
-    A document of more than 512 tokens is split into passages, unless ``chunker=None``. Their id is
+    A document is returned with its id, its metadata, and what ``add_metadata`` names. :meth:`search` returns everything
+    about the hits. A document of more than 512 tokens is split into passages, unless ``chunker=None``. Their id is
     ``"<document id>#<number>"``, and ``metadata["document_id"]`` is the id for :meth:`delete` and :meth:`get`.
-    A shorter document is one passage with its own id.
-
-    Nothing is found for a blank query, and documents without text are skipped, each with a warning in the log.
 
     A retriever with a ``path`` can be pickled and deep-copied: the copy opens the folder for reading. A forked process
-    reads the index that it inherited, and cannot write it. Of an index in PostgreSQL a copy and a forked process open
-    connections of their own, and may write.
+    reads the index that it inherited, and cannot write it. With PostgreSQL a copy and a forked process open their own
+    connections, and may write.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -160,7 +154,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     search_type: str = Field(default="similarity", frozen=True)
     search_kwargs: dict[str, Any] = Field(default_factory=dict, frozen=True)
     add_metadata: tuple[str, ...] = Field(default=("section", "page"), frozen=True)
-    cache: Cache | bool | None = Field(default_factory=Cache, frozen=True)
+    cache: Cache | None = Field(default=None, frozen=True)
     refresh_every: float | None = Field(default=None, frozen=True)
 
     _core: GraphRetriever = PrivateAttr()
@@ -169,26 +163,30 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     _awaits: bool = PrivateAttr()  # whether it embeds questions on the event loop
 
     def __init__(self, **fields: Any) -> None:
-        given = {name: value for name, value in fields.items() if name in type(self).model_fields}
-        others = {name: value for name, value in fields.items() if name not in given}
+        given = {name: fields.pop(name) for name in type(self).model_fields if name in fields}
         settings = given.get("settings") or SearchSettings()
         if not isinstance(settings, SearchSettings):
             raise InputError(f"settings is {settings!r:.80}: use SearchSettings(...)")
-        given["settings"] = settings.replace(**{**others, "reranker": to_reranker(others.get("reranker"))})
+        given["settings"] = settings.replace(**{**fields, "reranker": to_reranker(fields.get("reranker"))})
         given["filter"] = parse_all(given.get("filter"))  # read once
-        given["search_kwargs"] = kwargs = dict(given.get("search_kwargs") or {})
-        kwargs["filter"] = parse_all(kwargs.pop("filter", None))
+        kwargs = dict(given.get("search_kwargs") or {})
+        kwargs["filter"] = parse_all(kwargs.get("filter"))
         given["search_kwargs"] = {name: value for name, value in kwargs.items() if value is not None}
-        if "add_metadata" in given:
-            given["add_metadata"] = checked_names(given["add_metadata"])
-        if isinstance(cache := given.get("cache"), bool):
-            given["cache"] = Cache() if cache else None
+        given["add_metadata"] = checked_names(given.get("add_metadata", ("section", "page")))
+        cache = given.get("cache", True)
+        given["cache"] = (Cache() if cache else None) if isinstance(cache, bool) else cache
         super().__init__(**given)
         self._core = GraphRetriever(self.index, self.settings, cache=self.cache, refresh_every=self.refresh_every)
         self._explains = needs_explanation(self.add_metadata)
         model = embeddings_of(self.index)
         self._embedding, self._awaits = type(model).__name__, overrides(model, Embeddings, "aembed_query")
         self._plan("", {})  # raises now instead of in the first query
+
+    @override
+    def __repr_args__(self) -> Any:
+        shown = {name: value for name, value in super().__repr_args__() if name != "cache" and value != {}}
+        no_cache = {"cache": None} if self.cache is None else {}
+        return list({**shown, **no_cache, **changed_settings(self.settings)}.items())
 
     @override
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -202,13 +200,13 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     def configurable_fields(self, **kwargs: Any) -> Any:
         """Let the configuration of a call set some fields, as LangChain's ``Runnable`` does.
 
-        A value from the configuration replaces that of the retriever, so ``filter`` is refused if the retriever has
-        one. Configure ``search_kwargs``, whose filter narrows it:
+        A value from the configuration replaces the value of the retriever, so ``filter`` is refused if it has one.
+        Configure ``search_kwargs``, whose filter narrows it:
         ``retriever.configurable_fields(search_kwargs=ConfigurableField(id="search"))``.
         """
         if "filter" in kwargs and self.filter is not None:
             raise InputError(
-                "a configured filter would replace that of the retriever, and None would remove it: configure "
+                "a configured filter would replace the filter of the retriever, and None would remove it: configure "
                 "search_kwargs, whose filter narrows it, or pass filter with each call"
             )
         return super().configurable_fields(**kwargs)
@@ -217,13 +215,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
     @classmethod
     def from_documents(
-        cls,
-        documents: Iterable[Document],
-        embedding: Embedder | None,
-        *,
-        path: str | Path | None = None,
-        llm: Any = None,
-        **settings: Unpack[RetrieverOptions],
+        cls, documents: Iterable[Document], embedding: Embedder | None, **settings: Unpack[NewOptions]
     ) -> Self:
         """Index documents and return a retriever for them.
 
@@ -236,18 +228,20 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         embedding
             Any LangChain ``Embeddings``, or an embedder of the core such as ``WordLlama()``. None for an
             index without vectors, which serves keyword and graph search and needs no model.
+        settings
+            The keywords below, parameters of this class (``settings``, ``k``, ``filter``, ``tags``, ...) and settings
+            of :class:`graphrag_core.KnowledgeIndex` (``chunker``, ``extractor``, ``embed_facts``, ...).
+
+        Other Parameters
+        ----------------
         path
             A folder for the index, or an address such as ``postgresql://user@host/database?index=NAME``. It is
             created if absent; an existing index is extended. None keeps the index in memory.
         llm
-            A chat model that extracts entities and relations from every passage, in addition
-            to the extraction without a model. Use :func:`~langchain_graphrag.llm_extractor`
-            for its settings.
-        settings
-            Parameters of this class (``settings``, ``k``, ``method``, ``filter``, ``tags``, ...) and settings of
-            :class:`graphrag_core.KnowledgeIndex` (``chunker``, ``extractor``, ``embed_facts``, ...).
+            A chat model that extracts entities and relations from every passage, in addition to the extraction without
+            a model. Use :func:`~langchain_graphrag.llm_extractor` for its settings.
         """
-        return cls._filled(to_core_documents, documents, embedding, path=path, llm=llm, **settings)
+        return cls._filled(to_core_documents, documents, embedding, **settings)
 
     @classmethod
     async def afrom_documents(
@@ -309,26 +303,13 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
     @classmethod
     def from_vectorstore(
-        cls,
-        store: VectorStore,
-        embedding: Embedder | None = None,
-        *,
-        path: str | Path | None = None,
-        where: Any = None,
-        ids: Iterable[Any] | None = None,
-        documents: Iterable[Document] | None = None,
-        read: Callable[[Any], Iterable[Row]] | None = None,
-        remove_missing: bool = False,
-        check_embedding: bool = False,
-        show_progress: bool | None = None,
-        llm: Any = None,
-        **settings: Unpack[RetrieverOptions],
+        cls, store: VectorStore, embedding: Embedder | None = None, **settings: Unpack[StoreOptions]
     ) -> Self:
         """Return a retriever for the documents of a vector store, with the vectors that the store has.
 
         Reads Chroma, FAISS, LanceDB, Qdrant, PGVector, PGVectorStore and InMemoryVectorStore. No document is embedded
-        again, and the store is not changed. Documents are not split. Called again with the same ``path``, it adds
-        what is new, replaces what has changed and skips the rest.
+        again or split, and the store is not changed. Called again with the same ``path``, it adds what is new, replaces
+        what has changed and skips the rest.
 
         An embedding model of the core that runs in this process, such as ``WordLlama``, embeds facts and names too.
         With ``embed_facts=False, embed_names=False`` nothing at all is embedded; this is the default for other models.
@@ -338,10 +319,13 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         store
             The store.
         embedding
-            The model that computed the vectors of the store; by default the store's own. Questions are embedded
-            with it.
-        path
-            As for :meth:`from_documents`.
+            The model that computed the vectors of the store; by default the store's own. It embeds the questions.
+        settings
+            The keywords below, and the settings of :meth:`from_documents`. ``batch_size`` (1,000) is also the number of
+            documents in a request to the store.
+
+        Other Parameters
+        ----------------
         where
             Restricts what is read, in the store's own filter language (:func:`~langchain_graphrag.read_store`).
         ids
@@ -358,9 +342,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             default a wrong dimension is reported by the first question.
         show_progress
             True or False to force a progress bar; None shows it on a terminal.
-        llm, settings
-            As for :meth:`from_documents`. ``batch_size`` (1,000) is also the number of documents in a request to the
-            store.
 
         Raises
         ------
@@ -371,19 +352,12 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         """
         if not isinstance(store, VectorStore):
             raise InputError(f"from_vectorstore takes a LangChain VectorStore, not {type(store).__qualname__}")
+        remove_missing, check_embedding = settings.pop("remove_missing", False), settings.pop("check_embedding", False)
+        progress, batch_size = settings.pop("show_progress", None), settings.get("batch_size", 1_000)
+        source = {name: settings.pop(name, None) for name in ("where", "ids", "documents", "read")}  # type: ignore[misc]
         model = embedding_of(store) if embedding is None else embedding
-        if sum(one is not None for one in (where, ids, documents, read)) > 1:
-            raise InputError("pass one of where, ids, documents and read")
-        batch_size = settings.get("batch_size", 1_000)
-        rows: Iterable[Row]
-        if read is not None:
-            rows = read(store)
-        elif documents is not None:
-            rows = [to_row(document) for document in documents]
-        else:
-            rows = read_store(store, where=where, ids=ids, batch_size=batch_size)
-        options = {"progress": show_progress, **_unsplit(settings, "a vector belongs")}
-        retriever = cls._open(model, path, llm, **options)
+        rows = store_rows(store, batch_size=batch_size, **source)
+        retriever = cls._open(model, **{"progress": progress, **_unsplit(settings, "a vector belongs")})
         with closed_on_error(retriever):
             checks = {"remove_missing": remove_missing, "check_embedding": check_embedding}
             copy_store(retriever.index, rows, batch_size=batch_size, **checks)
@@ -397,14 +371,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return await run_in_executor(None, partial(cls.from_vectorstore, store, embedding, **settings))
 
     @classmethod
-    def load(
-        cls,
-        path: str | Path,
-        embedding: Embedder | None,
-        *,
-        read_only: bool = False,
-        **settings: Unpack[RetrieverOptions],
-    ) -> Self:
+    def load(cls, path: str | Path, embedding: Embedder | None, **settings: Unpack[LoadOptions]) -> Self:
         """Return a retriever for the index in a folder or in PostgreSQL.
 
         Parameters
@@ -413,35 +380,25 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             The folder, or the address of a database.
         embedding
             The embedding model that built the index; another one is refused. None if it has no vectors.
-        read_only
-            One process may write while any number read. A reader sees new documents after
-            :meth:`refresh`, or by itself with ``refresh_every``.
         settings
             As for :meth:`from_documents`; ``chunker``, ``extractor`` and ``llm`` apply to documents added from now on.
+
+        Other Parameters
+        ----------------
+        read_only
+            One process may write while any number read. A reader sees new documents after :meth:`refresh`, or by itself
+            with ``refresh_every``.
         """
-        return cls._open(embedding, path, must_exist=True, read_only=read_only, **settings)
+        return cls._open(embedding, path, must_exist=True, **settings)
 
     @classmethod
-    async def aload(
-        cls,
-        path: str | Path,
-        embedding: Embedder | None,
-        *,
-        read_only: bool = False,
-        **settings: Unpack[RetrieverOptions],
-    ) -> Self:
+    async def aload(cls, path: str | Path, embedding: Embedder | None, **settings: Unpack[LoadOptions]) -> Self:
         """Async version of :meth:`load`."""
-        return await run_in_executor(None, partial(cls.load, path, embedding, read_only=read_only, **settings))
+        return await run_in_executor(None, partial(cls.load, path, embedding, **settings))
 
     @classmethod
     def _open(
-        cls,
-        embedding: Any,
-        path: str | Path | None = None,
-        llm: Any = None,
-        *,
-        must_exist: bool = False,
-        **settings: Any,
+        cls, embedding: Any, path: Any = None, *, llm: Any = None, must_exist: bool = False, **settings: Any
     ) -> Self:
         """Return a retriever of the index in a folder, or of a new one in memory."""
         options, fields = split_options(settings)
@@ -450,8 +407,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             if extractor is not None:
                 raise InputError("pass either llm or extractor: extractor=llm_extractor(llm, ...) has both")
             extractor = llm_extractor(llm)
-        options = {"chunker": LongDocumentChunker(), **options}
         options["extractor"] = StoredKnowledgeExtractor(extractor or SentenceExtractor())
+        options.setdefault("chunker", LongDocumentChunker())
         index = open_index(to_embedder(embedding), path, must_exist=must_exist, **options)
         with closed_on_error(index):
             return cls(index=index, **fields)
@@ -483,8 +440,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     ) -> list[str]:
         """Add documents, replace those with a known id, and return the ids of those added.
 
-        A document without text is skipped, with a warning in the log. If its id is known, the earlier version is
-        deleted.
+        A document without text is skipped, and an earlier version of it deleted, with a warning in the log.
 
         Parameters
         ----------
@@ -494,7 +450,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             Their ids, in place of ``Document.id``.
         embeddings
             Their vectors, computed by the retriever's embedding model: such a document is not embedded again and
-            must not be split by a ``chunker``. None in place of a vector has the document embedded.
+            must not be split by a ``chunker``. A document whose vector is None is embedded.
         """
         return self._add(*with_vectors(documents, ids, embeddings))
 
@@ -613,16 +569,15 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         merged.pop("filter", None)
         if "reranker" in merged:
             merged["reranker"] = to_reranker(merged["reranker"])
-        kind, fetch_k, lambda_mult = (
-            merged.pop("search_type"),
-            merged.pop("fetch_k", 20),
-            merged.pop("lambda_mult", 0.5),
-        )
+        kind, fetch_k = merged.pop("search_type"), merged.pop("fetch_k", 20)
+        lambda_mult = merged.pop("lambda_mult", 0.5)
         if kind not in _SEARCH_TYPES:
             raise InputError(f"unknown search_type {kind!r}: use {', '.join(_SEARCH_TYPES)}")
         if kind == "similarity_score_threshold" and "score_threshold" not in merged:
             raise InputError("search_type='similarity_score_threshold' needs search_kwargs={'score_threshold': ...}")
-        plan = self._core_plan(query, merged, given.get("filter"))
+        filters = (self.filter, self.search_kwargs.get("filter"), given.get("filter"), merged.get("where"))
+        merged |= {"settings": merged.get("settings") or self.settings, "where": parse_all(*filters)}
+        plan = self._core.plan(query, **merged)
         if kind == "mmr":
             if not 0 <= lambda_mult <= 1:
                 raise InputError(f"lambda_mult is {lambda_mult!r}: it must be from 0 to 1")
@@ -642,11 +597,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return {"llm": to_chat_model(llm)}
 
     def as_vectorstore(self) -> GraphRAGVectorStore:
-        """Return a LangChain ``VectorStore`` over the same index, for what asks for one.
-
-        Such are ``ParentDocumentRetriever``, ``SelfQueryRetriever`` and ``as_retriever(search_type="mmr")``. Its
-        searches use this retriever's method, filter and settings.
-        """
+        """Return a LangChain ``VectorStore`` over the same index, which searches with this retriever."""
         from langchain_graphrag.vectorstore import GraphRAGVectorStore  # noqa: PLC0415 - it imports this module
 
         return GraphRAGVectorStore(self)
@@ -660,6 +611,24 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return params
 
 
+def traced_search(
+    retriever: GraphRAGRetriever, query: str, config: RunnableConfig | None, settings: Mapping[str, Any]
+) -> Result:
+    """Search as :meth:`GraphRAGRetriever.search` does, in a run that callbacks see."""
+    documents: Any = retriever.invoke(query, config, **settings)
+    result: Result = documents.result
+    return result
+
+
+async def atraced_search(
+    retriever: GraphRAGRetriever, query: str, config: RunnableConfig | None, settings: Mapping[str, Any]
+) -> Result:
+    """Async version of :func:`traced_search`."""
+    documents: Any = await retriever.ainvoke(query, config, **settings)
+    result: Result = documents.result
+    return result
+
+
 def _unsplit(settings: Mapping[str, Any], reason: str) -> dict[str, Any]:
     """Return settings for documents that must not be split."""
     if settings.get("chunker") is not None:
@@ -670,7 +639,9 @@ def _unsplit(settings: Mapping[str, Any], reason: str) -> dict[str, Any]:
 def _blank_names(documents: Sequence[graphrag_core.Document]) -> dict[str, str]:
     """Return what the log calls documents that have no text, by id: the id, and the file and page it comes from."""
     names = {}
-    for document in (one for one in documents if not one.text.strip()):
+    for document in documents:
+        if document.text.strip():
+            continue
         source, page = document.metadata.get("source"), document.metadata.get("page")
         where = [str(source)] * (source is not None) + [f"page {page}"] * (page is not None)
         names[document.id] = f"{document.id!r} ({', '.join(where)})" if where else repr(document.id)

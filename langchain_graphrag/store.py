@@ -53,6 +53,8 @@ class GraphRAGStore(BaseStore):
 
     ``search`` with a query uses vectors, keywords and the knowledge graph over the texts of the items. Items are
     documents of the index, so that the retriever's filters apply to them. Other documents of the index are not items.
+    ``put(..., index=["text"])`` names the fields that are searched, ``index=False`` stores without a text to search. A
+    time to live is not supported.
 
     Parameters
     ----------
@@ -61,11 +63,6 @@ class GraphRAGStore(BaseStore):
     metadata
         Metadata of every item, such as ``{"tenant": "a"}``, for a retriever that is restricted by it. Items of other
         metadata are neither replaced nor deleted.
-
-    Notes
-    -----
-    ``put(..., index=["text"])`` names the fields that are searched, ``index=False`` stores without a text to search. A
-    time to live is not supported.
     """
 
     def __init__(self, retriever: GraphRAGRetriever, *, metadata: Mapping[str, Any] | None = None) -> None:
@@ -100,7 +97,7 @@ class GraphRAGStore(BaseStore):
 
     def _read(self, op: Op) -> Result:
         if isinstance(op, GetOp):
-            return next(iter(self._items(_has("id", _id(op.namespace, op.key)))), None)
+            return next(iter(self._items(_has("id", _joined([*op.namespace, op.key])))), None)
         if isinstance(op, SearchOp):
             return self._search(op)
         if isinstance(op, ListNamespacesOp):
@@ -111,21 +108,21 @@ class GraphRAGStore(BaseStore):
         index, now = self.retriever.index, datetime.now(timezone.utc).isoformat()
         salt, own = index.pipeline.salt(), to_json(self.metadata)
         # The same item of others is another, and nobody can test by an id whether they have it.
-        last = {f"{_KEY}/{fingerprint([salt, _id(op.namespace, op.key), own])}": op for op in puts}
+        last = {f"{_KEY}/{fingerprint([salt, _joined([*op.namespace, op.key]), own])}": op for op in puts}
         kept = {document_id: op for document_id, op in last.items() if op.value is not None}
         created = {
             document_id: document.metadata[_KEY]["created"]
             for document_id in index.engine.stored(list(kept))
             if (document := index.get(document_id)) is not None
         }
-        index.add([self._document(one, op, created.get(one, now), now) for one, op in kept.items()])
+        index.add([self._document(name, op, created.get(name, now), now) for name, op in kept.items()])
         if deleted := last.keys() - kept.keys():
             self.retriever.delete(sorted(deleted))
 
     def _document(self, document_id: str, op: PutOp, created: str, updated: str) -> graphrag_core.Document:
         value = dict(op.value or {})
         stored = {
-            "id": _id(op.namespace, op.key),
+            "id": _joined([*op.namespace, op.key]),
             "key": op.key,
             "namespace": list(op.namespace),
             "prefixes": ["", *(_joined(op.namespace[:end]) for end in range(1, len(op.namespace) + 1))],
@@ -146,10 +143,10 @@ class GraphRAGStore(BaseStore):
     def _listed(self, op: SearchOp) -> list[tuple[Item, float | None]]:
         """Return the items below a namespace, in the order of their creation."""
         found = sorted(self._items(_has("prefixes", _joined(op.namespace_prefix))), key=lambda item: item.created_at)
-        return [(item, None) for item in found if matches(_where(op.filter), item.value)]
+        return [(item, None) for item in found if matches(op.filter or None, item.value)]
 
     def _ranked(self, op: SearchOp) -> list[tuple[Item, float | None]]:
-        """Return the items that answer a query, best first: as many as are wanted, if there are so many."""
+        """Return the items that answer a query, best first: as many as are wanted, or all."""
         where, wanted = _has("prefixes", _joined(op.namespace_prefix)), op.offset + op.limit
         k = max(1, wanted)
         while True:
@@ -158,16 +155,16 @@ class GraphRAGStore(BaseStore):
             for hit in hits:  # an item may have several passages
                 stored = hit.chunk.metadata[_KEY]
                 best.setdefault(stored["id"], (_item(stored), hit.score))
-            found = [(item, score) for item, score in best.values() if matches(_where(op.filter), item.value)]
+            found = [(item, score) for item, score in best.values() if matches(op.filter or None, item.value)]
             if len(found) >= wanted or len(hits) < k:
                 return found
             k *= _MORE
 
     def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
-        found = {item.namespace for item in self._items(_has("prefixes", ""))}
-        found = {one for one in found if all(_fits(one, condition) for condition in op.match_conditions or ())}
-        cut = {one[: op.max_depth] if op.max_depth is not None else one for one in found}
-        return sorted(cut)[op.offset : op.offset + op.limit]
+        spaces = {item.namespace for item in self._items(_has("prefixes", ""))}
+        conditions = op.match_conditions or ()
+        shown = {space[: op.max_depth] for space in spaces if all(_fits(space, condition) for condition in conditions)}
+        return sorted(shown)[op.offset : op.offset + op.limit]
 
     def _items(self, where: Filter) -> Iterator[Item]:
         """Yield the items within the retriever's filter."""
@@ -192,12 +189,8 @@ def _has(name: str, value: str) -> Filter:
     return Internal(checked.key, checked.operator, checked.values)
 
 
-def _joined(namespace: Iterable[str]) -> str:
-    return _SEPARATOR.join(namespace)
-
-
-def _id(namespace: Iterable[str], key: str) -> str:
-    return _joined([*namespace, key])
+def _joined(labels: Iterable[str]) -> str:
+    return _SEPARATOR.join(labels)
 
 
 def _texts(value: Any, paths: list[str] | None) -> Iterator[str]:
@@ -206,14 +199,10 @@ def _texts(value: Any, paths: list[str] | None) -> Iterator[str]:
         found = (text for path in paths for text in get_text_at_path(value, tokenize_path(path)))
     elif isinstance(value, (Mapping, list)):
         inner = value.values() if isinstance(value, Mapping) else value
-        found = (text for one in inner for text in _texts(one, None))
+        found = (text for part in inner for text in _texts(part, None))
     else:
         found = (text for text in [value] if isinstance(text, str))
     yield from (text for text in found if text.strip())
-
-
-def _where(filter: Mapping[str, Any] | None) -> dict[str, Any] | None:  # noqa: A002 - LangGraph's word
-    return dict(filter) if filter else None
 
 
 def _fits(namespace: tuple[str, ...], condition: MatchCondition) -> bool:

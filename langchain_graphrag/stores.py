@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from langchain_core.documents import Document
@@ -14,6 +14,7 @@ from langchain_core.vectorstores import VectorStore
 
 import graphrag_core
 from graphrag_core import KnowledgeIndex
+from graphrag_core.adapter import by_class_name, chroma_rows, qdrant_points
 from graphrag_core.errors import EmbedderMismatch, InputError
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.embedding import CheckedEmbedder, unit_vector
@@ -26,11 +27,8 @@ Row = tuple[str, str | None, Mapping[str, Any] | None, Sequence[float] | None]
 """Id, text, metadata and vector of a stored document. One without text is skipped, one without a vector embedded."""
 
 
-class _Access(NamedTuple):
-    """How a store is read: the ids that match the store's own filter, and the rows of some ids."""
-
-    ids: Callable[[Any], Iterable[Any]]
-    rows: Callable[[Sequence[Any]], Iterable[Row]]
+_Access = tuple[Callable[[Any], Iterable[Any]], Callable[[Sequence[Any]], Iterable[Row]]]
+"""How a store is read: the ids that match a filter of the store, and the rows of some ids."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +52,13 @@ def read_store(
 ) -> StoreRows:
     """Return the rows of a vector store: id, text, metadata and vector of each document.
 
-    Reads Chroma, FAISS, LanceDB, Qdrant, PGVector, PGVectorStore and InMemoryVectorStore. Documents that are deleted
-    while the rows are read are left out.
+    Reads Chroma, FAISS, LanceDB, Qdrant, PGVector, PGVectorStore and InMemoryVectorStore, which are not changed.
+    Documents that are deleted while the rows are read are left out.
 
     Parameters
     ----------
     store
-        The store. It is only read.
+        The store.
     where
         Restricts the rows, in the store's own filter language: a dict for Chroma, PGVector and PGVectorStore, a
         ``models.Filter`` for Qdrant, SQL for LanceDB, a dict or a function of the metadata for FAISS, a function of the
@@ -70,11 +68,6 @@ def read_store(
         rows have no vectors.
     batch_size
         The number of rows in a request.
-
-    Raises
-    ------
-    InputError
-        The store cannot list its documents.
 
     Examples
     --------
@@ -87,18 +80,31 @@ def read_store(
     """
     if where is not None and ids is not None:
         raise InputError("pass either where or ids")
-    kind = type(store).__qualname__
-    access = next((_ACCESS[one.__name__](store) for one in type(store).__mro__ if one.__name__ in _ACCESS), None)
-    if access is None:
-        if ids is None:
-            raise InputError(
-                f"{kind} cannot list its documents: pass ids=[...] or documents=[...], which are embedded again, or "
-                "read=function, which gets the store and yields (id, text, metadata, vector) for each document"
-            )
-        if type(store).get_by_ids is VectorStore.get_by_ids:
-            raise InputError(f"{kind} has no get_by_ids: pass documents=[...], or use from_documents")
-        access = _Access(lambda _: (), lambda some: map(to_row, store.get_by_ids(some)))
-    return StoreRows(list(access.ids(where) if ids is None else ids), access.rows, batch_size)
+    kind, access = type(store).__qualname__, by_class_name(store, _ACCESS)
+    if access is not None:
+        list_ids, rows = access(store)
+        return StoreRows(list(list_ids(where) if ids is None else ids), rows, batch_size)
+    if ids is None:
+        raise InputError(
+            f"{kind} cannot list its documents: pass ids=[...] or documents=[...], which are embedded again, or "
+            "read=function, which gets the store and yields (id, text, metadata, vector) for each document"
+        )
+    if type(store).get_by_ids is VectorStore.get_by_ids:
+        raise InputError(f"{kind} has no get_by_ids: pass documents=[...], or use from_documents")
+    return StoreRows(list(ids), lambda some: map(_to_row, store.get_by_ids(some)), batch_size)
+
+
+def store_rows(
+    store: VectorStore, *, documents: Iterable[Document] | None, read: Any, where: Any, ids: Any, batch_size: int
+) -> Iterable[Row]:
+    """Return the rows of a store, of a function that reads it, or of documents, which have no vectors."""
+    if sum(given is not None for given in (where, ids, documents, read)) > 1:
+        raise InputError("pass one of where, ids, documents and read")
+    if read is not None:
+        return read(store)  # type: ignore[no-any-return]
+    if documents is not None:
+        return [_to_row(document) for document in documents]
+    return read_store(store, where=where, ids=ids, batch_size=batch_size)
 
 
 def embedding_of(store: VectorStore) -> Any:
@@ -113,8 +119,9 @@ def embedding_of(store: VectorStore) -> Any:
 class _StoreDocuments:
     """Rows of a store as documents for an index, with their vectors. Rows without text are left out.
 
-    ``vectors`` has those of the last ``kept`` documents, so that memory does not grow with the store: an index that
-    reads documents in batches of that size finds those it needs. The first vector is compared with that of ``checked``.
+    ``vectors`` has the vectors of the last ``kept`` documents, so that memory does not grow with the store: an index
+    that reads documents in batches of that size finds what it needs. The first vector is compared with the embedding
+    of ``checked``.
     """
 
     def __init__(self, rows: Iterable[Row], kept: int, checked: CheckedEmbedder | None) -> None:
@@ -164,7 +171,7 @@ def copy_store(
     if not remove_missing:
         return
     missing = [index.get(document_id) for document_id in index.document_ids() if document_id not in documents.ids]
-    gone = [one.id for one in missing if one is not None and remembered.FACT_KEY not in one.metadata]
+    gone = [document.id for document in missing if document and remembered.FACT_KEY not in document.metadata]
     if gone and not documents.ids:
         raise InputError(
             "nothing was read from the store, and remove_missing=True would empty the index: "
@@ -190,7 +197,7 @@ def _check_embedding(embedding: CheckedEmbedder, document: graphrag_core.Documen
     )
 
 
-def to_row(document: Document) -> Row:
+def _to_row(document: Document) -> Row:
     """Return a document as the row of a store that has no vector of it."""
     if not document.id:
         raise InputError(f"the document {document.page_content[:40]!r} has no id: set Document.id")
@@ -205,27 +212,24 @@ def _chroma(store: Any) -> _Access:
 
     def rows(ids: Sequence[Any]) -> Iterator[Row]:
         page = store.get(ids=list(ids), include=["documents", "metadatas", "embeddings"])
-        vectors = page["embeddings"] if page["embeddings"] is not None else [None] * len(page["ids"])
-        for name, text, metadata, vector in zip(
-            page["ids"], page["documents"], page["metadatas"], vectors, strict=True
-        ):
+        for name, text, metadata, vector in chroma_rows(page):
             yield name, text, metadata, json.loads(vector) if isinstance(vector, str) else vector  # "[1,0]"
 
-    return _Access(lambda where: store.get(where=where, include=[])["ids"], rows)
+    return lambda where: store.get(where=where, include=[])["ids"], rows
 
 
 def _in_memory(store: Any) -> _Access:
-    def ids(where: Any) -> list[str]:
-        def document(one: Mapping[str, Any]) -> Document:
-            return Document(id=one["id"], page_content=one["text"], metadata=one["metadata"])
+    def to_document(entry: Mapping[str, Any]) -> Document:
+        return Document(id=entry["id"], page_content=entry["text"], metadata=entry["metadata"])
 
-        return [name for name, one in store.store.items() if where is None or where(document(one))]
+    def ids(where: Any) -> list[str]:
+        return [name for name, entry in store.store.items() if where is None or where(to_document(entry))]
 
     def rows(ids: Sequence[Any]) -> Iterator[Row]:
-        for one in (store.store[name] for name in ids if name in store.store):
-            yield one["id"], one["text"], one["metadata"], one["vector"]
+        for entry in (store.store[name] for name in ids if name in store.store):
+            yield entry["id"], entry["text"], entry["metadata"], entry["vector"]
 
-    return _Access(ids, rows)
+    return ids, rows
 
 
 def _faiss(store: Any) -> _Access:
@@ -251,21 +255,15 @@ def _faiss(store: Any) -> _Access:
             document = store.docstore.search(name)
             yield name, document.page_content, document.metadata, vector
 
-    return _Access(ids, rows)
+    return ids, rows
 
 
 def _qdrant(store: Any) -> _Access:
     client, collection, name = store.client, store.collection_name, store.vector_name
 
     def ids(where: Any) -> Iterator[Any]:
-        offset = None
-        while True:
-            points, offset = client.scroll(
-                collection, scroll_filter=where, limit=10_000, offset=offset, with_payload=False, with_vectors=False
-            )
-            yield from (point.id for point in points)
-            if offset is None:
-                return
+        options = {"scroll_filter": where, "limit": 10_000, "with_payload": False, "with_vectors": False}
+        return (point.id for point in qdrant_points(client, collection, **options))
 
     def rows(ids: Sequence[Any]) -> Iterator[Row]:
         for point in client.retrieve(collection, list(ids), with_payload=True, with_vectors=True):
@@ -274,7 +272,7 @@ def _qdrant(store: Any) -> _Access:
             text, metadata = payload.get(store.content_payload_key), payload.get(store.metadata_payload_key)
             yield str(point.id), text, metadata, vector
 
-    return _Access(ids, rows)
+    return ids, rows
 
 
 def _pgvector(store: Any) -> _Access:
@@ -296,7 +294,7 @@ def _pgvector(store: Any) -> _Access:
         for row in query(stored.id, stored.document, stored.cmetadata, stored.embedding, ids=ids):
             yield row.id, row.document, row.cmetadata, row.embedding
 
-    return _Access(lambda where: [row.id for row in query(stored.id, where=where)], rows)
+    return lambda where: [row.id for row in query(stored.id, where=where)], rows
 
 
 def _lancedb(store: Any) -> _Access:
@@ -307,11 +305,11 @@ def _lancedb(store: Any) -> _Access:
         return found.select(list(columns)).limit(table.count_rows()).to_list()
 
     def rows(ids: Sequence[Any]) -> Iterator[Row]:
-        listed = ", ".join("'" + str(one).replace("'", "''") + "'" for one in ids)
+        listed = ", ".join("'" + str(name).replace("'", "''") + "'" for name in ids)
         for row in query(f"{id_key} IN ({listed})", id_key, text_key, vector_key, "metadata") if ids else ():
             yield row[id_key], row[text_key], row["metadata"], row[vector_key]
 
-    return _Access(lambda where: [row[id_key] for row in query(where, id_key)], rows)
+    return lambda where: [row[id_key] for row in query(where, id_key)], rows
 
 
 # By class name, so that no store has to be imported; subclasses are found by their parents' names.

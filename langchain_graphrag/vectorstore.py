@@ -12,8 +12,8 @@ from typing_extensions import Self, override
 
 from graphrag_core.filters import parse
 from graphrag_core.ports import Embedder
-from langchain_graphrag.documents import from_texts, to_document
-from langchain_graphrag.embedding import embeddings_of
+from langchain_graphrag.documents import to_document
+from langchain_graphrag.models import embeddings_of
 from langchain_graphrag.retriever import GraphRAGRetriever
 
 _BY_VECTOR = "the vector"  # stands in for the question of a search by vector
@@ -24,10 +24,8 @@ class GraphRAGVectorStore(VectorStore):
     """A vector store whose searches use vectors, keywords and the knowledge graph.
 
     For what takes a ``VectorStore``: ``ParentDocumentRetriever``, ``SelfQueryRetriever`` (with
-    :class:`GraphRAGTranslator`), ``as_retriever(search_type="mmr")``, the indexing API. In a chain, use the retriever
-    itself: its documents say why they were found; those of a vector store are as they were added.
-
-    Create one with ``retriever.as_vectorstore()``, :meth:`from_texts` or :meth:`from_documents`.
+    :class:`GraphRAGTranslator`), the indexing API. In a chain, use the retriever itself: its documents say why they
+    were found. Create one with ``retriever.as_vectorstore()``, :meth:`from_texts` or :meth:`from_documents`.
 
     Parameters
     ----------
@@ -36,12 +34,12 @@ class GraphRAGVectorStore(VectorStore):
 
     Notes
     -----
-    Every search takes the settings that the retriever's ``invoke`` takes: ``filter``, ``method``, ``use_graph``,
-    ``min_score`` and so on. ``method="vector"`` gives plain vector search. Scores are those of the retriever's hits,
-    higher is better; relevance scores are the same, limited to the range from 0 to 1.
+    Every search takes the settings that the retriever's ``invoke`` takes: ``filter``, ``method``, ``use_graph`` and so
+    on. ``method="vector"`` gives plain vector search. Scores are the scores of the hits, higher is better;
+    relevance scores are the same, limited to the range from 0 to 1.
 
     If the retriever has a ``chunker``, a search returns passages with the ids ``"<document id>#<number>"``.
-    :meth:`get_by_ids` takes both kinds of ids, :meth:`delete` those of documents.
+    :meth:`get_by_ids` takes both kinds of ids, :meth:`delete` ids of documents.
     """
 
     def __init__(self, retriever: GraphRAGRetriever) -> None:
@@ -58,10 +56,7 @@ class GraphRAGVectorStore(VectorStore):
         ids: Any = None,
         **settings: Any,
     ) -> Self:
-        """Index texts and return a store for them; texts are not split unless a ``chunker`` is given.
-
-        ``settings`` are those of :meth:`GraphRAGRetriever.from_documents`, such as ``path``.
-        """
+        """Index texts without splitting them; ``settings`` as for :meth:`GraphRAGRetriever.from_documents`."""
         settings = {"chunker": None, **settings}
         return cls(GraphRAGRetriever.from_texts(texts, embedding, metadatas, ids, **settings))
 
@@ -91,14 +86,14 @@ class GraphRAGVectorStore(VectorStore):
     @override
     def add_texts(self, texts: Iterable[str], metadatas: Any = None, *, ids: Any = None, **kwargs: Any) -> list[str]:
         """Add texts and return their ids; see :meth:`GraphRAGRetriever.add_texts`."""
-        return self.add_documents(from_texts(texts, metadatas, ids), **kwargs)
+        return self.retriever.add_texts(texts, metadatas, ids, kwargs.get("embeddings"))
 
     @override
     async def aadd_texts(
         self, texts: Iterable[str], metadatas: Any = None, *, ids: Any = None, **kwargs: Any
     ) -> list[str]:
         """Async version of :meth:`add_texts`."""
-        return await self.aadd_documents(from_texts(texts, metadatas, ids), **kwargs)
+        return await self.retriever.aadd_texts(texts, metadatas, ids, kwargs.get("embeddings"))
 
     @override
     def add_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:
@@ -119,10 +114,7 @@ class GraphRAGVectorStore(VectorStore):
 
     @override
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Return documents as they were added, and passages.
-
-        Unknown ids, and those outside of the retriever's filter, are ignored.
-        """
+        """Return documents as they were added, and passages; ids outside of the retriever's filter are ignored."""
         found = []
         for name in dict.fromkeys(ids):
             if documents := self.retriever.get([name]):
@@ -184,20 +176,9 @@ class GraphRAGVectorStore(VectorStore):
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
-        """Return documents that are relevant and differ from each other.
+        """Return ``k`` of ``fetch_k`` documents that are relevant and differ from each other.
 
-        Parameters
-        ----------
-        query
-            The question.
-        k
-            How many documents to return.
-        fetch_k
-            How many to choose from.
-        lambda_mult
-            From 0 for the most diverse to 1 for the most relevant documents.
-        kwargs
-            As for all searches.
+        ``lambda_mult`` is from 0 for the most diverse to 1 for the most relevant documents.
         """
         found = self._search(query, k, kwargs, search_type="mmr", fetch_k=fetch_k, lambda_mult=lambda_mult)
         return [document for document, _ in found]
@@ -236,7 +217,7 @@ class GraphRAGTranslator(Visitor):
     """
 
     allowed_operators = (Operator.AND, Operator.OR, Operator.NOT)
-    allowed_comparators = tuple(one for one in Comparator if one is not Comparator.LIKE)
+    allowed_comparators = tuple(comparator for comparator in Comparator if comparator is not Comparator.LIKE)
 
     @override
     def visit_operation(self, operation: Operation) -> dict[str, Any]:

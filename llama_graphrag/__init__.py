@@ -20,12 +20,11 @@ from graphrag_core.errors import optional_import
 with optional_import("llama-index-core", "llama", "llama_graphrag"):
     import llama_index.core
 
-from llama_graphrag.embedding import LocalEmbedding
 from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent
 from llama_graphrag.memory_block import GraphRAGMemoryBlock
 from llama_graphrag.memory_tool import memory_search_tool, memory_tools
-from llama_graphrag.prompt import GraphContextPostprocessor
-from llama_graphrag.rerank import postprocessor_reranker
+from llama_graphrag.models import LocalEmbedding
+from llama_graphrag.postprocessors import GraphContextPostprocessor, postprocessor_reranker
 from llama_graphrag.retriever import GraphRAGRetriever
 from llama_graphrag.vector_store import GraphRAGVectorStore
 

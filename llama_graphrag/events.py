@@ -1,4 +1,4 @@
-"""Events for LlamaIndex's instrumentation, in addition to those of the framework."""
+"""Events for LlamaIndex's instrumentation, in addition to the framework's."""
 
 from __future__ import annotations
 
@@ -31,14 +31,11 @@ class GraphRAGRetrievalEvent(BaseEvent):
     @classmethod
     def from_result(cls, result: Result) -> GraphRAGRetrievalEvent:
         """Return the event for a result."""
+        same = {name: getattr(result, name) for name in ("question", "method", "route", "confidence", "fallback")}
         return cls(
-            question=result.question,
-            method=result.method,
-            route=result.route,
-            confidence=result.confidence,
+            **same,
             entities=[entity.name for entity in result.entities],
             skipped=result.expansion_skipped,
-            fallback=result.fallback,
             node_ids=[hit.chunk.id for hit in result.hits],
             stages=dict(result.trace.stages),
         )

@@ -28,8 +28,8 @@ def to_where(filters: MetadataFilters | None) -> Filter | None:
     A list in a node's metadata matches a comparison if one of its items does; ``any``, ``all``
     and ``contains`` compare whole items. ``text_match`` is not supported.
 
-    ``MetadataFilters(filters=[])`` is no filter, also inside of filters that are joined by AND. Joined by OR or negated
-    it is refused: it would open the scope. With the condition OR, no filters match nothing.
+    ``MetadataFilters(filters=[])`` is not a filter, also inside of filters that are joined by AND. Joined by OR or
+    negated it is refused: it would open the scope. With the condition OR, no filters match nothing.
     """
     if filters is None:
         return None
@@ -51,7 +51,7 @@ def to_where(filters: MetadataFilters | None) -> Filter | None:
 
 
 def ids_where(node_ids: Iterable[str] | None, doc_ids: Iterable[str] | None) -> list[Where]:
-    """Return filters for nodes by their ids and by those of their source documents; none where there are no ids.
+    """Return filters for nodes by their ids and by the ids of their source documents, if they are given.
 
     A passage that was indexed without LlamaIndex counts as a node with the id of its document.
     """
@@ -70,7 +70,7 @@ def ids_where(node_ids: Iterable[str] | None, doc_ids: Iterable[str] | None) -> 
 def checked_ids(name: str, ids: Iterable[str]) -> list[str]:
     """Return ids as a list; raise :class:`FilterError` if they are not a list of texts."""
     listed = [] if isinstance(ids, str) or not isinstance(ids, Iterable) else list(ids)
-    if isinstance(ids, str) or not isinstance(ids, Iterable) or not all(isinstance(one, str) for one in listed):
+    if isinstance(ids, str) or not isinstance(ids, Iterable) or not all(isinstance(name, str) for name in listed):
         raise FilterError(f"{name} is {ids!r:.60}: pass a list of ids")
     return listed
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -18,8 +18,8 @@ import graphrag_core
 from graphrag_core import KnowledgeIndex
 from graphrag_core.adapter import overrides
 from graphrag_core.errors import InputError
-from llama_graphrag.embedding import LlamaEmbedder
 from llama_graphrag.events import GraphRAGInsertEvent
+from llama_graphrag.models import LlamaEmbedder
 from llama_graphrag.nodes import (
     default_embedding_text,
     embedding_text,
@@ -44,7 +44,7 @@ def split(
 async def asplit(
     documents: Sequence[Document], transformations: Sequence[TransformComponent] | None, *, show_progress: bool
 ) -> list[BaseNode]:
-    """Async version of :func:`split`: a step without a coroutine of its own runs in a thread."""
+    """Async version of :func:`split`: a step without its own coroutine runs in a thread."""
     nodes: Sequence[BaseNode] = _copies(documents)
     for step in Settings.transformations if transformations is None else transformations:
         if _has_coroutine(step):
@@ -74,48 +74,55 @@ def _copies(documents: Sequence[Document]) -> list[Document]:
 
 @dataclass(frozen=True)
 class Batch:
-    """Nodes to insert, as documents.
+    """Nodes to insert.
 
     Attributes
     ----------
     nodes, documents
         The nodes with content, and a document for each.
+    blank
+        The ids of nodes without content.
     vectors
         Embeddings that came with nodes, by node id.
     new
         The ids of nodes without an embedding that are new or changed.
     custom
         By node id, texts to embed that are more than title and text.
-    blank
-        The ids of nodes without content.
     """
 
     nodes: list[BaseNode]
     documents: list[graphrag_core.Document]
-    vectors: dict[str, Any]
-    new: set[str]
-    custom: dict[str, str]
     blank: list[str]
+    vectors: dict[str, Any] = field(default_factory=dict)
+    new: set[str] = field(default_factory=set)
+    custom: dict[str, str] = field(default_factory=dict)
 
 
-def prepare(index: KnowledgeIndex, nodes: list[BaseNode]) -> Batch:
+def prepare(index: KnowledgeIndex, nodes: Iterable[BaseNode]) -> Batch:
     """Convert nodes; skip empty ones."""
-    has_content = [bool(node.get_content(MetadataMode.EMBED).strip()) for node in nodes]
-    filled = [node for node, full in zip(nodes, has_content, strict=True) if full]
-    blank = [node.node_id for node, full in zip(nodes, has_content, strict=True) if not full]
-    documents = to_documents(filled)
-    if index.embedding is None:
-        return Batch(filled, documents, {}, set(), {}, blank)
-    vectors = {node.node_id: node.embedding for node in filled if node.embedding is not None}
-    rest = [document for document in documents if document.id not in vectors]
-    stored = index.engine.stored([document.id for document in rest])
-    new = {document.id for document in rest if document.id not in stored or index.get(document.id) != document}
-    custom = {
-        document.id: text
-        for node, document in zip(filled, documents, strict=True)
-        if document.id in new and (text := embedding_text(node, document)) != default_embedding_text(document)
-    }
-    return Batch(filled, documents, vectors, new, custom, blank)
+    filled, blank = list[BaseNode](), list[str]()
+    for node in nodes:
+        if node.get_content(MetadataMode.EMBED).strip():
+            filled.append(node)
+        else:
+            blank.append(node.node_id)
+    batch = Batch(filled, to_documents(filled), blank)
+    if index.embedding is not None:
+        _choose_vectors(index, batch)
+    return batch
+
+
+def _choose_vectors(index: KnowledgeIndex, batch: Batch) -> None:
+    """Fill in which nodes have an embedding, which need one, and for which the core would embed another text."""
+    batch.vectors.update((node.node_id, node.embedding) for node in batch.nodes if node.embedding is not None)
+    stored = index.engine.stored([document.id for document in batch.documents if document.id not in batch.vectors])
+    for node, document in zip(batch.nodes, batch.documents, strict=True):
+        name = document.id
+        if name in batch.vectors or (name in stored and index.get(name) == document):
+            continue
+        batch.new.add(name)
+        if (text := embedding_text(node, document)) != default_embedding_text(document):
+            batch.custom[name] = text
 
 
 def embed(index: KnowledgeIndex, batch: Batch) -> dict[str, Any]:

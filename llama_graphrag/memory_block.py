@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from graphrag_core.ingest.validation import to_json
 from graphrag_core.text import fingerprint
-from llama_graphrag.llm import count_tokens
+from llama_graphrag.models import count_tokens
 from llama_graphrag.retriever import GraphRAGRetriever
 
 
@@ -59,20 +59,17 @@ class GraphRAGMemoryBlock(BaseMemoryBlock[str]):
 
     @override
     async def _aput(self, messages: list[ChatMessage]) -> None:
-        nodes, salt = [], await asyncio.to_thread(self.retriever.index.pipeline.salt)
-        for message in messages:
-            if message.content and message.role in (MessageRole.USER, MessageRole.ASSISTANT):
-                session = message.additional_kwargs.get("session_id")
-                known = {"role": message.role.value, **({"session_id": session} if session else {}), **self.metadata}
-                key = fingerprint([salt, message.role.value, message.content, str(session), to_json(self.metadata)])
-                hidden = ["session_id", *self.metadata]
-                nodes.append(
-                    TextNode(
-                        id_=f"message/{key}",
-                        text=message.content,
-                        metadata=known,
-                        excluded_embed_metadata_keys=hidden,
-                        excluded_llm_metadata_keys=hidden,
-                    )
-                )
+        salt = await asyncio.to_thread(self.retriever.index.pipeline.salt)
+        spoken = (MessageRole.USER, MessageRole.ASSISTANT)
+        nodes = [self._node(message, salt) for message in messages if message.content and message.role in spoken]
         await self.retriever.ainsert_nodes(nodes)
+
+    def _node(self, message: ChatMessage, salt: str) -> TextNode:
+        role, session = message.role.value, message.additional_kwargs.get("session_id")
+        key = fingerprint([salt, role, str(message.content), str(session), to_json(self.metadata)])
+        metadata = {"role": role, **({"session_id": session} if session else {}), **self.metadata}
+        hidden = ["session_id", *self.metadata]
+        return TextNode(
+            id_=f"message/{key}", text=message.content, metadata=metadata,
+            excluded_embed_metadata_keys=hidden, excluded_llm_metadata_keys=hidden,
+        )  # fmt: skip

@@ -17,7 +17,7 @@ from graphrag_core.filters import Where, parse_all
 from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool
 from llama_graphrag.filters import ids_where, to_where
-from llama_graphrag.llm import count_tokens
+from llama_graphrag.models import count_tokens
 from llama_graphrag.nodes import to_nodes
 from llama_graphrag.retriever import GraphRAGRetriever
 
@@ -47,14 +47,13 @@ def memory_search_tool(
 ) -> FunctionTool:
     """Return a tool that lets an agent search a retriever's index.
 
-    The tool takes ``query``, ``max_results``, ``use_graph`` and ``min_graph_score``. The
-    ``content`` of its output is the context, the ``raw_output`` the nodes with their scores.
+    The tool takes ``query``, ``max_results``, ``use_graph`` and ``min_graph_score``. The ``content`` of its
+    output is the context, the ``raw_output`` the nodes with their scores.
 
     Parameters
     ----------
     retriever
-        The retriever to search. Its filters apply to every call of the agent, so a retriever
-        restricted to a tenant makes a tool restricted to that tenant.
+        The retriever to search. Its filters apply to every call of the agent.
     name, description
         Shown to the model.
     return_direct

@@ -119,7 +119,7 @@ def _mapped(
 ) -> dict[NodeRelationship, RelatedNodeInfo | list[RelatedNodeInfo]]:
     """Return the relationships of a node, each changed."""
     return {
-        kind: [change(one) for one in info] if isinstance(info, list) else change(info)
+        kind: [change(related) for related in info] if isinstance(info, list) else change(info)
         for kind, info in node.relationships.items()
     }
 
@@ -261,16 +261,12 @@ def stored_node(chunk: Chunk) -> BaseNode:
     rest = _rest(chunk)
     metadata = json.loads(json.dumps(metadata_of(chunk)))  # a copy: the core may cache the result
     if rest is None:  # a passage that was indexed without LlamaIndex
+        hidden = [FACT_KEY] if FACT_KEY in metadata else []
         return TextNode(
-            id_=chunk.id,
-            text=chunk.text,
-            metadata=metadata,
-            excluded_embed_metadata_keys=[FACT_KEY] * (FACT_KEY in metadata),
-            excluded_llm_metadata_keys=[FACT_KEY] * (FACT_KEY in metadata),
-            start_char_idx=chunk.start,
-            end_char_idx=chunk.start + len(chunk.text),
+            id_=chunk.id, text=chunk.text, start_char_idx=chunk.start, end_char_idx=chunk.start + len(chunk.text),
+            metadata=metadata, excluded_embed_metadata_keys=[*hidden], excluded_llm_metadata_keys=[*hidden],
             relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=chunk.document_id)},
-        )
+        )  # fmt: skip
     data = {"text": chunk.text, **rest["node"], "id_": chunk.id, "metadata": metadata}
     return json_to_doc({DATA_KEY: data, TYPE_KEY: rest["type"]})
 
@@ -314,27 +310,18 @@ def _read_knowledge(node: BaseNode) -> dict[str, Any]:
     """
     entities = [entity for entity in node.metadata.get(KG_NODES_KEY) or () if isinstance(entity, EntityNode)]
     names = {entity.id: entity.name for entity in entities}
-    return {
-        "entities": [
-            {
-                "name": entity.name,
-                "type": "" if entity.label.lower() in _UNTYPED else entity.label,
-                "description": description_of(entity),
-            }
-            for entity in entities
-        ],
-        "relations": [
-            {
-                "source": names.get(relation.source_id, relation.source_id),
-                "type": relation.label,
-                "target": names.get(relation.target_id, relation.target_id),
-                "description": description_of(relation),
-                "strength": strength_of({k: v for k, v in relation.properties.items() if node.metadata.get(k) != v}),
-            }
-            for relation in _relations(node)
-            if node.node_id not in (relation.source_id, relation.target_id)
-        ],
-    }
+    # The order of the keys is stored: another one would make every node look changed.
+    found: dict[str, list[dict[str, Any]]] = {"entities": [], "relations": []}
+    for entity in entities:
+        kind = "" if entity.label.lower() in _UNTYPED else entity.label
+        found["entities"].append({"name": entity.name, "type": kind, "description": description_of(entity)})
+    for relation in _relations(node):
+        if node.node_id not in (relation.source_id, relation.target_id):
+            source, target = (names.get(end, end) for end in (relation.source_id, relation.target_id))
+            own = {key: value for key, value in relation.properties.items() if node.metadata.get(key) != value}
+            about = {"description": description_of(relation), "strength": strength_of(own)}
+            found["relations"].append({"source": source, "type": relation.label, "target": target, **about})
+    return found
 
 
 def _relations(node: BaseNode) -> list[Relation]:

@@ -51,6 +51,7 @@ from graphrag_core import (
 from graphrag_core.adapter import (
     AdapterRetriever,
     Options,
+    changed_settings,
     checked_names,
     closed_on_error,
     needs_explanation,
@@ -64,13 +65,12 @@ from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.remembered import Time
 from graphrag_core.query.requests import Request
 from graphrag_core.query.settings import Plan
-from llama_graphrag.embedding import EmbedModel, LlamaEmbedder, to_embedder
 from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent, dispatcher
 from llama_graphrag.filters import ids_where, to_where
 from llama_graphrag.insertion import Batch, aembed, asplit, embed, insert, prepare, split
-from llama_graphrag.llm import count_tokens, to_chat_model
+from llama_graphrag.models import EmbedModel, LlamaEmbedder, count_tokens, to_chat_model, to_embedder
 from llama_graphrag.nodes import SOURCE, is_node, knowledge_of, metadata_of, source_hash, source_of, to_nodes
-from llama_graphrag.rerank import to_reranker
+from llama_graphrag.postprocessors import to_reranker
 from llama_graphrag.sources import ReadNodes, read_property_graph, read_vector_index
 from llama_graphrag.vector_store import GraphRAGVectorStore, read_docstore
 
@@ -103,6 +103,20 @@ class NewOptions(RetrieverOptions, total=False):
     node_ids: Sequence[str] | None
 
 
+class IndexOptions(NewOptions, total=False):
+    """Keywords of :meth:`GraphRAGRetriever.from_index`."""
+
+    read: ReadNodes | None
+    nodes: Iterable[BaseNode] | None
+
+
+class OpenOptions(RetrieverOptions, total=False):
+    """Keywords of :meth:`GraphRAGRetriever.from_persist_dir`."""
+
+    read_only: bool
+    node_ids: Sequence[str] | None
+
+
 class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     """Retrieves nodes by vector, keyword and knowledge graph.
 
@@ -127,30 +141,30 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         Split documents into nodes in :meth:`insert`, :meth:`update_ref_doc` and :meth:`refresh_ref_docs`; by default
         ``Settings.transformations``.
     add_metadata
-        What the metadata of a retrieved node has in addition, as far as it is known and the node has no such key
-        itself: ``"section"`` (the headings above the passage), ``"page"``, ``"document_id"`` (that of the source
-        document), ``"score"``, ``"channels"``, ``"path"`` and ``"graphrag"`` (everything about the hit). The last two
-        cost time, as they have to be explained. The LLM and the embedding see the first three alone.
+        What is added to the metadata of a retrieved node, unless it has such a key itself: ``"section"`` (the headings
+        above the passage), ``"page"``, ``"document_id"`` (the source document), ``"score"``, ``"channels"``, ``"path"``
+        and ``"graphrag"`` (everything about the hit). The last two take time, as they have to be explained. The LLM and
+        the embedding see the first three alone.
     cache, refresh_every
         As for :class:`graphrag_core.GraphRetriever`.
     callback_manager, object_map, objects, verbose
         As for every LlamaIndex retriever.
     fields
-        Fields of ``settings``, which replace those of ``settings``: ``method``, ``graph``, ``use_graph``,
-        ``on_embedder_error``, ... ``reranker`` may be a LlamaIndex ``BaseNodePostprocessor`` such as
-        ``SentenceTransformerRerank`` (:func:`~llama_graphrag.postprocessor_reranker`).
+        Other values of fields of ``settings``: ``method``, ``graph``, ``use_graph``, ...
+        ``reranker`` may be a LlamaIndex ``BaseNodePostprocessor`` such as ``SentenceTransformerRerank``
+        (:func:`~llama_graphrag.postprocessor_reranker`).
 
     Notes
     -----
     Settings can be read and not assigned. To change them, make another retriever:
     ``GraphRAGRetriever(retriever.index, retriever.settings, method="keyword")``. Filters passed with a call narrow
-    those of the retriever.
-    Nothing is found for a blank question, which is logged. It is safe to use from many threads and tasks at once. In a
-    coroutine await ``aretrieve``, :meth:`ainsert_nodes` and :meth:`adelete_nodes`: they do not block the event loop.
+    the filters of the retriever. Nothing is found for a blank question, which is logged. It is safe to use from many
+    threads and tasks at once. In a coroutine await ``aretrieve``, :meth:`ainsert_nodes` and :meth:`adelete_nodes`: they
+    do not block the event loop.
 
     A retriever with a ``path`` can be pickled and deep-copied: the copy opens the folder for reading. A forked process
-    reads the index that it inherited, and cannot write it. Of an index in PostgreSQL a copy and a forked process open
-    connections of their own, and may write.
+    reads the index that it inherited, and cannot write it. With PostgreSQL a copy and a forked process open their own
+    connections, and may write.
     """
 
     def __init__(
@@ -188,6 +202,11 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             k=similarity_top_k,
             **{**fields, "reranker": to_reranker(fields.get("reranker"))},
         )
+
+    def __repr__(self) -> str:
+        shown = {"index": self.index, **changed_settings(self.settings), "filters": self._filters, "as_of": self._as_of}
+        fields = (f"{name}={value!r}" for name, value in shown.items() if value is not None)
+        return f"{type(self).__name__}({', '.join(fields)})"
 
     @property
     def index(self) -> KnowledgeIndex:
@@ -232,16 +251,10 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         documents
             LlamaIndex documents; they are not changed.
         embed_model
-            A LlamaIndex embedding model, or an object with ``embed_documents`` and
-            ``embed_query``. Defaults to ``Settings.embed_model``. False for an index without vectors,
-            which serves keyword and graph search and needs no model.
+            A LlamaIndex embedding model, or an object with ``embed_documents`` and ``embed_query``. Defaults to
+            ``Settings.embed_model``. False for an index without vectors, for keyword and graph search.
         settings
-            As for :meth:`from_nodes`, and ``transformations``.
-
-        Other Parameters
-        ----------------
-        transformations
-            Defaults to ``Settings.transformations``, a ``SentenceSplitter``. Entities and
+            As for :meth:`from_nodes`, and ``transformations``, by default ``Settings.transformations``. Entities and
             relations found by an extractor among them are added to the graph.
         """
         progress = bool(settings.get("show_progress"))
@@ -275,10 +288,10 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         embed_model
             As for :meth:`from_documents`.
         settings
-            Those below, parameters of the class (``settings``, ``similarity_top_k``, ``filters``, ``method``, ...) and
+            The keywords below, parameters of the class (``settings``, ``similarity_top_k``, ``filters``, ...) and
             settings of :class:`~graphrag_core.KnowledgeIndex`: ``extractor``, ``embed_facts``, ``embed_names``, and
             ``edges``, the metadata fields that link nodes, such as ``[("author", "author"), ("links", "id")]``. An id
-            is that of a node, or of the document it was cut from.
+            belongs to a node, or to the document it was cut from.
 
         Other Parameters
         ----------------
@@ -318,23 +331,13 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     @classmethod
     def from_index(
-        cls,
-        index: VectorStoreIndex,
-        embed_model: EmbedModel | None = None,
-        *,
-        read: ReadNodes | None = None,
-        nodes: Iterable[BaseNode] | None = None,
-        node_ids: Iterable[str] | None = None,
-        path: str | Path | None = None,
-        remove_missing: bool = False,
-        **settings: Unpack[RetrieverOptions],
+        cls, index: VectorStoreIndex, embed_model: EmbedModel | None = None, **settings: Unpack[IndexOptions]
     ) -> Self:
         """Index the nodes of an existing ``VectorStoreIndex``, over whatever vector store.
 
-        The embeddings of Simple, Chroma, Qdrant, LanceDB, FAISS, Milvus and PGVector stores are reused, and those of
-        others whose ``get_nodes`` returns them: nothing is embedded again. The docstore may be empty, as after
-        ``VectorStoreIndex.from_vector_store(store)``. Nodes without an embedding are embedded. Log messages and
-        :class:`~llama_graphrag.GraphRAGInsertEvent` say how many.
+        The embeddings of Simple, Chroma, Qdrant, LanceDB, FAISS, Milvus and PGVector stores are reused, and of other
+        stores whose ``get_nodes`` returns them. Nodes without an embedding are embedded; log messages and
+        :class:`~llama_graphrag.GraphRAGInsertEvent` say how many. The docstore may be empty.
 
         Parameters
         ----------
@@ -343,37 +346,27 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             skipped, and with ``remove_missing=True`` deleted ones are deleted.
         embed_model
             Defaults to the embedding model of the index, which must be the one that the store was filled with.
+        settings
+            The keywords below, and the settings of :meth:`from_nodes`.
+
+        Other Parameters
+        ----------------
         read
-            Reads the nodes of a store that is not among those above: gets the index, returns its nodes with
-            their embeddings.
+            Reads the nodes of a store that is not among those above: gets the index, returns its nodes with their
+            embeddings.
         nodes
             The nodes of the index, if its store cannot list them.
         node_ids
             Only these nodes.
-        path, remove_missing, settings
-            As for :meth:`from_nodes`.
         """
-        found = read_vector_index(index, read=read, nodes=nodes, node_ids=node_ids)
-        options = _like(index, embed_model, settings)
-        return cls.from_nodes(found, path=path, remove_missing=remove_missing, **options)
+        return cls.from_nodes(**_read_index(index, embed_model, settings))
 
     @classmethod
     async def afrom_index(
-        cls,
-        index: VectorStoreIndex,
-        embed_model: EmbedModel | None = None,
-        *,
-        read: ReadNodes | None = None,
-        nodes: Iterable[BaseNode] | None = None,
-        node_ids: Iterable[str] | None = None,
-        path: str | Path | None = None,
-        remove_missing: bool = False,
-        **settings: Unpack[RetrieverOptions],
+        cls, index: VectorStoreIndex, embed_model: EmbedModel | None = None, **settings: Unpack[IndexOptions]
     ) -> Self:
         """Async version of :meth:`from_index`; the store is read in a thread."""
-        found = await asyncio.to_thread(read_vector_index, index, read=read, nodes=nodes, node_ids=node_ids)
-        options = _like(index, embed_model, settings)
-        return await cls.afrom_nodes(found, path=path, remove_missing=remove_missing, **options)
+        return await cls.afrom_nodes(**await asyncio.to_thread(_read_index, index, embed_model, settings))
 
     @classmethod
     def from_property_graph(
@@ -409,46 +402,34 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     @classmethod
     def from_persist_dir(
-        cls,
-        path: str | Path,
-        embed_model: EmbedModel | None = None,
-        *,
-        read_only: bool = False,
-        node_ids: Sequence[str] | None = None,
-        **settings: Unpack[RetrieverOptions],
+        cls, path: str | Path, embed_model: EmbedModel | None = None, **settings: Unpack[OpenOptions]
     ) -> Self:
         """Open the index in a folder.
 
         Parameters
         ----------
         path
-            A folder filled with ``path=...``, or by the core or its command line, or the address of a database
-            (``postgresql://...``).
+            A folder filled by any part of the library, or the address of a database (``postgresql://...``).
         embed_model
             The embedding model that built the index; False if it has no vectors.
+        settings
+            The keyword below, and the settings of :meth:`from_nodes`, for nodes inserted from now on; without ``edges``
+            the index keeps its own.
+
+        Other Parameters
+        ----------------
         read_only
             True if another process writes. A reader sees new nodes after :meth:`refresh`, or by itself with
             ``refresh_every``.
-        node_ids
-            Restricts every query to these nodes.
-        settings
-            As for :meth:`from_nodes`, for nodes inserted from now on; without ``edges``, those of the index are kept.
         """
-        return cls._open(embed_model, path, must_exist=True, read_only=read_only, node_ids=node_ids, **settings)
+        return cls._open(embed_model, path, must_exist=True, **settings)
 
     @classmethod
     async def afrom_persist_dir(
-        cls,
-        path: str | Path,
-        embed_model: EmbedModel | None = None,
-        *,
-        read_only: bool = False,
-        node_ids: Sequence[str] | None = None,
-        **settings: Unpack[RetrieverOptions],
+        cls, path: str | Path, embed_model: EmbedModel | None = None, **settings: Unpack[OpenOptions]
     ) -> Self:
         """Async version of :meth:`from_persist_dir`."""
-        opening = partial(cls.from_persist_dir, path, embed_model, read_only=read_only, node_ids=node_ids, **settings)
-        return await asyncio.to_thread(opening)
+        return await asyncio.to_thread(partial(cls.from_persist_dir, path, embed_model, **settings))
 
     @classmethod
     def _open(
@@ -486,12 +467,12 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     ) -> Self:
         """Return this retriever restricted further, such as to the tenant of a request.
 
-        It shares the index, the settings and the cache, and costs microseconds. What it finds also matches the filters
-        of this retriever: nothing can widen them.
+        It shares the index, the settings and the cache. What it finds also matches the filters of this retriever.
         """
         narrowed = copy(self)
-        both = [one for one in (self._filters, filters) if one is not None]
-        narrowed._filters = MetadataFilters(filters=[*both]) if len(both) > 1 else both[0] if both else None  # noqa: SLF001
+        if filters is not None:
+            both = filters if self._filters is None else MetadataFilters(filters=[self._filters, filters])
+            narrowed._filters = both  # noqa: SLF001
         narrowed._scope = parse_all(self._scope, to_where(filters), *ids_where(node_ids, doc_ids))  # noqa: SLF001
         return narrowed
 
@@ -507,12 +488,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     def as_query_engine(self, llm: LLM | None = None, **settings: Any) -> RetrieverQueryEngine:
         """Return a query engine that answers from what this retriever finds.
 
-        Parameters
-        ----------
-        llm
-            Defaults to ``Settings.llm``.
-        settings
-            Those of ``RetrieverQueryEngine.from_args``: ``node_postprocessors``, ``response_mode``, ``streaming``, ...
+        ``llm`` is ``Settings.llm`` by default; ``settings`` go to ``RetrieverQueryEngine.from_args``:
+        ``node_postprocessors``, ``response_mode``, ``streaming``, ...
         """
         return RetrieverQueryEngine.from_args(self, llm=llm, **settings)
 
@@ -575,7 +552,9 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         settings = {"as_of": self._as_of, **settings, "embedding": bundle.embedding}
         if "reranker" in settings:
             settings["reranker"] = to_reranker(settings["reranker"])
-        plan = self._core_plan(bundle.query_str, settings, to_where(filters), *ids_where(node_ids, doc_ids))
+        where = parse_all(self.scope, to_where(filters), *ids_where(node_ids, doc_ids), settings.get("where"))
+        settings |= {"settings": settings.get("settings") or self.settings, "where": where}
+        plan = self._core.plan(bundle.query_str, **settings)
         embedding = self.index.embedding
         if bundle.embedding is None and embedding is not None and isinstance(embedding.embedder, LlamaEmbedder):
             plan = replace(plan, embed=_embed_request(embedding, embedding.embedder, bundle))
@@ -593,10 +572,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     # -- nodes
 
     def insert_nodes(self, nodes: Iterable[BaseNode], *, show_progress: bool | None = None) -> GraphRAGInsertEvent:
-        """Add nodes and replace those with a known id; unchanged nodes are skipped. Return the counts.
-
-        ``show_progress`` is that of the constructor by default.
-        """
+        """Add nodes and replace those with a known id; unchanged nodes are skipped. Return the counts."""
         batch = prepare(self.index, self._register_objects(nodes))
         return self._insert(batch, embed(self.index, batch), show_progress)
 
@@ -626,24 +602,17 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         return nodes
 
     def delete_nodes(self, node_ids: Iterable[str], delete_from_docstore: bool = True) -> int:  # noqa: ARG002
-        """Delete nodes with their entities and facts; return how many existed within the retriever's filters.
-
-        ``delete_from_docstore`` has no effect: nodes, vectors and graph are one index.
-        """
+        """Delete nodes with their entities and facts; return how many existed within the retriever's filters."""
         return self.index.delete(self._in_scope(node_ids))
 
     async def adelete_nodes(self, node_ids: Iterable[str], delete_from_docstore: bool = True) -> int:
         """Async version of :meth:`delete_nodes`."""
         return await asyncio.to_thread(self.delete_nodes, list(node_ids), delete_from_docstore)
 
-    # -- documents: the methods of a LlamaIndex index
+    # -- documents: the methods of a LlamaIndex index. Keywords that have no effect here are accepted.
 
     def update_ref_doc(self, document: Document, *, show_progress: bool | None = None, **_: Any) -> GraphRAGInsertEvent:
-        """Split a document into nodes and add them, or replace those of the same document; return the counts.
-
-        Unchanged nodes are skipped. ``insert_kwargs`` and ``delete_kwargs``, as an index of LlamaIndex has them, are
-        accepted without effect.
-        """
+        """Split a document into nodes and add them, or replace the nodes of the same document; return the counts."""
         return self._replace([document], show_progress)
 
     async def aupdate_ref_doc(
@@ -659,9 +628,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     ) -> list[bool]:
         """Add new documents and replace changed ones; return for each document whether it was new or changed.
 
-        A document is compared by LlamaIndex's hash of its text and metadata with the document that its nodes were made
-        from. An unchanged one is neither split nor embedded. ``insert_kwargs`` and ``update_kwargs``, as an index of
-        LlamaIndex has them, are accepted without effect.
+        Documents are compared by LlamaIndex's hash of text and metadata. An unchanged one is not split or embedded.
         """
         changed = self._are_changed(documents)
         self._replace([document for document, new in zip(documents, changed, strict=True) if new], show_progress)
@@ -678,20 +645,16 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     @property
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
         """The source documents within the filters, by id: the ids of their nodes, and the metadata of the first."""
-        found: dict[str, RefDocInfo] = {}
+        infos: dict[str, RefDocInfo] = {}
         for document_id in self.index.document_ids(self.scope):
-            if (document := self.index.get(document_id)) is None:
-                continue
-            info = found.setdefault(source_of(document), RefDocInfo())
-            info.node_ids.append(document.id)
-            info.metadata = info.metadata or metadata_of(document)
-        return found
+            if (document := self.index.get(document_id)) is not None:
+                info = infos.setdefault(source_of(document), RefDocInfo())
+                info.node_ids.append(document.id)
+                info.metadata = info.metadata or metadata_of(document)
+        return infos
 
     def delete_ref_doc(self, ref_doc_id: str, delete_from_docstore: bool = True) -> int:  # noqa: ARG002
-        """Delete all nodes of a source document; return how many there were within the retriever's filters.
-
-        ``delete_from_docstore`` has no effect: nodes, vectors and graph are one index.
-        """
+        """Delete all nodes of a source document; return how many there were within the retriever's filters."""
         return self.index.delete(self._in_scope(self._nodes_of(ref_doc_id)))
 
     async def adelete_ref_doc(self, ref_doc_id: str, delete_from_docstore: bool = True) -> int:
@@ -715,7 +678,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     def _drop_others(self, sources: Iterable[str], nodes: Sequence[BaseNode]) -> int:
         """Delete the nodes of source documents that are not among these; return how many."""
         kept = {node.node_id for node in nodes}
-        return self.index.delete([one for source in sources for one in self._nodes_of(source) if one not in kept])
+        node_ids = (node_id for source in sources for node_id in self._nodes_of(source))
+        return self.index.delete([node_id for node_id in node_ids if node_id not in kept])
 
     def _are_changed(self, documents: Sequence[Document]) -> list[bool]:
         changed = []
@@ -737,7 +701,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     def _drop_missing(self, nodes: Iterable[BaseNode]) -> None:
         """Delete all nodes but these. What was added without LlamaIndex, such as remembered facts, stays."""
         kept = {node.node_id for node in nodes}
-        missing = [one.id for one in self.index.documents() if is_node(one) and one.id not in kept]
+        nodes_of_index = (document.id for document in self.index.documents() if is_node(document))
+        missing = [node_id for node_id in nodes_of_index if node_id not in kept]
         if missing:
             _log.info("nodes deleted because they are gone from the source: %d", len(missing))
         self.index.delete(missing)
@@ -772,6 +737,13 @@ def _embed_request(embedding: CheckedEmbedder, embedder: LlamaEmbedder, bundle: 
     if bundle.custom_embedding_strs and "".join(texts).strip():
         return Request(run, arun, key=tuple(texts))
     return Request(partial(embedding.query, bundle.query_str), arun)
+
+
+def _read_index(index: VectorStoreIndex, embed_model: EmbedModel | None, settings: IndexOptions) -> dict[str, Any]:
+    """Return the nodes of an index and settings, as arguments of ``from_nodes``."""
+    options: dict[str, Any] = dict(settings)
+    chosen = {name: options.pop(name, None) for name in ("read", "nodes", "node_ids")}
+    return {**_like(index, embed_model, options), "nodes": read_vector_index(index, **chosen)}
 
 
 def _node_edges(edges: Edges | None) -> list[Edge] | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from llama_index.core.graph_stores.simple_labelled import SimplePropertyGraphStore
@@ -25,13 +25,14 @@ from llama_index.core.vector_stores.simple import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index.core.vector_stores.utils import legacy_metadata_dict_to_node, metadata_dict_to_node
 
+from graphrag_core.adapter import by_class_name, chroma_rows, qdrant_points
 from graphrag_core.errors import InputError
 from llama_graphrag.nodes import description_of
 
-_IDS_PER_REQUEST = 1_000
-_NODES_PER_PAGE = 1_000
+_PAGE = 1_000  # nodes or ids in a request to a store
 
 _log = logging.getLogger(__name__)
+_Item = TypeVar("_Item", EntityNode, Relation)
 
 ReadNodes = Callable[[VectorStoreIndex], Iterable[BaseNode]]
 """Returns the nodes of an index, with their embeddings as far as it has them."""
@@ -46,42 +47,53 @@ def read_vector_index(
 ) -> list[BaseNode]:
     """Return the nodes of an index, with the embeddings that its vector store has. The index is not changed.
 
-    Parameters
-    ----------
-    index
-        An index over any vector store. Its docstore may be empty, as after ``VectorStoreIndex.from_vector_store``.
-    read
-        Reads the nodes. By default a function for the store (``_READERS``), else the store's ``get_nodes``.
-    nodes
-        The nodes, if the store cannot list them. Nothing is read, except embeddings from a ``SimpleVectorStore``.
-    node_ids
-        Only these nodes. A store that finds nodes by id need not be able to list them.
+    ``read`` reads the nodes; by default a function for the store (``_READERS``), else the store's ``get_nodes``. With
+    ``nodes`` nothing is read, except embeddings from a ``SimpleVectorStore``. With ``node_ids`` the store need not be
+    able to list its nodes.
     """
     if not isinstance(index, VectorStoreIndex):
         raise InputError(_not_an_index(index))
     if nodes is not None and (read is not None or node_ids is not None):
         raise InputError("nodes were passed beside read or node_ids: pass the nodes alone, or one of the others")
     wanted = None if node_ids is None else list(dict.fromkeys(node_ids))
-    store = index.vector_store
-    if nodes is not None:
-        vectors = store.data.embedding_dict if isinstance(store, SimpleVectorStore) else {}
-        found: Iterable[BaseNode] = (
-            node if node.embedding is not None else _with_embedding(node, vectors.get(node.node_id)) for node in nodes
-        )
-    elif reader := read or next(
-        (_READERS[kind.__name__] for kind in type(store).__mro__ if kind.__name__ in _READERS), None
-    ):
-        among = None if wanted is None else set(wanted)
-        found = (node for node in reader(index) if among is None or node.node_id in among)
-    else:
-        found = _read_with_get_nodes(index, wanted)
     by_id: dict[str, BaseNode] = {}  # a store may have a node twice: the last one counts
-    for node in found:  # a list of floats takes 32 bytes a number, too much for a large store
+    for node in _listed(index, read, wanted) if nodes is None else _with_stored_embeddings(nodes, index.vector_store):
+        # a list of floats takes 32 bytes a number, too much for a large store
         vector = None if node.embedding is None else np.asarray(node.embedding, np.float32)
         by_id[node.node_id] = _with_embedding(node, vector)
-    name, missing = type(store).__qualname__, sum(node_id not in by_id for node_id in wanted or ())
-    without = sum(node.embedding is None for node in by_id.values())
-    if not by_id:
+    _report(index.vector_store, by_id, wanted or ())
+    # Image and index nodes are read from the docstore, as in LlamaIndex's own retriever.
+    ids = [node_id for node_id, node in by_id.items() if node.get_type() != ObjectType.TEXT]
+    for node in index.docstore.get_nodes(ids, raise_error=False) if ids else ():
+        by_id[node.node_id] = _with_embedding(node, by_id[node.node_id].embedding)
+    return list(by_id.values())
+
+
+def _listed(index: VectorStoreIndex, read: ReadNodes | None, wanted: list[str] | None) -> Iterable[BaseNode]:
+    """Return the nodes that a function reads, or the nodes of the store."""
+    read = read or by_class_name(index.vector_store, _READERS)
+    if read is None:
+        return _read_with_get_nodes(index, wanted)
+    chosen = set(wanted or ())
+    return read(index) if wanted is None else (node for node in read(index) if node.node_id in chosen)
+
+
+def _with_stored_embeddings(nodes: Iterable[BaseNode], store: object) -> Iterator[BaseNode]:
+    """Yield nodes; a node without an embedding gets the one in the store, if the store is in memory."""
+    vectors = _vectors_in_memory(store)
+    for node in nodes:
+        yield node if node.embedding is not None else _with_embedding(node, vectors.get(node.node_id))
+
+
+def _vectors_in_memory(store: object) -> Mapping[str, Any]:
+    return store.data.embedding_dict if isinstance(store, SimpleVectorStore) else {}
+
+
+def _report(store: object, nodes: Mapping[str, BaseNode], wanted: Sequence[str]) -> None:
+    """Log what a store did not return: nodes, and embeddings of nodes."""
+    name, missing = type(store).__qualname__, sum(node_id not in nodes for node_id in wanted)
+    without = sum(node.embedding is None for node in nodes.values())
+    if not nodes:
         _log.warning("%s has no nodes: check the name of its collection or table, and its path", name)
     if missing:
         _log.warning("%s has no nodes for %d of the node_ids", name, missing)
@@ -89,13 +101,8 @@ def read_vector_index(
         _log.warning(
             "%s gave no embedding for %d of %d nodes: they have to be embedded again. "
             "To reuse embeddings, pass from_index(index, read=function that returns nodes with embeddings)",
-            name, without, len(by_id),
+            name, without, len(nodes),
         )  # fmt: skip
-    # Image and index nodes are those of the docstore, as in LlamaIndex's own retriever.
-    ids = [node_id for node_id, node in by_id.items() if node.get_type() != ObjectType.TEXT]
-    for node in index.docstore.get_nodes(ids, raise_error=False) if ids else ():
-        by_id[node.node_id] = _with_embedding(node, by_id[node.node_id].embedding)
-    return list(by_id.values())
 
 
 def _with_embedding(node: BaseNode, embedding: Any) -> BaseNode:
@@ -144,19 +151,13 @@ def _from_docstore(index: VectorStoreIndex, vectors: Mapping[str, Any]) -> Itera
 
 
 def _read_chroma(index: VectorStoreIndex) -> Iterator[BaseNode]:
-    collection = index.vector_store.client
-    start = 0
-    while True:
-        page = collection.get(include=["documents", "embeddings", "metadatas"], limit=_NODES_PER_PAGE, offset=start)
+    start, count = 0, _PAGE
+    while count == _PAGE:
+        included = ["documents", "embeddings", "metadatas"]
+        page = index.vector_store.client.get(include=included, limit=_PAGE, offset=start)
+        for node_id, text, metadata, vector in chroma_rows(page):
+            yield _stored_node(node_id, text, metadata, vector)
         count = len(page["ids"])
-        nothing = [None] * count
-        columns = [
-            nothing if (column := page[name]) is None else column for name in ("documents", "metadatas", "embeddings")
-        ]
-        for node_id, text, metadata, vector in zip(page["ids"], *columns, strict=True):
-            yield _with_embedding(_stored_node(node_id, text or "", metadata or {}), vector)
-        if count < _NODES_PER_PAGE:
-            return
         start += count
 
 
@@ -164,39 +165,34 @@ def _read_qdrant(index: VectorStoreIndex) -> Iterator[BaseNode]:
     store: Any = index.vector_store
     if not store.client.collection_exists(store.collection_name):
         return
-    start = None
-    while True:
-        points, start = store.client.scroll(
-            store.collection_name, limit=_NODES_PER_PAGE, offset=start, with_payload=True, with_vectors=True
-        )
-        for point, node in zip(points, store.parse_to_query_result(points).nodes, strict=True):
-            vectors = point.vector if isinstance(point.vector, dict) else {"": point.vector}
-            dense = [vector for vector in vectors.values() if isinstance(vector, list)]  # a sparse one is an object
-            yield _with_embedding(node, dense[0]) if node.embedding is None and len(dense) == 1 else node
-        if start is None:
-            return
+    options = {"limit": _PAGE, "with_payload": True, "with_vectors": True}
+    for point in qdrant_points(store.client, store.collection_name, **options):
+        (node,) = store.parse_to_query_result([point]).nodes
+        vectors = point.vector if isinstance(point.vector, dict) else {"": point.vector}
+        dense = [vector for vector in vectors.values() if isinstance(vector, list)]  # a sparse one is an object
+        yield _with_embedding(node, dense[0]) if node.embedding is None and len(dense) == 1 else node
 
 
 def _read_lancedb(index: VectorStoreIndex) -> Iterator[BaseNode]:
     store: Any = index.vector_store
     if store._table is None:  # noqa: SLF001 - the public name raises
         return
-    for batch in store.table.to_arrow().to_batches(max_chunksize=_NODES_PER_PAGE):
+    for batch in store.table.to_arrow().to_batches(max_chunksize=_PAGE):
         for row in batch.to_pylist():
-            node = _stored_node(row["id"], row[store.text_key] or "", row.get("metadata") or {})
+            node = _stored_node(row["id"], row[store.text_key], row.get("metadata"), row[store.vector_column_name])
             if node.ref_doc_id is None and row.get(store.doc_id_key):
                 node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=row[store.doc_id_key])
-            yield _with_embedding(node, row[store.vector_column_name])
+            yield node
 
 
 def _read_milvus(index: VectorStoreIndex) -> Iterator[BaseNode]:
     store: Any = index.vector_store
-    rows = store.client.query_iterator(store.collection_name, batch_size=_NODES_PER_PAGE, output_fields=["*"])
+    rows = store.client.query_iterator(store.collection_name, batch_size=_PAGE, output_fields=["*"])
     try:
         while page := rows.next():
             for row in page:
-                text, vector = row.pop(store.text_key, "") or "", row.pop(store.embedding_field, None)
-                yield _with_embedding(_stored_node(row["id"], text, row), vector)
+                text, vector = row.pop(store.text_key, None), row.pop(store.embedding_field, None)
+                yield _stored_node(row["id"], text, row, vector)
     finally:
         rows.close()
 
@@ -205,16 +201,13 @@ def _read_pgvector(index: VectorStoreIndex) -> Iterator[BaseNode]:
     store: Any = index.vector_store
     store._initialize()  # noqa: SLF001 - its get_nodes asks for ids or filters
     table, last = store._table_class, 0  # noqa: SLF001
-    while True:
+    page = None
+    while page is None or len(page) == _PAGE:
         with store._session() as session:  # noqa: SLF001
-            page = session.query(table).filter(table.id > last).order_by(table.id).limit(_NODES_PER_PAGE).all()
+            page = session.query(table).filter(table.id > last).order_by(table.id).limit(_PAGE).all()
             for row in page:
-                yield _with_embedding(
-                    _stored_node(row.node_id, row.text or "", dict(row.metadata_ or {})), row.embedding
-                )
-        if len(page) < _NODES_PER_PAGE:
-            return
-        last = page[-1].id
+                yield _stored_node(row.node_id, row.text, row.metadata_, row.embedding)
+                last = row.id
 
 
 _READERS: dict[str, ReadNodes] = {
@@ -228,15 +221,17 @@ _READERS: dict[str, ReadNodes] = {
 }
 
 
-def _stored_node(node_id: str, text: str, metadata: dict[str, Any]) -> BaseNode:
+def _stored_node(node_id: Any, text: str | None, metadata: Mapping[str, Any] | None, vector: Any) -> BaseNode:
     """Return the node that a vector store keeps as text and metadata; a new one if LlamaIndex did not write it."""
+    metadata, text = dict(metadata or {}), text or ""
     if "_node_content" in metadata:
-        return metadata_dict_to_node(metadata, text=text)
+        return _with_embedding(metadata_dict_to_node(metadata, text=text), vector)
     metadata, info, relationships = legacy_metadata_dict_to_node(metadata)
-    return TextNode(
+    node = TextNode(
         id_=str(node_id), text=text, metadata=metadata, relationships=relationships,
         start_char_idx=info.get("start"), end_char_idx=info.get("end"),
     )  # fmt: skip
+    return _with_embedding(node, vector)  # may be an array, which a new node would refuse
 
 
 def _read_with_get_nodes(index: VectorStoreIndex, node_ids: list[str] | None) -> Iterable[BaseNode]:
@@ -248,7 +243,7 @@ def _read_with_get_nodes(index: VectorStoreIndex, node_ids: list[str] | None) ->
         return index.docstore.get_nodes(in_docstore, raise_error=False)
     pages: list[list[str] | None] = [None]
     if node_ids is not None:
-        pages = [node_ids[start : start + _IDS_PER_REQUEST] for start in range(0, len(node_ids), _IDS_PER_REQUEST)]
+        pages = [node_ids[start : start + _PAGE] for start in range(0, len(node_ids), _PAGE)]
     try:
         return [node for page in pages for node in store.get_nodes(node_ids=page, filters=None)]
     except (AssertionError, AttributeError, NotImplementedError, TypeError, ValueError) as error:
@@ -268,44 +263,55 @@ def _read_with_get_nodes(index: VectorStoreIndex, node_ids: list[str] | None) ->
 def read_property_graph(graph: PropertyGraphStore | PropertyGraphIndex) -> list[BaseNode]:
     """Return the text nodes of a graph, each with the entities and relations extracted from it.
 
-    The embedding of a text node is that of its chunk, or the one in the vector store of the index. Embeddings of
-    entities are not used: LlamaIndex embeds an entity's name with all its properties, which is no node's text.
+    A text node has the embedding of its chunk, or the one in the vector store of the index. Embeddings of
+    entities are not used: LlamaIndex embeds an entity's name with all its properties.
 
-    A relation belongs to the node in its ``triplet_source_id``. An entity belongs to the nodes
-    of its relations and to the node in its own ``triplet_source_id``, which alone gets its
-    description. Relations and described entities without such a node are written as sentences
-    into new nodes, one for each subject.
+    A relation belongs to the node in its ``triplet_source_id``. An entity belongs to the nodes of its relations and to
+    the node in its own ``triplet_source_id``, which alone gets its description. Relations and described entities
+    without such a node are written as sentences into new nodes, one for each subject.
     """
     store = graph.property_graph_store if isinstance(graph, PropertyGraphIndex) else graph
     if not isinstance(store, PropertyGraphStore):
-        raise InputError(f"{type(graph).__qualname__} is no PropertyGraphStore or PropertyGraphIndex: pass one of them")
-    vectors = getattr(graph, "vector_store", None)
-    vectors = vectors.data.embedding_dict if isinstance(vectors, SimpleVectorStore) else {}
+        raise InputError(f"pass a PropertyGraphStore or a PropertyGraphIndex, not {type(graph).__qualname__}")
     everything = store.get()
     chunks = {item.id: item for item in everything if isinstance(item, ChunkNode)}
     entities = {item.id: item for item in everything if isinstance(item, EntityNode) and item.id not in chunks}
-    relations_of_chunk: dict[str, list[Relation]] = defaultdict(list)
-    without_chunk: dict[str, list[Relation]] = defaultdict(list)
-    for relation in _relations(store, entities):
-        source = relation.properties.get(TRIPLET_SOURCE_KEY)
-        if source in chunks:
-            relations_of_chunk[source].append(relation)
-        else:
-            without_chunk[relation.source_id].append(relation)
-    entities_of_chunk: dict[str, list[EntityNode]] = defaultdict(list)
-    for entity in entities.values():
-        source = entity.properties.get(TRIPLET_SOURCE_KEY)
-        if source in chunks:
-            entities_of_chunk[source].append(entity)
-        elif description_of(entity):
-            without_chunk.setdefault(entity.id, [])
+    relations = _relations(store, entities)
+    relations_of_chunk, without_chunk = _by_chunk(relations, chunks, lambda relation: relation.source_id)
+    entities_of_chunk, others = _by_chunk(entities.values(), chunks, lambda entity: entity.id)
+    for key in others:
+        if description_of(entities[key]):
+            without_chunk.setdefault(key, [])
+    vectors = _vectors_in_memory(getattr(graph, "vector_store", None))
+    nodes = [
+        _with_knowledge(node, entities_of_chunk[node.node_id], relations_of_chunk[node.node_id], entities)
+        for node in _text_nodes(store, chunks, vectors)
+    ]
+    return nodes + [_write_out(entities[key], relations, entities) for key, relations in without_chunk.items()]
+
+
+def _text_nodes(
+    store: PropertyGraphStore, chunks: Mapping[str, ChunkNode], vectors: Mapping[str, Any]
+) -> Iterator[BaseNode]:
+    """Yield the text node of each chunk, with its embedding."""
     known = {node.node_id: node for node in store.get_llama_nodes(list(chunks))} if chunks else {}
-    nodes = []
     for key, chunk in chunks.items():
         node = known.get(key) or TextNode(id_=key, text=chunk.text, metadata=dict(chunk.properties))
-        node = _with_embedding(node, vectors.get(key) if chunk.embedding is None else chunk.embedding)
-        nodes.append(_with_knowledge(node, entities_of_chunk[key], relations_of_chunk[key], entities))
-    return nodes + [_write_out(entities[key], relations, entities) for key, relations in without_chunk.items()]
+        yield _with_embedding(node, vectors.get(key) if chunk.embedding is None else chunk.embedding)
+
+
+def _by_chunk(
+    items: Iterable[_Item], chunks: Mapping[str, ChunkNode], key_of: Callable[[_Item], str]
+) -> tuple[dict[str, list[_Item]], dict[str, list[_Item]]]:
+    """Return entities or relations by the chunk that they were read in, and the others by another key."""
+    by_chunk, others = defaultdict[str, list[_Item]](list), defaultdict[str, list[_Item]](list)
+    for item in items:
+        source = item.properties.get(TRIPLET_SOURCE_KEY)
+        if source is not None and source in chunks:
+            by_chunk[source].append(item)
+        else:
+            others[key_of(item)].append(item)
+    return by_chunk, others
 
 
 def _relations(store: PropertyGraphStore, entities: Mapping[str, EntityNode]) -> Iterable[Relation]:
@@ -314,14 +320,15 @@ def _relations(store: PropertyGraphStore, entities: Mapping[str, EntityNode]) ->
     if isinstance(store, SimplePropertyGraphStore):  # its get_triplets compares every triplet with every id
         triplets = sorted(store.graph.get_triplets(), key=lambda t: (t[1].source_id, t[1].label, t[1].target_id))
     else:
-        ids, size = list(entities), _IDS_PER_REQUEST
-        triplets = (one for at in range(0, len(ids), size) for one in store.get_triplets(ids=ids[at : at + size]))
-    found: dict[tuple[str, ...], Relation] = {}
+        ids, size = list(entities), _PAGE
+        pages = (ids[start : start + size] for start in range(0, len(ids), size))
+        triplets = (triplet for page in pages for triplet in store.get_triplets(ids=page))
+    relations: dict[tuple[str, ...], Relation] = {}
     for _, relation, _ in triplets:
         if relation.source_id in entities and relation.target_id in entities:
             source = str(relation.properties.get(TRIPLET_SOURCE_KEY))
-            found.setdefault((relation.source_id, relation.label, relation.target_id, source), relation)
-    return found.values()
+            relations.setdefault((relation.source_id, relation.label, relation.target_id, source), relation)
+    return relations.values()
 
 
 def _with_knowledge(

@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 
 
 class GraphRAGVectorStore(BasePydanticVectorStore):
-    """A LlamaIndex vector store over the index of a retriever, for what asks for one.
+    """A LlamaIndex vector store over the index of a retriever, such as for ``IngestionPipeline(vector_store=...)``.
 
-    Such is ``IngestionPipeline(vector_store=...)``: it deletes the nodes of a document that has changed, so that no
-    stale node stays. A query finds what the retriever finds. Create one with ``retriever.as_vector_store()``.
+    A query finds what the retriever finds. Create one with ``retriever.as_vector_store()``.
     """
 
     stores_text: bool = True
@@ -118,7 +117,7 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
     def query(self, query: VectorStoreQuery, **settings: Any) -> VectorStoreQueryResult:
         """Return the nodes for a query of LlamaIndex. It needs the text of the question, unless the method is vector.
 
-        ``settings`` are those of :meth:`GraphRAGRetriever.search <llama_graphrag.GraphRAGRetriever.search>`.
+        ``settings`` as for :meth:`GraphRAGRetriever.search <llama_graphrag.GraphRAGRetriever.search>`.
         """
         return self._result(self._retriever.retrieve(self._read(query), **self._settings(query), **settings))
 
@@ -149,11 +148,8 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
         }
 
     def _result(self, found: Sequence[Any]) -> VectorStoreQueryResult:
-        return VectorStoreQueryResult(
-            nodes=[one.node for one in found],
-            similarities=[one.score for one in found],
-            ids=[one.node_id for one in found],
-        )
+        nodes, scores = [hit.node for hit in found], [hit.score for hit in found]
+        return VectorStoreQueryResult(nodes=nodes, similarities=scores, ids=[node.node_id for node in nodes])
 
 
 class _StoredNodes(BaseKVStore):

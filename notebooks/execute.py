@@ -30,13 +30,15 @@ def execute(path: Path, *, keep: bool) -> bool:
         fresh.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
         nbformat.write(fresh, path)
         return True
-    difference = list(difflib.unified_diff(_shown(kept), _shown(fresh), "kept", "printed now", lineterm="", n=1))
+    difference = list(
+        difflib.unified_diff(_printed_lines(kept), _printed_lines(fresh), "kept", "printed now", lineterm="", n=1)
+    )
     print(f"{path.name}: {'as kept' if not difference else 'prints something else'}")
     print("\n".join(difference))
     return not difference
 
 
-def _shown(notebook: Any) -> list[str]:
+def _printed_lines(notebook: Any) -> list[str]:
     lines = []
     cells = [
         cell for cell in notebook.cells if cell.cell_type == "code" and "varies" not in cell.metadata.get("tags", ())

@@ -7,11 +7,11 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 from typing_extensions import Self
 
@@ -35,6 +35,7 @@ ADDED = (*CITATION, "score", "channels", "path", "graphrag")
 _INDEX_OPTIONS = {*signature(KnowledgeIndex).parameters, *signature(KnowledgeIndex.open).parameters} - {"settings"}
 _NAMED = 5  # blank documents that a warning names
 _log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 class Options(TypedDict, total=False):
@@ -249,12 +250,6 @@ class AdapterRetriever:
         """Run questions in advance as :meth:`asearch` would, which may embed them in another way; return how many."""
         return len([await self.asearch(question, count_access=False) for question in questions])
 
-    def _core_plan(self, question: str, given: Mapping[str, Any], *filters: Any) -> Plan:
-        """Return a question with what was given with a call, within the scope."""
-        where = parse_all(self.scope, *filters, given.get("where"))
-        settings = given.get("settings") or self.settings
-        return self._core.plan(question, **{**given, "settings": settings, "where": where})
-
     # -- the index
 
     def refresh(self) -> bool:
@@ -295,3 +290,35 @@ class AdapterRetriever:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         gone = f"; earlier versions of {deleted} of them were deleted" if deleted else ""
         _log.warning("%d documents without text were skipped: %s%s%s", len(names), named, more, gone)
+
+
+def changed_settings(settings: SearchSettings) -> dict[str, Any]:
+    """Return the fields of settings that differ from the default, for the ``repr`` of a retriever."""
+    default = SearchSettings()
+    values = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    return {name: value for name, value in values.items() if value != getattr(default, name)}
+
+
+# -- vector stores
+
+
+def by_class_name(store: object, readers: Mapping[str, _T]) -> _T | None:
+    """Return the reader for the class of a store or for one of its parents. By name, so that no store is imported."""
+    return next((readers[kind.__name__] for kind in type(store).__mro__ if kind.__name__ in readers), None)
+
+
+def chroma_rows(page: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield id, text, metadata and vector of each entry that ``get`` of a Chroma collection returned."""
+    columns = (page[name] for name in ("documents", "metadatas", "embeddings"))
+    nothing = [None] * len(page["ids"])
+    return zip(page["ids"], *(nothing if column is None else column for column in columns), strict=True)
+
+
+def qdrant_points(client: Any, collection: str, **options: Any) -> Iterator[Any]:
+    """Yield the points of a Qdrant collection, page by page; ``options`` are those of ``client.scroll``."""
+    offset = None
+    while True:
+        points, offset = client.scroll(collection, offset=offset, **options)
+        yield from points
+        if offset is None:
+            return

@@ -152,11 +152,6 @@ class DatabaseError(StorageError):
 
     lost = False
 
-    def as_lost(self) -> "DatabaseError":
-        """Mark the error as one after which the same call may succeed."""
-        self.lost = True
-        return self
-
 
 class ChangedMeanwhile(DatabaseError):
     """Another process changed what a write relied on. Nothing was written; the same call may succeed.

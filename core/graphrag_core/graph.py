@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict
 from itertools import islice, product
@@ -41,7 +41,7 @@ _NEAREST = 8  # names that a name is compared with
 class KnowledgeGraph:
     """The entities and facts of an index: ``index.graph``.
 
-    ``where`` of its methods is a filter: what other documents say is not seen, counted or linked.
+    ``where`` of its methods is a filter: other documents are not seen, counted or linked.
 
     Examples
     --------
@@ -79,25 +79,18 @@ class KnowledgeGraph:
         with self._snapshot(where) as snapshot:
             keys = _entity_keys(snapshot, name)
             edges = snapshot.neighbours(keys, to="entities")
-            own = {entity.id for entity in snapshot.entities(keys)}
-            found: dict[str, tuple[Entity, float]] = {}
+            ids = {entity.id for entity in snapshot.entities(keys)}
+            strongest: dict[str, tuple[Entity, float]] = {}
             for entity, weight in zip(snapshot.entities(edges.targets), edges.weights.tolist(), strict=True):
-                if entity.id not in own:  # a section and what it is about are one
-                    found[entity.id] = entity, max(weight, found.get(entity.id, (entity, 0.0))[1])
-            return sorted(found.values(), key=lambda pair: (-pair[1], pair[0].id))
+                if entity.id not in ids:  # a section and its subject are one entity
+                    strongest[entity.id] = entity, max(weight, strongest.get(entity.id, (entity, 0.0))[1])
+            return sorted(strongest.values(), key=lambda pair: (-pair[1], pair[0].id))
 
     def find_path(self, start: str, end: str, *, where: Where | None = None, max_hops: int = 4) -> GraphPath | None:
-        """Return the shortest path between two entities, by the facts that join them; None if there is none.
+        """Return the shortest path between two entities, of at most ``max_hops`` facts; None if there is none.
 
         Of several paths with the same number of facts, the strongest: links to entities that many passages mention
-        are weak.
-
-        Parameters
-        ----------
-        start, end
-            The names of the entities, in any spelling or case.
-        max_hops
-            The largest number of facts on the path.
+        are weak. ``start`` and ``end`` are names in any spelling or case.
         """
         check_integer(max_hops, "max_hops")
         with self._snapshot(where) as snapshot:
@@ -149,11 +142,12 @@ class KnowledgeGraph:
             if around is None:
                 starts = snapshot.top_entities(limit)
             else:
-                names = [around] if isinstance(around, str) else list(around)
-                found = {name: _entity_keys(snapshot, name) for name in names}
-                if unknown := [name for name, keys in found.items() if not len(keys)]:
+                keys = {
+                    name: _entity_keys(snapshot, name) for name in ([around] if isinstance(around, str) else around)
+                }
+                if unknown := [name for name in keys if not len(keys[name])]:
                     raise InputError(f"there is no entity {unknown[0]!r}: see entities()")
-                starts = np.concatenate([*found.values()]) if found else np.empty(0, np.int64)
+                starts = np.concatenate([np.empty(0, np.int64), *keys.values()])
             return subgraph(snapshot, starts, np.empty(0, np.int64), hops, limit)
 
     def entities(
@@ -170,16 +164,14 @@ class KnowledgeGraph:
 
         Parameters
         ----------
-        prefix
-            What a name or alias begins with, in any case.
+        prefix, contains
+            What a name or alias begins with, and what it contains, in any case.
         type
             Only entities of this type, in any case.
-        contains
-            What a name or alias contains, in any case.
         min_degree
-            Only entities that share facts with at least so many others.
+            Only entities that share facts with at least this number of others.
         limit
-            At most so many; None for all.
+            The maximum number of entities; None for all.
         """
         found = self.iter_entities(prefix, type=type, contains=contains, min_degree=min_degree, where=where)
         with closing(found):
@@ -199,12 +191,9 @@ class KnowledgeGraph:
         wanted = None if type is None else type.casefold()
         with self._snapshot(where) as snapshot:
             keys = snapshot.search_names(start, inside) if start or inside else snapshot.top_entities(_ALL)
-            for first in range(0, len(keys), _PAGE):
-                check_deadline()
-                page = keys[first : first + _PAGE]
-                if min_degree > 0:
-                    page = page[snapshot.neighbours(page, to="entities").counts >= min_degree]
-                for entity in snapshot.entities(page):
+            for page in _pages(keys):
+                degrees = snapshot.neighbours(page, to="entities").counts if min_degree > 0 else np.zeros(len(page))
+                for entity in snapshot.entities(page[degrees >= min_degree]):
                     names = (entity.id, *map(normalise, entity.aliases)) if start or inside else ("",)
                     if wanted in (None, entity.type.casefold()) and any(
                         name.startswith(start) and inside in name for name in names
@@ -221,18 +210,16 @@ class KnowledgeGraph:
         limit: int | None = 100,
         where: Where | None = None,
     ) -> list[Fact]:
-        """Return the facts that are triples: subject, relation and object. Those of the most mentioned entities first.
+        """Return the facts that are triples (subject, relation, object), by how often their entities are mentioned.
 
         Links between sections are returned only if ``relation`` is ``"refers_to"``.
 
         Parameters
         ----------
-        subject, relation, object
-            Restrict them, names in any spelling or case.
-        contains
-            What the text of a fact contains, in any case.
+        subject, relation, object, contains
+            Only facts with these names, in any spelling or case, and with this text, in any case.
         limit
-            At most so many; None for all.
+            The maximum number of facts; None for all.
         """
         found = self.iter_facts(subject, relation, object, where=where)
         with closing(found):
@@ -251,25 +238,19 @@ class KnowledgeGraph:
     ) -> Generator[Fact, None, None]:
         """Yield facts, each once, a page at a time, all from one state of the index.
 
-        Parameters are those of :meth:`relations`. Without them, sentences and links between sections are yielded too.
+        Parameters as for :meth:`relations`. Without them, sentences and links between sections are yielded too.
         """
         wanted, seen = normalise(relation or ""), set[int]()
         with self._snapshot(where) as snapshot:
-            ends = [None if end is None else _entity_keys(snapshot, end) for end in (subject, object)]
-            end_ids = [None if keys is None else {e.id for e in snapshot.entities(keys)} for keys in ends]
-            given = [keys for keys in ends if keys is not None]
-            keys = given[0] if given else snapshot.top_entities(_ALL)
-            for start in range(0, len(keys), _PAGE):
-                check_deadline()
-                page = [key for key in snapshot.facts_of(keys[start : start + _PAGE]).tolist() if key not in seen]
-                seen.update(page)
-                for fact in snapshot.facts(np.array(page, np.int64)):
+            is_subject, is_object = _name_test(snapshot, subject), _name_test(snapshot, object)
+            name = object if subject is None else subject
+            for page in _pages(snapshot.top_entities(_ALL) if name is None else _entity_keys(snapshot, name)):
+                keys = [key for key in snapshot.facts_of(page).tolist() if key not in seen]
+                seen.update(keys)
+                for fact in snapshot.facts(np.array(keys, np.int64)):
+                    source = fact.entities[0] if fact.entities else ""
                     target = fact.entities[1] if len(fact.entities) > 1 else normalise(fact.value)
-                    if (
-                        wanted in ("", normalise(fact.relation))
-                        and (end_ids[0] is None or _is_one_of(snapshot, fact.entities[:1], end_ids[0]))
-                        and (end_ids[1] is None or _is_one_of(snapshot, (target,), end_ids[1]))
-                    ):
+                    if wanted in ("", normalise(fact.relation)) and is_subject(source) and is_object(target):
                         yield fact
 
     def similar(
@@ -286,11 +267,6 @@ class KnowledgeGraph:
         limit
             The maximum number of pairs.
 
-        Raises
-        ------
-        InputError
-            The names of the index have no vectors.
-
         Examples
         --------
         >>> for entity, other, cosine in index.graph.similar(0.95):  # doctest: +SKIP
@@ -301,52 +277,43 @@ class KnowledgeGraph:
             raise InputError(f"least is {least!r}: use a cosine similarity from 0 to 1")
         if not self._pipeline.embeds.names:
             raise InputError("the names of this index have no vectors: index the documents with embed_names=True")
-        found: dict[tuple[int, int], float] = {}
+        cosines: dict[tuple[int, int], float] = {}
         with self._snapshot(where) as snapshot:
             keys = snapshot.top_entities(_ALL)
             rank = {key: place for place, key in enumerate(keys.tolist())}
-            for start in range(0, len(keys), _PAGE):
-                check_deadline()
-                page = keys[start : start + _PAGE]
-                entities = zip(page.tolist(), snapshot.entities(page), strict=True)
-                owners: defaultdict[str, list[int]] = defaultdict(list)  # a name may be an alias of several
-                for key, entity in entities:
-                    for name in (entity.name, *entity.aliases):
-                        owners[name].append(key)
-                vectors = self._engine.name_vectors([*owners])
-                if not vectors:
-                    continue
-                rankings = snapshot.search_vectors("entities", np.stack([*vectors.values()]), 1 + _NEAREST)
-                for name, (others, scores) in zip(vectors, rankings, strict=True):
-                    near = (others[scores >= least].tolist(), scores[scores >= least].tolist())
-                    for own, (other, score) in product(owners[name], zip(*near, strict=True)):
-                        if other != own and other in rank:
-                            first, second = sorted((own, other), key=rank.__getitem__)
-                            found[first, second] = max(score, found.get((first, second), 0.0))
-            order = sorted(found, key=lambda pair: (-found[pair], rank[pair[0]], rank[pair[1]]))[:limit]
-            ends = (snapshot.entities(np.array([pair[at] for pair in order], np.int64)) for at in (0, 1))
-            return [(one, other, found[pair]) for pair, one, other in zip(order, *ends, strict=True)]
+            for page in _pages(keys):
+                for key, other, cosine in self._near_names(snapshot, page, least):
+                    if other != key and other in rank:
+                        first, second = sorted((key, other), key=rank.__getitem__)
+                        cosines[first, second] = max(cosine, cosines.get((first, second), 0.0))
+            pairs = sorted(cosines, key=lambda pair: (-cosines[pair], rank[pair[0]], rank[pair[1]]))[:limit]
+            ends = (snapshot.entities(np.array([pair[at] for pair in pairs], np.int64)) for at in (0, 1))
+            return [(first, second, cosines[pair]) for pair, first, second in zip(pairs, *ends, strict=True)]
+
+    def _near_names(self, snapshot: Snapshot, keys: Keys, least: float) -> Iterator[tuple[int, int, float]]:
+        """Yield entities, the entities with the nearest names, and the cosine similarity of the names."""
+        owners: defaultdict[str, list[int]] = defaultdict(list)  # a name may be an alias of several entities
+        for key, entity in zip(keys.tolist(), snapshot.entities(keys), strict=True):
+            for name in (entity.name, *entity.aliases):
+                owners[name].append(key)
+        vectors = self._engine.name_vectors([*owners])
+        rankings = snapshot.search_vectors("entities", np.stack([*vectors.values()]), 1 + _NEAREST) if vectors else []
+        for name, (others, scores) in zip(vectors, rankings, strict=True):
+            near = zip(others[scores >= least].tolist(), scores[scores >= least].tolist(), strict=True)
+            yield from ((key, other, score) for key, (other, score) in product(owners[name], near))
 
     # -- communities
 
     def communities(self, level: int | None = None, *, where: Where | None = None) -> list[Community]:
         """Return the communities of entities, the themes of the collection: broadest first, then by documents.
 
-        They are found by the Leiden algorithm, stored with the index and computed again after it has changed
-        (:mod:`graphrag_core.communities`). The same index has the same communities.
-
-        Parameters
-        ----------
-        level
-            0 for the broadest, 1 and 2 for finer ones; None for all levels. A small index has fewer levels.
+        They are found by the Leiden algorithm, stored with the index and computed again after it has changed. ``level``
+        is 0 for the broadest, 1 and 2 for finer ones; None for all levels. A small index has fewer levels.
         """
         return self.community_store.state(parse_all(where)).of_level(level)
 
     def community_of(self, names: Iterable[str], *, level: int = 0, where: Where | None = None) -> dict[str, str]:
-        """Return the id of the community of each name, in any spelling or case.
-
-        Names that are unknown, or in no community of three entities, are left out.
-        """
+        """Return the id of the community of each name, in any spelling or case; names without one are left out."""
         state = self.community_store.state(parse_all(where))
         with self._snapshot(where) as snapshot:
             keys = {name: _entity_keys(snapshot, name) for name in names}
@@ -357,10 +324,9 @@ class KnowledgeGraph:
     def summarise_communities(
         self, llm: Any, level: int | None = 0, *, where: Where | None = None, progress: bool | None = None
     ) -> list[Community]:
-        """Let a language model describe communities; return those of the level.
+        """Let a language model describe the communities of a level; return them.
 
-        Its descriptions are stored with the index. A community is described again when its names or its central
-        sentences have changed.
+        Descriptions are stored with the index. A community is described again when its names or sentences change.
 
         Parameters
         ----------
@@ -382,34 +348,25 @@ class KnowledgeGraph:
         return [Edit(**edit) for edit in json.loads(stored)["edits"]] if stored else []
 
     def undo(self, number: int) -> Edit:
-        """Take back an edit, whatever came after it; return it.
-
-        Raises
-        ------
-        InputError
-            No edit in force has this number.
-        """
+        """Take back an edit, whatever came after it; return it. Raises ``InputError`` if no edit has this number."""
         with self._pipeline.writing():
             edits = self.edits()
-            edit = next((one for one in edits if one.number == number), None)
+            edit = next((edit for edit in edits if edit.number == number), None)
             if edit is None:
-                known = ", ".join(str(one.number) for one in edits) or "none"
+                known = ", ".join(str(edit.number) for edit in edits) or "none"
                 raise InputError(f"there is no edit {number}: the edits are {known}")
             for document_id, before in edit.details.get("documents", {}).items():
                 if before is not None:
                     self._pipeline.add([Document(document_id, before["text"], before["title"], before["metadata"])])
                 else:
                     self._pipeline.delete([document_id])
-            self._change_edits(lambda edits, _: [one for one in edits if one.number != number])
+            self._change_edits(lambda edits, _: [edit for edit in edits if edit.number != number])
             return edit
 
     def rename(self, name: str, new_name: str) -> Edit:
         """Give an entity another name. Questions with the old one find it too, and so do documents added later.
 
-        Raises
-        ------
-        InputError
-            There is no such entity, or another one has the new name: merge the two.
+        Raises ``InputError`` if there is no such entity, or if another one has the new name: merge the two.
         """
         with self._pipeline.writing():
             (old, spellings), new_name = self._known(name), _name(new_name)
@@ -421,10 +378,7 @@ class KnowledgeGraph:
     def merge(self, names: str | Iterable[str], into: str) -> Edit:
         """Treat several entities as one, with the name ``into``, which may be new. Their names become its aliases.
 
-        Raises
-        ------
-        InputError
-            There is no entity of one of the names, or they are one entity already.
+        Raises ``InputError`` if a name is unknown, or if the names are one entity already.
         """
         with self._pipeline.writing():
             into = _name(into)
@@ -435,16 +389,13 @@ class KnowledgeGraph:
                 raise InputError(f"there is nothing to merge into {into!r}: name at least two different entities")
             of = [spellings[0] for spellings in merged.values()]
             text = f"merged {', '.join(repr(entity.name) for entity in merged)} into {into!r}"
-            own = self._spellings(into)[:1] if target is not None else []
-            return self._edit("merge", text, of=of, into=own, name=target.name if target else into)
+            kept = self._spellings(into)[:1] if target is not None else []
+            return self._edit("merge", text, of=of, into=kept, name=target.name if target else into)
 
     def describe(self, name: str, *, type: str | None = None, description: str | None = None) -> Edit:  # noqa: A002
-        """Set the type or the description of an entity, instead of what documents say. None leaves one as it is.
+        """Set the type or the description of an entity, instead of what documents say. None changes nothing.
 
-        Raises
-        ------
-        InputError
-            There is no such entity, or nothing is given.
+        Raises ``InputError`` if there is no such entity, or if neither is given.
         """
         with self._pipeline.writing():
             if type is None and description is None:
@@ -455,12 +406,9 @@ class KnowledgeGraph:
             return self._edit("describe", f"described {entity.name!r}: {what}", of=spellings[:1], **given)
 
     def delete_entity(self, name: str) -> Edit:
-        """Take an entity out of the graph with its links, also for documents added later. Documents stay as they are.
+        """Take an entity out of the graph with its links, also for documents added later. Documents do not change.
 
-        Raises
-        ------
-        InputError
-            There is no such entity.
+        Raises ``InputError`` if there is no such entity.
         """
         with self._pipeline.writing():
             entity, spellings = self._known(name)
@@ -473,19 +421,14 @@ class KnowledgeGraph:
         ----------
         fact
             A fact as :meth:`relations`, :meth:`facts` and queries return it, its id, or the triple (subject, relation,
-            object). A sentence is taken out wherever it is word by word the same.
-
-        Raises
-        ------
-        InputError
-            There is no such fact.
+            object). A sentence is taken out wherever it is word by word the same. ``InputError`` if there is none.
         """
         with self._pipeline.writing():
             if isinstance(fact, tuple):
                 found = next(iter(self.relations(*fact, limit=1)), None)
             elif isinstance(fact, str):
                 with closing(self.iter_facts()) as facts:
-                    found = next((one for one in facts if one.id == fact), None)
+                    found = next((known for known in facts if known.id == fact), None)
             else:
                 found = fact
             if found is None:
@@ -509,10 +452,7 @@ class KnowledgeGraph:
     ) -> Edit:
         """Add an entity that no document mentions yet. It is stored as a remembered fact.
 
-        Raises
-        ------
-        InputError
-            There is such an entity: :meth:`describe` changes it.
+        Raises ``InputError`` if there is such an entity: :meth:`describe` changes it.
         """
         with self._pipeline.writing():
             name = _name(name)
@@ -529,7 +469,7 @@ class KnowledgeGraph:
     def add_relation(self, subject: str, relation: str, object: str, **options: Any) -> Edit:  # noqa: A002 - the usual word
         """Add a relation between two entities, which need not exist: a remembered fact, as an edit that can be undone.
 
-        ``options`` are those of :meth:`Memory.remember <graphrag_core.memory.Memory.remember>`.
+        ``options`` as for :meth:`Memory.remember <graphrag_core.memory.Memory.remember>`.
         """
         with self._pipeline.writing():
             before = {document.id: document for document in self._memory.documents()}
@@ -588,15 +528,26 @@ def _name(name: str) -> str:
     """Return the name that a person gave an entity."""
     cleaned = clean_name(name) if isinstance(name, str) else ""
     if not cleaned or cleaned.startswith("→"):
-        raise InputError(f"{name!r:.80} is no name of an entity: it needs a letter or digit")
+        raise InputError(f"{name!r:.80} is not a name of an entity: it needs a letter or digit")
     return cleaned
 
 
-def _is_one_of(snapshot: Snapshot, ids: Sequence[str], wanted: set[str]) -> bool:
-    """Return whether the first of some ids, as a fact holds them, is one of some entities."""
-    if not ids:
-        return False
-    return ids[0] in wanted or any(entity.id in wanted for entity in snapshot.entities(_entity_keys(snapshot, ids[0])))
+def _pages(keys: Keys) -> Iterator[Keys]:
+    for start in range(0, len(keys), _PAGE):
+        check_deadline()
+        yield keys[start : start + _PAGE]
+
+
+def _name_test(snapshot: Snapshot, wanted: str | None) -> Callable[[str], bool]:
+    """Return a test whether a name in a fact is a name of the wanted entity; every name passes for None."""
+    if wanted is None:
+        return lambda _: True
+    ids = {entity.id for entity in snapshot.entities(_entity_keys(snapshot, wanted))}
+
+    def is_wanted(name: str) -> bool:
+        return name in ids or any(entity.id in ids for entity in snapshot.entities(_entity_keys(snapshot, name)))
+
+    return is_wanted
 
 
 def _entity_keys(snapshot: Snapshot, name: str) -> Keys:

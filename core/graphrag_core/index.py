@@ -38,35 +38,33 @@ class KnowledgeIndex:
     Parameters
     ----------
     embedder
-        Anything with ``embed_documents(list[str])`` and ``embed_query(str)``. Without one the index has no
-        vectors and serves keyword and graph search; it needs no model. An index that was built with an
-        embedder can be opened without it, to inspect it, delete documents and search by keyword and graph.
+        Anything with ``embed_documents(list[str])`` and ``embed_query(str)``. Without one the index has no vectors and
+        serves keyword and graph search. An index that was built with an embedder can be opened without it, to inspect
+        it, delete documents and search by keyword and graph.
     chunker
         How documents are cut into chunks; None keeps every document whole.
     extractor
         How entities and facts are extracted from chunks; the default needs no model.
     embed_facts
-        Whether facts are embedded as well as indexed by keyword. This improves recall by a few
-        points where questions paraphrase, and costs about three times as much as embedding the
-        chunks. By default on for an embedder that runs in this process (``WordLlama``,
-        ``Onnx``) and off for others, which may cost money; :meth:`estimate` returns the cost.
-        Fixed when the first documents are added.
+        Whether facts are embedded as well as indexed by keyword. This improves recall by a few points where
+        questions paraphrase, and costs about three times as much as embedding the chunks. By default on for an
+        embedder that runs in this process (``WordLlama``, ``Onnx``) and off for others, which may cost money;
+        :meth:`estimate` returns the cost. Fixed when the first documents are added.
     embed_names
-        The same for the names of entities, by which a question that names no entity finds
-        some. By default on if the cost of embedding is negligible (``WordLlama``).
+        The same for the names of entities, for questions that name no entity. By default on if the cost of
+        embedding is negligible (``WordLlama``).
     batch_size
-        The number of documents in a transaction. A list of up to this many is added completely or not
-        at all; a longer one is so batch by batch. Of an iterator, long documents make smaller batches.
+        The number of documents in a transaction. A list of at most this length is added completely or not at
+        all; a longer one batch by batch. Of an iterator, long documents make smaller batches.
     progress
         True or False to force progress bars; None shows them on a terminal.
     edges
-        Metadata fields that link documents, in addition to what their texts say: ``[("author", "author"),
-        ("links", "id")]`` links documents of the same author, and a document to those whose ids it lists under
-        ``links``. The first field is the source's, the second the target's; values may be lists; ``"id"`` or
-        ``"$id"`` is the document's id, and its metadata ``id``; nested keys are written with dots; ``"author"``
-        is short for the pair.
-        Stored with the index: None keeps what is stored, other edges replace it. Then the edges of all documents
-        are derived again, without extracting or embedding their texts again. An empty list removes them.
+        Metadata fields that link documents, in addition to their texts: ``[("author", "author"), ("links", "id")]``
+        links documents of the same author, and a document to the documents whose ids it lists under ``links``. The
+        first field is of the source, the second of the target; values may be lists; ``"id"`` or ``"$id"`` is the
+        document's id, and its metadata ``id``; nested keys are written with dots; ``"author"`` is short for the pair.
+        Stored with the index: None keeps the stored edges; others replace them and are derived for all documents,
+        without extracting or embedding again. An empty list removes them.
     engine
         What stores and searches the index; by default an embedded engine in memory. Use
         :meth:`open` for one in a folder.
@@ -145,14 +143,7 @@ class KnowledgeIndex:
         NotAnIndex, DamagedIndex, UnsupportedFormat, DiskError, DatabaseError
             The folder or the database cannot be used.
         """
-        engine: Engine | None = None
-        try:
-            engine = open_engine(path, read_only=read_only)
-            return cls(embedder, engine=engine, **settings)
-        except BaseException:
-            if engine is not None:
-                engine.close()
-            raise
+        return _restore(cls, embedder, open_engine(path, read_only=read_only), settings)
 
     @property
     def read_only(self) -> bool:
@@ -203,21 +194,18 @@ class KnowledgeIndex:
     ) -> Added:
         """Add documents; replace those whose id exists with other content.
 
-        Unchanged documents are skipped. Any iterable will do, also one of millions of documents:
-        a few batches are in memory at a time.
+        Unchanged documents are skipped. Any iterable will do, also one of millions of documents: a few batches are in
+        memory at a time.
 
         Parameters
         ----------
-        documents
-            What to add.
         vectors
-            Vectors by document id, computed by the index's embedder: such a document is not
-            embedded again. It must be a single chunk, as with ``chunker=None``. Ids of other
-            documents are ignored. The mapping may be filled while the documents are read: the
-            vectors of a batch are looked up when its last document was read.
+            Vectors by document id, computed by the index's embedder: such a document is not embedded again. It must
+            be a single chunk, as with ``chunker=None``. Other ids are ignored. The mapping may be filled while the
+            documents are read: the vectors of a batch are looked up after its last document.
         embeddings
-            Vectors by text, for the texts that :meth:`to_embed` returned, computed before the
-            call, such as on an event loop. Missing texts are embedded by the index's embedder.
+            Vectors by text, for the texts that :meth:`to_embed` returned. Other texts are embedded by the index's
+            embedder.
         progress
             Whether this call shows a progress bar; None for the setting of the class.
 
@@ -239,13 +227,8 @@ class KnowledgeIndex:
         Parameters
         ----------
         findings
-            ``{"academic_papers": [...], "github_projects": [...]}``, one of the two, or a list of such
-            objects (:func:`graphrag_core.research.research_documents`).
-
-        Raises
-        ------
-        InputError
-            These are no research findings.
+            ``{"academic_papers": [...], "github_projects": [...]}``, one of the two, or a list of such objects
+            (:func:`graphrag_core.research.research_documents`). Anything else raises ``InputError``.
 
         Examples
         --------
@@ -259,20 +242,19 @@ class KnowledgeIndex:
         return self.add(research_documents(findings))
 
     def delete(self, document_ids: str | Iterable[str]) -> int:
-        """Delete documents with their chunks and facts; return how many existed.
+        """Delete documents with their chunks and facts, all or nothing; return how many existed.
 
-        All or nothing. When this returns no query finds them and the records do not contain
-        their text; :meth:`compact` removes the last traces from the search indexes.
+        No query finds them and the records do not contain their text; :meth:`compact` removes the last traces from the
+        search indexes.
         """
         return self.pipeline.delete([document_ids] if isinstance(document_ids, str) else list(document_ids))
 
     def rebuild(self, *, progress: bool | None = None) -> Added:
         """Extract the entities and facts of all documents again, then build the search indexes again.
 
-        Use it after an upgrade, or to extract with another extractor. The extractor of the index reads the stored
-        passages. No passage is embedded; of an index that embeds facts or names, new ones are. Remembered facts,
-        explicit edges, edits of the graph and access counts are kept. Documents that are added again unchanged are
-        still skipped. Each batch is one transaction: after an interrupt the index is valid, and the next call finishes.
+        Use it after an upgrade, or to extract with another extractor. No passage is embedded; of an index that embeds
+        facts or names, new ones are. Remembered facts, explicit edges, edits of the graph and access counts are kept.
+        Each batch is one transaction: after an interrupt the index is valid, and the next call finishes.
 
         Parameters
         ----------
@@ -283,7 +265,7 @@ class KnowledgeIndex:
         -------
         Added
             ``replaced`` is the number of documents that were extracted again. ``problems`` maps the ids of documents
-            whose extraction failed to the reason; these keep the entities and facts that they had.
+            whose extraction failed to the reason; they keep their entities and facts.
 
         Raises
         ------
@@ -321,15 +303,10 @@ class KnowledgeIndex:
         the place of the damaged one: the first opening for writing builds the search indexes, and nothing is embedded.
         Copying the files of an index that is open does not give a usable copy.
 
-        Parameters
-        ----------
-        path
-            A folder that does not exist, or is empty.
-
         Raises
         ------
         InputError
-            The folder exists and is not empty.
+            The folder ``path`` exists and is not empty.
         DamagedIndex, DiskError
             The records are damaged, or the copy cannot be written.
         """
@@ -351,7 +328,7 @@ class KnowledgeIndex:
     # -- documents
 
     def get(self, document_id: str) -> Document | None:
-        """Return a document as it was added, or None."""
+        """Return a document, or None."""
         return self.engine.document(document_id)
 
     def documents(self, *, where: Where | None = None) -> Iterator[Document]:
@@ -360,13 +337,7 @@ class KnowledgeIndex:
         return (document for document_id in ids if (document := self.engine.document(document_id)) is not None)
 
     def document_ids(self, where: Where | None = None) -> list[str]:
-        """Return the ids of the documents that match a filter, in order of id.
-
-        Raises
-        ------
-        FilterError
-            The filter is malformed.
-        """
+        """Return the ids of the documents that match a filter, in order of id."""
         return list(self.engine.document_ids(parse_all(where)))
 
     def incomplete(self, document_ids: Iterable[str]) -> list[str]:
@@ -394,9 +365,8 @@ class KnowledgeIndex:
     def to_embed(self, documents: Iterable[Document], vectors: Collection[str] = ()) -> list[str]:
         """Return the texts that adding documents would embed, each once. Nothing is embedded or written.
 
-        Compute their vectors in any way and pass them to :meth:`add` as ``embeddings``. Unchanged
-        documents, and chunks and facts whose vector is stored, need no embedding. Nor do the chunks of
-        the documents whose ids are in ``vectors``, if the same vectors are passed to :meth:`add`.
+        Compute their vectors in any way, such as on an event loop, and pass them to :meth:`add` as ``embeddings``.
+        Unchanged documents, stored vectors, and documents whose ids are in ``vectors`` need no embedding.
         """
         return self.pipeline.to_embed(documents, vectors)
 
@@ -405,10 +375,7 @@ class KnowledgeIndex:
         return self.engine.stats()
 
     def verify(self) -> Verification:
-        """Compare records, vectors, keywords and graph with each other and with their checksums, completely.
-
-        Damage does not raise an exception: it is a problem of the result.
-        """
+        """Compare records, vectors, keywords and graph with each other and with their checksums; list problems."""
         return self.engine.verify()
 
     def __enter__(self) -> Self:
@@ -423,27 +390,17 @@ class KnowledgeIndex:
     # -- settings
 
     def _check_settings(self, facts: bool | None, names: bool | None) -> Embeds:
-        """Check the settings against those stored with the index, or choose them for a new one."""
+        """Check the settings against the stored ones, or choose them for a new index."""
         stored, embedding, name = self.engine.settings(), self.embedding, self.path or "the index"
         built_with = stored.get("embedder", "")
-        if embedding is None and (facts or names):
-            raise InputError("embed_facts and embed_names need an embedder: pass one, or leave them out")
         if embedding is not None:
-            if built_with == NO_EMBEDDER:
-                raise EmbedderMismatch(
-                    f"{name} was built without an embedder and has no vectors: "
-                    "open it without one, or index the documents again into another folder"
-                )
-            if built_with and built_with != embedding.identity:
-                raise EmbedderMismatch(
-                    f"{name} was built with {built_with}, not with {embedding.identity}: "
-                    "open it with that embedder, or index the documents again into another folder"
-                )
+            _check_embedder(embedding, built_with, str(name))
             embedding.dim = int(stored.get("dim", "0")) or None
+        elif facts or names:
+            raise InputError("embed_facts and embed_names need an embedder: pass one, or leave them out")
         if not built_with:
-            negligible = embedding is not None and embedding.embedded
-            local = embedding is not None and embedding.local
-            return Embeds(facts=local if facts is None else facts, names=negligible if names is None else names)
+            facts = embedding is not None and embedding.local if facts is None else facts
+            return Embeds(facts=facts, names=embedding is not None and embedding.embedded if names is None else names)
         embeds = Embeds(**json.loads(stored["embeds"]))
         for setting, asked, value in (("facts", facts, embeds.facts), ("names", names, embeds.names)):
             if asked is not None and asked != value:
@@ -459,7 +416,7 @@ class KnowledgeIndex:
         return self.pipeline.edges
 
     def _set_edges(self, edges: tuple[Edge, ...] | None) -> None:
-        """Use some edges; derive those of stored documents again if they have others."""
+        """Use these edges; derive the edges of stored documents again if they differ."""
         settings = self.engine.settings()
         wanted = self.pipeline.edges if edges is None else edges
         if set(wanted) == set(self.pipeline.edges) and (self.read_only or not settings.get(UNFINISHED)):
@@ -499,10 +456,24 @@ def _embedded_engine(path: str | Path | None = None, **settings: Any) -> Engine:
     return EmbeddedEngine(path, **settings)
 
 
+def _check_embedder(embedding: CheckedEmbedder, built_with: str, name: str) -> None:
+    """Raise ``EmbedderMismatch`` if an index was built with another embedder, or without one."""
+    if built_with == NO_EMBEDDER:
+        raise EmbedderMismatch(
+            f"{name} was built without an embedder and has no vectors: "
+            "open it without one, or index the documents again into another folder"
+        )
+    if built_with and built_with != embedding.identity:
+        raise EmbedderMismatch(
+            f"{name} was built with {built_with}, not with {embedding.identity}: "
+            "open it with that embedder, or index the documents again into another folder"
+        )
+
+
 def _restore(
     cls: type[KnowledgeIndex], embedder: Embedder | None, engine: Engine, settings: Mapping[str, Any]
 ) -> KnowledgeIndex:
-    """Return a copy of an index that was pickled or deep-copied."""
+    """Return an index on an engine that was opened, unpickled or copied; close the engine if that fails."""
     try:
         return cls(embedder, engine=engine, **settings)
     except BaseException:

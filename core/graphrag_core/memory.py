@@ -20,9 +20,7 @@ from graphrag_core.text import normalise
 class Memory:
     """The remembered facts of an index: ``index.memory``.
 
-    A remembered fact is stored as a document: it is searched, filtered and deleted like one, and copied with
-    :meth:`KnowledgeIndex.documents <graphrag_core.KnowledgeIndex.documents>` and
-    :meth:`KnowledgeIndex.add <graphrag_core.KnowledgeIndex.add>`.
+    A remembered fact is stored as a document: it is searched, filtered, deleted and copied like one.
 
     Examples
     --------
@@ -64,18 +62,17 @@ class Memory:
             Where the fact comes from and how certain it is, from 0 to 1: what
             :class:`~graphrag_core.strategies.Relevance` weighs.
         status
-            ``"staged"``, ``"confirmed"`` or ``"rejected"``. By default the status that the fact has; of a new fact
-            confirmed if it is the user's (``source="user_edit"``), else staged. So a fact that was rejected stays
-            so when it is heard again.
+            ``"staged"``, ``"confirmed"`` or ``"rejected"``. By default a known fact keeps its status, also
+            ``"rejected"``; a new fact is confirmed if the user states it (``source="user_edit"``), else staged.
         metadata
             The scope, such as ``{"user": "ada"}``, for ``where``. The same triple in another scope is another fact.
         valid_from, valid_to
             When it is valid: from the first until just before the second. A date, "2024-05-01", a datetime, or
             seconds since the epoch. ``as_of`` of a query selects by them.
         supersedes
-            Facts of the same scope that this one replaces, by id, or True for all remembered facts of the same subject
-            and relation with another object that are valid when this one begins. They end where this one begins: at
-            ``valid_from``, by default now. A rejected fact supersedes nothing.
+            Facts of the same scope that this one replaces, or their ids; True for all remembered facts of the same
+            subject and relation with another object that are valid when this one begins. They end at ``valid_from``
+            of this fact, by default now. A rejected fact supersedes nothing.
 
         Raises
         ------
@@ -90,20 +87,8 @@ class Memory:
             "confidence": confidence, "status": status or ("confirmed" if source == "user_edit" else "staged"),
             "created": now, "valid_from": valid_from, "valid_to": valid_to,
         })  # fmt: skip
-        start = fact.valid_from
         with self._pipeline.writing():
-            stored = self._facts_with(scope, "triple", remembered.triple_of(fact))
-            same = [one for one in stored if (_is_valid(one, now) if start is None else one.valid_from == start)]
-            if same:
-                known = same[-1]
-                spelling = known if bool(known.value) == literal else fact  # the first spelling stays
-                fact = replace(
-                    spelling, confidence=fact.confidence, source=fact.source, status=status or known.status,
-                    created=known.created, valid_from=known.valid_from,
-                    valid_to=known.valid_to if valid_to is None else fact.valid_to, chunk_id=known.chunk_id,
-                )  # fmt: skip
-            elif stored and start is None and valid_to is None:  # true again
-                fact = replace(fact, valid_from=now, status=status or stored[-1].status)
+            fact = self._updated(fact, scope, status, now)
             superseded = [] if fact.status == "rejected" else self._superseded(fact, supersedes, scope, now)
             if superseded and fact.valid_from is None:
                 fact = replace(fact, valid_from=now)
@@ -115,28 +100,33 @@ class Memory:
             self._pipeline.add(changed)
         return remembered.to_fact(changed[0])
 
+    def _updated(self, fact: Fact, scope: Mapping[str, Any], status: FactStatus | None, now: float) -> Fact:
+        """Return a fact as an update of the same stored fact, if there is one."""
+        stored = self._facts_with(scope, "triple", remembered.triple_of(fact))
+        start = fact.valid_from
+        same = [known for known in stored if (_is_valid(known, now) if start is None else known.valid_from == start)]
+        if same:
+            known = same[-1]
+            spelling = known if bool(known.value) == bool(fact.value) else fact  # the first spelling is kept
+            return replace(
+                spelling, confidence=fact.confidence, source=fact.source, status=status or known.status,
+                created=known.created, valid_from=known.valid_from,
+                valid_to=known.valid_to if fact.valid_to is None else fact.valid_to, chunk_id=known.chunk_id,
+            )  # fmt: skip
+        if stored and start is None and fact.valid_to is None:  # true again
+            return replace(fact, valid_from=now, status=status or stored[-1].status)
+        return fact
+
     def confirm(self, fact: str | Fact, *, where: Where | None = None) -> Fact:
-        """Confirm a remembered fact, also one that was rejected; return it.
+        """Confirm a remembered fact, also a rejected one; return it.
 
-        Parameters
-        ----------
-        fact
-            The fact or its id, as :meth:`remember` and queries return it.
-        where
-            A filter that the fact has to match, such as the user's scope.
-
-        Raises
-        ------
-        InputError
-            There is no such fact, or it was extracted from a document.
+        ``fact`` is a fact or its id, ``where`` a filter that it has to match, such as the user's scope. Raises
+        ``InputError`` if there is no such fact, or if it was extracted from a document.
         """
         return self._set_status(fact, "confirmed", where)
 
     def reject(self, fact: str | Fact, *, where: Where | None = None) -> Fact:
-        """Reject a remembered fact: it stays rejected when it is remembered again, and no query finds it.
-
-        Parameters are those of :meth:`confirm`.
-        """
+        """Reject a remembered fact: it stays rejected when it is remembered again, and no query finds it."""
         return self._set_status(fact, "rejected", where)
 
     def forget(
@@ -153,10 +143,8 @@ class Memory:
         ----------
         facts
             Facts or ids. Without them, all remembered facts that match the rest.
-        subject, relation
-            Restrict them to facts of this subject and relation, in any spelling or case.
-        where
-            A filter that they have to match, such as ``{"user": "ada"}``.
+        subject, relation, where
+            Only facts of this subject and relation, in any spelling or case, that match this filter.
         """
         if facts is None and subject is None and relation is None and where is None:
             raise InputError(
@@ -168,7 +156,7 @@ class Memory:
             else:
                 known = {fact.chunk_id for fact in self.facts(subject=subject, relation=relation, where=where)}
             if facts is not None:
-                known &= {_document_id(fact) for fact in ([facts] if isinstance(facts, (str, Fact)) else facts)}
+                known &= {_document_id(fact) for fact in _listed(facts)}
             return self._pipeline.delete(sorted(known))
 
     def facts(
@@ -180,39 +168,29 @@ class Memory:
         where: Where | None = None,
         as_of: Time | None = None,
     ) -> list[Fact]:
-        """Return the remembered facts, oldest first: also those that are rejected or no longer valid.
+        """Return the remembered facts, oldest first, also rejected ones and ones that are no longer valid.
 
-        Parameters
-        ----------
-        subject, relation, status
-            Restrict them, names in any spelling or case.
-        where
-            A filter on their metadata.
-        as_of
-            Only facts that were valid at this time.
+        Only facts of this subject and relation (in any spelling or case), status, metadata (``where``) and of the time
+        ``as_of`` are returned, if these are given.
         """
         if status is not None:
             remembered.check_status(status)
-        at = None if as_of is None else remembered.seconds(as_of, "as_of")
-        wanted = normalise(subject or ""), normalise(relation or "")
-        facts = [remembered.to_fact(document) for document in self.documents(where)]
-        return sorted(
-            (
-                fact for fact in facts
-                if wanted[0] in ("", normalise(fact.entities[0])) and wanted[1] in ("", normalise(fact.relation))
-                and status in (None, fact.status) and (at is None or _is_valid(fact, at))
-            ),
-            key=lambda fact: (fact.created or 0.0, fact.id),
-        )  # fmt: skip
+        moment = None if as_of is None else remembered.seconds(as_of, "as_of")
+        subject, relation = normalise(subject or ""), normalise(relation or "")
+        facts = [
+            fact for fact in map(remembered.to_fact, self.documents(where))
+            if subject in ("", normalise(fact.entities[0])) and relation in ("", normalise(fact.relation))
+            and status in (None, fact.status) and (moment is None or _is_valid(fact, moment))
+        ]  # fmt: skip
+        return sorted(facts, key=lambda fact: (fact.created or 0.0, fact.id))
 
     def documents(self, where: Where | None = None) -> Iterator[Document]:
         """Yield the documents in which the facts are stored."""
-        return self._matching(_filter(where))
+        return self._documents(_filter(where))
 
-    def _matching(self, scope: Filter) -> Iterator[Document]:
-        for document_id in list(self._engine.document_ids(scope)):
-            if (document := self._engine.document(document_id)) is not None:
-                yield document
+    def _documents(self, scope: Filter) -> Iterator[Document]:
+        documents = map(self._engine.document, list(self._engine.document_ids(scope)))
+        return (document for document in documents if document is not None)
 
     def _set_status(self, fact: str | Fact, status: FactStatus, where: Where | None) -> Fact:
         with self._pipeline.writing():
@@ -222,13 +200,14 @@ class Memory:
             self._pipeline.add([document])
         return remembered.to_fact(document)
 
-    def _stored(self, fact: str | Fact, where: Where | None = None) -> Document:
-        """Return the document of a fact. Raise if there is none in the scope."""
+    def _stored(self, fact: str | Fact, where: Where | None = None, scope: Mapping[str, Any] | None = None) -> Document:
+        """Return the document of a fact. Raise if no document of the filter or of exactly this scope has it."""
         document_id = _document_id(fact)
         document = self._engine.document(document_id)
-        if document is not None and where is not None:
-            inside = document_id in self._engine.document_ids(parse(where))
-            document = document if inside else None
+        if document is not None and scope is not None and remembered.scope_of(document) != scope:
+            raise _unknown_fact(document_id)
+        if document is not None and where is not None and document_id not in self._engine.document_ids(parse(where)):
+            document = None
         if document is not None and remembered.FACT_KEY in document.metadata:
             return document
         if document is not None or "/" in document_id:
@@ -242,16 +221,11 @@ class Memory:
         self, fact: Fact, supersedes: bool | str | Fact | Iterable[str | Fact], scope: dict[str, Any], now: float
     ) -> list[Fact]:
         """Return the facts that a fact supersedes, all of them of its scope."""
-        if not isinstance(supersedes, bool):
-            listed = [supersedes] if isinstance(supersedes, (str, Fact)) else list(supersedes)
-            for one in listed:
-                document = self._engine.document(_document_id(one))
-                if document is not None and remembered.scope_of(document) != scope:
-                    raise _unknown_fact(document.id)
-            documents = [self._stored(one) for one in listed]
-            return [remembered.to_fact(document) for document in documents if document.id != fact.chunk_id]
-        if not supersedes:
+        if supersedes is False:
             return []
+        if supersedes is not True:
+            documents = [self._stored(known, scope=scope) for known in _listed(supersedes)]
+            return [remembered.to_fact(document) for document in documents if document.id != fact.chunk_id]
         begins = now if fact.valid_from is None else fact.valid_from
         triple = remembered.triple_of(fact)
         return [
@@ -266,17 +240,21 @@ class Memory:
         """Return the facts of exactly this scope whose key has a value, oldest first."""
         facts = [
             remembered.to_fact(document)
-            for document in self._matching(remembered.condition(key, "eq", ("text", value)))
+            for document in self._documents(remembered.condition(key, "eq", ("text", value)))
             if remembered.scope_of(document) == scope
         ]
         return sorted(facts, key=lambda fact: (_start(fact), fact.created or 0.0))
+
+
+def _listed(facts: str | Fact | Iterable[str | Fact]) -> Iterable[str | Fact]:
+    return [facts] if isinstance(facts, (str, Fact)) else facts
 
 
 def _document_id(fact: str | Fact) -> str:
     """Return the id of a fact's document. The id of a fact ends with its number in the document."""
     document_id = fact.chunk_id or fact.id if isinstance(fact, Fact) else fact
     if not isinstance(document_id, str) or not document_id:
-        raise InputError(f"{fact!r:.80} is no fact: pass a fact or its id")
+        raise InputError(f"{fact!r:.80} is not a fact: pass a fact or its id")
     return document_id.removesuffix("/0")
 
 

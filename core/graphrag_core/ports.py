@@ -1,8 +1,7 @@
 """The interfaces that can be implemented outside this library.
 
-``Embedder`` and ``Extractor`` are small. ``Engine`` stores an index and
-searches it; its reads go through a ``Snapshot``. :mod:`graphrag_core.testing` has a compliance
-suite for each of them.
+``Embedder`` and ``Extractor`` are small; :mod:`graphrag_core.testing` has a compliance suite for each. ``Engine``
+stores an index and searches it; its reads go through a ``Snapshot``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from graphrag_core.model import Chunk, Document, Entity, Extraction, Fact, Stats
 Keys = npt.NDArray[np.int64]
 """Keys of chunks, entities or facts: opaque integers.
 
-Those of facts are the same in all snapshots of one generation and scope, those of chunks and entities in one snapshot.
+Keys of facts are the same in all snapshots of one generation and scope, keys of chunks and entities in one snapshot.
 """
 
 Matrix = npt.NDArray[np.float32]
@@ -145,7 +144,7 @@ class Snapshot(Protocol):
 
     @property
     def statistics_count(self) -> int:
-        """The number of chunks that :meth:`term_counts` counts: those of all documents."""
+        """The number of chunks of all documents, which :meth:`term_counts` counts."""
 
     @property
     def unknown_keys(self) -> tuple[str, ...]:
@@ -156,7 +155,7 @@ class Snapshot(Protocol):
 
     @property
     def first_entity(self) -> int:
-        """The keys of chunks are below this number, those of entities are not."""
+        """Keys of chunks are below this number, keys of entities are not."""
 
     @property
     def node_limit(self) -> int:
@@ -190,7 +189,7 @@ class Snapshot(Protocol):
     def terms_in(self, kind: Kind, keys: Keys, terms: Sequence[str]) -> npt.NDArray[np.bool_]:
         """Return which terms chunks or facts contain: one row for each key, one column for each term.
 
-        A chunk's title and headings belong to its text; those of a fact's chunk do not belong to the fact.
+        A chunk's title and headings belong to its text; the title and headings of a chunk do not belong to its facts.
         """
 
     def names_within(self, entities: Keys, terms: Sequence[str]) -> list[tuple[int, list[int]]]:
@@ -260,7 +259,7 @@ class Snapshot(Protocol):
     ) -> Keys:
         """Return the facts that hold any of some entities, or with ``joint`` all of them, in order of key.
 
-        ``relations`` restricts them to triples of these relations, ``limit`` to so many per entity.
+        ``relations`` restricts them to triples of these relations, ``limit`` restricts their number per entity.
         """
 
     def outgoing_facts(self, entity: int, limit: int) -> tuple[Keys, Scores, npt.NDArray[np.float64]]:

@@ -259,7 +259,8 @@ class GraphRetriever:
     ) -> Plan:
         """Return a question with its settings, checked; the parameters are those of :meth:`retrieve`."""
         scope = None if where is None else parse(where)  # read once: nothing else decides scope and cache key
-        _check_text(question, "the question")
+        if not isinstance(question, str) or len(question) > _MAX_QUESTION or not question.isascii():
+            _check_text(question, "the question")
         embedder = self.index.embedding
         embed = None if embedder is None else Request(partial(embedder.query, question))
         if embedding is not None:

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from engine_suite import EngineSuite
 
 from graphrag_core import (
     Combined,
@@ -34,7 +35,6 @@ from graphrag_core.strategies import (
 )
 from graphrag_core.testing import (
     EmbedderSuite,
-    EngineSuite,
     ExtractorSuite,
     FusionSuite,
     HashEmbedder,

@@ -23,7 +23,7 @@ NAMES = {
     "graphrag_core.embedders": "FastEmbed OllamaEmbedder Onnx OpenAIEmbedder WordLlama",
     "graphrag_core.explore": "Explorer server_page static_page",
     "graphrag_core.testing": """
-        CHAIN CHAIN_QUESTION CountingEmbedder EmbedderSuite EngineSuite ExtractorSuite FixedExtractor FusionSuite
+        CHAIN CHAIN_QUESTION CountingEmbedder EmbedderSuite ExtractorSuite FixedExtractor FusionSuite
         HashEmbedder StrategySuite TokenCounterSuite run_suite
     """,
     "langchain_graphrag": """

@@ -1,23 +1,15 @@
-"""The memory tools do not find what was told in another scope."""
+"""The scope of the memory tools, and the memory with an embedding model that is awaited."""
 
 from __future__ import annotations
 
+import pytest
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 
+from graphrag_core.errors import InputError
+from graphrag_core.strategies import SpreadingActivation
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever, create_memory_tools
-
-
-def test_facts_of_another_scope_are_not_found_even_without_a_filter():
-    shared = [Document("The User password policy asks for twelve letters.", id="policy")]
-    retriever = GraphRAGRetriever.from_documents(shared, HashEmbedder())
-    retriever.index.memory.remember("User", "password_is", "Hunter2", literal=True, metadata={"user": "bob"})
-    retriever.index.memory.remember("User", "password_is", "Swordfish", literal=True, metadata={"user": "ada"})
-    search = create_memory_tools(retriever, metadata={"user": "ada"})[0]
-    answer = search.invoke({"query": "What is the User password?"})
-    assert "Swordfish" in answer
-    assert "twelve letters" in answer
-    assert "Hunter2" not in answer
 
 
 def test_the_scope_of_facts_includes_the_filter_in_search_kwargs():
@@ -28,3 +20,40 @@ def test_the_scope_of_facts_includes_the_filter_in_search_kwargs():
     remember.invoke({"subject": "Ada Brook", "relation": "likes", "object": "Coffee"})
     assert "Coffee" in search.invoke({"query": "What does Ada Brook like?"})
     assert "there is no fact" in forget.invoke({"fact_id": of_bob.chunk_id})
+
+
+def test_a_filter_that_does_not_name_one_user_needs_the_metadata_of_facts():
+    settings = {"filter": {"user": {"in": ["ada", "bob"]}}}
+    refused = pytest.raises(InputError, match="metadata=")
+    with GraphRAGRetriever.from_texts(["x"], HashEmbedder(), **settings) as retriever, refused:
+        create_memory_tools(retriever)
+
+
+class AsyncEmbeddings(Embeddings):
+    """A model with a coroutine of its own."""
+
+    def __init__(self) -> None:
+        self.model = HashEmbedder()
+
+    def embed_documents(self, texts):
+        return [list(map(float, vector)) for vector in self.model.embed_documents(texts)]
+
+    def embed_query(self, text):
+        return list(map(float, self.model.embed_query(text)))
+
+    async def aembed_query(self, text):
+        return self.embed_query(text)
+
+
+async def test_warming_counts_no_access():
+    with GraphRAGRetriever.from_texts(
+        ["x"], AsyncEmbeddings(), embed_names=True, graph=SpreadingActivation(), method="graph"
+    ) as retriever:
+        retriever.index.memory.remember("User", "prefers", "Green Tea")
+        assert retriever.warm(["User"]) == 1
+        assert retriever.warm(1, background=True).result(120) == 1
+        assert await retriever.awarm(["User"]) == 1
+        assert [fact.access_count for fact in retriever.index.graph.facts("User")] == [0]
+        assert list(retriever.search("User").trace.stages) == ["cache"]
+        assert list((await retriever.asearch("user")).trace.stages) == ["cache"]
+        assert [fact.access_count for fact in retriever.index.graph.facts("User")] == [1]

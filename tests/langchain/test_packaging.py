@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 from langchain_core.documents import Document
 
-import langchain_graphrag
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever
 
@@ -29,25 +28,6 @@ def run(code: str, *blocked: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", WITHOUT.format(blocked=blocked) + code], check=True, capture_output=True, text=True
     ).stdout
-
-
-def test_the_import_loads_no_library_that_only_an_index_needs():
-    heavy = "{'faiss', 'igraph', 'jinja2', 'json_repair', 'markdown_it', 'psycopg', 'scipy', 'tantivy'}"
-    assert run(f"import sys, langchain_graphrag; print({heavy} & sys.modules.keys())").strip() == "set()"
-
-
-def test_without_langchain_it_says_what_to_install():
-    said = run(
-        """
-from graphrag_core.errors import MissingDependency
-try:
-    import langchain_graphrag
-except MissingDependency as error:
-    print(error)
-""",
-        "langchain_core",
-    )
-    assert "pip install 'hybrid-graphrag[langchain]'" in said
 
 
 def test_another_missing_module_is_not_taken_for_langchain():
@@ -78,15 +58,6 @@ print(sorted({name.partition(".")[0] for name in sys.modules} & {"llama_index", 
         "llama_graphrag",
     )
     assert said.strip() == "[]"
-
-
-def test_the_public_names_are_these():
-    assert langchain_graphrag.__all__ == [
-        "GraphContextTransformer", "GraphRAGRetriever", "GraphRAGTranslator", "GraphRAGVectorStore",
-        "compressor_reranker", "create_memory_search_tool", "create_memory_tools",
-        "llm_extractor", "read_store",
-    ]  # fmt: skip
-    assert all(hasattr(langchain_graphrag, name) for name in langchain_graphrag.__all__)
 
 
 def test_a_folder_of_the_llama_index_adapter_can_be_searched_and_the_other_way_round(tmp_path):

@@ -72,15 +72,6 @@ def test_documents_get_what_the_graph_knows_and_stay_as_they_were(retriever):
     assert asyncio.run(GraphContextTransformer(max_tokens=200).atransform_documents(found)) == changed
 
 
-def test_documents_of_other_retrievers_pass_unless_facts_are_looked_up(retriever):
-    foreign = [Document("The Keyring and the Old Vault differ.", metadata={"source": "x"}), Document("Other.")]
-    assert GraphContextTransformer()(foreign) == foreign
-    changed = GraphContextTransformer(retriever=retriever)(foreign)
-    assert changed[0].page_content.endswith("Knowledge graph:\n- Keyring replaces Old Vault")
-    assert changed[0].metadata == {"source": "x"}
-    assert changed[1] == foreign[1]
-
-
 def test_it_is_a_step_of_a_compressor_pipeline(retriever):
     pipeline = pytest.importorskip("langchain_classic.retrievers.document_compressors")
     retrievers = pytest.importorskip("langchain_classic.retrievers")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import threading
 from copy import deepcopy
 
 import pytest
@@ -21,12 +20,11 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.runnables import RunnableLambda
 
-from graphrag_core import CrossEncoder, GraphRetriever
-from graphrag_core.errors import InputError, RerankerError
-from graphrag_core.strategies import Coverage, ScoreReranker
-from graphrag_core.testing import CHAIN, HashEmbedder
+from graphrag_core import GraphRetriever
+from graphrag_core.errors import RerankerError
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
-from langchain_graphrag import GraphRAGRetriever, compressor_reranker
+from graphrag_core.testing import HashEmbedder
+from langchain_graphrag import GraphRAGRetriever
 
 LONG = 120  # timeout in seconds of what must not hang
 
@@ -66,17 +64,6 @@ class Copies(BaseDocumentCompressor):
             )
             for score, document in scored[: self.top_n]
         ]
-
-
-class Service(Copies):
-    """Has a coroutine of its own; the plain method must not be called."""
-
-    def compress_documents(self, documents, query, callbacks=None):
-        raise AssertionError("the plain method was called")
-
-    async def acompress_documents(self, documents, query, callbacks=None):
-        await asyncio.sleep(0)
-        return Copies(top_n=self.top_n).compress_documents(documents, query)
 
 
 def ids(documents) -> list[str]:
@@ -134,12 +121,6 @@ class TestACompressor:
             assert all(one.metadata["relevance_score"] == 0.1 for one in found), "the document's own"
             assert ids(found) == [hit.chunk.id for hit in GraphRetriever(retriever.index).retrieve(QUESTION, k=5)]
 
-    def test_that_returns_fewer_drops_the_others(self, documents):
-        with GraphRAGRetriever.from_documents(documents, HashEmbedder(), reranker=Copies(top_n=2)) as retriever:
-            assert len(retriever.invoke(QUESTION)) == 2
-            assert len(retriever.invoke(QUESTION, k=1)) == 1
-            assert retriever.invoke(QUESTION, reranker=Copies(top_n=0)) == []
-
     def test_that_knows_documents_by_their_text_alone_is_understood(self, retriever):
         class Bare(Copies):
             def compress_documents(self, documents, query, callbacks=None):
@@ -186,45 +167,13 @@ class TestACompressor:
         assert ids(await retriever.ainvoke(QUESTION, {"callbacks": [listens]})) == order[::-1]
         assert list(listens.parents.values()) == [listens.retriever]
 
-    def test_errors_are_raised_as_they_are(self, retriever):
-        class Fails(Copies):
-            def compress_documents(self, documents, query, callbacks=None):
-                raise ConnectionError("no route")
-
-        retriever = retriever.model_copy(update={"reranker": Fails()})
-        with pytest.raises(ConnectionError, match="no route"):
-            retriever.invoke(QUESTION)
-
 
 class TestSettings:
-    def test_are_those_of_the_reranker(self, retriever):
-        model = Overlap()
-        compressor = CrossEncoderReranker(model=model, top_n=9)
-        retriever = retriever.model_copy(
-            update={"reranker": compressor_reranker(compressor, passages=2, first=Coverage(bridge=0))}
-        )
-        assert len(retriever.invoke(QUESTION, k=1)) == 1
-        assert len(model.pairs[0]) == 2
-        with pytest.raises(InputError, match="document compressor"):
-            compressor_reranker(model)
-
     def test_survive_copies_and_bindings(self, retriever):
         other = retriever.model_copy(update={"reranker": Copies(top_n=1)})
         assert len(other.invoke(QUESTION)) == len(other.with_config(tags=["x"]).invoke(QUESTION)) == 1
         assert len(other.bind(k=3).invoke(QUESTION)) == 1
         assert len(retriever.invoke(QUESTION)) == 5
-
-    def test_that_cannot_be_used_are_refused(self, retriever):
-        for wrong in (Copies, "cross-encoder", object()):
-            with pytest.raises(InputError, match="reranker"):
-                retriever.model_copy(update={"reranker": wrong})
-
-    def test_of_a_compressor_that_change_are_seen_at_once(self, retriever):
-        compressor = Copies(top_n=2)
-        retriever = retriever.model_copy(update={"reranker": compressor})
-        before = ids(retriever.invoke(QUESTION))
-        compressor.sign = -1
-        assert ids(retriever.invoke(QUESTION)) != before
 
     def test_a_compressor_that_can_be_hashed_is_cached(self, retriever):
         calls = []
@@ -238,44 +187,8 @@ class TestSettings:
         assert ids(retriever.invoke(QUESTION)) == ids(retriever.invoke(QUESTION))
         assert len(calls) == 1
 
-    @pytest.mark.parametrize("reranker", [True, False, Coverage(bridge=0), by_overlap, ScoreReranker(by_overlap, 3)])
-    async def test_rerankers_of_the_core_rank_as_in_the_core(self, retriever, reranker):
-        retriever = retriever.model_copy(update={"reranker": reranker})
-        expected = GraphRetriever(retriever.index, reranker=reranker).retrieve(QUESTION)
-        for found in (retriever.search(QUESTION), await retriever.asearch(QUESTION)):
-            assert [(h.chunk.id, h.score) for h in found] == [(h.chunk.id, h.score) for h in expected]
-
-    def test_a_cross_encoder_ranks_as_in_the_core(self, retriever, tmp_path):
-        tiny = pytest.importorskip("tiny_cross_encoder", reason="onnx is not installed")
-        folder = tiny.write_cross_encoder(tmp_path / "tiny", [*(one.text for one in CHAIN), QUESTION])
-        retriever = retriever.model_copy(update={"reranker": CrossEncoder(folder)})
-        expected = GraphRetriever(retriever.index, reranker=CrossEncoder(folder)).retrieve(QUESTION)
-        found = retriever.search(QUESTION)
-        assert [(h.chunk.id, h.score) for h in found] == [(h.chunk.id, h.score) for h in expected]
-
 
 class TestAsync:
-    async def test_a_coroutine_is_awaited_on_the_loop(self, retriever):
-        retriever = retriever.model_copy(update={"reranker": Copies(top_n=5)})
-        expected = [(one.chunk.id, one.score) for one in retriever.search(QUESTION)]
-        retriever = retriever.model_copy(update={"reranker": Service(top_n=5)})
-        found = await retriever.asearch(QUESTION)
-        assert [(one.chunk.id, one.score) for one in found] == expected
-        with pytest.raises(AssertionError, match="plain method"):
-            retriever.invoke(QUESTION)
-
-    async def test_a_plain_method_runs_in_a_thread(self, retriever):
-        seen = []
-
-        class Blocks(Copies):
-            def compress_documents(self, documents, query, callbacks=None):
-                seen.append(threading.get_ident())
-                return documents
-
-        retriever = retriever.model_copy(update={"reranker": Blocks()})
-        assert await retriever.ainvoke(QUESTION)
-        assert seen != [threading.get_ident()]
-
     async def test_more_queries_than_threads_do_not_wait_for_each_other(self, retriever):
         """The pipeline's coroutine needs a thread for its plain compressor, while each query needs one too."""
         retriever = retriever.model_copy(
@@ -284,70 +197,3 @@ class TestAsync:
         queries = [retriever.ainvoke(f"{QUESTION} {i}") for i in range(100)]
         found = await asyncio.wait_for(asyncio.gather(*queries), LONG)
         assert {len(documents) for documents in found} == {2}
-
-    async def test_the_question_is_embedded_once(self, documents):
-        class Counts(HashEmbedder):
-            questions = 0
-
-            def embed_query(self, text):
-                self.questions += 1
-                return super().embed_query(text)
-
-        embedder = Counts()
-        with GraphRAGRetriever.from_documents(documents, embedder, reranker=Service()) as retriever:
-            assert await retriever.ainvoke(QUESTION)
-            assert embedder.questions == 1
-            assert await retriever.ainvoke(QUESTION, method="keyword")
-            assert embedder.questions == 1
-
-    async def test_errors_are_raised_as_they_are(self, retriever):
-        class Fails(Service):
-            async def acompress_documents(self, documents, query, callbacks=None):
-                raise ConnectionError("no route")
-
-        class Rewrites(Service):
-            async def acompress_documents(self, documents, query, callbacks=None):
-                return [Document(id=one.id, page_content="new", metadata=one.metadata) for one in documents]
-
-        retriever = retriever.model_copy(update={"reranker": Fails()})
-        with pytest.raises(ConnectionError, match="no route") as raised:
-            await retriever.ainvoke(QUESTION)
-        assert raised.value.__context__ is None
-        retriever = retriever.model_copy(update={"reranker": Rewrites()})
-        with pytest.raises(RerankerError, match="ContextualCompressionRetriever"):
-            await retriever.ainvoke(QUESTION)
-
-    async def test_a_cancelled_query_cancels_the_coroutine(self, retriever):
-        started, ended = asyncio.Event(), asyncio.Event()
-
-        class Slow(Service):
-            async def acompress_documents(self, documents, query, callbacks=None):
-                started.set()
-                try:
-                    await asyncio.sleep(LONG)
-                finally:
-                    ended.set()
-
-        retriever = retriever.model_copy(update={"reranker": Slow()})
-        task = asyncio.create_task(retriever.ainvoke(QUESTION))
-        await asyncio.wait_for(started.wait(), LONG)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert ended.is_set()
-
-    async def test_an_index_that_changes_meanwhile_is_scored_again(self, retriever):
-        seen = []
-
-        class Meanwhile(Service):
-            async def acompress_documents(self, documents, query, callbacks=None):
-                seen.append(ids(documents))
-                if len(seen) == 1:
-                    await retriever.aadd_documents([Document(id="new", page_content="The vendor sits in Riga.")])
-                return documents
-
-        retriever = retriever.model_copy(update={"reranker": Meanwhile()})
-        found = await retriever.ainvoke(QUESTION, k=9)
-        assert len(seen) == 2
-        assert ids(found) == seen[1]
-        assert "new" in seen[1]

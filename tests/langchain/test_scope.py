@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from hostile_text import NAME, TEXT, check_prompt
 from langchain_core.documents import Document
 from langchain_core.runnables import ConfigurableField
 
 from graphrag_core.errors import FilterError, InputError
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import (
-    GraphContextTransformer,
     GraphRAGRetriever,
     GraphRAGVectorStore,
     create_memory_search_tool,
-    create_memory_tools,
 )
 
 TENANTS = ("acme", "umbrella")
@@ -91,27 +88,11 @@ def test_passages_outside_of_the_filter_are_not_returned_by_id(documents):
         assert store.get_by_ids(["umbrella-0#1"]) == []
 
 
-def test_what_the_graph_adds_to_a_prompt_is_neutral():
-    documents = [
-        Document(id=f"{number}", page_content=f"Keyring depends on {NAME}. Gateway {number} calls Keyring. {TEXT}")
-        for number in range(3)
-    ]
-    with GraphRAGRetriever.from_documents(documents, HashEmbedder(), add_metadata=["graphrag"]) as retriever:
-        for found in (retriever.invoke("Keyring Gateway"), documents):
-            for before, after in zip(found, GraphContextTransformer(retriever=retriever)(found), strict=True):
-                assert after.page_content.startswith(before.page_content)
-                check_prompt(after.page_content[len(before.page_content) :])
-        for tool in create_memory_tools(retriever, metadata={"user": "ada"}):
-            argument = {"query": "Keyring"} if tool.name == "memory_search" else {"fact_id": f"fact:{NAME}"}
-            argument = {"subject": "Keyring", "relation": "is", "object": "x"} if "remember" in tool.name else argument
-            check_prompt(str(tool.invoke(argument)))
-
-
 def test_a_configured_filter_cannot_remove_that_of_the_retriever():
     texts, owners = ["Keyring has keys.", "Keyring has a secret."], [{"tenant": "a"}, {"tenant": "b"}]
     field = ConfigurableField(id="search")
     with GraphRAGRetriever.from_texts(texts, None, owners, filter={"tenant": "a"}) as retriever:
-        with pytest.raises(InputError, match="would replace that of the retriever"):
+        with pytest.raises(InputError, match="would replace the filter of the retriever"):
             retriever.configurable_fields(filter=field)
         safe = retriever.configurable_fields(search_kwargs=field)
         for search in ({}, {"filter": None}, {"filter": {"tenant": {"in": ["a", "b"]}}}):

@@ -3,25 +3,9 @@
 from __future__ import annotations
 
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.schema import Document, TextNode
+from llama_index.core.schema import Document
 
 from llama_graphrag import GraphRAGRetriever
-
-
-def test_edges_of_nodes_are_a_setting_that_is_kept(tmp_path):
-    nodes = [
-        TextNode(id_="k", text="Kestrels hover.", metadata={"author": "Mara Lindqvist", "links": ["f"]}),
-        TextNode(id_="l", text="Lupins grow.", metadata={"author": "Mara Lindqvist"}),
-        TextNode(id_="f", text="Ferns spread by spores."),
-    ]
-    edges = [("author", "author"), ("links", "id")]
-    retriever = GraphRAGRetriever.from_nodes(nodes, False, path=tmp_path, edges=edges, method="graph")
-    found = {node.node.node_id for node in retriever.retrieve("What did Mara Lindqvist write?")}
-    assert found >= {"k", "l"}
-    retriever.close()
-    with GraphRAGRetriever.from_persist_dir(tmp_path, False) as retriever:
-        found = {hit.chunk.id: hit for hit in retriever.search("kestrels")}
-        assert any(step.text == "Kestrels hover links: Ferns spread by spores" for step in found["f"].path)
 
 
 def test_a_link_to_a_document_leads_to_its_nodes():

@@ -19,16 +19,6 @@ def make(**settings: object) -> GraphRAGRetriever:
     return GraphRAGRetriever.from_nodes(nodes, LocalEmbedding(embedder=HashEmbedder()), **settings)
 
 
-def test_facts_of_another_scope_are_not_found_even_without_a_filter():
-    retriever = make()
-    retriever.index.memory.remember("User", "password_is", "Hunter2", literal=True, metadata={"user": "bob"})
-    retriever.index.memory.remember("User", "password_is", "Swordfish", literal=True, metadata={"user": "ada"})
-    answer = str(memory_tools(retriever, metadata={"user": "ada"})[0].call(query="What is the User password?"))
-    assert "Swordfish" in answer
-    assert "twelve letters" in answer
-    assert "Hunter2" not in answer
-
-
 def test_a_filter_of_a_call_narrows_those_of_the_retriever():
     acme = MetadataFilters(filters=[MetadataFilter(key="user", value="ada")])
     retriever = make(filters=acme)

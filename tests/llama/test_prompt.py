@@ -9,7 +9,7 @@ import pytest
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
-from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
+from llama_index.core.schema import MetadataMode, TextNode
 from pydantic import Field
 
 from graphrag_core.testing import HashEmbedder
@@ -78,14 +78,6 @@ def test_nodes_keep_their_text_and_the_embedding_does_not_see_the_note(retriever
     for node in noted:
         assert "Knowledge graph:" in node.get_content(MetadataMode.LLM)
         assert "Knowledge graph:" not in node.get_content(MetadataMode.EMBED)
-
-
-def test_nodes_of_other_retrievers_pass_unless_facts_are_looked_up(retriever):
-    foreign = [NodeWithScore(node=TextNode(text="The Keyring and the Old Vault differ."), score=0.5)]
-    assert GraphContextPostprocessor().postprocess_nodes(foreign) == foreign
-    (changed,) = GraphContextPostprocessor(retriever=retriever).postprocess_nodes(foreign)
-    assert "- Keyring replaces Old Vault" in changed.node.get_content(MetadataMode.LLM)
-    assert changed.score == 0.5
 
 
 def test_tokens_are_counted_with_the_tokenizer_of_the_framework(retriever, monkeypatch):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-import threading
 from types import SimpleNamespace
 
 import pytest
@@ -22,11 +21,10 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 from llama_support import QUESTION, Hashed, ids, make_nodes
 
-from graphrag_core import Chunk, CrossEncoder, GraphRetriever
-from graphrag_core.errors import InputError, RerankerError
-from graphrag_core.strategies import Coverage, ScoreReranker
+from graphrag_core import Chunk, CrossEncoder
+from graphrag_core.errors import RerankerError
 from graphrag_core.testing import CHAIN, HashEmbedder
-from llama_graphrag import GraphRAGRetriever, postprocessor_reranker
+from llama_graphrag import GraphRAGRetriever
 
 PATIENCE = 30  # timeout in seconds of what must not hang
 
@@ -90,12 +88,6 @@ def scored(found) -> list[tuple[str, float]]:
 
 
 class TestAPostprocessor:
-    def test_orders_what_coverage_found_and_its_score_is_the_nodes(self, retriever):
-        found = with_reranker(Overlap(), similarity_top_k=3).retrieve(QUESTION)
-        expected = GraphRetriever(retriever.index, reranker=by_overlap).retrieve(QUESTION, k=3)
-        assert scored(found) == [(hit.chunk.id, hit.score) for hit in expected]
-        assert all("retrieval_score" not in one.metadata for one in found)
-
     def test_gets_more_nodes_than_are_returned_as_they_were_inserted(self, retriever):
         seen = []
 
@@ -168,83 +160,8 @@ class TestAPostprocessor:
         with pytest.raises(RerankerError, match="Adds returned a passage that it was not given"):
             with_reranker(Adds()).retrieve(QUESTION)
 
-    def test_errors_are_raised_as_they_are(self):
-        class Fails(Overlap):
-            def _postprocess_nodes(self, nodes, query_bundle=None):
-                raise ConnectionError("no route")
-
-        with pytest.raises(ConnectionError, match="no route"):
-            with_reranker(Fails()).retrieve(QUESTION)
-
-
-class TestSettings:
-    def test_are_those_of_the_reranker(self):
-        counts = []
-
-        class Counts(Overlap):
-            def _postprocess_nodes(self, nodes, query_bundle=None):
-                counts.append(len(nodes))
-                return nodes
-
-        reranker = postprocessor_reranker(Counts(), passages=2, first=Coverage(bridge=0))
-        assert len(with_reranker(reranker, similarity_top_k=1).retrieve(QUESTION)) == 1
-        assert counts == [2]
-        with pytest.raises(InputError, match="node postprocessor"):
-            postprocessor_reranker(by_overlap)
-        with pytest.raises(InputError, match="reranker"):
-            with_reranker(Overlap)
-
-    def test_of_a_postprocessor_that_change_are_seen_at_once(self):
-        postprocessor = Overlap(top_n=2)
-        retriever = with_reranker(postprocessor)
-        before = ids(retriever.retrieve(QUESTION))
-        postprocessor.sign = -1
-        assert ids(retriever.retrieve(QUESTION)) != before
-
-    @pytest.mark.parametrize("reranker", [True, False, Coverage(bridge=0), by_overlap, ScoreReranker(by_overlap, 3)])
-    async def test_rerankers_of_the_core_rank_as_in_the_core(self, reranker):
-        retriever = with_reranker(reranker)
-        expected = GraphRetriever(retriever.index, reranker=reranker).retrieve(QUESTION)
-        for found in (retriever.retrieve(QUESTION), await retriever.aretrieve(QUESTION)):
-            assert scored(found) == [(hit.chunk.id, hit.score) for hit in expected]
-
-    def test_a_cross_encoder_ranks_as_in_the_core(self, tmp_path):
-        tiny = pytest.importorskip("tiny_cross_encoder", reason="onnx is not installed")
-        folder = tiny.write_cross_encoder(tmp_path / "tiny", [*(one.text for one in CHAIN), QUESTION])
-        retriever = with_reranker(CrossEncoder(folder))
-        expected = GraphRetriever(retriever.index, reranker=CrossEncoder(folder)).retrieve(QUESTION)
-        assert scored(retriever.retrieve(QUESTION)) == [(hit.chunk.id, hit.score) for hit in expected]
-
 
 class TestAsync:
-    async def test_a_coroutine_is_awaited_on_the_loop(self):
-        expected = scored(with_reranker(Overlap()).retrieve(QUESTION))
-        retriever = with_reranker(Service())
-        assert scored(await retriever.aretrieve(QUESTION)) == expected
-        with pytest.raises(AssertionError, match="plain method"):
-            retriever.retrieve(QUESTION)
-
-    async def test_a_plain_method_runs_in_a_thread(self):
-        seen = []
-
-        class Blocks(Overlap):
-            def _postprocess_nodes(self, nodes, query_bundle=None):
-                seen.append(threading.get_ident())
-                return nodes
-
-        assert await with_reranker(Blocks()).aretrieve(QUESTION)
-        assert seen != [threading.get_ident()]
-
-    async def test_more_queries_than_threads_do_not_wait_for_each_other(self):
-        class Threaded(Service):
-            async def _apostprocess_nodes(self, nodes, query_bundle=None):
-                return await asyncio.to_thread(Overlap(top_n=2)._postprocess_nodes, nodes, query_bundle)
-
-        retriever = with_reranker(Threaded())
-        queries = [retriever.aretrieve(f"{QUESTION} {i}") for i in range(100)]
-        found = await asyncio.wait_for(asyncio.gather(*queries), PATIENCE)
-        assert {len(nodes) for nodes in found} == {2}
-
     @pytest.mark.parametrize("in_process", [True, False])
     async def test_the_question_is_embedded_once(self, in_process):
         questions = []
@@ -261,11 +178,3 @@ class TestAsync:
         assert asked == [QUESTION]
         assert (await retriever.asearch(QUESTION, method="keyword")).hits
         assert questions in ([], [QUESTION])
-
-    async def test_errors_are_raised_as_they_are(self):
-        class Fails(Service):
-            async def _apostprocess_nodes(self, nodes, query_bundle=None):
-                raise ConnectionError("no route")
-
-        with pytest.raises(ConnectionError, match="no route"):
-            await with_reranker(Fails()).aretrieve(QUESTION)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hostile_text import NAME, TEXT, check_prompt
-from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
 from graphrag_core.errors import FilterError
 from graphrag_core.testing import HashEmbedder
-from llama_graphrag import GraphContextPostprocessor, GraphRAGRetriever, memory_search_tool, memory_tools
+from llama_graphrag import GraphRAGRetriever, memory_search_tool
 
 ACME = MetadataFilter(key="tenant", value="acme")
 EMPTY = MetadataFilters(filters=[])
@@ -71,19 +70,3 @@ def test_nodes_outside_of_the_filters_are_neither_listed_nor_deleted(everything)
     assert limited.delete_nodes(["umbrella-0", "acme-0"]) == 1
     assert everything.delete_ref_doc("umbrella-1") == 1
     assert len(everything.index) == 4
-
-
-def test_what_the_graph_adds_to_a_prompt_is_neutral():
-    nodes = [
-        TextNode(id_=f"{number}", text=f"Keyring depends on {NAME}. Gateway {number} calls Keyring. {TEXT}")
-        for number in range(3)
-    ]
-    with GraphRAGRetriever.from_nodes(nodes, HashEmbedder()) as retriever:
-        found = retriever.retrieve("Keyring Gateway")
-        others = [NodeWithScore(node=node, score=1.0) for node in nodes]
-        for given in (found, others):
-            for one in GraphContextPostprocessor(retriever=retriever).postprocess_nodes(given):
-                check_prompt(one.node.metadata.get("knowledge_graph", ""))
-        for tool in memory_tools(retriever, metadata={"user": "ada"}):
-            if tool.metadata.name == "memory_search":
-                check_prompt(str(tool(query="Keyring")))

@@ -238,7 +238,7 @@ def test_large_stores_are_read_in_pages(make, monkeypatch):
     nodes = [TextNode(id_=named(str(i)), text=f"Note {i} is about Ada Lovelace.") for i in range(25)]
     existing = fill(make(None), nodes)
     for size in (1, 5, 10, 25, 100):
-        monkeypatch.setattr(sources_module, "_NODES_PER_PAGE", size)
+        monkeypatch.setattr(sources_module, "_PAGE", size)
         found = sources_module.read_vector_index(existing.index)
         assert sorted(node.node_id for node in found) == sorted(node.node_id for node in nodes)
         assert {node.embedding.nbytes for node in found} == {4 * DIM}, "four bytes a number while they wait"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from engine_suite import EngineSuite
 
 from graphrag_core.engine.postgres import PostgresEngine
-from graphrag_core.testing import EngineSuite
 
 
 class TestPostgresEngine(EngineSuite):

@@ -346,9 +346,9 @@ def test_a_statement_timeout_says_which_setting_to_raise(url):
     with opened(url) as index:
         index.add(documents(2))
         with index.engine.snapshot() as snapshot:
-            snapshot._reads.rows("SELECT set_config('statement_timeout', '20', true)")
+            snapshot._store.tables.rows("SELECT set_config('statement_timeout', '20', true)")
             with pytest.raises(DatabaseError, match="statement_timeout"):
-                snapshot._reads.rows("SELECT pg_sleep(5)")
+                snapshot._store.tables.rows("SELECT pg_sleep(5)")
 
 
 def test_a_statement_timeout_in_the_middle_of_a_question(url):

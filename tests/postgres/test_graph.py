@@ -223,10 +223,10 @@ def test_a_filter_is_resolved_by_one_statement(urls, monkeypatch) -> None:
                 asked = []
                 wanted = {one.id for one in documents if matches(scope, one.metadata, one.id)}
                 with index.engine.snapshot() as snapshot:
-                    transaction = snapshot._reads.transaction
+                    transaction = snapshot._store.tables
                     run = transaction._execute
                     transaction._execute = lambda *statement, run=run, asked=asked: asked.append(1) or run(*statement)
-                    chunks, _ = transaction.in_scope(parse(scope))
+                    chunks, _ = transaction.chunks_in(parse(scope))
                     assert len(asked) == 1
                     assert chunks.tolist() == sorted(chunks.tolist())
                     rows = transaction.rows("SELECT d.id FROM chunks c JOIN documents d ON d.index = c.index AND "

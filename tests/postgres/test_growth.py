@@ -151,7 +151,7 @@ def test_what_was_read_is_released_when_it_is_much(both, monkeypatch):
     for _ in range(2):
         with remote.snapshot() as snapshot:
             snapshot.neighbours(snapshot.search_keywords("chunks", "Grace Hopper", 5)[0], to="entities")
-            kept.append(snapshot._reads.transaction.cache)
+            kept.append(snapshot._store.tables.cache)
     assert kept[0] is not kept[1]
 
 

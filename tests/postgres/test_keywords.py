@@ -90,9 +90,9 @@ def test_scores_are_those_of_tantivy(urls, corpus, asked, segments, k):
         of_chunks, of_facts = store(engine, corpus, segments=segments)
         for question in asked:
             with engine.snapshot() as snapshot:
-                found = snapshot._reads._keywords.search("chunks", question, k)
+                found = snapshot._store._keywords.search("chunks", question, k)
                 agree(found, of_chunks.search(question, k))
-                agree(snapshot._reads._keywords.search("facts", question, k), of_facts.search(question, k))
+                agree(snapshot._store._keywords.search("facts", question, k), of_facts.search(question, k))
                 terms = snapshot.terms(question)
                 assert snapshot.term_counts(terms).tolist() == of_chunks.counts(terms).tolist()
     finally:
@@ -113,7 +113,7 @@ def test_many_small_segments_are_merged_and_purged(url):
     of_chunks, _ = store(engine, corpus, segments=40)
     assert engine.database.value("SELECT count(*) FROM segments WHERE index = %s", (engine.index,)) < 20
     with engine.snapshot() as snapshot:
-        agree(snapshot._reads._keywords.search("chunks", "token 7", 10), of_chunks.search("token 7", 10))
+        agree(snapshot._store._keywords.search("chunks", "token 7", 10), of_chunks.search("token 7", 10))
     dead = [row[0] for row in engine.database.rows("SELECT key FROM chunks WHERE index = %s", (engine.index,))[:30]]
     with engine.database.transaction() as cursor:
         cursor.execute("INSERT INTO dead_chunks SELECT %s, unnest(%s::bigint[])", (engine.index, dead))
@@ -124,5 +124,5 @@ def test_many_small_segments_are_merged_and_purged(url):
         keywords.purge(cursor, engine.index)
     with engine.snapshot() as snapshot:
         assert snapshot.term_counts(["token"]).tolist() == [10]
-        assert len(snapshot._reads._keywords.search("facts", "token", 50)[0]) == 10
+        assert len(snapshot._store._keywords.search("facts", "token", 50)[0]) == 10
     engine.close()

@@ -36,12 +36,10 @@ def test_many_vectors_are_searched_with_an_hnsw_index(url, monkeypatch):
         exact = PostgresEngine(url, exact=True)
         query = HashEmbedder().embed_query("session ledger harbour")[None, :]
         with index.engine.snapshot() as near, exact.snapshot() as all_of_them:
-            assert near._reads._approximate
+            assert near._store._approximate
             asked: list[tuple] = []
-            rows_unsorted = near._reads.transaction.rows_unsorted
-            near._reads.transaction.rows_unsorted = lambda *statement: (
-                asked.append(statement) or rows_unsorted(*statement)
-            )
+            rows_unsorted = near._store.tables.rows_unsorted
+            near._store.tables.rows_unsorted = lambda *statement: asked.append(statement) or rows_unsorted(*statement)
             (found,), (expected,) = (one.search_vectors("chunks", query, 10) for one in (near, all_of_them))
             shared = {chunk.id for chunk in near.chunks(found[0])} & {
                 chunk.id for chunk in all_of_them.chunks(expected[0])
@@ -53,8 +51,8 @@ def test_many_vectors_are_searched_with_an_hnsw_index(url, monkeypatch):
         for scope, is_large in (({"n": {"in": [0, 1]}}, True), ({"__id__": {"in": ["d001", "d002"]}}, False)):
             with index.engine.snapshot(parse(scope)) as near, exact.snapshot(parse(scope)) as all_of_them:
                 asked = []
-                rows_unsorted = near._reads.transaction.rows_unsorted
-                near._reads.transaction.rows_unsorted = lambda *statement: (
+                rows_unsorted = near._store.tables.rows_unsorted
+                near._store.tables.rows_unsorted = lambda *statement: (
                     asked.append(statement) or rows_unsorted(*statement)  # noqa: B023
                 )
                 (found,), (expected,) = (one.search_vectors("chunks", query, 10) for one in (near, all_of_them))

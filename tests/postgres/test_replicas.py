@@ -180,7 +180,7 @@ def test_a_statement_that_a_standby_cancels_says_which_setting_helps(primary, ha
             thread = threading.Thread(target=remove)
             thread.start()
             with pytest.raises(DatabaseError, match="hot_standby_feedback") as error:
-                snapshot._reads.rows("SELECT pg_sleep(600)")
+                snapshot._store.tables.rows("SELECT pg_sleep(600)")
             thread.join()
             assert error.value.lost
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 from typing_extensions import Self
@@ -54,87 +55,70 @@ def write_context(
     """Render a result in a style within a token budget.
 
     Falls back to the ``"passages"`` style if the result has no facts (for ``"graph"`` and ``"both"``: neither
-    facts nor descriptions) or the graph was not used; for ``"both"`` also if it found none of the hits, in
-    the published format.
-    ``Context.style`` is the style that was used. The parameters are those of
-    :meth:`graphrag_core.Result.context`. Raises ``InputError`` if the style is unknown or the budget is not a
-    positive integer.
+    facts nor descriptions) or the graph was not used; for ``"both"`` in the published format also if the graph found
+    none of the hits. ``Context.style`` is the style that was used. See :meth:`graphrag_core.Result.context` for the
+    parameters and errors.
     """
     if style not in get_args(Style):
         raise InputError(f"unknown style {style!r}: use one of {', '.join(get_args(Style))}")
     check_integer(max_tokens, "max_tokens")
     count = token_counter(tokenizer)
-    described = style in ("graph", "both") and any(entity.description for entity in result.entities)
-    if style == "both" and result.context_format.published and not any("graph" in hit.channels for hit in result.hits):
-        style = "passages"
-    if not result.graph_ran or (not result.facts and not described):
-        style = "passages"
-    in_block = include_relationships is not False
+    style = _usable_style(result, style)
+    block = partial(graph_block, result, relationships=include_relationships is not False, cited=include_sources)
+    texts = partial(passages, result, organise=organise, cited=include_sources, numbered=numbered)
     if style == "both":
-        return _write_both(
-            result, max_tokens, count, organise, relationships=in_block, cited=include_sources, numbered=numbered
-        )
-    if style == "graph":
-        items, render = graph_block(result, relationships=in_block, cited=include_sources)
+        text, chosen = _fill_both(texts(with_entities=False), block(with_passages=False), max_tokens, count)
+    elif style == "graph":
+        text, chosen = _fill(*block(), max_tokens, count)
     elif style == "narrative":
-        items, render = narrative(result)
+        text, chosen = _fill(*narrative(result), max_tokens, count)
     else:
         listed = include_relationships is True and result.graph_ran
-        items, render = passages(
-            result, organise=organise, relationships=listed, cited=include_sources, numbered=numbered
-        )
-    text, chosen = _fill(items, render, max_tokens, count)
-    return Context(text, count(text) if text else 0, _sources(chosen, cited=include_sources), style)
-
-
-def _sources(chosen: Sequence[Item], *, cited: bool) -> tuple[ContextSource, ...]:
-    """Return the sources of items, each once; entities alone if passages and facts are not cited."""
+        text, chosen = _fill(*texts(relationships=listed), max_tokens, count)
     sources = dict.fromkeys(source for item in chosen for source in item.sources)
-    return tuple(source for source in sources if cited or source.kind == "entity")
+    kept = tuple(source for source in sources if include_sources or source.kind == "entity")
+    return Context(text, count(text) if text else 0, kept, style)
 
 
-def _write_both(
-    result: Result,
-    max_tokens: int,
-    count: Callable[[str], int],
-    organise: bool,
-    *,
-    relationships: bool,
-    cited: bool,
-    numbered: bool,
-) -> Context:
-    """Return the passages, followed by the graph block.
+def _usable_style(result: Result, style: Style) -> Style:
+    """Return the style, or ``"passages"`` if the graph has nothing for it."""
+    described = style in ("graph", "both") and any(entity.description for entity in result.entities)
+    if not result.graph_ran or (not result.facts and not described):
+        return "passages"
+    if style == "both" and result.context_format.published and not any("graph" in hit.channels for hit in result.hits):
+        return "passages"
+    return style
+
+
+def _fill_both(
+    texts: tuple[list[Item], Render], graph: tuple[list[Item], Render], max_tokens: int, count: Callable[[str], int]
+) -> tuple[str, list[Item]]:
+    """Return the passages, followed by the graph block, with the selected items.
 
     The block takes at most 500 tokens and at most half of the budget; the passages take the rest.
     """
-    graph = graph_block(result, with_passages=False, relationships=relationships)
     block, block_items = _fill(*graph, min(_MAX_BLOCK, max_tokens // 2), count)
-    items, render = passages(result, organise=organise, with_entities=False, cited=cited, numbered=numbered)
     room = max_tokens - (count(f"\n\n{block}") if block else 0)
-    while True:  # a token more may be needed where the two meet
-        text, chosen = _fill(items, render, room, count)
+    while True:  # joining the two may take one more token
+        text, chosen = _fill(*texts, room, count)
         both = "\n\n".join(part for part in (text, block) if part)
         if not text or count(both) <= max_tokens:
-            break
+            return both, [*chosen, *block_items]
         room -= 1
-    sources = _sources([*chosen, *block_items], cited=cited)
-    return Context(both, count(both) if both else 0, sources, "both")
 
 
 def _fill(items: list[Item], render: Render, max_tokens: int, count: Callable[[str], int]) -> tuple[str, list[Item]]:
     """Select items greedily, most useful first, and return the rendered text with the selected items.
 
     The whole text is counted after each item, separators included. An item that does not fit is
-    skipped; smaller ones after it may still fit. An item with a size replaces a smaller one in its slot.
-    If none fits, the first item that can be truncated is.
+    skipped; smaller ones after it may still fit. If none fits, the first item that can be truncated is.
     """
     chosen: list[Item] = []
     text = ""
     for item in items:
-        rivals = [other for other in chosen if item.size and other.slot == item.slot]
-        if any(other.size >= item.size for other in rivals):
+        tried = _with(chosen, item)
+        if tried is None:
             continue
-        tried = [*(other for other in chosen if other not in rivals), item]
         longer = render(tried)
         if count(longer) <= max_tokens:
             chosen, text = tried, longer
@@ -147,6 +131,15 @@ def _fill(items: list[Item], render: Render, max_tokens: int, count: Callable[[s
             if (shorter := _truncate(item, render, max_tokens, count)) is not None:
                 return render([shorter]), [shorter]
     return text, chosen
+
+
+def _with(chosen: list[Item], item: Item) -> list[Item] | None:
+    """Add an item to a selection in place of smaller ones in its slot; None if the slot has a larger one."""
+    if not item.size:
+        return [*chosen, item]
+    if any(other.slot == item.slot and other.size >= item.size for other in chosen):
+        return None
+    return [*(other for other in chosen if other.slot != item.slot), item]
 
 
 def _truncate(item: Item, render: Render, max_tokens: int, count: Callable[[str], int]) -> Item | None:

@@ -1,7 +1,4 @@
-"""What is shown of a hit: its name, the sentences that match the question best, and how it was found.
-
-The command line, the page, the notebook and the prompt context all use this module.
-"""
+"""Describes a hit for people and prompts: its name, the sentences that match the question best, how it was found."""
 
 from __future__ import annotations
 
@@ -30,12 +27,18 @@ _LONGEST_NAME = 200
 _MAX_WORDS = 12  # of the question, listed for a hit
 _FEWEST_WORDS = 3  # of a sentence that can stand for a passage
 
-# Markup that Markdown does not have: underlines of other characters, directives and roles of reStructuredText.
+# Markup of reStructuredText: underlines, directives and roles.
 _RULE = re.compile(r"^(?:[ \t]*(?![ \t])([=\-~^*_+#`\"':.])\1{2,}[ \t]*|[|+\-=: \t]{3,})$", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*\.\. (?:_[^\n]*:|\S[^\n]*?::)[^\n]*$|^[ \t]+:[\w-]+:[^\n]*$", re.MULTILINE)
 # From the start of the characters that a role may have: those before its first colon belong to the text.
 _ROLE = re.compile(r"(?<![\w:+-])([\w+-]*):[\w:+-]+:`~?([^`<\n]+)(<[^`\n]*>)?`")
 _TITLE_MARKS = '#=*_`~^" \t\r'
+_LINKS = {  # before the entity, between entity and passage, after the passage; and a note on the entity
+    "about": ("about ", ", which ", " mentions", "mentioned in"),
+    "mentions": ("mentions ", ", the subject of ", "", "subject of"),
+    "both_about": ("about ", ", as is ", "", "also the subject of"),
+    "both_mention": ("mentions ", ", as does ", "", "also in"),
+}
 
 
 def section(chunk: Chunk) -> str:
@@ -64,21 +67,9 @@ def passage_name(chunk: Chunk) -> str:
 class HitText:
     """A hit in words: what the command line, the page, the explorer and ``Result.explain`` show of it.
 
-    Attributes
-    ----------
-    rank, hit
-        The hit, and its rank from 1.
-    path
-        The steps between the question and the passage, with the ranks of the hits that they lead through.
-    found
-        How the passage was found.
-    link
-        How it is linked to a better one, in pieces: at 1 is the entity, at 3 the other passage. Empty if it is not, or
-        if the path tells it.
-    covers
-        The words of the question that no better hit contains.
-    copies
-        How often the text occurs elsewhere.
+    ``rank`` starts at 1. ``path`` has the steps between the question and the passage, with the ranks of hits on it.
+    ``link`` says in pieces how the hit is linked to a better one: at 1 is the entity, at 3 the other passage. It is
+    empty without a link, or if the path shows it. ``covers`` are the words of the question that no better hit has.
     """
 
     rank: int
@@ -89,34 +80,32 @@ class HitText:
     covers: str
     copies: str
 
-    @classmethod
-    def of(cls, result: Result, rank: int) -> HitText:
-        """Return the hit of a rank."""
-        hit = result.hits[rank - 1]
-        link = () if _path_ends_in_link(hit) else link_pieces(hit)
-        return cls(rank, hit, _linked_path(result, hit), how_found(hit), link, covered_words(hit), copies_note(hit))
-
     def place(self, *, offset: bool = True) -> list[str]:
-        """Return where the passage stands: its page, its offset in the document, and how many copies there are."""
+        """Return the page of the passage, its offset in the document, and the number of its copies."""
         chunk = self.hit.chunk
         page = f"page {chunk.page}" if chunk.page is not None else ""
         start = f"from character {chunk.start:,}" if offset and chunk.start else ""
-        return [one for one in (page, start, self.copies) if one]
+        return [*filter(None, (page, start, self.copies))]
 
 
 def hit_texts(result: Result) -> list[HitText]:
     """Return the hits of a result in words."""
-    return [HitText.of(result, rank) for rank in range(1, len(result.hits) + 1)]
+    texts = []
+    for rank, hit in enumerate(result.hits, 1):
+        link = () if _path_ends_in_link(hit) else link_pieces(hit)
+        path = _linked_path(result, hit)
+        texts.append(HitText(rank, hit, path, how_found(hit), link, covered_words(hit), copies_note(hit)))
+    return texts
 
 
 def copies_note(hit: Hit) -> str:
-    """Return how often a passage's text occurs elsewhere; empty if it does not."""
+    """Return how often the text of a passage occurs elsewhere; empty if it does not."""
     count = len(hit.copies)
     return f"also in {count:,} other place{'' if count == 1 else 's'}" if count else ""
 
 
 def how_found(hit: Hit) -> str:
-    """Return how a passage was found if no path through the graph leads to it.
+    """Return by which searches a passage was found.
 
     >>> from graphrag_core import Hit
     >>> from graphrag_core.result import Channel
@@ -126,18 +115,16 @@ def how_found(hit: Hit) -> str:
     if hit.community:
         return f"central in theme {hit.community}"
     ranks = sorted((channel.rank, name) for name, channel in hit.channels.items() if name not in ("graph", "links"))
-    found = ["found by plain search: " + ", ".join(f"{name} rank {rank}" for rank, name in ranks)] if ranks else []
+    text = "found by plain search: " + ", ".join(f"{name} rank {rank}" for rank, name in ranks) if ranks else ""
     if "graph" in hit.channels:
-        found.append(f"{'' if ranks else 'found by the '}graph rank {hit.channels['graph'].rank}")
-    if "links" in hit.channels and not found:
-        found.append("found through what other passages mention")
-    return "; ".join(found)
+        return f"{f'{text}; ' if text else 'found by the '}graph rank {hit.channels['graph'].rank}"
+    return text or ("found through what other passages mention" if "links" in hit.channels else "")
 
 
 def covered_words(hit: Hit) -> str:
     """Return the words of the question that a hit contains and no hit above it; empty if there are none."""
-    heading = "words of the question" if hit.words == hit.covers else "new words of the question"
-    return f"{heading}: {_listed(hit.covers)}" if hit.covers else ""
+    new = "" if hit.words == hit.covers else "new "
+    return f"{new}words of the question: {_listed(hit.covers)}" if hit.covers else ""
 
 
 def uncovered_words(result: Result) -> str:
@@ -155,12 +142,7 @@ def link_pieces(hit: Hit) -> tuple[str, ...]:
     link = hit.link
     if link is None:
         return ()
-    before, between, after = {
-        "about": ("about ", ", which ", " mentions"),
-        "mentions": ("mentions ", ", the subject of ", ""),
-        "both_about": ("about ", ", as is ", ""),
-        "both_mention": ("mentions ", ", as does ", ""),
-    }[link.kind]
+    before, between, after, _ = _LINKS[link.kind]
     if link.followed and hit.channels.keys() <= {"graph", "links"}:
         before = f"found through passage {link.rank}: {before}"
     return before, link.entity, between, f"passage {link.rank}", after
@@ -203,18 +185,12 @@ def _linked_path(result: Result, hit: Hit) -> tuple[Step, ...]:
     """Return the path of a hit with the ranks of the hits on it; its last entity tells the link if that is the same."""
     path = shown_path(result, hit)
     link = hit.link
-    if path and path[0].kind == "chunk":
-        ranks = {other.chunk.id: rank for rank, other in enumerate(result.hits, 1)}
-        rank = ranks.get(path[0].id)
-        path = (replace(path[0], text=f"{path[0].text} (passage {rank})"), *path[1:]) if rank else path
+    ranks = {other.chunk.id: rank for rank, other in enumerate(result.hits, 1)}
+    if path and path[0].kind == "chunk" and path[0].id in ranks:
+        path = (replace(path[0], text=f"{path[0].text} (passage {ranks[path[0].id]})"), *path[1:])
     if link is None or not _path_ends_in_link(hit) or path_starts_at_link(hit):
         return path
-    note = {
-        "about": f"mentioned in passage {link.rank}",
-        "mentions": f"subject of passage {link.rank}",
-        "both_about": f"also the subject of passage {link.rank}",
-        "both_mention": f"also in passage {link.rank}",
-    }[link.kind]
+    note = f"{_LINKS[link.kind][-1]} passage {link.rank}"
     return (*path[:-1], replace(path[-1], text=f"{path[-1].text} ({note})"))
 
 
@@ -228,10 +204,7 @@ def shown_path(result: Result, hit: Hit) -> tuple[Step, ...]:
 
 
 def fact_words(result: Result, fact: Fact) -> str:
-    """Return a fact as a sentence, with a subject that it does not name itself.
-
-    A cross-reference reads "X refers to Y: …", any other fact "X: …", or its own text if it names X.
-    """
+    """Return a fact as a sentence that names its subject X: "X refers to Y: …" for a cross-reference, else "X: …"."""
     text = _joined(readable(fact.text))
     names = [entity.name if (entity := result.known.get(key)) else key for key in fact.entities]
     if fact.relation == REFERS_TO and len(names) > 1:
@@ -301,11 +274,7 @@ def _role_words(match: re.Match[str]) -> str:
 
 
 class Highlighter:
-    """Finds in the passages of a result what its question asks for.
-
-    A word of the question counts the more, the fewer sentences of the passages hold it. Function words
-    do not count.
-    """
+    """Finds in the passages of a result what its question asks for. Rare words of the question count more."""
 
     def __init__(self, result: Result) -> None:
         self._texts = {hit.chunk.id: unwrap(readable(body_text(hit.chunk))) for hit in result.hits}
@@ -328,10 +297,7 @@ class Highlighter:
         return _joined(self._texts[hit.chunk.id][start:end])
 
     def snippet(self, hit: Hit, length: int) -> str:
-        """Return the best sentence of a passage and its neighbours, in about ``length`` characters at most.
-
-        An ellipsis stands for what was left out.
-        """
+        """Return the best sentence of a passage and its neighbours, in about ``length`` characters at most."""
         text, spans = self._texts[hit.chunk.id], self._sentences[hit.chunk.id]
         if not spans:
             return ""

@@ -1,13 +1,12 @@
 """Neutralise text from documents before a model, a terminal or a browser reads it.
 
-What documents, file names and entities say is data. Each destination has one function that lets nothing else through:
-
-- a prompt: :func:`body` for passages and :func:`one_line` for everything in a line. No line of a document can pass for
-  the structure of a context, no character is invisible, and the control tokens of chat templates are broken up.
-- a terminal: :func:`for_terminal`. No escape sequence, no control character, no change of direction.
-- HTML: :func:`for_html`, before the template escapes it. No change of direction.
+- A prompt: :func:`body` for passages, :func:`one_line` for everything in a line. They escape the structure of a
+  context, remove invisible characters and break up the control tokens of chat templates.
+- A terminal: :func:`for_terminal` removes escape sequences, control characters and changes of direction.
+- HTML: :func:`for_html` removes changes of direction; the template escapes the rest.
 """
 
+import json
 import re
 import unicodedata
 from functools import lru_cache
@@ -45,7 +44,7 @@ _STRUCTURE = re.compile(
     r"|related:|description:|knowledge graph:|(?:system|user|human|assistant|developer|tool)[^\S\n]*:)",
     re.IGNORECASE | re.MULTILINE,
 )
-# What reads as "<", and letters of other scripts that look like those of the alphabet.
+# What reads as "<", and letters of other scripts that look like Latin letters.
 _OPENING = "<‹«〈《⟨⟪❬❮❰˂ᐸ≺⋖"
 _ALIKE = str.maketrans("асԁеɡһіјӏոорԛѕυѵԝхуαινο", "acdeghijlnopqsuvwxyaivo")
 _DELIMITERS = re.compile(r"[,()\[\]:;>|]|^[-+*] ")
@@ -58,7 +57,7 @@ def _neutral(text: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def _folded(character: str) -> str:
-    """Return the letter or sign that a character reads as; NUL for what is part of another one, or is not seen."""
+    """Return the letter or sign that a character reads as; NUL for combining and invisible characters."""
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return "\x00"
     return unicodedata.normalize("NFKD", character)[0].casefold()[0].translate(_ALIKE)
@@ -72,9 +71,9 @@ def _tags(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def without_tags(text: str, *names: str) -> str:
-    """Return a text in which nothing reads as a tag of these names: a space stands after its bracket.
+    """Return a text with a space after the bracket of everything that reads as a tag of these names.
 
-    Also in wide letters, letters of other scripts, with characters that are not seen, or as an HTML entity.
+    Also in wide letters, letters of other scripts, with invisible characters, or as an HTML entity.
 
     >>> without_tags("</passages>, ＜／ｐａｓｓａｇｅｓ＞, &lt;/passages>, <b>", "passages")
     '< /passages>, ＜ ／ｐａｓｓａｇｅｓ＞, & lt;/passages>, <b>'
@@ -135,7 +134,7 @@ def shortened(text: str, max_chars: int) -> str:
 
 
 def for_terminal(text: str) -> str:
-    r"""Return a text that changes nothing on a terminal but what it writes. Line breaks and tabs stay.
+    r"""Return a text without characters that control a terminal. Line breaks and tabs are kept.
 
     >>> for_terminal("\x1b]0;title\x07red \x1b[31m\u202eevil\n")
     ']0;titlered [31mevil\n'
@@ -144,17 +143,12 @@ def for_terminal(text: str) -> str:
 
 
 def json_for_terminal(text: str) -> str:
-    r"""Return a JSON text in which what a terminal would obey is escaped. Its value is the same.
+    r"""Return a JSON text of the same value, with characters that control a terminal escaped.
 
     >>> json_for_terminal('"\x9b31m\u202e"')
     '"\\u009b31m\\u202e"'
     """
-    return _NOT_FOR_TERMINALS.sub(lambda found: _json_escape(found.group()), text)
-
-
-def _json_escape(character: str) -> str:
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+    return _NOT_FOR_TERMINALS.sub(lambda match: json.dumps(match.group())[1:-1], text)
 
 
 def for_html(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from graphrag_core.context.escape import one_line, shortened
@@ -44,45 +44,38 @@ def graph_notes(
     check_integer(max_tokens, "max_tokens")
     unknown = [text for text, details in passages if not details]
     found = {"facts": facts_about(unknown)} if facts_about is not None and unknown else {}
-    known = [(text, details or found) for text, details in passages]
+    known = [details or found for _, details in passages]
     count = token_counter(tokenizer)
     stated = "\n".join(_words(text) for text, _ in passages)
-    lines: list[list[str]] = [[] for _ in passages]
+    notes = [""] * len(passages)
     written: set[str] = set()
     for place, text in [*_facts(known), *_paths(known)]:
-        if _words(text) in written or (" → " not in text and _words(text) in stated):
+        words = _words(text)
+        if words in written or (" → " not in text and words in stated):
             continue
-        written.add(_words(text))
-        line = f"- {text}"
-        tried = [[*note, line] if at == place else note for at, note in enumerate(lines)]
-        if count("\n\n".join(filter(None, map(_note, tried)))) <= max_tokens:
-            lines = tried
-    return [_note(note) for note in lines]
+        written.add(words)
+        longer = notes.copy()
+        longer[place] = f"{notes[place] or _HEADING}\n- {text}"
+        if count("\n\n".join(filter(None, longer))) <= max_tokens:
+            notes = longer
+    return notes
 
 
-def _note(lines: Sequence[str]) -> str:
-    return "\n".join([_HEADING, *lines]) if lines else ""
+def _facts(known: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
+    """Yield the facts of the details, each with the place of its passage."""
+    for place, details in enumerate(known):
+        for fact in details.get("facts") or ():
+            if isinstance(fact, str):
+                yield place, shortened(fact, _LONGEST)
 
 
-def _facts(passages: Sequence[tuple[str, Mapping[str, Any]]]) -> list[tuple[int, str]]:
-    """Return the facts of the details, each with the place of its passage."""
-    return [
-        (place, shortened(fact, _LONGEST))
-        for place, (_, details) in enumerate(passages)
-        for fact in details.get("facts") or ()
-        if isinstance(fact, str)
-    ]
-
-
-def _paths(passages: Sequence[tuple[str, Mapping[str, Any]]]) -> list[tuple[int, str]]:
-    """Return the paths of the details that have a fact, without the question and the passage itself."""
-    found = []
-    for place, (_, details) in enumerate(passages):
+def _paths(known: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
+    """Yield the paths of the details that have a fact, without the question and the passage itself."""
+    for place, details in enumerate(known):
         steps = [step for step in details.get("path") or () if step.get("kind") != "question"][:-1]
         if any(step.get("kind") == "fact" for step in steps):
             texts = [shortened(str(step["text"]), _LONGEST) for step in steps]
-            found.append((place, f"path to this passage: {' → '.join(texts)}"))
-    return found
+            yield place, f"path to this passage: {' → '.join(texts)}"
 
 
 def _words(text: str) -> str:

@@ -18,15 +18,12 @@ class Edge(NamedTuple):
 
 
 def spanning_tree_order(chunk_ids: Sequence[str], edges: Sequence[Edge], roots: Sequence[str]) -> list[str]:
-    """Reorder chunks, given best first, so that those connected by facts stand next to each other.
+    """Reorder chunks, given best first, so that chunks connected by facts are adjacent.
 
-    The edges of the given chunks are reduced to a maximum spanning tree of each connected
-    component; of edges with equal weight the earlier one is preferred. Each tree is traversed
-    depth first, strong edges first, and lists its chunks in the order of its edges. It starts at
-    one of ``roots``, the entities of the question, or else at the source of an edge of its best
-    chunk. Trees are ordered by their best chunk. Chunks that are on no tree follow in their own order.
-
-    KG2RAG weights edges with a reranker and starts at the strongest edge. Here the weight is the fact's.
+    Each connected component of the edges is reduced to a maximum spanning tree; of equal edges the earlier one is
+    preferred. A tree is traversed depth first, strong edges first, from one of ``roots``, the entities of the
+    question, or else from the source of an edge of its best chunk. Trees are ordered by their best chunk. Chunks on
+    no tree follow. KG2RAG weights edges with a reranker and starts at the strongest edge; here facts have weights.
 
     >>> edges = [Edge("a", "b", 9, "1"), Edge("b", "c", 8, "2"), Edge("a", "c", 1, "3")]
     >>> spanning_tree_order(["3", "2", "1"], edges, ["a"])

@@ -8,7 +8,7 @@ escaped here, so that they cannot pass for the structure of the context.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby, zip_longest
@@ -19,7 +19,7 @@ from graphrag_core.context.display import Highlighter, body_text, citation, copi
 from graphrag_core.context.escape import body, list_item, one_line, shortened
 from graphrag_core.context.ordering import Edge, spanning_tree_order
 from graphrag_core.context.relations import inverse
-from graphrag_core.model import Community, Entity, Fact
+from graphrag_core.model import Entity, Fact
 from graphrag_core.text import sentences
 
 if TYPE_CHECKING:
@@ -46,11 +46,10 @@ class ContextSource:
 class Item:
     """A piece of a context that is included whole or not at all.
 
-    ``slot`` is its place in the text; items in the same slot keep the order of selection. An item of
-    some ``size`` takes the place of smaller ones in its slot, such as a passage that of its excerpt.
-    If a ``required`` item does not fit, the context is empty. ``truncate`` shortens the item to one
-    of the ascending ``cut_points``; it is used only if nothing else fits. If an ``ordered`` item does not fit, though
-    it would alone, those after it are left out as well.
+    ``slot`` is its position in the text; items in the same slot keep the order of selection. An item with a ``size``
+    replaces smaller items in its slot: a passage replaces its excerpt. If a ``required`` item does not fit, the
+    context is empty. ``truncate`` shortens the item to one of the ascending ``cut_points`` if no item fits. If an
+    ``ordered`` item fits alone but not after the others, the items after it are left out as well.
     """
 
     slot: tuple[int, ...]
@@ -67,21 +66,26 @@ Render = Callable[[Sequence[Item]], str]
 """Renders a selection of the items of a style."""
 
 
-def _by_slot(items: Sequence[Item]) -> Iterator[tuple[tuple[int, ...], list[Item]]]:
+def _texts_by_slot(items: Sequence[Item]) -> Iterator[tuple[tuple[int, ...], list[str]]]:
     slot = attrgetter("slot")
-    return ((key, list(group)) for key, group in groupby(sorted(items, key=slot), key=slot))
+    return ((key, [item.text for item in group]) for key, group in groupby(sorted(items, key=slot), key=slot))
 
 
-def _entity(result: Result, entity: str) -> Entity:
-    """Return an entity as a fact refers to it, under its canonical id."""
-    return result.known.get(entity) or Entity(entity, entity)
+def _alternate(*lists: Iterable[Item | None]) -> list[Item]:
+    """Return the first item of each list, then the second item of each, and so on."""
+    return [item for row in zip_longest(*lists) for item in row if item is not None]
+
+
+def _entity(result: Result, name: str) -> Entity:
+    """Return the entity that a fact names, with its canonical id."""
+    return result.known.get(name) or Entity(name, name)
 
 
 def _fact_sources(fact: Fact) -> tuple[ContextSource, ...]:
     return (ContextSource("fact", fact.id, fact.relation), ContextSource("chunk", fact.chunk_id))
 
 
-# -- graph: slots are (_HEAD,), (_ENTITY, number, part), (_RELATIONSHIPS,) and (_PASSAGE, place)
+# -- graph: slots are (_HEAD,), (_ENTITY, number, part), (_RELATIONSHIPS,) and (_PASSAGE, rank)
 
 _HEAD, _ENTITY, _RELATIONSHIPS, _PASSAGE = 0, 1, 2, 3
 _HEADING, _RELATED, _DESCRIPTION = 0, 1, 2
@@ -93,46 +97,59 @@ def graph_block(
 ) -> tuple[list[Item], Render]:
     """Return the block of entities, their relations and the relevant relationships, and the passages.
 
-    Headings and descriptions come first. Then an excerpt of each passage in the order of the hits and
-    the facts that join them to the question; then more of the passages, other relationships and
-    related entities. A question without entities shows those of the first facts. Without
-    ``with_passages``, the block alone; without ``relationships``, entities and passages; without ``cited``, passages
-    have numbers and no names.
+    Headings and descriptions come first. Then an excerpt of each passage and the facts that join passages to the
+    question; then more of the passages, other relationships and related entities. If the question names no entity,
+    the entities of the first facts are shown. ``relationships=False`` leaves relationships and related entities out;
+    ``cited=False`` writes only a number above each passage.
     """
-    entities: Sequence[Entity] = result.entities
-    if not entities:
-        ends = [_entity(result, end).id for fact in result.facts[:5] for end in fact.entities[:2]]
-        entities = [result.known[end] for end in dict.fromkeys(ends) if end in result.known][:5]
+    entities: Sequence[Entity] = result.entities or _entities_of_facts(result)
     names = ", ".join(list_item(entity.name) for entity in result.entities)
     head = Item((_HEAD,), f"## Knowledge Graph Context\nQuery entities: [{names}]", required=True)
-    headings = []
-    descriptions = []
+    joining, others = _relationships(result, (_RELATIONSHIPS,)) if relationships else ([], [])
+    related = [_related(result, entity, i) for i, entity in enumerate(entities)] if relationships else []
+    highlighter = Highlighter(result)
+    sizes = [
+        _passage_items(highlighter, hit, _passage_head(hit, f"[{rank}]", cited=cited), (_PASSAGE, rank))
+        for rank, hit in enumerate(result.hits if with_passages else (), 1)
+    ]
+    items = [
+        head,
+        *_entity_items(entities),
+        *_alternate((items[0] for items in sizes), joining[:_MAX_JOINING]),
+        *_alternate(*(items[1:] for items in sizes)),
+        *_alternate([*joining[_MAX_JOINING:], *others], chain.from_iterable(zip_longest(*related))),
+    ]
+    return items, _render_graph
+
+
+def _entities_of_facts(result: Result) -> list[Entity]:
+    """Return up to five entities of the first facts."""
+    ends = [_entity(result, end).id for fact in result.facts[:5] for end in fact.entities[:2]]
+    return [result.known[end] for end in dict.fromkeys(ends) if end in result.known][:5]
+
+
+def _entity_items(entities: Sequence[Entity]) -> list[Item]:
+    """Return the headings of entities, then their descriptions."""
+    headings, descriptions = [], []
     for i, entity in enumerate(entities):
-        title = one_line(entity.name) + (f" ({one_line(entity.type)})" if entity.type else "")
         source = ContextSource("entity", entity.id, entity.name)
-        headings.append(Item((_ENTITY, i, _HEADING), f"### {title}", (source,)))
+        headings.append(Item((_ENTITY, i, _HEADING), f"### {_with_type(entity)}", (source,)))
         if entity.description:
             text = f"Description: {shortened(entity.description, _MAX_DESCRIPTION)}"
             descriptions.append(Item((_ENTITY, i, _DESCRIPTION), text))
-    joining, others = _relationships(result) if relationships else ([], [])
-    texts = Highlighter(result)
-    sizes = [
-        _passage_items(texts, hit, f"[{place}] {_cite(hit)}" if cited else f"[{place}]", (_PASSAGE, place))
-        for place, hit in enumerate(result.hits if with_passages else (), 1)
-    ]
-    first = zip_longest((items[0] for items in sizes), joining[:_MAX_JOINING])
-    growing = [item for row in zip_longest(*(items[1:] for items in sizes)) for item in row]
-    related = [list(_related(result, entity, i)) for i, entity in enumerate(entities if relationships else ())]
-    last = zip_longest([*joining[_MAX_JOINING:], *others], chain.from_iterable(zip_longest(*related)))
-    rest = [*chain.from_iterable(first), *growing, *chain.from_iterable(last)]
-    return [head, *headings, *descriptions, *(item for item in rest if item is not None)], _render_graph
+    return headings + descriptions
+
+
+def _with_type(entity: Entity, mark: str = "") -> str:
+    """Return the name of an entity, between marks such as ``**``, and its type in brackets."""
+    name = f"{mark}{one_line(entity.name)}{mark}"
+    return f"{name} ({one_line(entity.type)})" if entity.type else name
 
 
 def _render_graph(items: Sequence[Item]) -> str:
     sections: list[str] = []
     has_passages = False
-    for slot, group in _by_slot(items):
-        texts = [item.text for item in group]
+    for slot, texts in _texts_by_slot(items):
         if slot[0] == _RELATIONSHIPS:
             sections.append("\n".join(["### Relevant Relationships", *texts]))
         elif slot[0] == _PASSAGE:
@@ -160,7 +177,7 @@ def _wrap(label: str, items: Sequence[str]) -> str:
 
 
 def _related(result: Result, entity: Entity, number: int) -> Iterator[Item]:
-    """Yield the entities that share a fact with an entity: those of the question first, then by relation and weight."""
+    """Yield the entities that share a fact with an entity: the question's first, then by relation and weight."""
     named = {other.id for other in result.entities}
     weights: dict[tuple[str, str], float] = {}
     for fact in result.facts:
@@ -174,7 +191,7 @@ def _related(result: Result, entity: Entity, number: int) -> Iterator[Item]:
             if other != entity.id:
                 weights[other, relation] = min(weights.get((other, relation), 0.0) + fact.weight, 10.0)
     strongest = sorted(weights.items(), key=lambda pair: (pair[0][0] not in named, not pair[0][1], -pair[1], pair[0]))
-    with_relation = {other for (other, relation), _ in strongest if relation}
+    with_relation = {other for other, relation in weights if relation}
     for (other, relation), weight in strongest[:_MAX_RELATED]:
         if relation or other not in with_relation:  # a sentence adds nothing to a relation
             label = f"{one_line(relation)}, weight: {weight:g}" if relation else f"weight: {weight:g}"
@@ -183,22 +200,21 @@ def _related(result: Result, entity: Entity, number: int) -> Iterator[Item]:
             yield Item((_ENTITY, number, _RELATED), f"{list_item(name)} ({label})", (source,))
 
 
-def _relationships(result: Result) -> tuple[list[Item], list[Item]]:
+def _relationships(result: Result, slot: tuple[int, ...]) -> tuple[list[Item], list[Item]]:
     """Return the facts that join the question's entities with each other or with a hit, and the others."""
     named = {entity.id for entity in result.entities}
     on_paths = {step.id for hit in result.hits for step in hit.path if step.kind == "fact"}
-    joint: list[Item] = []
-    on_path: list[Item] = []
-    others: list[Item] = []
+    joint, on_path, others = list[Item](), list[Item](), list[Item]()
     for fact in result.facts:
-        entities = {_entity(result, entity).id for entity in fact.entities}
-        ends = list(dict.fromkeys(list_item(_entity(result, entity).name) for entity in fact.entities))
+        entities = [_entity(result, name) for name in fact.entities]
+        ends = list(dict.fromkeys(list_item(entity.name) for entity in entities))
         if len(ends) < 2 and not fact.value:
             continue
         objects = ", ".join([*ends[1:4], *([one_line(fact.value)] if fact.value else [])])
         text = f"- {ends[0]} -> {objects}: {_fact_label(fact, ends)} (strength: {fact.weight:g})"
-        kind = joint if len(entities & named) > 1 else on_path if fact.id in on_paths else others
-        kind.append(Item((_RELATIONSHIPS,), text, _fact_sources(fact)))
+        is_joint = len({entity.id for entity in entities} & named) > 1
+        kind = joint if is_joint else on_path if fact.id in on_paths else others
+        kind.append(Item(slot, text, _fact_sources(fact)))
     return [*joint, *on_path], others
 
 
@@ -215,9 +231,15 @@ def _fact_label(fact: Fact, ends: Sequence[str]) -> str:
     return f'"{relation}"' if text.casefold() in triples else f'"{relation}" -- {text}'
 
 
-# -- passages: slots are (_ENTITIES,), (_FACTS,), (_COMMUNITIES,) and (_PASSAGES, place)
+# -- passages: slots are (kind,) for sections and (_PASSAGES, place)
 
 _ENTITIES, _FACTS, _PASSAGES, _COMMUNITIES = 0, 1, 2, 3
+_SECTIONS = (
+    (_COMMUNITIES, "## Themes of the collection\n", "\n"),
+    (_ENTITIES, "## Related Entities", "\n\n"),
+    (_FACTS, "## Relationships\n", "\n"),
+)
+"""Kind, heading and separator of the sections above the passages."""
 
 
 def passages(
@@ -231,93 +253,94 @@ def passages(
 ) -> tuple[list[Item], Render]:
     """Return the passages, preceded by the communities, and the question's entities with a type or a description.
 
-    Where the graph was not used, the entities are left out. ``relationships`` adds the relationships after the
-    entities; without ``cited`` a passage has its score alone. ``numbered`` writes its rank instead of the score.
+    Entities are left out if the graph was not used. ``relationships`` adds the relationships after the entities;
+    ``cited=False`` writes the score alone above a passage; ``numbered`` writes its rank instead of the score.
     ``organise`` changes the order in the text. The best passages are selected first either way.
     """
-    order = [hit.chunk.id for hit in result.hits]
-    if organise:
-        edges = [
-            Edge(_entity(result, fact.entities[0]).id, _entity(result, other).id, fact.weight, fact.chunk_id)
-            for fact in result.facts
-            for other in fact.entities[1:]
-        ]
-        order = spanning_tree_order(order, edges, [entity.id for entity in result.entities])
+    order = _tree_order(result) if organise else [hit.chunk.id for hit in result.hits]
     place = {chunk_id: i for i, chunk_id in enumerate(order)}
-    texts = Highlighter(result)
-    items = []
+    highlighter = Highlighter(result)
+    sizes = []
     for rank, hit in enumerate(result.hits, 1):
-        head = f"[{rank}]" if numbered else f"[Score: {hit.score:.2f}]"
-        if cited and (numbered or not result.context_format.published):
-            head = f"{head} {_cite(hit)}" if numbered else _scored(hit)
-        items.append(_passage_items(texts, hit, head, (_PASSAGES, place[hit.chunk.id])))
-    facts = [replace(item, slot=(_FACTS,)) for item in chain(*_relationships(result))] if relationships else []
-    described = []
-    for entity in result.entities if with_entities and result.graph_ran else ():
-        if entity.type or entity.description:
-            text = f"**{one_line(entity.name)}**"
-            text += f" ({one_line(entity.type)})" if entity.type else ""
-            line = "\n\n" if result.context_format.published else "\n"
-            text += f"{line}{one_line(entity.description)}" if entity.description else ""
-            described.append(Item((_ENTITIES,), text, (ContextSource("entity", entity.id, entity.name),)))
-    themes = [Item((_COMMUNITIES,), _theme(community)) for community in result.communities]
-    first, *more = zip_longest(*items) if items else [()]
-    rest = [item for item in chain.from_iterable(more) if item is not None]
+        if numbered:
+            head = _passage_head(hit, f"[{rank}]", cited=cited)
+        else:
+            cites = cited and not result.context_format.published
+            head = _passage_head(hit, f"[Score: {hit.score:.2f}]", cited=cites, with_id=True)
+        sizes.append(_passage_items(highlighter, hit, head, (_PASSAGES, place[hit.chunk.id])))
+    first = [items[0] for items in sizes]
+    entities = _described_entities(result) if with_entities and result.graph_ran else []
+    facts = chain(*_relationships(result, (_FACTS,))) if relationships else ()
+    longer = _alternate(*(items[1:] for items in sizes))
     render = partial(_render_passages, published=result.context_format.published)
-    return [*first[:1], *themes, *described, *first[1:], *facts, *rest], render
+    return [*first[:1], *_themes(result), *entities, *first[1:], *facts, *longer], render
+
+
+def _tree_order(result: Result) -> list[str]:
+    """Return the ids of the passages along a spanning tree of their facts."""
+    edges = [
+        Edge(_entity(result, fact.entities[0]).id, _entity(result, other).id, fact.weight, fact.chunk_id)
+        for fact in result.facts
+        for other in fact.entities[1:]
+    ]
+    roots = [entity.id for entity in result.entities]
+    return spanning_tree_order([hit.chunk.id for hit in result.hits], edges, roots)
+
+
+def _described_entities(result: Result) -> list[Item]:
+    """Return the question's entities that have a type or a description."""
+    items = []
+    for entity in result.entities:
+        if entity.type or entity.description:
+            text = _with_type(entity, "**")
+            if entity.description:
+                text += ("\n\n" if result.context_format.published else "\n") + one_line(entity.description)
+            items.append(Item((_ENTITIES,), text, (ContextSource("entity", entity.id, entity.name),)))
+    return items
+
+
+def _themes(result: Result) -> Iterator[Item]:
+    for community in result.communities:
+        names = ", ".join(map(list_item, community.names))
+        about = f": {shortened(community.description, _MAX_DESCRIPTION)}" if community.description else ""
+        yield Item((_COMMUNITIES,), f"- {names} ({community.documents:,} documents){about}")
 
 
 def _render_passages(items: Sequence[Item], *, published: bool) -> str:
     """Return sections and passages with rules between them; ``published`` has the line breaks of document 001."""
-    entities = [item.text for item in items if item.slot == (_ENTITIES,)]
-    themes = [item.text for item in items if item.slot == (_COMMUNITIES,)]
-    parts = ["\n".join(["## Themes of the collection\n", *themes])] if themes else []
-    parts += ["\n\n".join(["## Related Entities", *entities])] if entities else []
-    facts = [item.text for item in items if item.slot == (_FACTS,)]
-    parts += ["\n".join(["## Relationships\n", *facts])] if facts else []
-    texts = [item.text for slot, group in _by_slot(items) if slot[0] == _PASSAGES for item in group]
+    parts = []
+    for kind, heading, separator in _SECTIONS:
+        if texts := [item.text for item in items if item.slot == (kind,)]:
+            parts.append(separator.join([heading, *texts]))
+    texts = [text for slot, texts in _texts_by_slot(items) if slot[0] == _PASSAGES for text in texts]
     if published:
         return "\n---\n\n".join([*(f"{part}\n\n" for part in parts), *(f"{text}\n" for text in texts)])
     return "\n\n---\n\n".join([*parts, *texts])
 
 
-def _theme(community: Community) -> str:
-    names = ", ".join(list_item(name) for name in community.names)
-    text = f"- {names} ({community.documents:,} documents)"
-    return f"{text}: {shortened(community.description, _MAX_DESCRIPTION)}" if community.description else text
+def _passage_head(hit: Hit, label: str, *, cited: bool, with_id: bool = False) -> str:
+    """Return the line above a passage: a label and, if it is cited, its name, copies and id."""
+    if not cited:
+        return label
+    cite, chunk_id, copies = one_line(citation(hit.chunk)), one_line(hit.chunk.id), copies_note(hit)
+    cite += f", {copies}" if copies else ""
+    return f"{label} {cite} ({chunk_id})" if with_id and cite != chunk_id else f"{label} {cite}"
 
 
-def _scored(hit: Hit) -> str:
-    cited, chunk_id = _cite(hit), one_line(hit.chunk.id)
-    return f"[Score: {hit.score:.2f}] {cited}" + ("" if cited == chunk_id else f" ({chunk_id})")
-
-
-def _cite(hit: Hit) -> str:
-    copies = copies_note(hit)
-    return one_line(citation(hit.chunk)) + (f", {copies}" if copies else "")
-
-
-def _passage_items(texts: Highlighter, hit: Hit, head: str, slot: tuple[int, ...]) -> list[Item]:
-    """Return a passage in every length, the shortest excerpt first and all of it last."""
+def _passage_items(highlighter: Highlighter, hit: Hit, head: str, slot: tuple[int, ...]) -> list[Item]:
+    """Return a passage in every length, from the shortest excerpt to the whole passage."""
     chunk = hit.chunk
     text = body_text(chunk)
     sources: tuple[ContextSource, ...] = (ContextSource("chunk", chunk.id, chunk.title),)
     if hit.origin == "graph" and hit.entity is not None:
         sources += (ContextSource("entity", hit.entity.id, hit.entity.text),)
     items = [
-        Item(slot, f"{head}\n{body(texts.snippet(hit, size))}", sources, size=size)
+        Item(slot, f"{head}\n{body(highlighter.snippet(hit, size))}", sources, size=size)
         for size in _EXCERPTS
         if size < len(text)
     ]
-    whole = Item(
-        slot,
-        f"{head}\n{body(text)}",
-        sources,
-        size=len(text),
-        cut_points=_cut_points(text),
-        truncate=lambda end: f"{head}\n{body(text[:end])} ...",
-    )
-    return [*items, whole]
+    whole = Item(slot, f"{head}\n{body(text)}", sources, len(text), cut_points=_cut_points(text))
+    return [*items, replace(whole, truncate=lambda end: f"{head}\n{body(text[:end])} ...")]
 
 
 def _cut_points(text: str) -> tuple[int, ...]:
@@ -337,42 +360,46 @@ _OF_USERS = ("user_edit", "conversation")  # sources of facts that a user told
 
 
 def narrative(result: Result) -> tuple[list[Item], Render]:
-    """Return facts grouped by subject, both in order of relevance, the user's own first.
+    """Return facts grouped by subject, both in order of relevance, facts about the user first.
 
-    What does not fit is the least relevant, whatever its subject.
+    The least relevant facts are left out if there is no room for all, whatever their subject.
     """
-    ids = [_entity(result, fact.entities[0]).id if fact.entities else "" for fact in result.facts]
-    names = {subject: _entity(result, subject).name for subject in dict.fromkeys(ids) if subject}
-
-    def is_told(fact: Fact) -> bool:  # what a document says of an entity "User" is not what the user said
-        return result.context_format.published or fact.source in _OF_USERS
-
-    subject_of = [
-        (subject, is_told(fact) and bool(subject) and names[subject].lower() == "user")
-        for fact, subject in zip(result.facts, ids, strict=True)
-    ]
-    distinct = [subject for subject in dict.fromkeys(subject_of) if subject[0]]
-    subjects = sorted(distinct, key=lambda subject: not subject[1])  # stable: by the most relevant fact
+    subjects = [_subject(result, fact) for fact in result.facts]
+    # Stable: subjects stay in the order of their most relevant fact.
+    order = sorted(filter(None, dict.fromkeys(subjects)), key=lambda subject: not subject[1])
+    names = {subject: _entity(result, subject[0]).name for subject in order}
     items = [
         Item(
-            (subjects.index(subject),),
+            (order.index(subject),),
             _narrative_line(result, fact),
-            (*_fact_sources(fact), ContextSource("entity", subject[0], names[subject[0]])),
+            (*_fact_sources(fact), ContextSource("entity", subject[0], names[subject])),
             ordered=True,
         )
-        for fact, subject in zip(result.facts, subject_of, strict=True)
-        if subject[0]
+        for fact, subject in zip(result.facts, subjects, strict=True)
+        if subject
     ]
 
     def render(chosen: Sequence[Item]) -> str:
         sections = []
-        for (place,), group in _by_slot(chosen):
-            subject, is_user = subjects[place]
-            heading = "### 👤 USER CONTEXT" if is_user else f"### 💡 CONTEXT: {one_line(names[subject])}"
-            sections.append("\n".join([heading, *dict.fromkeys(item.text for item in group)]))
+        for (place,), texts in _texts_by_slot(chosen):
+            subject = order[place]
+            heading = "### 👤 USER CONTEXT" if subject[1] else f"### 💡 CONTEXT: {one_line(names[subject])}"
+            sections.append("\n".join([heading, *dict.fromkeys(texts)]))
         return "\n\n".join(sections)
 
     return items, render
+
+
+def _subject(result: Result, fact: Fact) -> tuple[str, bool] | None:
+    """Return the id of a fact's subject, and whether it is the user; None for a fact without entities.
+
+    An entity "User" of a document is not the user.
+    """
+    if not fact.entities:
+        return None
+    subject = _entity(result, fact.entities[0]).id
+    is_told = result.context_format.published or fact.source in _OF_USERS
+    return subject, is_told and _entity(result, subject).name.lower() == "user"
 
 
 def _narrative_line(result: Result, fact: Fact) -> str:

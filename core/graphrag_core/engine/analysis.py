@@ -100,7 +100,7 @@ def terms(text: str) -> list[str]:
 @lru_cache(maxsize=256)  # the stages of a question ask for its terms again
 def content_terms(text: str) -> tuple[str, ...]:
     """Return the terms of a text, each once, without stop words."""
-    return tuple(term for term in dict.fromkeys(tokens(text)) if term not in _STOPWORDS)
+    return tuple(term for term in dict.fromkeys(_ANALYZER.analyze(prepare(text))) if term not in _STOPWORDS)
 
 
 def phrases(text: str) -> list[list[str]]:
@@ -143,7 +143,7 @@ _HASHES = _Hashes()
 
 
 def terms_of_names(norms: Sequence[str]) -> tuple[Keys, npt.NDArray[np.uint32]]:
-    """Return the 24-bit hashes of the terms of normalised names, without stop words: the place of each name first."""
+    """Return the positions of normalised names, and the 24-bit hashes of their terms, without stop words."""
     found = [sorted(hashes(norm)) for norm in norms]
     counts = np.fromiter(map(len, found), np.int64, len(found))
     numbers = np.fromiter(chain.from_iterable(found), np.uint32, int(counts.sum()))
@@ -151,7 +151,7 @@ def terms_of_names(norms: Sequence[str]) -> tuple[Keys, npt.NDArray[np.uint32]]:
 
 
 def matched(numbers: npt.NDArray[np.uint32], wanted: Sequence[str]) -> Keys:
-    """Return for each of some hashes the place of the wanted term that has it; -1 for none."""
+    """Return for each hash the position of the wanted term that has it; -1 for none."""
     if len(wanted) == 0:
         return np.full(len(numbers), -1, np.int64)
     own = np.array([term_hash(term) & _MASK for term in wanted], np.uint32)
@@ -187,16 +187,10 @@ def pack_terms(text: str, facts: Sequence[str]) -> tuple[bytes, bytes | None]:
     return packed, b"".join([_pack([len(more), *more]), *bits])
 
 
-def contained(packed: Sequence[bytes], wanted: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Return which of the wanted terms each chunk has, given their packed hashes."""
-    found: npt.NDArray[np.bool_] = _places(packed, wanted) >= 0
-    return found
-
-
 def contained_in_facts(
     packed: Sequence[tuple[bytes, bytes]], chunks: Keys, ordinals: Keys, wanted: Sequence[str]
 ) -> npt.NDArray[np.bool_]:
-    """Return which of the wanted terms facts have, each given by the place of its chunk in ``packed`` and its number.
+    """Return which of the wanted terms facts have. A fact is given by the position of its chunk and its number in it.
 
     ``packed`` has what :func:`pack_terms` returned for each chunk.
     """
@@ -215,7 +209,7 @@ def contained_in_facts(
     widths = (np.fromiter(map(len, lists), np.int64, len(lists)) // TERM_BYTES + 7) // 8
     sizes = np.fromiter(map(len, bits), np.int64, len(bits))
     row = (np.cumsum(sizes) - sizes)[chunks] + ordinals * widths[chunks]
-    place = _places(lists, wanted)[chunks]
+    place = term_places(lists, wanted)[chunks]
     there = place >= 0
     found = np.zeros(place.shape, np.bool_)
     for i in np.flatnonzero(np.isin(chunks, list(listed))).tolist() if listed else ():
@@ -230,7 +224,7 @@ def contained_in_facts(
 
 
 def is_packed(terms: bytes, facts: bytes | None, count: int) -> bool:
-    """Return whether :func:`pack_terms` may have returned these for a chunk with so many facts."""
+    """Return whether :func:`pack_terms` may have returned these for a chunk with ``count`` facts."""
     if facts is None:
         return count == 0
     if facts[:TERM_BYTES] == _LISTED:
@@ -251,8 +245,8 @@ def _unpack_lists(facts: bytes) -> tuple[bytes, Keys, Keys]:
     return facts[2 * TERM_BYTES : start], np.concatenate([[0], np.cumsum(numbers[1 : count + 1])]), numbers[count + 1 :]
 
 
-def _places(packed: Sequence[bytes], wanted: Sequence[str]) -> Keys:
-    """Return the place of each wanted term in each packed list of hashes; -1 if it is not there."""
+def term_places(packed: Sequence[bytes], wanted: Sequence[str]) -> Keys:
+    """Return the position of each wanted term in each packed list of hashes; -1 if it is not there."""
     sizes = np.fromiter(map(len, packed), np.int64, len(packed)) // TERM_BYTES
     starts = np.cumsum(sizes) - sizes
     found = np.full((len(packed), len(wanted)), -1, np.int64)

@@ -5,7 +5,7 @@ locality-sensitive hashing, Broder 1997). Two texts that share nine tenths of th
 with a probability of 96 %; those that do are compared. Short texts are copies only if they are equal.
 
 Texts made from one template differ in few words, and these are the answer: a number, a name, "request" for "response".
-So a text is a copy of another only if it has no word of its own besides articles and the like and lines of copyright.
+So a text is a copy of another only if the other has all its words, except articles and lines of copyright.
 Texts in two formats, such as PDF and HTML, differ in ligatures, hyphens and section numbers: these do not count.
 """
 
@@ -22,9 +22,7 @@ from graphrag_core.text import segment
 from graphrag_core.text.markup import plain
 from graphrag_core.text.names import unify
 
-LEAST_SHARED = 0.9
-"""The share of word triples that two texts must have in common to be copies of each other."""
-
+_LEAST_SHARED = 0.9  # the share of word triples that two copies have in common
 _FEWEST_WORDS = 24
 _MOST_COMPARED = 100  # different texts, to find the copies of one chunk
 _BANDS, _ROWS = 3, 4
@@ -117,7 +115,7 @@ def is_copy(text: str, other: str) -> bool:
         return False
     triples, other_triples = np.unique(_triples(words)), np.unique(_triples(others))
     shared = len(np.intersect1d(triples, other_triples, assume_unique=True))
-    return shared >= LEAST_SHARED * (len(triples) + len(other_triples) - shared)
+    return shared >= _LEAST_SHARED * (len(triples) + len(other_triples) - shared)
 
 
 def _words(text: str) -> list[str]:

@@ -72,6 +72,14 @@ def shallow(metadata: str) -> str:
     return "".join([*kept, metadata[at:]]) if kept else metadata
 
 
+class Name(NamedTuple):
+    """A name as documents write it, its normalised form, and the hash of that."""
+
+    surface: str
+    norm: str
+    name_id: int
+
+
 class FactRow(NamedTuple):
     """A fact as it is stored, with names instead of keys.
 
@@ -187,8 +195,8 @@ def without_markup(text: str, start: int, stop: int) -> str:
 def keyword_fields(title: str, headings: Sequence[str], subjects: Iterable[str], text: str) -> Texts:
     """Return the fields by which keyword search finds a chunk: body, title, headings and what the chunk defines.
 
-    ``text`` is that of the chunk without markup. What a chunk defines are its subjects besides title and headings. The
-    addresses of sections are left out.
+    ``text`` is the text of the chunk without markup. A chunk defines its subjects besides title and headings, without
+    the addresses of sections.
     """
     path = " - ".join(filter(None, (title, *headings)))
     terms = [name for name in subjects if name not in path and not name.startswith(ADDRESS)]
@@ -260,8 +268,8 @@ def kept_accesses(
 ) -> dict[int, tuple[int, float]]:
     """Return the accesses of facts of replaced documents that are stated again, as :meth:`Accesses.take` does.
 
-    ``before`` are statements with their last access and access count, ``keys`` those of all facts of the documents that
-    are added, and ``known`` the names that their chunks mention.
+    ``before`` are statements with their last access and access count, ``keys`` the keys of all facts of the added
+    documents, and ``known`` the names that their chunks mention.
     """
     accesses: defaultdict[Hashable, list[tuple[int, float]]] = defaultdict(list)
     for stated, last, count in before:

@@ -29,19 +29,14 @@ class _Side:
         return cls(keys, np.zeros(len(keys)), np.full(len(keys), -1, np.int64), keys)
 
     def places(self, keys: Keys) -> Keys:
-        """Return where keys are that were reached."""
+        """Return the positions of keys that were reached."""
         return np.searchsorted(self.keys, keys)
-
-    def has(self, keys: Keys) -> npt.NDArray[np.bool_]:
-        """Return which keys were reached."""
-        found: npt.NDArray[np.bool_] = np.isin(keys, self.keys)
-        return found
 
     def grow(self, snapshot: Snapshot) -> None:
         """Go one hop further. Of several ways to an entity, keep the cheapest, and of equal ones the lowest key."""
         edges = snapshot.neighbours(self.frontier, to="entities")
         sources = np.repeat(self.frontier, edges.counts)
-        new = ~self.has(edges.targets)
+        new = ~np.isin(edges.targets, self.keys)
         sources, targets, weights = sources[new], edges.targets[new], edges.weights[new]
         # A link to an entity that many passages mention says little: the cost is the logarithm of weight / sqrt(uses).
         strengths = weights / np.sqrt(snapshot.entity_counts(targets)[0].clip(1)) if len(targets) else weights
@@ -57,11 +52,11 @@ class _Side:
 
     def way(self, key: int) -> list[int]:
         """Return the entities from one that was reached back to the end of this side."""
-        found = []
+        entities = []
         while key >= 0:
-            found.append(key)
+            entities.append(key)
             key = int(self.before[self.places(np.array([key]))[0]])
-        return found
+        return entities
 
 
 def shortest_path(snapshot: Snapshot, start: Keys, end: Keys, max_hops: int) -> GraphPath | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphrag_core.key_sets import among, distinct
-from graphrag_core.ports import FactRows, Keys, Snapshot
+from graphrag_core.ports import Keys, Snapshot
 
 if TYPE_CHECKING:
     from igraph import Graph
@@ -49,7 +49,9 @@ def subgraph(snapshot: Snapshot, entities: Keys, chunks: Keys, hops: int, limit:
     fact_of: dict[tuple[int, int], int] = {}  # the strongest fact of each pair
     passages, weight_of = chunks, dict[int, float]()
     for _ in range(hops):
-        rows = _strongest_first(snapshot, snapshot.facts_of(frontier, limit=_MAX_READ))
+        facts = snapshot.facts_of(frontier, limit=_MAX_READ)
+        strongest_first = np.lexsort((snapshot.id_order("facts", facts), -snapshot.fact_rows(facts).weights))
+        rows = snapshot.fact_rows(facts[strongest_first])
         ends = np.cumsum(rows.counts).tolist()
         used = []
         for at, (fact, end, count) in enumerate(zip(rows.keys.tolist(), ends, rows.counts.tolist(), strict=True)):
@@ -69,12 +71,6 @@ def subgraph(snapshot: Snapshot, entities: Keys, chunks: Keys, hops: int, limit:
     return _build(snapshot, seen, passages, fact_of, weight_of, limit)
 
 
-def _strongest_first(snapshot: Snapshot, facts: Keys) -> FactRows:
-    """Return facts by weight, of equal ones by id."""
-    weights = snapshot.fact_rows(facts).weights
-    return snapshot.fact_rows(facts[np.lexsort((snapshot.id_order("facts", facts), -weights))])
-
-
 def _build(
     snapshot: Snapshot,
     entities: Keys,
@@ -90,16 +86,16 @@ def _build(
     vertices = [*(("entity", *one) for one in named), *(("passage", *one) for one in listed)]
     place = {key: at for at, (_, _, key) in enumerate(vertices)}  # chunks and entities have different keys
     known = dict(zip(weight_of, snapshot.facts(np.array([*weight_of], np.int64)), strict=True))
-    edges: list[_Edge] = [
-        (*_sorted(place[one], place[other]), weight_of[key], known[key].relation, known[key].id)
-        for (one, other), key in fact_of.items()
-    ]
-    found = snapshot.neighbours(chunks, to="entities")
-    owners = np.repeat(chunks, found.counts).tolist()
-    mentions: list[_Edge] = [
-        (*_sorted(place[key], place[owner]), float(weight), "about" if weight > _SUBJECT else "mentions", "")
-        for owner, key, weight in zip(owners, found.targets.tolist(), found.weights.tolist(), strict=True)
-        if key in place
+    edges: list[_Edge] = []
+    for pair, key in fact_of.items():
+        first, second = sorted(place[entity] for entity in pair)
+        edges.append((first, second, weight_of[key], known[key].relation, known[key].id))
+    adjacent = snapshot.neighbours(chunks, to="entities")
+    owners = np.repeat(chunks, adjacent.counts).tolist()
+    mentions: list[_Edge] = [  # entities have lower numbers than passages
+        (place[entity], place[chunk], float(weight), "about" if weight > _SUBJECT else "mentions", "")
+        for chunk, entity, weight in zip(owners, adjacent.targets.tolist(), adjacent.weights.tolist(), strict=True)
+        if entity in place
     ]
     mentions.sort(key=lambda edge: (-edge[2], edge))
     edges = sorted([*edges, *mentions[: max(limit - len(edges), 0)]])
@@ -111,7 +107,3 @@ def _build(
         vertex_attrs={"kind": kinds, "key": keys, "name": names},
         edge_attrs={"weight": [*columns[2]], "relation": [*columns[3]], "fact": [*columns[4]]},
     )
-
-
-def _sorted(one: int, other: int) -> tuple[int, int]:
-    return (one, other) if one <= other else (other, one)

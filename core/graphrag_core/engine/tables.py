@@ -1,8 +1,8 @@
 """Reads of the tables that both engines have: documents, chunks, facts and names.
 
-Both databases answer the same statements. What their SQL writes in another way is an attribute or a method of
-:class:`Tables`, from which each engine derives its own. User input is in the parameters only. :class:`TableReads` are
-the reads of a snapshot, :class:`SqlEngine` is what both engines do besides.
+Both databases answer the same statements. What they write differently in SQL is an attribute or a method of
+:class:`Tables`, from which each engine derives its own. User input is in the parameters only. :class:`SqlEngine` has
+the methods that both engines share.
 """
 
 import json
@@ -10,18 +10,17 @@ import logging
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, get_args
 
 import numpy as np
-import numpy.typing as npt
 from typing_extensions import Self
 
 from graphrag_core.deadline import check_deadline
-from graphrag_core.engine.analysis import is_packed, terms_of_names
-from graphrag_core.engine.graph.snapshot import GraphReads, Name, StoreSnapshot
+from graphrag_core.engine.analysis import is_packed
 from graphrag_core.engine.rows import (
     LETTERS,
     Accesses,
+    Name,
     Row,
     Texts,
     damaged,
@@ -43,9 +42,12 @@ from graphrag_core.filters import (
     mark_unknown,
 )
 from graphrag_core.model import Chunk, Document, Extraction, Fact, FactSource, FactStatus, Mark, Mention, Stats
-from graphrag_core.ports import Keys, Matrix, ParsedDocument, Scores
-from graphrag_core.text import EDGE, REFERS_TO, fact_text, hash64, label, normalise, plain_runs
+from graphrag_core.ports import Keys, Matrix, ParsedDocument
+from graphrag_core.text import REFERS_TO, fact_text, hash64, label, normalise
 from graphrag_core.text.markup import plain
+
+if TYPE_CHECKING:
+    from graphrag_core.engine.graph.snapshot import StoreSnapshot
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -63,10 +65,12 @@ _MOST_CACHED = 50_000  # names that are kept in memory
 _TOP = 5  # entities in the statistics
 _SOURCES: dict[str, Any] = {LETTERS[word]: word for word in get_args(FactSource)}
 _STATUSES: dict[str, Any] = {LETTERS[word]: word for word in get_args(FactStatus)}
-_FACT = (
+FACT_COLUMNS = (
     "f.start, f.stop, f.relation, f.weight, f.confidence, f.source, f.status, f.value, f.created, f.last_accessed, "
     "f.access_count, f.valid_from, f.valid_to"
-)  # the columns of facts that have the same values in both engines
+)
+"""The columns of facts that have the same values in both engines, as :func:`fact_of` takes them."""
+
 _COMPARE = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
@@ -76,21 +80,23 @@ class Tables:
     Attributes
     ----------
     own
-        By the alias of a table the start of a condition: that its rows are those of the index. Empty if there is one.
+        By the alias of a table the start of a condition that selects the rows of the index; empty if there is only one.
     mark
         A parameter in a statement.
     listed, listed_texts
-        Conditions that a column is one of some keys, or one of some texts; :meth:`array` makes the parameter.
+        Conditions that a column is one of some keys or texts; :meth:`array` makes the parameter.
     wanted
         Some keys, joined to a table: faster than ``listed`` for keys that are known to exist.
     text, ordinal
         The text of a chunk, and the number of a fact within its chunk.
     order
-        The column by which the rows that belong to a chunk are in order.
+        The column that sorts the claims and aliases of a chunk.
     holds
         The condition that a chunk ``c`` has a fact ``f``.
     wide
         The condition that a name has characters besides ASCII.
+    chunk_columns
+        The columns of a chunk ``c`` and its document ``d`` as :func:`chunk_of` takes them.
     """
 
     own: Mapping[str, str]
@@ -107,6 +113,10 @@ class Tables:
     def __init__(self) -> None:
         self.own = defaultdict(str)
         self._names: dict[int, Name] = {}
+        self.chunk_columns = (
+            f"c.key, c.id, d.id, {self.text}, coalesce(d.heading, d.title) AS title, c.ordinal, c.start, d.metadata, "
+            "c.headings, c.page"
+        )
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a statement."""
@@ -199,14 +209,6 @@ class Tables:
         ids = self.array(storable([document_id]))
         return [chunk_of(row) for row in self.chunk_rows(f"d.id {self.listed_texts} ORDER BY c.ordinal", ids)]
 
-    @property
-    def chunk_columns(self) -> str:
-        """The columns of a chunk ``c`` and its document ``d`` as :func:`chunk_of` takes them."""
-        return (
-            f"c.key, c.id, d.id, {self.text}, coalesce(d.heading, d.title) AS title, c.ordinal, c.start, d.metadata, "
-            "c.headings, c.page"
-        )
-
     def chunk_rows(self, condition: str, *parameters: Any) -> list[Row]:
         """Return the rows of chunks as :func:`chunk_of` takes them."""
         return self.rows(
@@ -218,66 +220,62 @@ class Tables:
     def parsed(self, document_ids: Sequence[str], *, accesses: bool) -> list[ParsedDocument]:
         """Return documents as they were written, with their vectors."""
         ids = self.array(storable(document_ids))
-        chunks: defaultdict[str, list[Row]] = defaultdict(list)
-        texts: dict[int, str] = {}
-        for row in self.chunk_rows(f"d.id {self.listed_texts} ORDER BY d.id, c.ordinal", ids):
-            chunks[row[2]].append(row)
-            texts[row[0]] = row[3]
-        keys = np.array([*texts], np.int64)
-        names: dict[int, dict[str, bool]] = {key: {} for key in texts}
-        mentions: dict[int, list[Mention]] = {key: [] for key in texts}
-        facts: dict[int, dict[int, Fact]] = {key: {} for key in texts}
-        mentioned = list(self.mentions(keys))
-        stated = self.facts_of_chunks(keys)
+        rows = self.chunk_rows(f"d.id {self.listed_texts} ORDER BY d.id, c.ordinal", ids)
+        extracted, rows_of = self._extracted(rows, accesses=accesses), _grouped(rows, 2)  # 2: the document
+        keys = np.array([*extracted], np.int64)
+        vectors_of_chunks, vectors_of_facts = self.vectors_of("chunks", keys), self.vectors_of("facts", keys)
+        sql = (
+            "SELECT d.id, d.title, d.metadata, d.marks, d.digest FROM documents d "
+            f"WHERE {self.own['d']}d.id {self.listed_texts}"
+        )
+        documents = {row[0]: row for row in self.rows(sql, (ids,))}
+        parsed = []
+        for row in (documents[document_id] for document_id in document_ids if document_id in documents):
+            chunks = [chunk_of(chunk) for chunk in rows_of[row[0]]]
+            parts = [extracted[chunk[0]] for chunk in rows_of[row[0]]]
+            chunk_vectors = _matrix(vectors_of_chunks, [chunk[0] for chunk in rows_of[row[0]]])
+            facts = [key for _, _, facts_of_chunk in parts for key in facts_of_chunk]
+            fact_vectors = _matrix(vectors_of_facts, facts)
+            if chunk_vectors is not None and not facts:
+                fact_vectors = np.empty((0, chunk_vectors.shape[1]), np.float32)
+            parsed.append(
+                ParsedDocument(
+                    document_of(row[:4], chunks), shallow(row[2]), row[4], chunks,
+                    [Extraction(tuple(mentions), tuple(stated.values())) for _, mentions, stated in parts],
+                    [names for names, _, _ in parts], chunk_vectors, fact_vectors,
+                )
+            )  # fmt: skip
+        return parsed
+
+    def _extracted(
+        self, chunks: Sequence[Row], *, accesses: bool
+    ) -> dict[int, tuple[dict[str, bool], list[Mention], dict[int, Fact]]]:
+        """Return by chunk the names that it mentions, the mentions with a type or an alias, and the facts by key."""
+        extracted: dict[int, tuple[dict[str, bool], list[Mention], dict[int, Fact]]] = {}
+        extracted.update((row[0], ({}, [], {})) for row in chunks)
+        keys, texts = np.array([*extracted], np.int64), {row[0]: row[3] for row in chunks}
+        mentioned, stated = list(self.mentions(keys)), self.facts_of_chunks(keys)
         used = {name for _, name, _ in mentioned}.union(*(row[2] for row in stated))
         surfaces = {key: name.surface for key, name in self.names(sorted(used)).items()}
         for chunk, name, is_subject in mentioned:
-            names[chunk][surfaces[name]] = bool(is_subject)
-        claims, aliases = (
-            self.rows(
-                f"SELECT t.chunk, {columns} FROM {table} t WHERE {self.own['t']}t.chunk {self.listed} "
-                f"ORDER BY t.chunk, t.{self.order}",
-                (self.array(keys),),
-            )
-            for table, columns in (("claims", "name, type, description"), ("aliases", "short, long"))
-        )
-        for chunk, name, kind, description in claims:
-            mentions[chunk].append(Mention(surfaces[name], kind, description))
-        for chunk, short, long in aliases:
-            mentions[chunk].append(Mention(surfaces[long], aliases=(surfaces[short],)))
-        for chunk, key, own, stored, is_plain, *fields in stated:
+            extracted[chunk][0][surfaces[name]] = bool(is_subject)
+        of_chunks = f"t WHERE {self.own['t']}t.chunk {self.listed} ORDER BY t.chunk, t.{self.order}"
+        given = (self.array(keys),)
+        for chunk, name, kind, text in self.rows(
+            f"SELECT t.chunk, t.name, t.type, t.description FROM claims {of_chunks}", given
+        ):
+            extracted[chunk][1].append(Mention(surfaces[name], kind, text))
+        for chunk, short, long in self.rows(f"SELECT t.chunk, t.short, t.long FROM aliases {of_chunks}", given):
+            extracted[chunk][1].append(Mention(surfaces[long], aliases=(surfaces[short],)))
+        for chunk, key, names, stored, is_plain, *fields in stated:
             text = text_of_fact(stored, is_plain, texts[chunk], fields[0], fields[1])
-            facts[chunk][key] = fact_of([surfaces[name] for name in own], text, fields, accesses=accesses)
-        chunk_vectors, fact_vectors = (self.vectors_of(kind, keys) for kind in ("chunks", "facts"))
-        documents = {
-            row[0]: row
-            for row in self.rows(
-                "SELECT d.id, d.title, d.metadata, d.marks, d.digest FROM documents d "
-                f"WHERE {self.own['d']}d.id {self.listed_texts}", (ids,)
-            )
-        }  # fmt: skip
-        found = []
-        for row in (documents[one] for one in document_ids if one in documents):
-            own_keys = [chunk[0] for chunk in chunks[row[0]]]
-            own_chunks = [chunk_of(chunk) for chunk in chunks[row[0]]]
-            own_facts = [key for chunk in own_keys for key in facts[chunk]]
-            of_document = _matrix(chunk_vectors, own_keys)
-            of_facts = _matrix(fact_vectors, own_facts)
-            if of_document is not None and not own_facts:
-                of_facts = np.empty((0, of_document.shape[1]), np.float32)
-            extractions = [Extraction(tuple(mentions[key]), tuple(facts[key].values())) for key in own_keys]
-            found.append(
-                ParsedDocument(
-                    document_of(row[:4], own_chunks), shallow(row[2]), row[4], own_chunks, extractions,
-                    [names[key] for key in own_keys], of_document, of_facts,
-                )
-            )  # fmt: skip
-        return found
+            extracted[chunk][2][key] = fact_of([surfaces[name] for name in names], text, fields, accesses=accesses)
+        return extracted
 
     def facts_of_chunks(self, chunks: Keys) -> list[Row]:
-        """Return the facts of chunks in order: chunk, key, names, text, whether it is plain, and the other columns."""
+        """Return the facts of chunks in order: chunk, key, names, text, whether it is plain, and ``FACT_COLUMNS``."""
         rows = self.rows(
-            f"SELECT c.key, f.key, f.names, f.text, f.is_plain, {_FACT} FROM chunks c "
+            f"SELECT c.key, f.key, f.names, f.text, f.is_plain, {FACT_COLUMNS} FROM chunks c "
             f"JOIN facts f ON {self.holds} WHERE {self.own['c']}{self.own['f']}c.key {self.listed} ORDER BY f.key",
             (self.array(chunks),),
         )
@@ -293,7 +291,7 @@ class Tables:
 
     def accesses(self, document_ids: Sequence[str]) -> Iterator[Row]:
         """Yield what the facts of documents state that were accessed, with last access and access count."""
-        for document, own, is_plain, text, names, start, stop, relation, value, last, count in self.rows(
+        for document, stored, is_plain, text, names, start, stop, relation, value, last, count in self.rows(
             f"SELECT d.id, f.text, f.is_plain, {self.text}, f.names, f.start, f.stop, f.relation, f.value, "
             f"f.last_accessed, f.access_count FROM {self.facts_of_documents} AND f.access_count > 0 ORDER BY f.key",
             (self.array(document_ids),),
@@ -301,8 +299,8 @@ class Tables:
             keys = self.unpack_names(names)
             known = self.names(keys)
             surfaces = tuple(known[key].surface for key in keys)
-            whole = text_of_fact(own, is_plain, text, start, stop)
-            yield statement(document, whole, surfaces, relation, value), last, count
+            sentence = text_of_fact(stored, is_plain, text, start, stop)
+            yield statement(document, sentence, surfaces, relation, value), last, count
 
     # -- names
 
@@ -313,14 +311,15 @@ class Tables:
             cache.clear()
         found = {key: name for key in keys if (name := cache.get(key)) is not None}
         if missing := [key for key in keys if key not in found]:
-            of_key = f"{self.wanted} names n ON {self.own['n']}n.key = wanted.value"
-            sql = f"SELECT n.key, n.surface, n.spelling FROM {of_key}"
+            sql = (
+                f"SELECT n.key, n.surface, n.spelling FROM {self.wanted} names n ON {self.own['n']}n.key = wanted.value"
+            )
             rows = self.rows(sql, (self.array(missing),))
-            fresh = {key: Name(surface, normalise(surface), spelling) for key, surface, spelling in rows}
-            if not fresh.keys() >= {*missing}:
+            read = {key: Name(surface, normalise(surface), name_id) for key, surface, name_id in rows}
+            if not read.keys() >= {*missing}:
                 raise damaged("a name is missing")
-            cache.update(fresh)
-            found |= fresh
+            cache.update(read)
+            found |= read
         return found
 
     def new_names(self, names: Iterable[str]) -> list[str]:
@@ -350,22 +349,23 @@ class Tables:
             joint = " INTERSECT " if scope.all else " UNION "
             sql = joint.join(f"SELECT * FROM ({query}) AS part" for query, _ in queries)
             return sql, [value for _, parameters in queries for value in parameters]
-        operator = _COMPARE.get(scope.operator, "")
-        sql, parameters = "1 = 0", list[Any]()
-        if scope.operator == "exists":
-            sql = "1 = 1"
-        elif scope.key == DOCUMENT_ID:
-            ids = [value for kind, value in scope.values if kind == "text"]
-            if scope.operator == "in":
-                sql, parameters = f"d.id {self.listed_texts}", [self.array(ids)]
-            elif ids:
-                sql, parameters = f"d.id {operator} {self.mark}", [*ids]
-        elif scope.values:
-            sql, parameters = self.attribute_condition(scope, operator)
         if scope.key == DOCUMENT_ID:
+            sql, parameters = self._id_condition(scope)
             return f"{everything}{sql}", parameters
+        sql, parameters = ("1 = 1" if scope.operator == "exists" else "1 = 0"), []
+        if scope.operator != "exists" and scope.values:
+            sql, parameters = self.attribute_condition(scope, _COMPARE.get(scope.operator, ""))
         named = f"SELECT a.document FROM attributes a WHERE {self.own['a']}a.name = {self.mark} AND {sql}"
         return named, [scope.key, *parameters]
+
+    def _id_condition(self, condition: Condition) -> Query:
+        """Return the condition that the id of a document ``d`` has one of some values, or compares with one."""
+        if condition.operator == "exists":
+            return "1 = 1", []
+        ids = [value for kind, value in condition.values if kind == "text"]
+        if condition.operator == "in":
+            return f"d.id {self.listed_texts}", [self.array(ids)]
+        return (f"d.id {_COMPARE.get(condition.operator, '')} {self.mark}", ids) if ids else ("1 = 0", [])
 
     def marked(self, scope: Filter) -> Filter:
         """Return a filter whose comparisons with keys that no document has are marked, so that they match nothing."""
@@ -401,28 +401,17 @@ class Tables:
         )
         for page in self.pages(sql, "c", span):
             keys = np.array([row[0] for row in page], np.int64)
-            subjects: defaultdict[int, list[int]] = defaultdict(list)
-            facts: defaultdict[int, list[Row]] = defaultdict(list)
-            for chunk, name, is_subject in self.mentions(keys) if only != "facts" else ():
-                if is_subject:
-                    subjects[chunk].append(name)
-            for chunk, *fact in self.facts_of_chunks(keys) if only != "chunks" else ():
-                facts[chunk].append(tuple(fact))
-            used = {name for own in subjects.values() for name in own}
-            used.update(name for own in facts.values() for fact in own if fact[6] for name in fact[1])
-            names = self.names(sorted(used))
+            subjects = [row for row in self.mentions(keys) if row[2]] if only != "facts" else []
+            facts = self.facts_of_chunks(keys) if only != "chunks" else []
+            used = {row[1] for row in subjects}.union(*(fact[2] for fact in facts if fact[7]))  # 7: the relation
+            surfaces = {key: name.surface for key, name in self.names(sorted(used)).items()}
+            subjects_of, facts_of = _grouped(subjects), _grouped(facts)
             for key, title, packed, text in page:
-                texts = []
                 headings = unpack_headings(packed)
-                for fact, own, stored, is_plain, start, stop, relation, _, _, _, _, value, *_ in facts[key]:
-                    ends = [*(names[name].surface for name in own), value or ""] if relation else []
-                    sentence = text_of_fact(stored, is_plain, text, start, stop)
-                    texts.append((fact, fact_text(label(title, headings), sentence, relation or "", ends)))
-                fields: Texts = ()
-                if only != "facts":
-                    called = [names[name].surface for name in subjects[key]]
-                    fields = keyword_fields(title, headings, called, plain(text))
-                yield key, fields, texts
+                above = label(title, headings)
+                texts = [(fact[1], _search_text(fact, above, text, surfaces)) for fact in facts_of[key]]
+                defined = [surfaces[row[1]] for row in subjects_of[key]]
+                yield key, () if only == "facts" else keyword_fields(title, headings, defined, plain(text)), texts
 
     # -- verification
 
@@ -431,8 +420,8 @@ class Tables:
         wrong = [
             key
             for page in self.pages("SELECT n.key, n.surface, n.spelling FROM names n", "n")
-            for key, surface, spelling in page
-            if hash64(normalise(surface)) != spelling
+            for key, surface, name_id in page
+            if hash64(normalise(surface)) != name_id
         ]
         if wrong:
             yield f"records: {len(wrong)} names are damaged, such as key {min(wrong)}"
@@ -446,16 +435,18 @@ class Tables:
         if without:
             yield f"records: {len(without)} chunks lack the terms of their facts, such as key {min(without)}"
         for page in self.pages("SELECT d.key, d.id, d.metadata FROM documents d", "d"):
-            stored: defaultdict[int, set[Row]] = defaultdict(set)
-            for document, *attribute in self.attributes([row[0] for row in page]):
-                stored[document].add(tuple(attribute))
-            for key, document_id, metadata in page:
-                if shallow(metadata) != metadata:  # some of its attributes are not read: the checksums are compared
-                    continue
-                wanted = {(name, kind, self.stored_value(kind, value))
-                          for name, (kind, value) in attributes(json.loads(metadata))}  # fmt: skip
-                if stored[key] != wanted:
-                    yield f"records: the metadata of document {document_id!r} is damaged"
+            for document_id in self._damaged_metadata(page):
+                yield f"records: the metadata of document {document_id!r} is damaged"
+
+    def _damaged_metadata(self, documents: Sequence[Row]) -> Iterator[str]:
+        """Yield the ids of documents whose attributes differ from their metadata."""
+        stored = _grouped(self.attributes([row[0] for row in documents]))
+        for key, document_id, metadata in documents:
+            if shallow(metadata) != metadata:  # some of its attributes are not read: the checksums are compared
+                continue
+            values = attributes(json.loads(metadata))
+            if {*stored[key]} != {(key, name, kind, self.stored_value(kind, value)) for name, (kind, value) in values}:
+                yield document_id
 
     def attributes(self, documents: Sequence[int]) -> list[Row]:
         """Return document, name, kind and value of the attributes of documents."""
@@ -471,7 +462,7 @@ class Tables:
 
 
 def mark_missing(scope: Filter, names: Sequence[str], known: Sequence[bool]) -> Filter:
-    """Return a filter with those of its keys marked that are not known; the filter itself if all are."""
+    """Return a filter with its unknown keys marked; the filter itself if all are known."""
     unknown = {name for name, is_known in zip(names, known, strict=True) if not is_known}
     return mark_unknown(scope, unknown) if unknown else scope
 
@@ -496,20 +487,18 @@ def _stored_json(text: str | bytes) -> Any:
         raise damaged(f"a value cannot be decoded: {error}") from error
 
 
-def _in_order(rows: Sequence[Row], keys: Keys) -> list[Row]:
-    """Return rows, which start with their key, in the order of the keys."""
-    by_key = {row[0]: row for row in rows}
-    wanted = keys.tolist()
-    if not by_key.keys() >= {*wanted}:
-        raise damaged("a row is missing")
-    return [by_key[key] for key in wanted]
-
-
-def text_of_fact(own: str | None, is_plain: bool, text: str, start: int, stop: int) -> str:
-    """Return the text of a fact from its row and its chunk's text."""
-    if own is not None:
-        return own
+def text_of_fact(stored: str | None, is_plain: bool, text: str, start: int, stop: int) -> str:
+    """Return the text of a fact from its row and from the text of its chunk."""
+    if stored is not None:
+        return stored
     return without_markup(text, start, stop) if is_plain else text[start:stop].replace("\n", " ")
+
+
+def _search_text(fact: Row, title: str, text: str, surfaces: Mapping[int, str]) -> str:
+    """Return the text by which keyword search finds a fact of :meth:`Tables.facts_of_chunks` in a text."""
+    _, _, names, stored, is_plain, start, stop, relation, _, _, _, _, value, *_ = fact
+    ends = [*(surfaces[name] for name in names), value or ""] if relation else []
+    return fact_text(title, text_of_fact(stored, is_plain, text, start, stop), relation or "", ends)
 
 
 def document_of(row: Row, chunks: Iterable[Chunk]) -> Document:
@@ -537,7 +526,7 @@ def fact_of(
 ) -> Fact:
     """Return a fact from its names, its text and its columns; without ``accesses`` as if it was never used.
 
-    ``pending`` are accesses that are not stored yet (:class:`Accesses`), ``ids`` those of the fact and of its chunk.
+    ``pending`` are accesses that are not stored yet (:class:`Accesses`), ``ids`` the ids of the fact and its chunk.
     """
     start, stop, relation, weight, confidence, source, status, value, created, last, count, *valid = columns
     if pending is not None:
@@ -564,188 +553,17 @@ def parts_of(scope: Filter | None) -> tuple[Filter | None, Filter | None]:
     return scope, None
 
 
+def _grouped(rows: Iterable[Row], column: int = 0) -> defaultdict[Any, list[Row]]:
+    """Return rows by the value of a column."""
+    groups: defaultdict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row[column]].append(row)
+    return groups
+
+
 def _matrix(vectors: dict[int, Matrix], keys: Sequence[int]) -> Matrix | None:
     found = [vectors[key] for key in keys if key in vectors]
     return np.stack(found) if found else None
-
-
-class TableReads:
-    """The reads of rows that a snapshot needs, of one generation and restricted to a scope.
-
-    Attributes
-    ----------
-    edits
-        The edits of the graph, as they are stored.
-    graph
-        The rows of the graph in scope.
-    names
-        Returns names by key.
-    _chunk_keys, _chunk_numbers, _fact_keys, _fact_numbers
-        Return the keys of rows for the numbers that the snapshot has for chunks and facts, and the other way round.
-    unknown_keys
-        The keys of the scope's filter that no document has.
-    _sees
-        Returns which chunks, given by key, are in scope; None if all are.
-    """
-
-    edits: str
-    graph: GraphReads
-    names: Callable[[Sequence[int]], dict[int, Name]]
-    unknown_keys: tuple[str, ...] = ()
-    _tables: Tables
-    _accesses: Accesses
-    _chunk_keys: Callable[[Keys], Keys]
-    _chunk_numbers: Callable[[Keys], Keys]
-    _fact_keys: Callable[[Keys], Keys]
-    _fact_numbers: Callable[[Keys], Keys]
-    _sees: Callable[[Keys], npt.NDArray[np.bool_]] | None
-
-    def metadata_keys(self) -> list[str]:
-        """Return the metadata keys of all documents, as far as there are not too many."""
-        return self._tables.metadata_keys()
-
-    def chunk_keys(self, chunks: Keys) -> Keys:
-        """Return the keys of chunks."""
-        return self._chunk_keys(chunks)
-
-    def fact_keys(self, facts: Keys) -> Keys:
-        """Return the keys of facts."""
-        return self._fact_keys(facts)
-
-    def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
-        """Return the packed terms of chunks and of their facts."""
-        rows = self._by_key("c.terms, c.fact_terms", "chunks c", chunks)
-        return [(terms, facts or b"") for _, terms, facts in rows]
-
-    def chunks(self, chunks: Keys) -> list[Chunk]:
-        """Return chunks in the order given."""
-        if len(chunks) == 0:
-            return []
-        keys, tables = self._chunk_keys(chunks), self._tables
-        rows = tables.chunk_rows(f"c.key {tables.listed}", tables.array(keys))
-        return [chunk_of(row) for row in _in_order(rows, keys)]
-
-    def texts(self, chunks: Keys, length: int | None = None) -> list[str]:
-        """Return the texts of chunks, or their first ``length`` characters."""
-        text = self._tables.text if length is None else f"substr({self._tables.text}, 1, {length})"
-        return [text for _, text in self._by_key(text, "chunks c", chunks)]
-
-    def facts_in(self, chunks: Keys) -> Keys:
-        """Return the facts of chunks."""
-        tables = self._tables
-        sql = (
-            f"SELECT f.key FROM chunks c JOIN facts f ON {tables.holds} "
-            f"WHERE {tables.own['c']}{tables.own['f']}c.key {tables.listed}"
-        )
-        return self._fact_numbers(tables.keys(sql, (tables.array(self._chunk_keys(chunks)),)))
-
-    def facts(self, facts: Keys) -> list[tuple[list[int], Fact]]:
-        """Return the names that facts hold, and the facts without entities."""
-        tables, found = self._tables, []
-        wanted = f"f.names, f.text, f.is_plain, {tables.text}, c.id, {tables.ordinal}, {_FACT}"
-        joined = f"JOIN chunks c ON {tables.own['c']}c.key = f.chunk"
-        for key, names, own, is_plain, whole, chunk_id, ordinal, *columns in self._by_key(
-            wanted, "facts f", facts, joined
-        ):
-            text = text_of_fact(own, is_plain, whole, columns[0], columns[1])
-            ids, pending = (f"{chunk_id}/{ordinal}", chunk_id), self._accesses.pending.get(key)
-            found.append((tables.unpack_names(names), fact_of((), text, columns, pending=pending, ids=ids)))
-        return found
-
-    def _by_key(self, columns: str, table: str, numbers: Keys, joined: str = "") -> list[Row]:
-        """Return key and columns of chunks or facts, in the order given."""
-        tables, alias = self._tables, table[-1]
-        keys = (self._chunk_keys if alias == "c" else self._fact_keys)(numbers)
-        of_key = f"{tables.wanted} {table} ON {tables.own[alias]}{alias}.key = wanted.value {joined}"
-        return _in_order(tables.rows(f"SELECT {alias}.key, {columns} FROM {of_key}", (tables.array(keys),)), keys)
-
-    def with_relations(self, facts: Keys, relations: Sequence[str]) -> Keys:
-        """Return the facts that are triples of some relations."""
-        tables, keys = self._tables, self._fact_keys(facts)
-        related = tables.keys(
-            f"SELECT f.key FROM facts f WHERE {tables.own['f']}f.key {tables.listed} "
-            f"AND f.relation {tables.listed_texts}",
-            (tables.array(keys), tables.array(relations)),
-        )
-        return facts[np.isin(keys, related)]
-
-    def outgoing(self, facts: Keys, names: Keys) -> tuple[Keys, Scores, npt.NDArray[np.float64]]:
-        """Return the facts whose subject is an entity, given by its names, with confidence and last access time."""
-        tables, pending, subjects = self._tables, self._accesses.pending, set(names.tolist())
-        both_ways = tables.name_keys([EDGE]).get(EDGE) if self.graph.has_edges else None
-        rows = []
-        for key, relation, packed, confidence, last in tables.rows(
-            "SELECT f.key, f.relation, f.names, f.confidence, coalesce(f.last_accessed, f.created, d.added) "
-            "FROM facts f JOIN chunks c ON c.key = f.chunk JOIN documents d ON d.key = c.document "
-            f"WHERE {tables.own['f']}{tables.own['c']}{tables.own['d']}f.key {tables.listed} ORDER BY f.key",
-            (tables.array(self._fact_keys(facts)),),
-        ):
-            ends = tables.unpack_names(packed) or [-1]
-            if relation is None or ends[0] in subjects or ends[-1] == both_ways:
-                rows.append((key, confidence, pending[key][1] if key in pending else last))
-        keys = np.array([row[0] for row in rows], np.int64)
-        confidences, times = (
-            np.array([row[1] for row in rows], np.float32),
-            np.array([row[2] for row in rows], np.float64),
-        )
-        return self._fact_numbers(keys), confidences, times
-
-    def name_terms(self, names: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
-        """Return the terms of names as hashes: how many each has, and which."""
-        known = self.names(names.tolist())
-        owners, numbers = terms_of_names([known[name].norm for name in names.tolist()])
-        return np.bincount(owners, minlength=len(names)), numbers
-
-    def claims(self, names: Sequence[int]) -> list[tuple[int, str, str]]:
-        """Return the types and descriptions that chunks in scope give to names."""
-        tables = self._tables
-        rows = tables.rows(
-            "SELECT t.name, t.type, t.description, t.chunk FROM claims t "
-            f"WHERE {tables.own['t']}t.name {tables.listed}",
-            (tables.array(names),),
-        )
-        if self._sees is None or not rows:
-            return [row[:3] for row in rows]
-        seen = self._sees(np.array([row[3] for row in rows], np.int64)).tolist()
-        return [row[:3] for row, is_seen in zip(rows, seen, strict=True) if is_seen]
-
-    def digits(self, spellings: Keys) -> Keys:
-        """Return the spellings, given by hash, that are numbers."""
-        tables = self._tables
-        sql = f"SELECT n.spelling, n.surface FROM names n WHERE {tables.own['n']}n.spelling {tables.listed}"
-        rows = tables.rows(sql, (tables.array(spellings),))
-        return np.array([spelling for spelling, name in rows if name.isascii() and name.isdigit()], np.int64)
-
-    def names_like(self, start: str, inside: str) -> Keys:
-        """Return the names whose normalised form begins with one text and contains another."""
-        runs = plain_runs(f"{start} {inside}")
-        tables = self._tables
-        plain = (
-            "1 = 0" if runs is None else " AND ".join([f"lower(n.surface) LIKE {tables.mark}"] * len(runs)) or "1 = 1"
-        )
-        rows = tables.rows(
-            f"SELECT n.key, n.surface FROM names n WHERE {tables.own['n']}(({plain}) OR {tables.wide})",
-            [f"%{run}%" for run in runs or ()],
-        )
-        keys = [key for key, surface in rows if (name := normalise(surface)).startswith(start) and inside in name]
-        return np.array(sorted(keys), np.int64)
-
-    def find_chunks(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the chunks in scope with some ids."""
-        tables = self._tables
-        sql = f"SELECT c.key, c.id FROM chunks c WHERE {tables.own['c']}c.id {tables.listed_texts}"
-        rows = tables.rows(sql, (tables.array(storable(ids)),))
-        return {rows[at][1]: number for at, number in self._in_scope(rows)}
-
-    def _in_scope(self, rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
-        """Return which rows, whose first column is the key of a chunk, are in scope, and the numbers of the chunks."""
-        keys = np.array([row[0] for row in rows], np.int64)
-        seen = np.arange(len(keys)) if self._sees is None else np.flatnonzero(self._sees(keys))
-        return zip(seen.tolist(), self._chunk_numbers(keys[seen]).tolist(), strict=True)
-
-    def record_access(self, facts: Keys, now: float) -> None:
-        """Count an access of each fact."""
-        self._accesses.note(self._fact_keys(facts).tolist(), now)
 
 
 class SqlEngine:
@@ -814,7 +632,7 @@ class SqlEngine:
     def __len__(self) -> int:
         return self._read(lambda tables: tables.count("documents"))
 
-    def _statistics(self, snapshot: StoreSnapshot, tables: Tables, **counts: Any) -> Stats:
+    def _statistics(self, snapshot: "StoreSnapshot", tables: Tables, **counts: Any) -> Stats:
         """Return the statistics of the index. ``counts`` are the values of further fields."""
         hidden = snapshot.hidden_facts()
         relations, settings = tables.relations(hidden), self.settings()

@@ -1,13 +1,12 @@
 """Places the nodes and edges of a network, in pixels, with igraph's layered tree layout.
 
-Every hit has one path, so the paths form a tree with the question as its root. igraph places it with the algorithm of
-Reingold and Tilford (1981), which keeps the order of branches: the best-ranked first. (igraph's Sugiyama layout orders
-equal branches arbitrarily.) An edge that spans several columns has a vertex in each, so that it runs between their
-boxes. Related facts are stacked below the paths and never bend one.
+Every hit has one path, so the paths form a tree with the question as its root. The algorithm of Reingold and Tilford
+(1981) keeps the order of branches: the best-ranked first. An edge that spans several columns has a vertex in each, so
+that it runs between their boxes. Related facts are stacked below the paths.
 """
 
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from graphrag_core.explain.labels import is_right_to_left, shorten, width, wrap
 from graphrag_core.explain.network import Edge, Network, Node, NodeKind
@@ -15,33 +14,21 @@ from graphrag_core.explain.network import Edge, Network, Node, NodeKind
 FONT = 13
 LINE_HEIGHT = 17
 PADDING = 12
-BADGE = 28
-"""Width of a passage's rank, left of its name."""
-
+BADGE = 28  # width of a passage's rank, left of its name
 _GAP = 14
 _MAX_GAP = 30
-_SMALL = 420
-"""Drawings that are lower than this get wider gaps."""
-
-_NOTE = 11
+_SMALL = 420  # drawings lower than this get wider gaps
+_NOTE = 11  # font size of the note below a label
 _NOTE_HEIGHT = 15
-"""Font size and height of the note below a label."""
-
-_LINK_ROOM = 68
-"""Room right of the passages for links between them."""
-
+_LINK_ROOM = 68  # right of the passages, for links between them
 _BEND = 10
 _BETWEEN = 76
 _MARGIN = 16
 _HEADING = 30
-
+# Maximum width and number of lines of a label.
 _ROOM: dict[NodeKind, tuple[float, int]] = {
-    "question": (136, 7),
-    "named": (132, 2),
-    "linked": (132, 2),
-    "passage": (158, 2),
-}
-"""Maximum width and number of lines of a label."""
+    "question": (136, 7), "named": (132, 2), "linked": (132, 2), "passage": (158, 2),
+}  # fmt: skip
 
 Point = tuple[float, float]
 
@@ -98,7 +85,7 @@ class Box(Place):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A placed edge: the points it runs through, and whether it joins two boxes of one column."""
+    """A placed edge: its points, and whether it joins two boxes of one column."""
 
     edge: Edge
     points: tuple[Point, ...]
@@ -143,27 +130,37 @@ class Layout:
 def layout(network: Network) -> Layout:
     """Return a network with the question left and the passages right. The same network gives the same layout."""
     boxes = {key: _box(node) for key, node in network.nodes.items()}
-    chains = [(edge, _chain(edge, boxes)) for edge in network.edges.values()]
-    places = list(dict.fromkeys([*boxes.values(), *(place for _, chain in chains for place in chain)]))
+    edges = list(network.edges.values())
+    chains = [_chain(edge, boxes) for edge in edges]
+    places = list(dict.fromkeys([*boxes.values(), *chain.from_iterable(chains)]))
     columns = [[place for place in places if place.column == column] for column in range(network.columns)]
+    centres, right = _place_columns(columns)
+    tallest = max((box.height for box in boxes.values() if box.column), default=0.0)
+    gap = max(_GAP, min(_MAX_GAP, _SMALL / max(map(len, columns)) - tallest))
+    _place_paths([pair for pair in zip(edges, chains, strict=True) if pair[0].hits and pair[0].kind != "link"], gap)
+    _place_related(columns, chains, gap)
+    bottom = _move_to_top(places)
+    right += _LINK_ROOM if any(edge.kind == "link" for edge in edges) else _MARGIN
+    return Layout(list(boxes.values()), list(map(_line, edges, chains)), centres, right, bottom + _MARGIN)
 
+
+def _place_columns(columns: list[list[Place]]) -> tuple[list[float], float]:
+    """Set the x of all places, and the width of edges that pass a column. Return the centres and the right side."""
     widths = [max(place.width for place in column) for column in columns]
     lefts = [_MARGIN + sum(widths[:at]) + at * _BETWEEN for at in range(len(columns))]
     centres = [left + span / 2 for left, span in zip(lefts, widths, strict=True)]
-    for place in places:
-        place.x, place.width = centres[place.column], place.width or widths[place.column]
+    for column, centre, span in zip(columns, centres, widths, strict=True):
+        for place in column:
+            place.x, place.width = centre, place.width or span
+    return centres, lefts[-1] + widths[-1]
 
-    tallest = max((box.height for box in boxes.values() if box.column), default=0.0)
-    gap = max(_GAP, min(_MAX_GAP, _SMALL / max(map(len, columns)) - tallest))
-    _place_paths([(edge, chain) for edge, chain in chains if edge.hits and edge.kind != "link"], gap)
-    _place_related(columns, [chain for _, chain in chains], gap)
+
+def _move_to_top(places: list[Place]) -> float:
+    """Shift all places so that the highest is below the headings. Return the lowest y."""
     top = min(place.y - place.height / 2 for place in places) - _MARGIN - _HEADING
     for place in places:
         place.y -= top
-    bottom = max(place.y + place.height / 2 for place in places)
-    lines = [_line(edge, chain) for edge, chain in chains]
-    right = lefts[-1] + widths[-1] + (_LINK_ROOM if any(line.edge.kind == "link" for line in lines) else _MARGIN)
-    return Layout(list(boxes.values()), lines, centres, right, bottom + _MARGIN)
+    return max(place.y + place.height / 2 for place in places)
 
 
 def _box(node: Node) -> Box:
@@ -186,12 +183,13 @@ def _chain(edge: Edge, boxes: dict[str, Box]) -> list[Place]:
 def _place_paths(chains: list[tuple[Edge, list[Place]]], gap: float) -> None:
     """Set the y of everything on a path. Branches are in the order of the best rank in each."""
     chains = sorted(chains, key=lambda item: min(item[0].hits))
-    numbers = {place: number for number, place in enumerate(dict.fromkeys(p for _, chain in chains for p in chain))}
+    placed = dict.fromkeys(chain.from_iterable(places for _, places in chains))
+    numbers = {place: number for number, place in enumerate(placed)}
     if not numbers:
         return
     import igraph  # noqa: PLC0415 - imports matplotlib if that is installed, which takes long
 
-    steps = [(left, right) for _, chain in chains for left, right in pairwise(chain) if left.column < right.column]
+    steps = [step for _, places in chains for step in pairwise(places) if step[0].column < step[1].column]
     graph = igraph.Graph(len(numbers), [(numbers[left], numbers[right]) for left, right in steps], directed=True)
     question = [place.column for place in numbers].index(0)
     tree = graph.layout_reingold_tilford(mode="out", root=[question])
@@ -212,10 +210,9 @@ def _place_paths(chains: list[tuple[Edge, list[Place]]], gap: float) -> None:
 def _place_related(columns: list[list[Place]], chains: list[list[Place]], gap: float) -> None:
     """Set the y of everything that is on no path: below the paths, level with its neighbours where there is room."""
     neighbours: dict[Place, list[Place]] = {}
-    for chain in chains:
-        for left, right in pairwise(chain):
-            neighbours.setdefault(left, []).append(right)
-            neighbours.setdefault(right, []).append(left)
+    for left, right in chain.from_iterable(map(pairwise, chains)):
+        neighbours.setdefault(left, []).append(right)
+        neighbours.setdefault(right, []).append(left)
     settled = {place for column in columns for place in column if place.on_path}
     for column in columns:
         bottom = max((place.y + place.height / 2 + gap for place in column if place.on_path), default=0.0)
@@ -230,8 +227,8 @@ def _place_related(columns: list[list[Place]], chains: list[list[Place]], gap: f
         settled.update(levels)
 
 
-def _line(edge: Edge, chain: list[Place]) -> Line:
-    start, *between, end = chain
+def _line(edge: Edge, places: list[Place]) -> Line:
+    start, *between, end = places
     leaves = (start.x + start.width / 2, start.y)
     if start.column == end.column:
         return Line(edge, (leaves, (end.x + end.width / 2, end.y)), same_column=True)

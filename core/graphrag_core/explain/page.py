@@ -30,13 +30,7 @@ _MAX_TITLE = 60
 _MAX_SNIPPET = 420
 _MAX_PASSAGE = 6_000
 _MAX_WORDS = 24
-
-_KINDS = {
-    "question": "Question",
-    "named": "Entity in the question",
-    "linked": "Linked entity",
-    "passage": "Passage",
-}
+_KINDS = {"question": "Question", "named": "Entity in the question", "linked": "Linked entity", "passage": "Passage"}
 _HEADINGS = {"question": "Question", "named": "Entities", "linked": "Linked by facts", "passage": "Passages"}
 _KEY = {
     "on-path": "path to a passage",
@@ -59,30 +53,18 @@ def page(result: Result) -> str:
     kinds = {edge.kind if edge.kind in ("match", "link") else "on-path" if edge.hits else "related" for edge in edges}
     notes = {"Route": result.route, "Fallback": result.fallback}
     return _render(
-        "page.html",
-        result,
-        network,
-        css=css,
-        script=script,
-        policy=policy(css, script),
+        "page.html", result, network, css=css, script=script, policy=policy(css, script), style=None,
         title=f"Why: {shorten(result.question, _MAX_TITLE)}",
         texts=Highlighter(result),
-        snippet_length=_MAX_SNIPPET,
         graph_use=_graph_use(result),
         notes=[(heading, _sentence(text)) for heading, text in notes.items() if text.strip()],
         key=[(kind, text) for kind, text in _KEY.items() if kind in kinds],
         channels=list(dict.fromkeys(name for hit in result.hits for name in hit.channels)),
         shown=hit_texts(result),
-        passage_name=passage_name,
-        whole_text=_whole_text,
-        source=_source,
-        sentence=_sentence,
-        words=marked_words,
         covering=[(rank, hit.covers) for rank, hit in enumerate(result.hits, 1) if hit.covers],
-        max_words=_MAX_WORDS,
-        shares=_shares,
-        style=None,
-    )
+        passage_name=passage_name, whole_text=_whole_text, source=_source, sentence=_sentence, words=marked_words,
+        shares=_shares, snippet_length=_MAX_SNIPPET, max_words=_MAX_WORDS,
+    )  # fmt: skip
 
 
 def svg(result: Result) -> str:
@@ -131,23 +113,15 @@ def _render(template: str, result: Result, network: Network, **values: object) -
     placed = layout(network)
     kinds = {node.column: node.kind for node in reversed(network.nodes.values())}
     columns = [(_HEADINGS[kinds[column]], x) for column, x in enumerate(placed.centres)]
+    # Paths are drawn over related facts, and related facts over text matches.
+    lines = [line for line in placed.lines if line.edge.kind != "hidden"]
+    lines.sort(key=lambda line: (line.edge.kind != "match", bool(line.edge.hits)))
     return render(
-        _PACKAGE,
-        template,
-        result=result,
-        network=network,
-        layout=placed,
-        # Paths are drawn over related facts, and those over text matches.
-        lines=sorted(
-            (line for line in placed.lines if line.edge.kind != "hidden"),
-            key=lambda line: (line.edge.kind != "match", bool(line.edge.hits)),
-        ),
+        _PACKAGE, template, result=result, network=network, layout=placed, lines=lines, kinds=_KINDS, font=FONT,
         numbers={key: number for number, key in enumerate(network.nodes)},
         headings=[next(group) for _, group in groupby(columns, key=lambda column: column[0])],
-        kinds=_KINDS,
-        font=FONT,
         **values,
-    )
+    )  # fmt: skip
 
 
 def _graph_use(result: Result) -> str:

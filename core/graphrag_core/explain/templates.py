@@ -20,7 +20,7 @@ def render(package: str, template: str, **values: object) -> str:
 
 def asset(package: str, *names: str) -> Markup:
     """Return files in the folder ``assets`` of a package, or of this one, for a template that does not escape them."""
-    folders = [resources.files(one) / "assets" for one in (package, _SHARED)]
+    folders = [resources.files(name) / "assets" for name in (package, _SHARED)]
     found = (next(folder / name for folder in folders if (folder / name).is_file()) for name in names)
     return Markup("").join(Markup(file.read_text("utf-8")) for file in found)  # noqa: S704 - package data
 
@@ -48,7 +48,7 @@ def valid(value: object) -> object:
 
 @cache
 def _environment(package: str) -> Environment:
-    loader = ChoiceLoader([PackageLoader(one, "assets") for one in (package, _SHARED)])
+    loader = ChoiceLoader([PackageLoader(name, "assets") for name in (package, _SHARED)])
     return Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=valid,
         auto_reload=False,

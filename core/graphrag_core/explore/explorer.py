@@ -1,8 +1,7 @@
-"""``Explorer``: what the page asks for, one small answer at a time, each within a scope.
+"""``Explorer``: answers the requests of the explorer's page, each within a scope.
 
 Every answer is read from one snapshot, holds a bounded number of items, and contains nothing from outside its
-``where``. Texts are made safe to display (no control characters, no invisible or direction-changing ones); ids are left
-as they are, since the page sends them back and never shows them.
+``where``. Texts are made safe to display. Ids are not changed: the page sends them back and never shows them.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ _TYPES = 24
 _FIELDS = 8
 _FIELD_VALUES = 20
 
-# How an answer's texts are made safe, by the name of their field: ids stay as they are, others are cut.
+# How an answer's texts are made safe, by the name of their field: ids are not changed, others are cut.
 _IDS = frozenset("id key chunk_id source target value parent root community".split())
 _WITH_LINES = frozenset("text pieces tooltip label".split())
 _LENGTHS = {"text": 20_000, "name": 160, "names": 160, "title": 160, "section": 160, "document": 160, "type": 40,
@@ -83,10 +82,10 @@ _FACT_LENGTH = 400
 
 @dataclass(slots=True, eq=False)
 class _Scope:
-    """What is the same for all requests in one scope, until the index changes. It is filled under ``lock``.
+    """Cached values of one scope, until the index changes; filled under ``lock``.
 
-    ``colours`` has the communities of the start page by id, ``communities_of`` returns those of entities, broadest
-    first. ``names`` has the spellings of all entities, each after a line break; it is read when names are searched.
+    ``colours`` has the communities of the start page by id, ``communities_of`` returns the communities of entities,
+    broadest first. ``names`` has the spellings of all entities, each after a line break.
     """
 
     until: float = 0.0
@@ -98,20 +97,30 @@ class _Scope:
     overview: dict[str, Any] = field(default_factory=dict)
     names: list[tuple[str, Entity]] | None = None
 
+    def fill(self, snapshot: Snapshot, state: State) -> None:
+        """Set the communities and the most mentioned entities."""
+        communities = state.of_level(None)
+        self.colours = {
+            key: colour for colour, key in enumerate([community.id for community in state.of_level(0)][:_COMMUNITIES])
+        }
+        parents = {community.id: community.parent for community in communities}
+        self.communities = [_community(community, parents, self.colours) for community in communities]
+        self.communities_of = state.paths_of
+        self.most_mentioned = snapshot.entities(snapshot.top_entities(_MOST_FIRST))
+
 
 class Explorer:
-    """Answers the requests of the explorer's page.
+    """Answers the requests of the explorer's page. Thread-safe.
 
     Parameters
     ----------
     retriever
-        Answers questions; its index is what is explored.
+        Answers questions; its index is explored.
     llm
-        What writes the answer to a question: anything that :meth:`GraphRetriever.ask` takes. Without one the best
-        sentences of the passages are shown.
+        Writes answers: anything that :meth:`GraphRetriever.ask` takes. Without one the best sentences are shown.
 
     All methods return dictionaries that ``json.dumps`` accepts, and take ``where``, a filter on document metadata:
-    nothing of other documents is seen, counted or named. They are safe to call from many threads.
+    nothing of other documents is seen, counted or named.
 
     Examples
     --------
@@ -147,25 +156,21 @@ class Explorer:
                 keys = view.start_keys()
                 types = Counter(entity.type for entity in scope.most_mentioned).most_common(_TYPES)
                 scope.overview = _safe(
-                    {
-                        "documents": len(self.index)
-                        if where is None
-                        else sum(1 for _ in self.index.document_ids(where)),
-                        "passages": view.snapshot.chunk_count,
-                        "entities": len(view.snapshot.top_entities(_MOST_COUNTED)),
-                        "types": [{"type": kind, "value": kind, "entities": count} for kind, count in types if kind],
-                        "fields": _fields(view.snapshot, keys),
-                        "communities": [one for one in scope.communities if one["id"] in scope.colours],
-                        "graph": view.graph(keys),
-                    }
+                    documents=len(self.index if where is None else self.index.document_ids(where)),
+                    passages=view.snapshot.chunk_count,
+                    entities=len(view.snapshot.top_entities(_MOST_COUNTED)),
+                    types=[{"type": kind, "value": kind, "entities": count} for kind, count in types if kind],
+                    fields=_fields(view.snapshot, keys),
+                    communities=[community for community in scope.communities if community["id"] in scope.colours],
+                    graph=view.graph(keys),
                 )
             return scope.overview
 
     def search(self, text: str, where: Where | None = None, *, type: str | None = None) -> dict[str, Any]:  # noqa: A002
         """Return the entities whose names match a text that is being typed, best first, at most twelve.
 
-        A name that begins with the text comes before one of which another word does, and that before one that contains
-        it; among equals the most mentioned comes first.
+        Names that begin with the text come first, then names with a word that does, then names that contain it; the
+        most mentioned first.
         """
         wanted = normalise(text)
         with self._open(where) as view:
@@ -179,8 +184,7 @@ class Explorer:
                 if len(group) < _SUGGESTIONS:
                     group.append(entity)
             found = {entity.id: entity for group in groups for entity in group}
-            nodes = view.nodes(list(found.values())[:_SUGGESTIONS])
-            return _safe({"entities": nodes, "exact": bool(exact)})
+            return _safe(entities=view.nodes(list(found.values())[:_SUGGESTIONS]), exact=bool(exact))
 
     def entity(self, name: str, where: Where | None = None) -> dict[str, Any]:
         """Return an entity with its first passages, facts and neighbours; ``{"entity": None}`` if there is none."""
@@ -191,12 +195,10 @@ class Explorer:
             keys, entity = found
             node = {**view.nodes([entity])[0], "description": entity.description, "aliases": entity.aliases[:12]}
             return _safe(
-                {
-                    "entity": node,
-                    "passages": view.passages(keys, entity, 0, _PASSAGES),
-                    "facts": view.facts_of(keys, entity, 0, _FACTS),
-                    "neighbours": view.neighbours(keys, entity, 0, _NEIGHBOURS, ()),
-                }
+                entity=node,
+                passages=view.passages(keys, entity, 0, _PASSAGES),
+                facts=view.facts_of(keys, entity, 0, _FACTS),
+                neighbours=view.neighbours(keys, entity, 0, _NEIGHBOURS, ()),
             )
 
     def near_names(self, name: str, where: Where | None = None) -> list[str]:
@@ -205,26 +207,12 @@ class Explorer:
             return near_names(view.snapshot, name)
 
     def neighbours(
-        self,
-        name: str,
-        where: Where | None = None,
-        offset: int = 0,
-        limit: int = _NEIGHBOURS,
-        *,
+        self, name: str, where: Where | None = None, offset: int = 0, limit: int = _NEIGHBOURS, *,
         drawn: Sequence[str] = (),
-    ) -> dict[str, Any]:
-        """Return a page of the entities that share a fact with an entity, strongest first.
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return a page of at most 100 entities that share a fact with an entity, strongest first.
 
-        Parameters
-        ----------
-        name
-            The name or the id of the entity.
-        where
-            A filter.
-        offset, limit
-            Which of them: at most 100.
-        drawn
-            The ids of entities that are drawn already: the edges between them and the page are returned, too.
+        ``drawn`` are ids of entities that are drawn already: the edges between them and the page are returned, too.
         """
         nothing = {"nodes": [], "edges": [], "total": 0, "offset": offset}
         return self._page(name, where, offset, limit, lambda view, *found: view.neighbours(*found, drawn), nothing)
@@ -253,7 +241,7 @@ class Explorer:
         check_integer(limit, "limit", 1, MAX_PAGE)
         with self._open(where) as view:
             found = find_entity(view.snapshot, name)
-            return nothing if found is None else _safe(read(view, *found, offset, limit))
+            return nothing if found is None else _safe(**read(view, *found, offset, limit))
 
     def between(self, source: str, target: str, where: Where | None = None) -> dict[str, Any]:
         """Return the facts that hold two entities: what the edge between them stands for."""
@@ -262,37 +250,28 @@ class Explorer:
             if first is None or last is None:
                 return {"nodes": [], "items": [], "total": 0}
             facts = view.snapshot.facts_of(np.concatenate([first[0], last[0]]), joint=True)
-            return _safe({"nodes": view.nodes([first[1], last[1]]), **view.facts(facts, 0, _FACTS * 2)})
+            return _safe(nodes=view.nodes([first[1], last[1]]), **view.facts(facts, 0, _FACTS * 2))
 
     def community(self, id: str, where: Where | None = None) -> dict[str, Any]:  # noqa: A002 - the usual word
         """Return a community with those it consists of and the graph of its top entities."""
         with self._open(where) as view:
             scope = view.scope
-            known = {one["id"]: one for one in scope.communities}
+            known = {community["id"]: community for community in scope.communities}
             if id not in known:
                 return {"community": None}
             paths = scope.communities_of(entity.id for entity in scope.most_mentioned)
             listed = [entity.id for entity, path in zip(scope.most_mentioned, paths, strict=True) if id in path]
             return _safe(
-                {
-                    "community": known[id],
-                    "children": [one for one in scope.communities if one["parent"] == id][:24],
-                    "parent": known.get(known[id]["parent"] or ""),
-                    "graph": view.graph(_keys(view.snapshot, listed[:_COMMUNITY_NODES])),
-                }
+                community=known[id],
+                children=[community for community in scope.communities if community["parent"] == id][:24],
+                parent=known.get(known[id]["parent"] or ""),
+                graph=view.graph(_keys(view.snapshot, listed[:_COMMUNITY_NODES])),
             )
 
     def question(self, text: str, where: Where | None = None, *, answer: bool = True) -> dict[str, Any]:
         """Return the answer to a question, the passages with their reasons, and the graph of their paths.
 
-        Parameters
-        ----------
-        text
-            The question.
-        where
-            A filter.
-        answer
-            False leaves the answer in words out, which a language model may take long to write.
+        ``answer=False`` leaves the answer in words out, which a language model may take long to write.
         """
         answered = self.retriever.ask(text, self.llm, where=where) if answer else None
         result = self.retriever.retrieve(text, where=where) if answered is None else answered.result
@@ -301,18 +280,16 @@ class Explorer:
         network, names = build_network(result), {key: entity.name for key, entity in result.known.items()}
         texts = Highlighter(result)
         return _safe(
-            {
-                "question": text,
-                "answer": None if answered is None else _answer(answered),
-                "method": result.method,
-                "entities": view.nodes(result.entities),
-                "notes": [note for note in (result.route, result.fallback, uncovered_words(result)) if note],
-                "graph_use": result.expansion_skipped or result.gate,
-                "advice": result.advice,
-                "hits": [_hit(shown, texts) for shown in hit_texts(result)],
-                "facts": [_fact(fact, names) for fact in result.facts[: 2 * _FACTS]],
-                "network": _network(network, view.scope),
-            }
+            question=text,
+            answer=None if answered is None else _answer(answered),
+            method=result.method,
+            entities=view.nodes(result.entities),
+            notes=[note for note in (result.route, result.fallback, uncovered_words(result)) if note],
+            graph_use=result.expansion_skipped or result.gate,
+            advice=result.advice,
+            hits=[_hit(shown, texts) for shown in hit_texts(result)],
+            facts=[_fact(fact, names) for fact in result.facts[: 2 * _FACTS]],
+            network=_network(network, view.scope),
         )
 
     # -- scopes
@@ -328,12 +305,11 @@ class Explorer:
                 scope = self._scope_of(snapshot.generation, parsed, now)
                 with scope.lock:
                     if not scope.most_mentioned and state is not None:
-                        _fill(scope, snapshot, state)
+                        scope.fill(snapshot, state)
                 if scope.most_mentioned or state is not None:
                     yield _View(snapshot, scope)
                     return
-            # Not within a snapshot: who computes communities waits for a snapshot, which a writer may hold up until
-            # this one is closed.
+            # Outside the snapshot: this opens another one, which a writer may delay until the first is closed.
             state = self.index.graph.community_store.state(parsed)
 
     def _scope_of(self, generation: int, parsed: Filter | None, now: float) -> _Scope:
@@ -346,16 +322,6 @@ class Explorer:
             while len(self._scopes) > _KEPT_SCOPES:
                 self._scopes.popitem(last=False)
         return scope
-
-
-def _fill(scope: _Scope, snapshot: Snapshot, state: State) -> None:
-    found = state.of_level(None)
-    top = [one.id for one in found if one.level == 0][:_COMMUNITIES]
-    scope.colours = {key: colour for colour, key in enumerate(top)}
-    parents = {one.id: one.parent for one in found}
-    scope.communities = [_community(one, parents, scope.colours) for one in found]
-    scope.communities_of = state.paths_of
-    scope.most_mentioned = snapshot.entities(snapshot.top_entities(_MOST_FIRST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,13 +337,10 @@ class _View:
             if self.scope.names is None:
                 keys = self.snapshot.top_entities(_MOST_LISTED)
                 pages = (keys[start : start + _READ_AT_ONCE] for start in range(0, len(keys), _READ_AT_ONCE))
+                entities = (entity for page in pages for entity in self.snapshot.entities(page))
                 self.scope.names = [
-                    (
-                        "".join(f"\n{name}" for name in dict.fromkeys([entity.id, *map(normalise, entity.aliases)])),
-                        entity,
-                    )
-                    for page in pages
-                    for entity in self.snapshot.entities(page)
+                    ("\n" + "\n".join(dict.fromkeys([entity.id, *map(normalise, entity.aliases)])), entity)
+                    for entity in entities
                 ]
             return self.scope.names
 
@@ -389,7 +352,7 @@ class _View:
             listed = first.get(path[0] if path else "")
             if listed is not None and len(listed) < _NAMES_EACH:
                 listed.append(entity_id)
-        ids = [one for listed in first.values() for one in listed]
+        ids = [entity_id for listed in first.values() for entity_id in listed]
         return _keys(self.snapshot, [*ids, *mentioned[: max(0, _START_NODES - len(ids))]])
 
     def nodes(self, entities: Sequence[Entity]) -> list[dict[str, Any]]:
@@ -470,7 +433,7 @@ def find_entity(snapshot: Snapshot, name: str) -> tuple[Keys, Entity] | None:
 
 
 def strongest(snapshot: Snapshot, facts: Keys) -> Keys:
-    """Return facts by weight, those of equal weight in order of id."""
+    """Return facts by weight, then by id."""
     return facts[np.lexsort((snapshot.id_order("facts", facts), -snapshot.fact_rows(facts).weights))]
 
 
@@ -500,16 +463,21 @@ def _fields(snapshot: Snapshot, entities: Keys) -> list[dict[str, Any]]:
     values: dict[str, set[str]] = {}
     for chunk in snapshot.chunks(chunks):
         for key, value in chunk.metadata.items():
-            listed = value if isinstance(value, list) else [value]
-            texts = [str(one).lower() if isinstance(one, bool) else str(one) for one in listed if _is_short(one)]
-            if texts and key != FACT_KEY and len(key) <= 40:
+            texts = set(map(_filter_value, value if isinstance(value, list) else [value])) - {""}
+            if texts:
                 values.setdefault(key, set()).update(texts)
-    useful = [(key, found) for key, found in values.items() if len(found) <= _FIELD_VALUES]
-    return [{"field": key, "values": sorted(found)} for key, found in useful[:_FIELDS]]
+    useful = [
+        {"field": key, "values": sorted(texts)}
+        for key, texts in values.items()
+        if key != FACT_KEY and len(key) <= 40 and len(texts) <= _FIELD_VALUES
+    ]
+    return useful[:_FIELDS]
 
 
-def _is_short(value: object) -> bool:
-    return isinstance(value, (bool, int, float, str)) and 0 < len(str(value)) <= 60
+def _filter_value(value: object) -> str:
+    """Return a metadata value as it is written in a filter; empty if it is long or not a simple value."""
+    text = str(value) if isinstance(value, (bool, int, float, str)) else ""
+    return "" if len(text) > 60 else text.lower() if isinstance(value, bool) else text
 
 
 # -- values as JSON
@@ -517,21 +485,15 @@ def _is_short(value: object) -> bool:
 
 def _hit(shown: HitText, texts: Highlighter) -> dict[str, Any]:
     hit = shown.hit
+    path = [
+        {"kind": step.kind, "id": step.id if step.kind == "entity" else None, "text": _short(step.text)}
+        for step in shown.path
+    ]
     return {
-        "rank": shown.rank,
-        "name": passage_name(hit.chunk),
-        "score": round(hit.score, 4),
-        "by_graph": hit.origin == "graph",
-        "path": [
-            {"kind": step.kind, "id": step.id if step.kind == "entity" else None, "text": _short(step.text)}
-            for step in shown.path
-        ],
-        "found": shown.found,
-        "link": "".join(shown.link),
-        "copies": shown.copies,
-        "pieces": list(texts.pieces(texts.snippet(hit, _EXCERPT))),
-        **_source(hit.chunk),
-    }
+        "rank": shown.rank, "name": passage_name(hit.chunk), "score": round(hit.score, 4),
+        "by_graph": hit.origin == "graph", "path": path, "found": shown.found, "link": "".join(shown.link),
+        "copies": shown.copies, "pieces": list(texts.pieces(texts.snippet(hit, _EXCERPT))), **_source(hit.chunk),
+    }  # fmt: skip
 
 
 def _passage(chunk: Chunk, names: re.Pattern[str]) -> dict[str, Any]:
@@ -563,16 +525,16 @@ def _fact(fact: Fact, names: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _community(one: Community, parents: Mapping[str, str], colours: Mapping[str, int]) -> dict[str, Any]:
-    root = one.id
+def _community(community: Community, parents: Mapping[str, str], colours: Mapping[str, int]) -> dict[str, Any]:
+    root = community.id
     while parents.get(root):
         root = parents[root]
     return {
-        **asdict(one),
-        "parent": one.parent or None,
-        "name": _short(one.name or ", ".join(one.names[:3]), 80),
-        "names": one.names[:12],
-        "sentences": [readable(sentence) for sentence in one.sentences[:5]],
+        **asdict(community),
+        "parent": community.parent or None,
+        "name": _short(community.name or ", ".join(community.names[:3]), 80),
+        "names": community.names[:12],
+        "sentences": [readable(sentence) for sentence in community.sentences[:5]],
         "root": root,
         "colour": colours.get(root),
     }
@@ -580,12 +542,12 @@ def _community(one: Community, parents: Mapping[str, str], colours: Mapping[str,
 
 def _answer(answer: Answer) -> dict[str, Any]:
     fields = ("number", "title", "section", "page", "chunk_id")
-    cited = [{name: getattr(one, name) for name in fields} for one in answer.citations]
+    cited = [{name: getattr(citation, name) for name in fields} for citation in answer.citations]
     return {"text": answer.text, "kind": answer.kind, "cited": answer.cited, "citations": cited}
 
 
 def _network(network: Network, scope: _Scope) -> dict[str, Any]:
-    """Return the graph of a result with the places of its nodes."""
+    """Return the graph of a result with the positions of its nodes."""
     placed = layout(network)
     ids = [box.node.entity_id or "" for box in placed.boxes]
     nodes = [
@@ -603,16 +565,11 @@ def _network(network: Network, scope: _Scope) -> dict[str, Any]:
         for box, path in zip(placed.boxes, scope.communities_of(ids), strict=True)
     ]
     edges = [
-        {
-            "source": edge.source,
-            "target": edge.target,
-            "kind": edge.kind,
-            "hits": sorted(edge.hits),
-            "text": "\n".join(map(_short, edge.texts[:3])),
-        }
+        {"source": edge.source, "target": edge.target, "kind": edge.kind, "hits": sorted(edge.hits),
+         "text": "\n".join(map(_short, edge.texts[:3]))}
         for edge in network.edges.values()
         if edge.kind != "hidden"
-    ]
+    ]  # fmt: skip
     return {"width": placed.width, "height": placed.height, "nodes": nodes, "edges": edges}
 
 
@@ -621,14 +578,14 @@ def _short(text: str, length: int = _FACT_LENGTH) -> str:
     return text if len(text) <= length else f"{text[: length - 1].rstrip()}…"
 
 
-def _safe(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return an answer whose texts are safe to display, and cut if they are too long; ids stay as they are."""
+def _safe(**answer: Any) -> dict[str, Any]:
+    """Return an answer whose texts are safe to display, and cut if they are too long; ids are not changed."""
     return {name: _safe_value(name, value) for name, value in answer.items()}
 
 
 def _safe_value(name: str, value: Any) -> Any:
     if isinstance(value, dict):
-        return _safe(value)
+        return _safe(**value)
     if isinstance(value, (list, tuple)):
         return [_safe_value(name, inner) for inner in value]
     if not isinstance(value, str) or name in _IDS:

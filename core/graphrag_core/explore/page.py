@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from markupsafe import Markup
@@ -52,20 +54,18 @@ def static_page(
 ) -> str:
     """Return one HTML page with a part of the graph, which works offline.
 
-    It holds the start page, the answer to the question, and as many entities as ``max_nodes`` says, with their first
-    passages, facts and neighbours: those of the question and the entity first, then their neighbours, and theirs, then
-    the top entities. The same index gives the same page.
+    It holds the start page, the answer to the question, and ``max_nodes`` entities with their first passages, facts
+    and neighbours: first the entity and the entities of the question, then neighbours breadth-first, then the top
+    entities. The same index gives the same page.
 
     Parameters
     ----------
-    explorer
-        What is exported.
     question
         A question to show first.
     entity
         The name of an entity to show first, or beside the question.
     max_nodes
-        How many entities, from 1 to 2,000.
+        The number of entities, from 1 to 2,000.
     where
         A filter: the page contains nothing of other documents.
 
@@ -89,45 +89,59 @@ def static_page(
 def _export(
     explorer: Explorer, question: str | None, entity: str | None, max_nodes: int, where: Where | None
 ) -> dict[str, Any]:
-    """Return what the static page holds: the answers that a server would give, by what they answer."""
+    """Return the data of the static page: the answers that a server would give."""
     overview = explorer.overview(where)
     start: dict[str, Any] = {"kind": "overview", "value": ""}
-    waiting: deque[str] = deque()
-    answers, found = {}, None
+    first, answers = [], {}
     if entity is not None:
-        found = explorer.entity(entity, where)
-        if found["entity"] is None:
-            hint = did_you_mean(explorer.near_names(entity, where)) or "list them with 'hybrid-graphrag graph entities'"
-            raise InputError(f"there is no entity {entity!r}: {hint}")
-        start = {"kind": "entity", "value": found["entity"]["id"]}
-        waiting.append(found["entity"]["id"])
+        first = [_entity_id(explorer, entity, where)]
+        start = {"kind": "entity", "value": first[0]}
     if question is not None:
         answers[question] = explorer.question(question, where)
-        start = start if found else {"kind": "question", "value": question}
-        waiting.extend(node["id"] for node in answers[question]["network"]["nodes"] if node["id"] is not None)
+        start = start if first else {"kind": "question", "value": question}
+        first += [node["id"] for node in answers[question]["network"]["nodes"] if node["id"] is not None]
     top = [node["id"] for node in overview["graph"]["nodes"]]
-    entities: dict[str, Any] = {}
-    while len(entities) < max_nodes and (waiting or top):
-        name = waiting.popleft() if waiting else top.pop(0)
-        if name in entities:
-            continue
-        answer = explorer.entity(name, where)
-        if answer["entity"] is not None:
-            entities[answer["entity"]["id"]] = answer
-            if question is not None or entity is not None:
-                waiting.extend(node["id"] for node in answer["neighbours"]["nodes"])
-    communities = {one["id"]: explorer.community(one["id"], where) for one in overview["communities"]}
-    whole = {**overview, "fields": [], "graph": dict(overview["graph"])}  # the explorer keeps its own
+    is_focused = question is not None or entity is not None
+    entities = _entities(partial(explorer.entity, where=where), first if is_focused else None, top, max_nodes)
+    ids = [community["id"] for community in overview["communities"]]
+    communities = {community_id: explorer.community(community_id, where) for community_id in ids}
+    whole = {**overview, "fields": [], "graph": dict(overview["graph"])}  # the explorer caches its overview
     graphs = [whole["graph"], *(answer["neighbours"] for answer in entities.values())]
-    for graph in graphs:  # without entities that are not exported; a community shows those too
-        graph["nodes"] = [node for node in graph["nodes"] if node["id"] in entities]
-        graph["edges"] = [one for one in graph["edges"] if one["source"] in entities and one["target"] in entities]
+    for graph in graphs:  # the graph of a community shows other entities too
+        _keep_exported(graph, entities)
     edges = {(edge["source"], edge["target"]): edge for graph in graphs for edge in graph["edges"]}
     return {
-        "start": start,
-        "overview": whole,
-        "entities": entities,
-        "communities": communities,
-        "questions": answers,
+        "start": start, "overview": whole, "entities": entities, "communities": communities, "questions": answers,
         "edges": list(edges.values()),
-    }
+    }  # fmt: skip
+
+
+def _keep_exported(graph: dict[str, Any], entities: dict[str, Any]) -> None:
+    graph["nodes"] = [node for node in graph["nodes"] if node["id"] in entities]
+    graph["edges"] = [edge for edge in graph["edges"] if {edge["source"], edge["target"]} <= entities.keys()]
+
+
+def _entity_id(explorer: Explorer, name: str, where: Where | None) -> str:
+    """Return the id of the entity with a name. Raise ``InputError`` if there is none."""
+    node = explorer.entity(name, where)["entity"]
+    if node is None:
+        hint = did_you_mean(explorer.near_names(name, where)) or "list them with 'hybrid-graphrag graph entities'"
+        raise InputError(f"there is no entity {name!r}: {hint}")
+    entity_id: str = node["id"]
+    return entity_id
+
+
+def _entities(
+    read: Callable[[str], dict[str, Any]], first: list[str] | None, top: list[str], max_nodes: int
+) -> dict[str, dict[str, Any]]:
+    """Return the first entities with their neighbours, breadth-first, then top ones; with None top entities alone."""
+    entities: dict[str, dict[str, Any]] = {}
+    waiting = deque(first or ())
+    while len(entities) < max_nodes and (waiting or top):
+        name = waiting.popleft() if waiting else top.pop(0)
+        answer: dict[str, Any] = {"entity": None} if name in entities else read(name)
+        if answer["entity"] is not None:
+            entities[answer["entity"]["id"]] = answer
+            if first is not None:
+                waiting.extend(node["id"] for node in answer["neighbours"]["nodes"])
+    return entities

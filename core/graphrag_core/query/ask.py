@@ -1,8 +1,7 @@
 """Answers with citations: the prompt, the check of the citations, and the answer without a language model.
 
-The instructions are the system message. The passages are in the user message, between the markers ``<passages>`` and
-``</passages>``, which no text of a document can write (:func:`build_messages`). A citation is a passage's number in
-brackets: ``[1]``, ``[1, 2]``, ``[1-3]`` or ``【1】`` (:class:`CitationReader`).
+The passages are in the user message, between ``<passages>`` and ``</passages>``, which no text of a document can write
+(:func:`build_messages`). A citation is a passage's number in brackets: ``[1]``, ``[1, 2]``, ``[1-3]`` or ``【1】``.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from threading import Event
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from typing_extensions import Self
 
 from graphrag_core.communities import central_sentence
@@ -24,7 +24,7 @@ from graphrag_core.context.escape import one_line, without_tags
 from graphrag_core.errors import InputError
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.llm import ChatModel, Message, checked_stream
-from graphrag_core.model import Chunk
+from graphrag_core.model import Chunk, Community
 from graphrag_core.ports import Snapshot
 from graphrag_core.query.routing import specific_words
 from graphrag_core.result import Hit, Result
@@ -56,18 +56,15 @@ NO_SENTENCE = "No sentence answers this question. The passages are:"
 """What the answer without a language model says if passages were found and none of their sentences fits."""
 
 _SENTINEL = "NOT IN THE DOCUMENTS"
-_LONGEST_OPENING = 1_000  # characters of blanks and marks before the sentinel
+_MARKS = " \t\r\n*_\"'`#"  # blanks and marks before the sentinel
+_LONGEST_OPENING = 1_000  # characters
 _MARKERS = ("passages", "passage", "question", "instructions", "instruction")
 _HEAD = re.compile(r"^\[(\d+)\]", re.MULTILINE)  # a document's own line of this form is escaped
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A passage that an answer cites.
-
-    ``number`` is the one in brackets, the rank of the passage in the result. ``section`` is the path of headings above
-    the passage, ``page`` its page or None, ``text`` the passage.
-    """
+    """A passage that an answer cites: its rank in the result, which is the number in brackets, and where it is from."""
 
     number: int
     document_id: str
@@ -125,7 +122,7 @@ class Answer:
             "answer": self.text,
             "kind": self.kind,
             "cited": self.cited,
-            "citations": [asdict(citation) for citation in self.citations],
+            "citations": [asdict(cited) for cited in self.citations],
             "unknown_citations": list(self.unknown_citations),
             "method": self.result.method,
             "advice": self.result.advice,
@@ -134,7 +131,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class End:
-    """What is known when an answer is complete: its kind, the numbers that it cites, and those that do not exist."""
+    """The end of an answer: its kind, the numbers that it cites, and cited numbers that no passage has."""
 
     kind: AnswerKind
     cited: frozenset[int] = frozenset()
@@ -144,8 +141,8 @@ class End:
 class AnswerStream:
     """An answer while it is written: iterate over its pieces, then read :attr:`answer`.
 
-    The pieces joined are the text of the answer. Used as a context manager, or closed with :meth:`close`, it ends the
-    answer of the language model and closes its connection, also in the middle. :attr:`result` is there from the start.
+    The pieces joined are the text of the answer. Leaving the context manager, or :meth:`close`, ends the answer of the
+    language model and closes its connection. :attr:`result` is there from the start.
 
     Examples
     --------
@@ -193,10 +190,7 @@ class AnswerStream:
         self.close()
 
     def close(self) -> None:
-        """End the answer: the language model is not read any further, and its connection is closed.
-
-        From another thread than the one that reads, this happens at the next piece.
-        """
+        """Stop reading the language model and close its connection; from another thread, at the next piece."""
         self._closed.set()
         with suppress(ValueError):  # another thread waits for the next piece
             self._pieces.close()
@@ -210,10 +204,7 @@ class AnswerStream:
     def answer(self) -> Answer:
         """The answer. Reads the rest of it, if there is any.
 
-        Raises
-        ------
-        InputError
-            The stream was closed, or failed, before the answer was complete. :attr:`text` has what was written.
+        Raises ``InputError`` if the stream was closed, or failed, before the answer was complete.
         """
         for _ in self:
             pass
@@ -222,15 +213,8 @@ class AnswerStream:
         return self._answer
 
     def _finish(self, end: End) -> Answer:
-        known = {number: self.result.hits[number - 1] for number in end.cited}
-        return Answer(
-            self.question,
-            self.text,
-            tuple(Citation.of(number, known[number].chunk) for number in sorted(known)),
-            self.result,
-            end.kind,
-            tuple(sorted(end.unknown)),
-        )
+        citations = tuple(Citation.of(number, self.result.hits[number - 1].chunk) for number in sorted(end.cited))
+        return Answer(self.question, self.text, citations, self.result, end.kind, tuple(sorted(end.unknown)))
 
 
 # -- with a language model
@@ -241,8 +225,7 @@ def build_messages(
 ) -> tuple[list[Message], frozenset[int]]:
     """Return the conversation for a language model, and the numbers of the passages in it.
 
-    What documents and the question say cannot close the markers: each ``<`` before the name of a marker is followed by
-    a space in it.
+    Documents and the question cannot close the markers: a space follows each ``<`` before the name of a marker.
     """
     context = result.context(max_tokens, tokenizer=tokenizer, numbered=True)
     numbers = frozenset(int(number) for number in _HEAD.findall(context))
@@ -258,40 +241,37 @@ def write_with(
     messages, numbers = build_messages(question, result, max_tokens=max_tokens, tokenizer=tokenizer)
     reader = CitationReader(numbers)
     opening = ""
-    is_open = True  # whether the text may still be the sentinel
-    not_found = False
+    start: tuple[str, bool] | None = None
     pieces = checked_stream(model, messages)
     try:
         for piece in pieces:
-            text = piece
-            if is_open:
-                opening += piece
-                bare = opening.lstrip(" \t\r\n*_\"'`#")
-                if _SENTINEL.startswith(bare.upper()) and len(opening) < _LONGEST_OPENING:
-                    yield ""  # lets a reader that closed the stream end it
-                    continue
-                is_open = False
-                not_found = bare.upper().startswith(_SENTINEL)
-                text = NOT_FOUND + _after_sentinel(bare) if not_found else opening.lstrip()
-            yield reader.read(text)
-        if is_open and opening.strip():
-            not_found = opening.strip(" \t\r\n*_\"'`#.").upper() == _SENTINEL
-            if shown := reader.read(NOT_FOUND if not_found else opening.lstrip()):
-                yield shown
-        if shown := reader.rest():
-            yield shown
+            if start is not None:
+                yield reader.read(piece)
+                continue
+            opening += piece
+            start = _read_opening(opening)
+            yield reader.read(start[0]) if start else ""  # at a piece a reader that closed the stream can end it
+        if start is None and opening.strip():
+            not_found = opening.strip(f"{_MARKS}.").upper() == _SENTINEL
+            start = NOT_FOUND if not_found else opening.lstrip(), not_found
+            yield reader.read(start[0])
+        yield reader.rest()
     finally:
         pieces.close()
-    silent = is_open and not opening.strip()
-    if silent:
+    if start is None:
         yield NOT_FOUND
-    kind: AnswerKind = "none" if silent or (not_found and not reader.cited) else "llm"
+    kind: AnswerKind = "none" if start is None or (start[1] and not reader.cited) else "llm"
     return End(kind, frozenset(reader.cited), frozenset(reader.unknown))
 
 
-def _after_sentinel(text: str) -> str:
-    """Return what a model wrote after it said that the answer is not in the documents."""
-    return text[len(_SENTINEL) :].lstrip("*_\"'`.")
+def _read_opening(opening: str) -> tuple[str, bool] | None:
+    """Return how an answer begins, and whether it begins with the sentinel; None while it may become the sentinel."""
+    bare = opening.lstrip(_MARKS)
+    if _SENTINEL.startswith(bare.upper()) and len(opening) < _LONGEST_OPENING:
+        return None
+    if bare.upper().startswith(_SENTINEL):
+        return NOT_FOUND + bare[len(_SENTINEL) :].lstrip("*_\"'`."), True
+    return opening.lstrip(), False
 
 
 # -- citations
@@ -324,17 +304,17 @@ class CitationReader:
 
     def __init__(self, numbers: frozenset[int] | set[int]) -> None:
         self._numbers = numbers
-        self._held = ""
+        self._waiting = ""  # text that may be the start of a citation
         self._code = ""  # the backticks that opened code
         self.cited: set[int] = set()
         self.unknown: set[int] = set()
 
     def read(self, piece: str) -> str:
         """Return the text that is complete by now."""
-        self._held += piece
-        end = len(self._held)
-        for match in _OPENING.finditer(self._held, max(0, end - _LONGEST)):
-            rest = self._held[match.start() :]
+        text = self._waiting + piece
+        end = len(text)
+        for match in _OPENING.finditer(text, max(0, end - _LONGEST)):
+            rest = text[match.start() :]
             if match.group() == "`":
                 is_open = not rest.strip("`")  # the run may go on
             else:
@@ -342,33 +322,28 @@ class CitationReader:
             if is_open:
                 end = match.start()
                 break
-        done, self._held = self._held[:end], self._held[end:]
-        return self._marked(done)
+        self._waiting = text[end:]
+        return _TOKEN.sub(self._replace, text[:end])
 
     def rest(self) -> str:
-        """Return the text that was held back, at the end."""
-        done, self._held = self._held, ""
-        return self._marked(done)
-
-    def _marked(self, text: str) -> str:
+        """Return the text that is still waiting, at the end."""
+        text, self._waiting = self._waiting, ""
         return _TOKEN.sub(self._replace, text)
 
     def _replace(self, match: re.Match[str]) -> str:
-        if run := match["code"]:
-            self._code = run if not self._code else "" if run == self._code else self._code
+        """Return a citation with unknown numbers marked; keep track of code."""
+        run, inside = match["code"], match["square"] or match["round"]
+        if run and self._code in ("", run):
+            self._code = "" if self._code else run
+        elif match["break"] and len(self._code) < 3:  # only a fence spans lines
+            self._code = ""
+        numbers = _numbers_in(inside) if inside and not self._code else []
+        unknown = set(numbers) - self._numbers
+        self.cited |= set(numbers) - unknown
+        self.unknown |= unknown
+        if not numbers or (not unknown and match["square"] and inside.strip()[0].isdigit()):
             return match.group()
-        if match["break"]:
-            self._code = self._code if len(self._code) > 2 else ""  # only a fence spans lines
-            return match.group()
-        numbers = [] if self._code else _numbers_in(match["square"] or match["round"])
-        if not numbers:
-            return match.group()
-        known = [number for number in numbers if number in self._numbers]
-        self.cited.update(known)
-        self.unknown.update(number for number in numbers if number not in self._numbers)
-        if len(known) == len(numbers) and match["square"] and match["square"].strip()[0].isdigit():
-            return match.group()
-        return f"[{', '.join(str(n) if n in self._numbers else f'{n}?' for n in numbers)}]"
+        return f"[{', '.join(f'{number}?' if number in unknown else str(number) for number in numbers)}]"
 
 
 def _numbers_in(inside: str) -> list[int]:
@@ -392,7 +367,7 @@ def _numbers_in(inside: str) -> list[int]:
 
 
 def write_nothing() -> Generator[str, None, End]:
-    """Yield the answer to a question for which nothing was retrieved. No language model is asked."""
+    """Yield the answer to a question for which nothing was retrieved."""
     yield NOT_FOUND
     return End("none")
 
@@ -454,11 +429,10 @@ def write_extract(
 ) -> tuple[str, End]:
     """Return the sentences of the passages that answer a question best, a paragraph for each passage.
 
-    A sentence is worth the words of the question that it has, weighted by their inverse document frequency; a word in
-    its headings or in the sentences beside it counts less, and so does one that a chosen sentence has. To this its
-    cosine similarity is added if ``embedder`` is given, and a bonus if its passage was reached through what a chosen
-    sentence names. A chosen sentence is shown with those that follow it. If no sentence fits, the text lists the
-    passages.
+    The value of a sentence is the inverse document frequency of the question's words in it. A word in its headings or
+    in the sentences beside it counts less, and so does a word of a chosen sentence. Cosine similarity is added if
+    ``embedder`` is given, and a bonus if a chosen sentence names what leads to the passage. If no sentence fits, the
+    text lists the passages.
     """
     if result.communities:
         return _themes(question, result, snapshot)
@@ -466,15 +440,14 @@ def write_extract(
     if not chosen:
         names = [f"- {one_line(citation(hit.chunk))} [{rank}]" for rank, hit in enumerate(result.hits, 1)]
         return "\n".join([NO_SENTENCE, *names]), End("none", frozenset(range(1, len(names) + 1)))
-    written = []
-    for rank, group in groupby(chosen, key=lambda sentence: sentence.rank):
-        text, place = "", 0
-        for sentence in group:
-            gap = " … " if sentence.place > place + 1 else " "
-            text += f"{gap}{sentence.text}" if text else sentence.text
+    paragraphs = []
+    for rank, (first, *others) in groupby(chosen, key=lambda sentence: sentence.rank):
+        text, place = first.text, first.place
+        for sentence in others:
+            text += f"{' … ' if sentence.place > place + 1 else ' '}{sentence.text}"
             place = sentence.place
-        written.append(f"{text} [{rank}]")
-    return "\n\n".join(written), End("extract", frozenset(sentence.rank for sentence in chosen))
+        paragraphs.append(f"{text} [{rank}]")
+    return "\n\n".join(paragraphs), End("extract", frozenset(sentence.rank for sentence in chosen))
 
 
 def _themes(question: str, result: Result, snapshot: Snapshot) -> tuple[str, End]:
@@ -482,20 +455,27 @@ def _themes(question: str, result: Result, snapshot: Snapshot) -> tuple[str, End
     cited, lines = set(), []
     asked = set(snapshot.terms(specific_words(question)))
     for community in result.communities:
-        own = [(rank, hit) for rank, hit in enumerate(result.hits, 1) if hit.community == community.id]
-        found = [sentence for rank, hit in own for sentence in _sentences_of(rank, hit, snapshot)]
+        ranked = [(rank, hit) for rank, hit in enumerate(result.hits, 1) if hit.community == community.id]
+        found = [sentence for rank, hit in ranked for sentence in _sentences_of(rank, hit, snapshot)]
         best = max(found, key=lambda one: len(one.terms & asked) * one.quality, default=None)
         if best is not None and best.terms & asked:
             text, rank = best.text, best.rank
         else:
-            texts = ((central_sentence(hit.chunk.text, community.names), rank) for rank, hit in own)
-            text, rank = next(((one_line(text), rank) for text, rank in texts if text), ("", own[0][0] if own else 0))
-        is_summary = community.description and community.description not in community.sentences
-        said = one_line(community.description) if is_summary else text
-        cite = f" [{rank}]" if rank else ""
-        cited |= {rank} if rank else set()
-        lines.append(f"- {one_line(community.name)}{f': {said}' if said else ''}{cite}")
-    return "\n".join(lines), End("extract", frozenset(cited))
+            text, rank = _central(community, ranked)
+        if community.description and community.description not in community.sentences:  # a summary
+            text = one_line(community.description)
+        line = f"- {one_line(community.name)}: {text}" if text else f"- {one_line(community.name)}"
+        lines.append(f"{line} [{rank}]" if rank else line)
+        cited.add(rank)
+    return "\n".join(lines), End("extract", frozenset(cited - {0}))
+
+
+def _central(community: Community, ranked: Sequence[tuple[int, Hit]]) -> tuple[str, int]:
+    """Return a central sentence of a community's passages and its rank; the first rank, or 0, if there is none."""
+    for rank, hit in ranked:
+        if text := central_sentence(hit.chunk.text, community.names):
+            return one_line(text), rank
+    return "", ranked[0][0] if ranked else 0
 
 
 def _choose(question: str, result: Result, snapshot: Snapshot, embedder: CheckedEmbedder | None) -> list[_Sentence]:
@@ -504,63 +484,82 @@ def _choose(question: str, result: Result, snapshot: Snapshot, embedder: Checked
     ]
     if not candidates:
         return []
-    asked = snapshot.terms(" ".join(word for word in question.split() if word.strip(_EDGES).lower() not in FUNCTION))
-    counts = snapshot.term_counts(asked) if asked else np.empty(0, np.int64)
-    idf = np.log(1 + (max(snapshot.statistics_count, 1) - counts + 0.5) / (counts + 0.5)).clip(0.05)
-    weight_of = dict(zip(asked, idf / max(float(idf.sum()), 1e-9), strict=True))
+    weight_of = _weigh_terms(question, snapshot)
     weights = np.array(list(weight_of.values()))
-    # Which of the words each sentence has, and which its title and headings and the sentences beside it have.
-    own, heading = (
-        np.array([[term in terms for term in weight_of] for terms in sets], bool).reshape(len(candidates), len(weights))
-        for sets in ([one.terms for one in candidates], [one.around for one in candidates])
-    )
-    ranks = np.array([one.rank for one in candidates])
-    follows = (ranks[1:] == ranks[:-1])[:, None]
-    beside = np.zeros_like(own)
-    beside[1:] |= own[:-1] & follows
-    beside[:-1] |= own[1:] & follows
-    share = np.maximum(own, np.maximum(_HEADING * heading, _NEIGHBOUR * beside))
+    has_term, counted = _count_terms(candidates, list(weight_of))
     similar = np.zeros(len(candidates))
     if embedder is not None:
         vectors = embedder.documents([sentence.text for sentence in candidates], ["the answer"] * len(candidates))
         similar = (vectors @ embedder.query(question)).clip(0)
-    kinds = [answer for asks, answer in ((_ASKS_TIME, _YEAR), (_ASKS_AMOUNT, _AMOUNT)) if asks.search(question)]
-    fixed = _SIMILARITY * similar / max(float(similar.max()), 1e-9) + _RANK / ranks
-    fixed += [_FIRST * (one.place == 0) for one in candidates]
-    fixed += [_KIND * any(kind.search(one.text) for kind in kinds) for one in candidates]
-    quality = np.array([one.quality for one in candidates])
+    fixed = _fixed_values(question, candidates, similar)
+    ranks, quality = (np.array([getattr(sentence, name) for sentence in candidates]) for name in ("rank", "quality"))
     chosen: list[int] = []
     best = 0.0
-    length = 0
     while True:
-        left = np.where(own[chosen].any(axis=0), _AGAIN, 1.0)
-        values = (share @ (weights * left) + fixed) * quality
-        bridges = np.array([_bridge(question, hit, [candidates[at].text for at in chosen]) for hit in result.hits])
-        values = np.where((bridges[ranks - 1] > 0) | (ranks <= _FIRST_PASSAGES), values + bridges[ranks - 1], 0)
-        values[[any(_repeats(one, candidates[at]) for at in chosen) for one in candidates]] = 0
+        taken = [candidates[at] for at in chosen]
+        left = np.where(has_term[chosen].any(axis=0), _AGAIN, 1.0)
+        bridges = np.array([_bridge(question, hit, taken) for hit in result.hits])[ranks - 1]
+        values = (counted @ (weights * left) + fixed) * quality + bridges
+        values[(bridges == 0) & (ranks > _FIRST_PASSAGES)] = 0
+        values[[_repeats(sentence, taken) for sentence in candidates]] = 0
         at = int(values.argmax())
-        excerpt = _excerpt(candidates, at, chosen, _LENGTH - length)
+        excerpt = _excerpt(candidates, at, chosen, _LENGTH - sum(len(sentence.text) for sentence in taken))
         if not excerpt or values[at] <= 0 or values[at] < _SHARE_OF_BEST * best:
             break
         best = max(best, float(values[at]))
         chosen += excerpt
-        length += sum(len(candidates[one].text) for one in excerpt)
-    if (share[chosen].max(axis=0, initial=0) @ weights) < _LEAST_COVERED and similar[chosen].max(
-        initial=0
-    ) < _LEAST_SIMILAR:
+    covered = counted[chosen].max(axis=0, initial=0) @ weights
+    if covered < _LEAST_COVERED and similar[chosen].max(initial=0) < _LEAST_SIMILAR:
         return []
     return [candidates[at] for at in sorted(chosen)]
 
 
-def _excerpt(candidates: Sequence[_Sentence], at: int, taken: Sequence[int], room: int) -> list[int]:
-    """Return the places of a sentence and of those beside it that are shown with it; none if it has no room.
+def _weigh_terms(question: str, snapshot: Snapshot) -> dict[str, float]:
+    """Return the terms of a question, weighted by inverse document frequency; the weights add up to 1."""
+    terms = snapshot.terms(" ".join(word for word in question.split() if word.strip(_EDGES).lower() not in FUNCTION))
+    counts = snapshot.term_counts(terms) if terms else np.empty(0, np.int64)
+    idf = np.log(1 + (max(snapshot.statistics_count, 1) - counts + 0.5) / (counts + 0.5)).clip(0.05)
+    return dict(zip(terms, idf / max(float(idf.sum()), 1e-9), strict=True))
 
-    These are the sentence before it if it refers back to that, and those after it up to a length.
+
+def _count_terms(
+    candidates: Sequence[_Sentence], asked: Sequence[str]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
+    """Return which terms each sentence has, and what each term counts there: less in a heading or beside it."""
+    has_term, in_heading = (
+        np.array([[term in terms for term in asked] for terms in sets], bool).reshape(len(candidates), len(asked))
+        for sets in ([sentence.terms for sentence in candidates], [sentence.around for sentence in candidates])
+    )
+    ranks = np.array([sentence.rank for sentence in candidates])
+    follows = (ranks[1:] == ranks[:-1])[:, None]
+    beside = np.zeros_like(has_term)
+    beside[1:] |= has_term[:-1] & follows
+    beside[:-1] |= has_term[1:] & follows
+    return has_term, np.maximum(has_term, np.maximum(_HEADING * in_heading, _NEIGHBOUR * beside))
+
+
+def _fixed_values(
+    question: str, candidates: Sequence[_Sentence], similar: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Return the value of each sentence by similarity, rank, place, and a year or an amount if one is asked for."""
+    kinds = [answer for asks, answer in ((_ASKS_TIME, _YEAR), (_ASKS_AMOUNT, _AMOUNT)) if asks.search(question)]
+    ranks = np.array([sentence.rank for sentence in candidates])
+    values: npt.NDArray[np.float64] = _SIMILARITY * similar / max(float(similar.max()), 1e-9) + _RANK / ranks
+    values += [_FIRST * (sentence.place == 0) for sentence in candidates]
+    values += [_KIND * any(kind.search(sentence.text) for kind in kinds) for sentence in candidates]
+    return values
+
+
+def _excerpt(candidates: Sequence[_Sentence], at: int, taken: Sequence[int], room: int) -> list[int]:
+    """Return the places of a sentence and of the sentences shown with it; none if it has no room.
+
+    The sentence before it is shown if it refers back to that one; sentences after it are shown up to a length.
     """
 
     def fits(other: int) -> bool:
-        one = candidates[other] if 0 <= other < len(candidates) else None
-        return one is not None and one.rank == candidates[at].rank and other not in taken and len(one.text) <= room
+        if not 0 <= other < len(candidates) or other in taken:
+            return False
+        return candidates[other].rank == candidates[at].rank and len(candidates[other].text) <= room
 
     if not fits(at):
         return []
@@ -587,17 +586,16 @@ def _sentences_of(rank: int, hit: Hit, snapshot: Snapshot) -> Iterator[_Sentence
             term = whole
             continue
         flat, term = f"{term}: {whole}" if term else whole, ""
-        if len(_WORD.findall(flat)) < _FEWEST_WORDS and not (has_cjk(flat) and len(flat) > 6):
-            continue
-        if flat.endswith(("?", "？")):
+        is_short = len(_WORD.findall(flat)) < _FEWEST_WORDS and not (has_cjk(flat) and len(flat) > 6)
+        if is_short or flat.endswith(("?", "？")):
             continue
         if len(flat) > _LONGEST_SENTENCE:
             flat = flat[: flat.rfind(" ", _LONGEST_SENTENCE // 2, _LONGEST_SENTENCE)].rstrip(" ,;:") + " …"
         line = one_line(flat)
         terms = frozenset(snapshot.terms(line))
         words = _WORD.findall(flat.lower())
-        own = terms if has_cjk(flat) else frozenset(words) - FUNCTION
-        yield _Sentence(rank, place, line, terms, own, around, 1.0 if _is_prose(flat, words) else _NO_PROSE)
+        content = terms if has_cjk(flat) else frozenset(words) - FUNCTION
+        yield _Sentence(rank, place, line, terms, content, around, 1.0 if _is_prose(flat, words) else _NO_PROSE)
 
 
 def _is_prose(text: str, words: Sequence[str]) -> bool:
@@ -607,21 +605,23 @@ def _is_prose(text: str, words: Sequence[str]) -> bool:
     return functions >= max(1, _LEAST_FUNCTION_WORDS * len(words)) and not _CODE.search(text) and is_statement(text)
 
 
-def _bridge(question: str, hit: Hit, texts: Sequence[str]) -> float:
-    """Return the bonus of a passage that is reached through a name in the text of a chosen sentence.
+def _bridge(question: str, hit: Hit, chosen: Sequence[_Sentence]) -> float:
+    """Return the bonus of a passage if a chosen sentence names its title, or the entity of its link or path.
 
-    Its title is such a name, or the entity of its link or path. A name in the question leads nowhere new.
+    A name in the question adds nothing.
     """
-    asked = question.casefold()
-    title = _DISAMBIGUATION.sub("", hit.chunk.title).strip()
-    if title and title.casefold() not in asked and any(title in text for text in texts):
+
+    def is_named(name: str) -> bool:
+        new = bool(name) and name.casefold() not in question.casefold()
+        return new and any(name in sentence.text for sentence in chosen)
+
+    if is_named(_DISAMBIGUATION.sub("", hit.chunk.title).strip()):
         return _TITLE_BRIDGE
-    names = {hit.link.entity} if hit.link else set()
-    names |= {step.text for step in hit.path if step.kind == "entity"}
-    named = (name for name in names if name and name.casefold() not in asked)
-    return _BRIDGE if any(name in text for name in named for text in texts) else 0.0
+    names = {step.text for step in hit.path if step.kind == "entity"} | ({hit.link.entity} if hit.link else set())
+    return _BRIDGE if any(map(is_named, names)) else 0.0
 
 
-def _repeats(sentence: _Sentence, other: _Sentence) -> bool:
-    both = len(sentence.words & other.words)
-    return both >= _SAME * max(1, min(len(sentence.words), len(other.words)))
+def _repeats(sentence: _Sentence, chosen: Sequence[_Sentence]) -> bool:
+    """Return whether a sentence has most words of a chosen one, or the reverse."""
+    words = sentence.words
+    return any(len(words & other.words) >= _SAME * max(1, min(len(words), len(other.words))) for other in chosen)

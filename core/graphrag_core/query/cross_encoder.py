@@ -27,8 +27,7 @@ class CrossEncoder(LocalModel):
 
     Pass it as ``reranker`` to a retriever: it orders the best passages of
     :class:`~graphrag_core.strategies.Coverage`. For other settings wrap it: ``ScoreReranker(CrossEncoder(folder),
-    passages=50)``. The model reads the title, the nearest heading and the text of a passage; what is longer than its
-    input is cut off. The score is the model's output, which may be negative.
+    passages=50)``. The model reads the title, the nearest heading and the text, cut to its input length.
 
     Parameters
     ----------
@@ -71,11 +70,8 @@ class CrossEncoder(LocalModel):
         ----------
         model
             A name that fastembed knows, such as ``"Xenova/ms-marco-MiniLM-L-6-v2"``.
-        batch_size
-            As above.
         local_files_only
-            By default the model is loaded from fastembed's cache and nothing is downloaded. Pass False once to
-            download it.
+            By default the model is loaded from fastembed's cache. Pass False once to download it.
         options
             Options of fastembed's ``TextCrossEncoder``, such as ``cache_dir``, ``threads`` or ``cuda``.
 
@@ -149,11 +145,9 @@ def _padding(tokenizer: Any) -> dict[str, Any]:
     """Return how to pad the passages of a batch to the length of the longest."""
     stated = tokenizer.padding or {}
     settings = {key: stated[key] for key in ("direction", "pad_id", "pad_type_id", "pad_token") if key in stated}
-    if not settings:
-        for token in ("[PAD]", "<pad>"):
-            if (number := tokenizer.token_to_id(token)) is not None:
-                return {"pad_id": number, "pad_token": token}
-    return settings
+    ids = {token: tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>")}
+    known = [{"pad_id": number, "pad_token": token} for token, number in ids.items() if number is not None]
+    return settings or next(iter(known), {})
 
 
 def _per_pair(output: npt.NDArray[Any], count: int, folder: Path) -> list[float]:

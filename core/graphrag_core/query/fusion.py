@@ -29,7 +29,7 @@ class Fusion(ABC):
 
     Attributes
     ----------
-    heeds_lead
+    uses_lead
         Whether :meth:`fuse` uses ``lead``, the gate's decision.
     scores_are_ranks
         Whether the scores say nothing but the order.
@@ -44,7 +44,7 @@ class Fusion(ABC):
         The names of the rankings that it weighs one by one: some of ``vector``, ``keyword`` and ``graph``.
     """
 
-    heeds_lead: bool = False
+    uses_lead: bool = False
     scores_are_ranks: bool = False
     calibration: Calibration | None = None
     relative_scores: bool = True
@@ -100,7 +100,7 @@ class Anchored(Fusion):
     anchors: int = 3
     calibration: Calibration | None = Calibration()  # noqa: RUF009 - frozen
 
-    heeds_lead = True
+    uses_lead = True
     scores_are_ranks = True
 
     def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:
@@ -266,7 +266,7 @@ class Additive(Fusion):
     def __post_init__(self) -> None:
         if self.max_chunks is not None:
             check_integer(self.max_chunks, "max_chunks", least=0)
-        object.__setattr__(self, "heeds_lead", self.fusion.heeds_lead)
+        object.__setattr__(self, "uses_lead", self.fusion.uses_lead)
         object.__setattr__(self, "weighed", self.fusion.weighed)
         object.__setattr__(self, "relative_scores", self.fusion.relative_scores)
 

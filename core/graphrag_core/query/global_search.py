@@ -1,8 +1,7 @@
 """The method ``"global"``: questions about the whole collection, answered with its communities.
 
-A question that asks for nothing in particular ("What are the main themes?") gets the largest communities of the
-broadest level. Any other is searched by vector and keyword; the communities that hold the most of what was found are
-returned, of whatever level fits best.
+A question without specific words ("What are the main themes?") gets the largest communities of the broadest level. Any
+other is searched by vector and keyword, and gets the communities that hold most of the passages found.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 
@@ -29,7 +28,7 @@ from graphrag_core.result import Channel, Explanation, Hit, LazyExplanation, Res
 _MOST = 8  # communities of a result
 _FOUND = 100  # passages that are searched for
 _LEAST_SHARE = 0.04  # of what was found, in a community that matters
-_LEAST_OF_LARGEST = 0.02  # documents of a theme of the collection, as a share of those of the largest
+_LEAST_OF_LARGEST = 0.02  # documents of a theme, as a share of the largest theme
 _PRIOR = 8.0  # documents that are added to a community's size, so that the smallest do not always win
 _PER_DOCUMENT = 2  # passages of one document
 
@@ -100,15 +99,7 @@ def _choose(
         why = f"the {min(query.settings.k, _MOST, len(largest))} largest of {len(largest):,} themes"
         return largest[: min(query.settings.k, _MOST)], {}, why
     shares, homes = _shares(query, found[:_FOUND], scores[:_FOUND], state)
-    value = {
-        key: share / math.sqrt(state.communities[key].documents + _PRIOR)
-        for key, share in shares.items()
-        if share >= _LEAST_SHARE
-    }
-    chosen: list[str] = []
-    for key in sorted(value, key=lambda key: (-round(value[key], 9), key)):
-        if len(chosen) < min(query.settings.k, _MOST) and not any(_related(state, key, other) for other in chosen):
-            chosen.append(key)
+    chosen = _best_communities(shares, state)[: min(query.settings.k, _MOST)]
     if not chosen:
         return largest[: min(query.settings.k, _MOST)], {}, "no theme stands out for the question: the largest ones"
     of_chunk = {
@@ -119,6 +110,20 @@ def _choose(
     named = ", ".join(f"{key} {shares[key]:.0%}" for key in chosen)
     why = f"themes by their share of the passages that match the question: {named}"
     return [state.communities[key] for key in chosen], of_chunk, why
+
+
+def _best_communities(shares: Mapping[str, float], state: State) -> list[str]:
+    """Return the communities that have the largest shares for their size, none within another."""
+    values = {
+        key: share / math.sqrt(state.communities[key].documents + _PRIOR)
+        for key, share in shares.items()
+        if share >= _LEAST_SHARE
+    }
+    chosen: list[str] = []
+    for key in sorted(values, key=lambda key: (-round(values[key], 9), key)):
+        if not any(other in _ancestors(state, key) or key in _ancestors(state, other) for other in chosen):
+            chosen.append(key)
+    return chosen
 
 
 def _shares(
@@ -132,20 +137,16 @@ def _shares(
     targets = np.unique(edges.targets)
     entities = query.snapshot.entities(targets)
     paths = dict(zip(targets.tolist(), state.paths_of(entity.id for entity in entities), strict=True))
-    chunks = query.snapshot.chunks(found)
+    rarity = {key: 1 / math.log2(2 + entity.mentions) for key, entity in zip(targets.tolist(), entities, strict=True)}
+    mentions = zip(edges.targets.tolist(), edges.weights.tolist(), strict=True)
     total = max(float(sum(scores)), 1e-9)
     shares: defaultdict[str, float] = defaultdict(float)
     homes: dict[Place, tuple[str, ...]] = {}
-    at = 0
-    rarity = {key: 1 / math.log2(2 + entity.mentions) for key, entity in zip(targets.tolist(), entities, strict=True)}
-    for chunk, score, count in zip(chunks, scores, edges.counts.tolist(), strict=True):
+    for chunk, score, count in zip(query.snapshot.chunks(found), scores, edges.counts.tolist(), strict=True):
         votes: Counter[tuple[str, ...]] = Counter()
-        for target, weight in zip(
-            edges.targets[at : at + count].tolist(), edges.weights[at : at + count].tolist(), strict=True
-        ):
+        for target, weight in islice(mentions, count):
             for depth in range(len(paths[target])):
                 votes[paths[target][: depth + 1]] += min(weight, 3.0) * rarity[target]
-        at += count
         path = _path(votes)
         homes[chunk.document_id, chunk.id] = path
         for home in path:
@@ -163,16 +164,12 @@ def _path(votes: Mapping[tuple[str, ...], float]) -> tuple[str, ...]:
         path = min(below, key=lambda key: (-round(below[key], 9), key))
 
 
-def _related(state: State, one: str, other: str) -> bool:
-    """Return whether one community is within the other."""
-    return other in _ancestors(state, one) or one in _ancestors(state, other)
-
-
 def _ancestors(state: State, key: str) -> list[str]:
-    found = [key]
-    while (parent := state.communities[found[-1]].parent) in state.communities:
-        found.append(parent)
-    return found
+    """Return a community and the communities that contain it."""
+    keys = [key]
+    while (parent := state.communities[keys[-1]].parent) in state.communities:
+        keys.append(parent)
+    return keys
 
 
 def _passages(

@@ -25,25 +25,19 @@ _MAX_PAIRS = 10  # linked pairs of these
 _MAX_SCANNED = 5_000  # facts of one entity
 _MAX_STARTS = 5  # passages that a path may start at
 _SUBJECT = 5.0  # the least weight of the edge from a chunk to its subject
-_FEW = 10  # an entity that so few chunks mention is specific in any index
+_FEW = 10  # an entity that at most this number of chunks mention is specific in any index
 _MAX_READ = 200  # facts that are read to tell triples from sentences
 _NO_FACT = -1  # of a link: all facts that hold both ends hold an excluded entity too
-_HOP = 1_000.0  # the cost of a hop exceeds that of any weak link: fewer hops always win
+_HOP = 1_000.0  # the cost of a hop exceeds the cost of any weak link: fewer hops always win
 _SAME_COST = 1e-9  # of two routes that differ by less, neither is cheaper
 
 
 def related_entities(query: Query, hops: int, *, sentences: bool = True) -> tuple[Keys, Scores, Keys]:
     """Return the entities that facts join to the question's, the strength / 10 of the strongest, and the hop.
 
-    An entity comes once, with its nearest hop. One that the question names is among them if a fact joins it
-    to another named one. The strength of the fact that leads to an entity counts, not that of the facts before it.
-
-    Parameters
-    ----------
-    hops
-        How far to go.
-    sentences
-        False follows only facts whose strength someone stated: triples, and facts with another weight than sentences.
+    An entity comes once, with its nearest hop. A named entity is among them if a fact joins it to another named one.
+    Only the strength of the last fact counts. ``sentences=False`` follows only facts with a stated strength: triples,
+    and facts with another weight than sentences.
     """
     snapshot = query.snapshot
     frontier = visited = distinct(query.entities)
@@ -97,15 +91,12 @@ def stated_strengths(query: Query, chunks: Keys) -> Scores:
 def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
     """Return for each chunk the strongest path from an entity that the question names; empty if there is none.
 
-    A chunk that mentions a named entity is reached directly, the rarest entity first; others over
-    one link or two. The strength of a link is its weight divided by the square root of how many
-    chunks mention its target; a path is as strong as the product of its links. Each link is
-    represented by the strongest fact that holds both ends. The cheapest routes are found among the links around
-    the question that can be part of such a path.
+    A chunk that mentions a named entity is reached directly, by the rarest entity first; others over one link or two.
+    The strength of a link is its weight divided by the square root of the number of chunks that mention its target;
+    the strength of a path is the product. Each link is represented by the strongest fact that holds both ends.
 
-    A path must say something about the passage: the entity at its end is the passage's subject, or one
-    that few passages mention, and no number. Of two links, the entity between them is mentioned by few
-    passages, and the second fact is stated in one of the chunks.
+    The entity at the end of a path must be the passage's subject, or be mentioned by few passages, and not be a
+    number. Of two links, few passages mention the entity between them, and one of the chunks states the second fact.
     """
     if len(query.entities) == 0 or len(chunks) == 0:
         return [()] * len(chunks)
@@ -126,7 +117,7 @@ def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
                               first_chunk + owners])  # fmt: skip
     weights = np.concatenate([np.zeros(len(query.entities)), costs, 1e-6 * mentions])
     previous = _cheapest_routes(sources, targets, weights, first_chunk + len(chunks))
-    paths: list[EntityPath] = [()] * len(chunks)
+    paths: list[EntityPath] = []
     strongest: dict[tuple[int, int], int] = {}  # fact of each link
     for vertex in range(first_chunk, len(previous)):
         path: list[int] = []
@@ -142,15 +133,14 @@ def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
                     facts = facts[query.order("facts", facts, query.snapshot.fact_rows(facts).weights)]
                 strongest[link] = int(facts[0]) if len(facts) else _NO_FACT
             path.insert(at, strongest[link])
-        paths[vertex - first_chunk] = () if _NO_FACT in path[1::2] else tuple(path)
+        paths.append(() if _NO_FACT in path[1::2] else tuple(path))
     return _without_unrelated(query, paths, chunks)
 
 
 def _cheapest_routes(sources: Keys, targets: Keys, costs: npt.NDArray[np.float64], count: int) -> list[int]:
     """Return for each of ``count`` vertices the one before it on the cheapest route from vertex 0; -1 for none.
 
-    Of several links between the same vertices, the cheapest counts. Of routes with equal costs, the one through the
-    vertex with the lowest number is chosen.
+    Of routes with equal costs, the one through the vertex with the lowest number is chosen.
     """
     order = np.lexsort((costs, targets, sources))
     sources, targets, costs = sources[order], targets[order], costs[order]
@@ -181,10 +171,10 @@ def paths_from_passages(query: Query, chunks: Keys, starts: Keys, wanted: Sequen
     specific = _is_specific(query, mentions, edges.weights)
     slices = [slice(end - count, end) for end, count in zip(ends.tolist(), edges.counts.tolist(), strict=True)]
     places = {key: place for place, key in enumerate(chunks.tolist())}
-    for place, own in enumerate(slices):
+    for place, span in enumerate(slices):
         if not wanted[place]:
             continue
-        telling = np.flatnonzero(specific[own]) + own.start
+        telling = np.flatnonzero(specific[span]) + span.start
         for start in [start for start in starts.tolist() if places.get(start, place) < place][:_MAX_STARTS]:
             other = slices[places[start]]
             # A subject of both, such as the title of their document, leads from neither to the other.
@@ -204,7 +194,7 @@ def paths_from_passages(query: Query, chunks: Keys, starts: Keys, wanted: Sequen
 
 
 def _is_specific(query: Query, mentions: Keys, weights: Scores) -> npt.NDArray[np.bool_]:
-    """Return which entities tell something about a chunk: its subjects, and those that few chunks mention."""
+    """Return which entities are specific for a chunk: its subjects, and entities that few chunks mention."""
     specific: npt.NDArray[np.bool_] = (weights >= _SUBJECT) | (mentions <= _few(query))
     return specific
 
@@ -239,25 +229,18 @@ def _links_around(query: Query, wanted: Keys) -> tuple[Keys, Keys, Scores]:
     From the question's entities: links to wanted entities and the strongest of all. From where these
     lead: links to wanted entities.
     """
-    starts: list[Keys] = []
-    ends: list[Keys] = []
-    strengths: list[npt.NDArray[np.float64]] = []
     entities = query.entities
-    for hop in (1, 2):
-        edges = query.snapshot.neighbours(entities, to="entities")
-        kept = among(edges.targets, wanted)
-        if hop == 1:
-            strongest = np.argsort(-_strength(query, edges.targets, edges.weights), kind="stable")[:_MAX_BETWEEN]
-            kept[strongest] = True
-        else:
-            kept &= ~among(edges.targets, np.sort(query.entities))
-        starts.append(np.repeat(entities, edges.counts)[kept])
-        ends.append(edges.targets[kept])
-        strengths.append(_strength(query, edges.targets[kept], edges.weights[kept]))
-        if hop == 1:
-            entities = distinct(edges.targets[strongest])
-    costs = (_HOP - np.log(np.maximum(np.concatenate(strengths), 1e-12))).astype(np.float32)
-    return np.concatenate(starts), np.concatenate(ends), costs
+    first = query.snapshot.neighbours(entities, to="entities")
+    strongest = np.argsort(-_strength(query, first.targets, first.weights), kind="stable")[:_MAX_BETWEEN]
+    kept = among(first.targets, wanted)
+    kept[strongest] = True
+    between = distinct(first.targets[strongest])
+    second = query.snapshot.neighbours(between, to="entities")
+    further = among(second.targets, wanted) & ~among(second.targets, np.sort(entities))
+    starts = np.concatenate([np.repeat(entities, first.counts)[kept], np.repeat(between, second.counts)[further]])
+    ends = np.concatenate([first.targets[kept], second.targets[further]])
+    strengths = _strength(query, ends, np.concatenate([first.weights[kept], second.weights[further]]))
+    return starts, ends, (_HOP - np.log(np.maximum(strengths, 1e-12))).astype(np.float32)
 
 
 def _strength(query: Query, targets: Keys, weights: Scores) -> npt.NDArray[np.float64]:
@@ -288,10 +271,9 @@ def _joining_facts(query: Query, chunks: Keys) -> Keys:
 def choose_facts(query: Query, paths: Sequence[EntityPath], chunks: Keys, followed: Keys) -> Keys:
     """Return the facts that support an answer, most important first.
 
-    What joins the question's own entities; for each hit the facts on its path and, for the first few, one
-    that the passage itself states about the last entity of the path; then those that the strategy followed;
-    then facts about the question's entities, those stated in a hit before others and strong ones before weak
-    ones.
+    Facts that join the question's entities; for each hit the facts on its path and, for the first few, one that the
+    passage states about the last entity of the path; facts that the strategy followed; then facts about the question's
+    entities, those stated in a hit first, then by strength.
     """
     chosen: dict[int, None] = dict.fromkeys(_joining_facts(query, chunks).tolist())
     stated_until = len(chosen) + _MAX_FACTS // 2

@@ -346,7 +346,7 @@ def _expand(query: Query, text: TextSearch, logged: Engine | None) -> GraphDecis
         strong = replace(strong, strength=strong.strengths * np.float32(trust))
     lead: Lead = "graph"
     why = ""
-    if settings.method == "hybrid" and not settings.reranker and settings.fusion.heeds_lead:
+    if settings.method == "hybrid" and not settings.reranker and settings.fusion.uses_lead:
         _, is_subject = snapshot.entity_counts(query.entities)
         lead, why = gate.lead(names_subject=bool(is_subject.any()), bridged=snapshot.linked_share)
         why += _unmatched_names(query)
@@ -364,7 +364,7 @@ def _strong(query: Query, expansion: Expansion) -> Expansion:
     The strength of the relation that leads to a chunk counts, and the strategy's own where none was stated.
     """
     least = query.settings.gate.min_graph_score
-    if least == 0 or not len(expansion.keys) or query.settings.graph.heeds_min_graph_score:
+    if least == 0 or not len(expansion.keys) or query.settings.graph.applies_min_graph_score:
         return expansion
     stated = stated_strengths(query, expansion.keys)
     strengths = np.where(np.isnan(stated), expansion.strengths, stated)

@@ -1,11 +1,11 @@
-"""Reads a question without a model: the entities that it names, and the two things that it compares."""
+"""Entity linking without a model: the entities that a question names, and the two things that it compares."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 
@@ -48,6 +48,7 @@ _OPPOSES_WITH = frozenset(
 )
 _INSIDE = frozenset(("of", "a", "an", "the"))  # do not end a noun phrase that goes on
 _BRACKETS = str.maketrans("", "", "?!.\"'()“”")
+_IDENTIFIER = re.compile(r"\d|\w[-_./:]\w|[a-z][A-Z]")
 _LONGEST = 6  # words of a side's name
 
 Span = tuple[int, int, str]
@@ -56,25 +57,22 @@ Span = tuple[int, int, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Recogniser:
-    """Finds known names in a question.
+    """Entity linking: finds known names in a question.
 
-    First names that are written as in the documents, the longest first. Then names of the best plain passages that
-    the question writes in another form: without diacritics, in the plural, with a comma less. If there is neither, the
-    nearest names by vector.
+    First names that are written as in the documents, the longest first. Then names of the best passages of plain search
+    that the question writes in another form: without diacritics, in the plural, without a comma. If there is neither,
+    the nearest names by vector.
 
     Parameters
     ----------
     subjects_of, names_of
-        How many of the best plain passages are searched for names in another form: for their subjects, and for all
-        names that they mention.
-    nearest
-        How many entities to take by vector if the question names none.
-    least_similarity
-        The minimum cosine similarity of such a name.
+        How many of the best passages are searched for names in another form: for their subjects, and for all names.
+    nearest, least_similarity
+        How many entities to take by vector if the question names none, and their minimum cosine similarity.
     most_words
-        The most words of a name that is not quoted.
+        The maximum number of words of a name that is not quoted.
     most
-        The most entities of a question; None for no limit.
+        The maximum number of entities of a question; None for no limit.
     phrases
         How many entities each capitalised or quoted phrase of the question may name by a part of their name,
         most mentioned first: "Lindqvist" for Mara Lindqvist. 0 takes whole names only.
@@ -97,20 +95,20 @@ class Recogniser:
     every_part: bool = False
     needs_name_vectors: bool = False
 
-    def recognise(self, question: str, vector: Matrix | None, snapshot: Snapshot, plain: Keys | None = None) -> Keys:
+    def recognise(self, question: str, vector: Matrix | None, snapshot: Snapshot, chunks: Keys | None = None) -> Keys:
         """Return the entities that a question names: first exact names in the order of its words, then others.
 
-        ``plain`` are the passages that plain search found, best first.
+        ``chunks`` are the passages that plain search found, best first.
         """
-        found: dict[int, int] = {}
+        first_word: dict[int, int] = {}
         used: set[int] = set()
         for start, end, entity in self.known_names(question, snapshot):
             if self.every_part or used.isdisjoint(range(start, end)):
                 used.update(range(start, end))
-                found.setdefault(entity, start)
-        exact = np.array(sorted(found, key=found.__getitem__), np.int64)
+                first_word.setdefault(entity, start)
+        exact = np.array(sorted(first_word, key=first_word.__getitem__), np.int64)
         entities = np.concatenate([exact, self._by_part(question, snapshot, exact)]) if self.phrases else exact
-        entities = np.concatenate([entities, self._in_another_form(question, snapshot, entities, plain)])
+        entities = np.concatenate([entities, self._in_another_form(question, snapshot, entities, chunks)])
         if len(entities) == 0 and vector is not None:
             ((entities, similarity),) = snapshot.search_vectors("entities", vector[None, :], self.nearest)
             return entities[similarity >= self.least_similarity][: self.nearest]
@@ -138,7 +136,7 @@ class Recogniser:
     def known_names(self, question: str, snapshot: Snapshot) -> list[tuple[int, int, int]]:
         """Return every known name in a question, longest first: its first and last word (exclusive) and its entity.
 
-        Case matters here and almost nowhere else: a single word is a name if it is capitalised, or if no word is.
+        Case matters: a single word is a name if it is capitalised, or if no word is.
         """
         text = _POSSESSIVE.sub("", question)
         spans = (_every_part if self.every_part else _candidates)(text, self.most_words)
@@ -146,16 +144,16 @@ class Recogniser:
         longest_first = sorted((start - end, start, end, norm) for start, end, norm in spans if norm in known)
         return [(start, end, known[norm]) for _, start, end, norm in longest_first]
 
-    def _in_another_form(self, question: str, snapshot: Snapshot, exact: Keys, plain: Keys | None) -> Keys:
-        """Return entities of plain passages all of whose terms are adjacent in the question, longest names first.
+    def _in_another_form(self, question: str, snapshot: Snapshot, exact: Keys, chunks: Keys | None) -> Keys:
+        """Return entities of passages all of whose terms are adjacent in the question, longest names first.
 
         At least half of a name's terms belong to no longer name and to no exact one.
         """
         terms = snapshot.terms(question)
-        if plain is None or len(plain) == 0 or not terms:
+        if chunks is None or len(chunks) == 0 or not terms:
             return np.empty(0, np.int64)
-        subjects = snapshot.subjects(plain[: self.subjects_of]).targets
-        mentioned = snapshot.neighbours(plain[: self.names_of], to="entities").targets
+        subjects = snapshot.subjects(chunks[: self.subjects_of]).targets
+        mentioned = snapshot.neighbours(chunks[: self.names_of], to="entities").targets
         entities = without(np.concatenate([subjects, mentioned]), exact)
         if not (names := snapshot.names_within(entities, terms)):
             return np.empty(0, np.int64)
@@ -173,28 +171,15 @@ def _candidates(question: str, most_words: int) -> list[Span]:
     """Return every sequence of words that may be a name."""
     matches = list(islice(_WORD.finditer(question), _MAX_WORDS))
     words = [match.group() for match in matches]
-    lower = [word.lower() for word in words]
     all_lower_case = not any(word[0].isupper() for word in words[1:])
-    # Of ASCII words with single spaces between them the normalised form is known: the first is no article.
-    is_plain = [word.isascii() and word.isalnum() for word in words]
-    ends = [match.end() for match in matches]
-    joins = [question[end : match.start()] == " " for end, match in zip(ends, matches[1:], strict=False)]
-    spans = []
-    for start, word in enumerate(words):
-        alone = word[0].isdigit() or (word[0].isupper() and lower[start] not in OPENERS) or all_lower_case
-        if alone and lower[start] not in FUNCTION:
-            spans.append((start, start + 1, lower[start] if is_plain[start] else normalise(word)))
-        if lower[start] in _ARTICLES:  # names are compared without their article
-            continue
-        name, known = lower[start], is_plain[start]
-        for end in range(start + 2, min(start + most_words, len(words)) + 1):
-            known = known and is_plain[end - 1] and joins[end - 2]
-            name = f"{name} {lower[end - 1]}"
-            if not (lower[start] in FUNCTION and lower[end - 1] in FUNCTION):
-                text = name if known else normalise(question[matches[start].start() : ends[end - 1]])
-                spans.append((start, end, text))
+    spans = list(_word_sequences(question, matches, most_words))
+    for at, word in enumerate(words):
+        lower = word.lower()
+        is_name = all_lower_case or word[0].isdigit() or (word[0].isupper() and lower not in OPENERS)
+        if is_name and lower not in FUNCTION:
+            spans.append((at, at + 1, lower if word.isascii() and word.isalnum() else normalise(word)))
     for quote in islice(_QUOTED.finditer(question), _MAX_QUOTES):  # a quoted name may be long or in lower case
-        inside = [i for i, match in enumerate(matches) if quote.start() < match.start() < quote.end()]
+        inside = [at for at, match in enumerate(matches) if quote.start() < match.start() < quote.end()]
         if inside:
             spans.append((inside[0], inside[-1] + 1, normalise(quote.group()[1:-1])))
     if not question.isascii():
@@ -202,9 +187,27 @@ def _candidates(question: str, most_words: int) -> list[Span]:
     return [span for span in spans if span[2]]
 
 
-def _same_start(one: str, other: str) -> str:
+def _word_sequences(question: str, matches: Sequence[re.Match[str]], most_words: int) -> Iterator[Span]:
+    """Yield every sequence of two words and more that does not start and end with a function word."""
+    lower = [match.group().lower() for match in matches]
+    # Lower case is the normalised form of ASCII words with single spaces between them, unless the first is an article.
+    simple = [match.group().isascii() and match.group().isalnum() for match in matches]
+    joined = [False, *(question[a.end() : b.start()] == " " for a, b in pairwise(matches))]
+    for first, word in enumerate(lower):
+        if word in _ARTICLES:  # names are compared without their article
+            continue
+        name, is_known = word, simple[first]
+        for last in range(first + 1, min(first + most_words, len(lower))):
+            is_known = is_known and simple[last] and joined[last]
+            name = f"{name} {lower[last]}"
+            if word not in FUNCTION or lower[last] not in FUNCTION:
+                text = name if is_known else normalise(question[matches[first].start() : matches[last].end()])
+                yield first, last + 1, text
+
+
+def _same_start(word: str, other: str) -> str:
     """Return the characters with which two words begin alike, as forms of a word do."""
-    return one[: next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(other))]
+    return word[: next((at for at, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), len(other))]
 
 
 def _every_part(question: str, most_words: int) -> list[Span]:
@@ -241,8 +244,7 @@ def _cjk_candidates(question: str) -> list[Span]:
 def sides(question: str) -> tuple[str, str] | None:
     """Return the question about each of two things alone; None if it does not ask about two.
 
-    Each keeps what the question says of both. An ordinary "and" counts if the question compares, or if names stand
-    on both sides of it.
+    An ordinary "and" counts if the question compares, or if it is between names.
 
     >>> sides("What is the difference between git stash and git worktree?")
     ('git stash', 'git worktree')
@@ -264,19 +266,28 @@ def sides(question: str) -> tuple[str, str] | None:
             if _asks_alike(lower[:at], lower[at + 1 :]):
                 return _clauses(words, at)
             continue
-        left, right = _before(lower, at), _after(words, lower, at + width, words[max(at - 1, 0)])
-        if left is None or right is None:
+        if (phrases := _phrases_around(words, lower, at, width)) is None:
             continue
+        left, right = phrases
         named = _is_name(words, left) and _is_name(words, right)
-        capital = named and words[right[0]][0].isupper()
-        while capital and not _is_name(words, (left[0], left[0] + 1)):  # "Who owns Lumen Works": a verb before a name
-            left = left[0] + 1, left[1]
         repeats = at + 1 < right[0] and lower[at + 1] in lower[max(left[0] - 2, 0) : left[0]]  # "in X and in Y"
-        if any(not any(map(str.isalpha, "".join(words[slice(*side)]))) for side in (left, right)):
-            continue  # a range of numbers
         if opposes or compares or named or repeats:
             return _without(words, lower, (at, right[1]), left), _without(words, lower, (left[0], right[0]), right)
     return None
+
+
+def _phrases_around(
+    words: Sequence[str], lower: Sequence[str], at: int, width: int
+) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Return the spans of the noun phrases before and after the words that join them; None if one is a number."""
+    left, right = _before(lower, at), _after(words, lower, at + width, words[max(at - 1, 0)])
+    if left is None or right is None:
+        return None
+    if _is_name(words, left) and _is_name(words, right) and words[right[0]][0].isupper():
+        while not _is_name(words, (left[0], left[0] + 1)):  # "Who owns Lumen Works": a verb before a name
+            left = left[0] + 1, left[1]
+    has_letters = all(any(map(str.isalpha, "".join(words[slice(*side)]))) for side in (left, right))
+    return (left, right) if has_letters else None
 
 
 def _asks_alike(left: Sequence[str], right: Sequence[str]) -> bool:
@@ -339,7 +350,7 @@ def _is_name(words: Sequence[str], span: tuple[int, int]) -> bool:
     """Return whether a word of a span is capitalised, or has a digit or a joint as identifiers do."""
     for at in range(*span):
         word = words[at].translate(_BRACKETS)
-        if (at > 0 and word[:1].isupper()) or re.search(r"\d|\w[-_./:]\w|[a-z][A-Z]", word):
+        if (at > 0 and word[:1].isupper()) or _IDENTIFIER.search(word):
             return True
     return False
 

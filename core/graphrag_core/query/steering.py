@@ -1,4 +1,4 @@
-"""Steering a query: entities from which the graph starts, and entities and documents that it leaves out."""
+"""Seeds and excludes of a query: entities at which the graph starts, and entities and documents to leave out."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def steer(
     documents: set[str],
     seeds: Sequence[str],
 ) -> tuple[Snapshot, Keys, tuple[str, ...]]:
-    """Return a snapshot without excluded entities, the entities of the seeds, and which names were of no use.
+    """Return a snapshot without excluded entities, the entities of the seeds, and remarks on unused names.
 
     Parameters
     ----------
     snapshot, whole
         A snapshot without the excluded documents, and what opens one with them.
     exclude, documents
-        Names of entities and ids of documents, and those of them that are documents.
+        Names of entities and ids of documents, and the ids among them.
     seeds
         Names of entities.
 
@@ -61,28 +61,36 @@ def steer(
     InputError
         A seed is unknown in the scope. The message lists names of similar spelling.
     """
-    norms = {name: normalise(name) for name in (*exclude, *seeds)}
-    named = snapshot.find_entities(norms.values())
+    named = snapshot.find_entities(map(normalise, exclude))
     remarks = []
-    if unnamed := [name for name in exclude if norms[name] not in named and name not in documents]:
+    if unnamed := [name for name in exclude if normalise(name) not in named and name not in documents]:
         remarks.append(f"exclude: no entity or document is named {', '.join(map(repr, unnamed[:_MAX_UNNAMED]))}")
     snapshot = without_entities(snapshot, exclude)
-    found = snapshot.find_entities([norms[name] for name in seeds])
-    missing = [name for name in seeds if norms[name] not in found]
-    if missing:
-        excluded: dict[str, int] = {}
-        if exclude:
-            with whole() as everything:
-                excluded = everything.find_entities([norms[name] for name in missing])
-        for name in missing:
-            if norms[name] not in excluded:
-                near = near_names(snapshot, name)
-                hint = did_you_mean(near) or "no document in the scope names it: check the filter, or list the entities"
-                raise InputError(f"seed_entities: no entity is named {name!r}: {hint}")
-        names = ", ".join(map(repr, missing[:_MAX_UNNAMED]))
+    keys, excluded = _find_seeds(snapshot, seeds, whole if exclude else None)
+    if excluded:
+        names = ", ".join(map(repr, excluded[:_MAX_UNNAMED]))
         remarks.append(f"seed_entities: {names} left out, since exclude names it or all documents that mention it")
+    return snapshot, keys, tuple(remarks)
+
+
+def _find_seeds(
+    snapshot: Snapshot, seeds: Sequence[str], whole: Callable[[], AbstractContextManager[Snapshot]] | None
+) -> tuple[Keys, list[str]]:
+    """Return the entities of the seeds, and the seeds that are excluded. Raise ``InputError`` for an unknown seed."""
+    norms = {name: normalise(name) for name in seeds}
+    found = snapshot.find_entities(norms.values())
+    missing = [name for name in seeds if norms[name] not in found]
+    known: dict[str, int] = {}
+    if missing and whole is not None:
+        with whole() as everything:
+            known = everything.find_entities([norms[name] for name in missing])
+    for name in missing:
+        if norms[name] not in known:
+            near = did_you_mean(near_names(snapshot, name))
+            hint = near or "no document in the scope names it: check the filter, or list the entities"
+            raise InputError(f"seed_entities: no entity is named {name!r}: {hint}")
     keys = dict.fromkeys(found[norms[name]] for name in seeds if norms[name] in found)
-    return snapshot, np.array(list(keys), np.int64), tuple(remarks)
+    return np.array(list(keys), np.int64), missing
 
 
 def did_you_mean(names: Sequence[str]) -> str:
@@ -91,7 +99,7 @@ def did_you_mean(names: Sequence[str]) -> str:
 
 
 def near_names(snapshot: Snapshot, name: str) -> list[str]:
-    """Return the names most similar in spelling, among those of passages that have a part of the name.
+    """Return the names most similar in spelling, from passages that have a part of the name.
 
     A part with a spelling mistake is in no passage, so the most mentioned entities are looked at, too.
     """
@@ -103,11 +111,10 @@ def near_names(snapshot: Snapshot, name: str) -> list[str]:
         if entity.id.startswith("→"):
             continue
         matcher = SequenceMatcher(None, wanted, entity.id, autojunk=False)
-        if matcher.real_quick_ratio() < _LEAST_SIMILAR or matcher.quick_ratio() < _LEAST_SIMILAR:
-            continue
-        if (ratio := matcher.ratio()) >= _LEAST_SIMILAR:
-            scored.append((-ratio, -entity.mentions, entity.name))
-    return [one for _, _, one in sorted(scored)[:_NEAR]]
+        bounds = matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio  # the cheapest upper bound first
+        if all(ratio() >= _LEAST_SIMILAR for ratio in bounds):
+            scored.append((-matcher.ratio(), -entity.mentions, entity.name))
+    return [near for _, _, near in sorted(scored)[:_NEAR]]
 
 
 class _Without:

@@ -1,4 +1,4 @@
-"""For tests and trials: an embedder without a model, sample documents, and a compliance suite for each interface.
+"""For tests and trials: an embedder without a model, sample documents, and compliance suites for your own parts.
 
 A suite is a class of tests that pytest collects. Derive from it and return the object under test::
 
@@ -9,18 +9,14 @@ A suite is a class of tests that pytest collects. Derive from it and return the 
 ``run_suite`` runs one without pytest.
 """
 
-from graphrag_core.testing.embedders import CountingEmbedder, EmbedderSuite, HashEmbedder
-from graphrag_core.testing.engines import EngineSuite
-from graphrag_core.testing.extractors import ExtractorSuite, TokenCounterSuite
-from graphrag_core.testing.samples import CHAIN, CHAIN_QUESTION, FixedExtractor
-from graphrag_core.testing.strategies import FusionSuite, StrategySuite
+from graphrag_core.testing.samples import CHAIN, CHAIN_QUESTION, CountingEmbedder, FixedExtractor, HashEmbedder
+from graphrag_core.testing.suites import EmbedderSuite, ExtractorSuite, FusionSuite, StrategySuite, TokenCounterSuite
 
 __all__ = [
     "CHAIN",
     "CHAIN_QUESTION",
     "CountingEmbedder",
     "EmbedderSuite",
-    "EngineSuite",
     "ExtractorSuite",
     "FixedExtractor",
     "FusionSuite",

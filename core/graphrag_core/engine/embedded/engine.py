@@ -33,10 +33,11 @@ from graphrag_core.engine.embedded.records import ADD_ACCESSES, LISTED, Records
 from graphrag_core.engine.embedded.search_indexes import PATIENCE, SearchIndexes
 from graphrag_core.engine.embedded.writer import Batch, write
 from graphrag_core.engine.graph.memory import GraphView
-from graphrag_core.engine.graph.snapshot import StoreSnapshot, fact_copies
+from graphrag_core.engine.graph.snapshot import StoreSnapshot
 from graphrag_core.engine.graph.sparse import kept_rows, spans
 from graphrag_core.engine.rows import Accesses, check_expected, damaged
-from graphrag_core.engine.tables import SqlEngine, TableReads, Tables, parts_of
+from graphrag_core.engine.store import Store
+from graphrag_core.engine.tables import SqlEngine, Tables, parts_of
 from graphrag_core.errors import DamagedIndex, GraphRAGError, InputError, NotAnIndex, StorageError
 from graphrag_core.filters import Filter, unknown_keys
 from graphrag_core.key_sets import among, best
@@ -352,7 +353,7 @@ class EmbeddedEngine(SqlEngine):
     @contextmanager
     def snapshot(self, scope: Filter | None = None) -> Iterator[StoreSnapshot]:
         with self.reading() as indexes:
-            yield StoreSnapshot(EmbeddedReads(indexes, self.records, self.accesses, scope))
+            yield StoreSnapshot(EmbeddedStore(indexes, self.records, self.accesses, scope))
 
     @contextmanager
     def reading(self) -> Iterator[SearchIndexes]:
@@ -421,7 +422,7 @@ class EmbeddedEngine(SqlEngine):
         with self.reading() as indexes:
             value = self.records.value
             in_memory = value("PRAGMA page_count") * value("PRAGMA page_size") if self._folder is None else 0
-            snapshot = StoreSnapshot(EmbeddedReads(indexes, self.records, self.accesses, None))
+            snapshot = StoreSnapshot(EmbeddedStore(indexes, self.records, self.accesses, None))
             return self._statistics(
                 snapshot,
                 self.records,
@@ -516,28 +517,28 @@ def _open_copy(path: Path) -> Any:
     return engine
 
 
-class EmbeddedReads(TableReads):
+class EmbeddedStore(Store):
     """Reads of one generation on SQLite, FAISS, tantivy and the graph in memory.
 
     Chunks and facts have the numbers of the graph, which become record keys only here.
     """
 
-    _tables: Records
+    tables: Records
 
     def __init__(self, indexes: SearchIndexes, records: Records, accesses: Accesses, scope: Filter | None) -> None:
         graph, id_places = indexes.current_graph()
-        self._tables = self._records = records
-        self._accesses, self._all = accesses, graph
+        self.tables = self._records = records
+        self.accesses, self._all = accesses, graph
         self._vectors, self._keywords = indexes.vectors, indexes.keywords
         self.generation, self.edits = indexes.generation, records.meta.get("edits", "")
         self.names = records.names
         self.id_places = id_places.__getitem__
-        self.fact_places = graph.fact_places
+        self.fact_places, self.linked_share = graph.fact_places, lambda: graph.linked_share
         self.term_counts = indexes.keywords["chunks"].counts
-        self._chunk_keys, self._chunk_numbers = graph["chunks.key"].__getitem__, graph["chunks.key"].searchsorted
-        self._fact_keys, self._fact_numbers = graph["facts.key"].__getitem__, graph["facts.key"].searchsorted
+        self.chunk_keys, self.chunk_numbers = graph["chunks.key"].__getitem__, graph["chunks.key"].searchsorted
+        self.fact_keys, self.fact_numbers = graph["facts.key"].__getitem__, graph["facts.key"].searchsorted
         self.statistics_count = self.chunk_count = len(graph) - graph.removed
-        self._sees = None
+        self.sees = None
         self._visible: dict[str, Flags] = {}  # in a scope: which chunks, facts and names are in it, by key
         seen = None if scope is None else self._restricted(scope, indexes)
         self.graph = GraphView(graph, seen)
@@ -555,17 +556,17 @@ class EmbeddedReads(TableReads):
         self.chunk_count = int(seen.sum())
         if self.chunk_count == self.statistics_count:
             return None
-        self._limits = {kind: span[1] for kind, span in self._tables.everything().added.items()}
+        self._limits = {kind: span[1] for kind, span in self.tables.everything().added.items()}
         self._seen = seen
         inside = self._visible["chunks"] = _by_key(graph["chunks.key"], seen, self._limits["chunks"])
-        self._sees = inside.__getitem__
+        self.sees = inside.__getitem__
         return seen
 
     # -- rankings
 
     def _inside(self, kind: str) -> Flags | None:
         """Return which chunks, facts or names are in scope, by key; None if all are."""
-        if self._sees is not None and kind not in self._visible:
+        if self.sees is not None and kind not in self._visible:
             graph = self._all
             if kind == "facts":
                 inside = self._seen[graph["facts.chunk"]]
@@ -592,13 +593,13 @@ class EmbeddedReads(TableReads):
         if kind == "names":
             return self._nearest_names(vectors, k)
         rankings = self._vectors[kind].search(vectors, k, self._inside(kind))
-        number = self._chunk_numbers if kind == "chunks" else self._fact_numbers
+        number = self.chunk_numbers if kind == "chunks" else self.fact_numbers
         return [(number(keys), scores) for keys, scores in rankings]
 
     def _nearest_names(self, vectors: Matrix, k: int) -> list[Ranking]:
         """Return for each vector the best ``k`` names. In a large scope more are searched, and those in it chosen."""
         store, wanted = self._vectors["names"], _AHEAD * k
-        if self._sees is None or self.chunk_count < _LARGE_SCOPE * self.statistics_count or not store.exact:
+        if self.sees is None or self.chunk_count < _LARGE_SCOPE * self.statistics_count or not store.exact:
             return store.search(vectors, k, self._inside("names"))
         while True:
             rankings = []
@@ -627,8 +628,9 @@ class EmbeddedReads(TableReads):
 
     def signatures(self, chunks: Keys) -> list[tuple[int, Sequence[int]]]:
         """Return the signatures of chunks, and of all in scope that have one in common with them."""
-        rows = self._tables.rows(_NEAR, (self._tables.array(self._chunk_keys(chunks)),))
-        return [(number, rows[at][1:]) for at, number in self._in_scope(rows)]
+        rows = self._in_scope(self.tables.rows(_NEAR, (self.tables.array(self.chunk_keys(chunks)),)))
+        numbers = self.chunk_numbers(np.array([row[0] for row in rows], np.int64))
+        return [(number, row[1:]) for number, row in zip(numbers.tolist(), rows, strict=True)]
 
     def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
         """Return the packed terms of chunks and of their facts."""
@@ -654,10 +656,6 @@ class EmbeddedReads(TableReads):
     def fact_columns(self, facts: Keys) -> tuple[Scores, Keys]:
         """Return the weights of facts, and numbers that are the same for those that say the same."""
         return self._all["facts.weight"][facts], self._all["facts.statement"][facts]
-
-    def fact_copies(self, facts: Keys) -> list[Keys]:
-        """Return for each fact the others that say the same."""
-        return fact_copies(self, facts)
 
 
 def _by_key(keys: Keys, flags: Flags, limit: int) -> Flags:

@@ -1,8 +1,8 @@
 """Edits of the graph: renamed, merged, described and deleted entities, and hidden relations.
 
-The records stay as they are. The edits are a setting of the index and are applied to each read: entities are mapped
-before and after it. So they hold for documents that come later, and taking one back leaves no trace. Entities are
-referred to by normalised names that documents write, which no other edit changes.
+The records stay unchanged. The edits are a setting of the index, a list of :class:`~graphrag_core.Edit` as JSON, and
+are applied to each read: entities are mapped before and after it. So they hold for documents that come later, and
+undoing one leaves no trace. An entity is referred to by normalised names that documents write, which no edit changes.
 
 Explicit edges (:mod:`graphrag_core.ingest.edges`) are read here, too: the fact of an edge holds the title of the
 document that it leads to, and is hidden while that document is not there.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,15 +23,14 @@ from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs, kept_rows, 
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.model import Entity, Fact
 from graphrag_core.ports import Adjacency, Keys, Scores
-from graphrag_core.text import EDGE, hash64, normalise
+from graphrag_core.text import hash64, normalise
 
 if TYPE_CHECKING:
-    from graphrag_core.engine.graph.snapshot import GraphReads
+    from graphrag_core.engine.store import StoreGraph
 
 FactReader = Callable[[Keys], Sequence[tuple[Sequence[int], Fact]]]
 """Returns the ids of the entities that facts name, in order, and the facts."""
 
-_EDGE = hash64(EDGE)
 _NONE: Keys = np.empty(0, np.int64)
 
 
@@ -54,111 +53,65 @@ class Shown(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
-class GraphEdits:
-    """The edits of an index, oldest first.
-
-    ``text`` is the setting they are stored in: a list of :class:`~graphrag_core.Edit` as JSON.
-    """
-
-    text: str = ""
-
-    @property
-    def _edits(self) -> list[dict[str, Any]]:
-        return json.loads(self.text)["edits"] if self.text else []
-
-    def _of(self, *actions: str) -> list[dict[str, Any]]:
-        return [edit["details"] for edit in self._edits if edit["action"] in actions]
-
-    def groups(self) -> list[list[int]]:
-        """Return the spellings that are one entity, by number: first the one that represents it.
-
-        A new name is one with the old: documents may come to write it.
-        """
-        found = []
-        for details in self._of("rename", "merge"):
-            norms = [*details.get("into", ()), *details["of"]]
-            norms += [normalise(details["name"])] if details.get("name") else []
-            found.append([hash64(norm) for norm in dict.fromkeys(norms)])
-        return found
-
-    def deleted(self) -> list[int]:
-        """Return the spellings of deleted entities, by number."""
-        return [hash64(norm) for details in self._of("delete_entity") for norm in details["of"]]
-
-    def shown(self) -> list[tuple[list[int], Shown]]:
-        """Return what is shown of entities, given by some of their spellings; later ones count more."""
-        found = []
-        for details in self._of("rename", "merge", "describe", "add_entity"):
-            spellings = [hash64(norm) for norm in (*details.get("into", ()), *details["of"])]
-            found.append((spellings, Shown(details.get("name"), details.get("type"), details.get("description"))))
-        return found
-
-    def hidden(self) -> list[dict[str, Any]]:
-        """Return the deleted relations: ends, relation, value and text of each."""
-        return self._of("delete_relation")
-
-
-def _words(text: str) -> str:
-    return " ".join(text.split()).casefold()
-
-
 class EditedGraph:
-    """The graph as edits and explicit edges change it: see :class:`~graphrag_core.engine.graph.snapshot.GraphReads`.
+    """A :class:`~graphrag_core.engine.store.StoreGraph` with edits and explicit edges applied.
 
-    An entity that was merged has the number of the one that represents it.
+    A merged entity has the number of the one that represents it.
 
     Parameters
     ----------
     graph
-        The graph as documents say it.
+        The graph of the documents.
     edits
-        The edits of the index.
+        The edits of the index as they are stored, oldest first.
     read
         Reads facts.
     """
 
-    def __init__(self, graph: GraphReads, edits: GraphEdits, read: FactReader) -> None:
+    def __init__(self, graph: StoreGraph, edits: str, read: FactReader) -> None:
         self._graph = graph
-        self._edits = edits
+        self._edits: list[dict[str, Any]] = json.loads(edits)["edits"] if edits else []
         self._read = read
         self.first_entity, self.has_edges = graph.first_entity, graph.has_edges
         self.ids, self.are_addresses, self.uses = graph.ids, graph.are_addresses, graph.uses
-        self.are_edges, self.every_edge, self.are_triples = graph.are_edges, graph.every_edge, graph.are_triples
 
-    @property
-    def node_limit(self) -> int:
-        """All numbers of chunks and entities so far are below this one."""
-        return self._graph.node_limit
-
-    @property
-    def linked_share(self) -> float:
-        """That of the graph without edits."""
-        return self._graph.linked_share
+    def _details(self, *actions: str) -> list[dict[str, Any]]:
+        """Return the details of the edits of some actions."""
+        return [edit["details"] for edit in self._edits if edit["action"] in actions]
 
     # -- which entities are one
 
     @remembered
     def _merged(self) -> tuple[Keys, Keys]:
         """The entities that are one with others, ascending, and the one that represents each."""
+        groups = []
+        for details in self._details("rename", "merge"):
+            norms = [*details.get("into", ()), *details["of"]]  # first the one that represents the others
+            if details.get("name"):  # a new name is one with the old: documents may come to write it
+                norms.append(normalise(details["name"]))
+            groups.append([hash64(norm) for norm in dict.fromkeys(norms)])
+        known = self._graph.find(sorted({name_id for group in groups for name_id in group}))
         representative: dict[int, int] = {}
-        groups = self._edits.groups()
-        known = self._graph.find(sorted({number for group in groups for number in group}))
         for group in groups:
-            found = dict.fromkeys(entity for number in group for entity in known.get(number, ()))
-            if len(found) > 1:
-                first = next(iter(found))
-                old = {representative.get(entity, entity) for entity in found}
-                members = {one for one, other in representative.items() if other in old} | {*found} | old
-                representative |= dict.fromkeys(members, first)
-        members_ = np.array(sorted(representative), np.int64)
-        return members_, np.array([representative[one] for one in members_.tolist()], np.int64)
+            entities = dict.fromkeys(entity for name_id in group for entity in known.get(name_id, ()))
+            if len(entities) > 1:
+                old = {representative.get(entity, entity) for entity in entities}
+                members = {entity for entity, other in representative.items() if other in old} | {*entities} | old
+                representative |= dict.fromkeys(members, next(iter(entities)))
+        ascending = sorted(representative)
+        return np.array(ascending, np.int64), np.array([representative[entity] for entity in ascending], np.int64)
+
+    @remembered
+    def _deleted_entities(self) -> Keys:
+        """The entities that edits deleted, without those that are merged with them."""
+        ids = [hash64(norm) for details in self._details("delete_entity") for norm in details["of"]]
+        found = self._graph.find(ids) if ids else {}
+        return np.array([entity for entities in found.values() for entity in entities], np.int64)
 
     @remembered
     def _deleted(self) -> Keys:
-        """The entities that were deleted, ascending."""
-        found = self._graph.find(self._edits.deleted()).values() if self._edits.text else ()
-        return distinct(self._representing(np.array([one for own in found for one in own], np.int64)))
+        """The entities that edits deleted, as they are represented, ascending."""
+        return distinct(self._representing(self._deleted_entities))
 
     def _representing(self, entities: Keys) -> Keys:
         """Return the entity that represents each."""
@@ -171,7 +124,7 @@ class EditedGraph:
         return found
 
     def _members(self, entities: Keys) -> Pairs:
-        """Return the entities that are one with each: how many, and which."""
+        """Return the entities that are one with each."""
         members, representatives = self._merged
         order = np.argsort(representatives, kind="stable")
         start = np.searchsorted(representatives[order], entities, "left")
@@ -194,32 +147,35 @@ class EditedGraph:
 
     @remembered
     def edits(self) -> tuple[dict[int, Shown], dict[int, int]]:
-        """What is shown of edited entities, and the entities of names that no document writes, by hash."""
+        """What is shown of edited entities, and the entities of names that no document writes, by id of the name."""
+        changes = []
+        for details in self._details("rename", "merge", "describe", "add_entity"):
+            ids = [hash64(norm) for norm in (*details.get("into", ()), *details["of"])]
+            changes.append((ids, Shown(details.get("name"), details.get("type"), details.get("description"))))
+        known = self.find(sorted({name_id for ids, _ in changes for name_id in ids}))
         shown: dict[int, Shown] = {}
         new_names: dict[int, int] = {}
-        changes = self._edits.shown() if self._edits.text else []
-        known = self.find(sorted({number for numbers, _ in changes for number in numbers}))
-        for numbers, change in changes:
-            entity = next((known[number][0] for number in numbers if number in known), None)
+        for ids, change in changes:
+            entity = next((known[name_id][0] for name_id in ids if name_id in known), None)
             if entity is None:
                 continue
-            before = shown.get(entity, Shown())
+            before = shown.get(entity, Shown())  # later edits count more
             shown[entity] = Shown(*(old if new is None else new for old, new in zip(before, change, strict=True)))
             if change.name:
                 new_names[hash64(normalise(change.name))] = entity
         return shown, new_names
 
     def find(self, ids: Sequence[int]) -> dict[int, list[int]]:
-        """Return for ids the entities that are so called."""
+        """Return the entities of each id of a name."""
         found = {}
-        for number, entities in self._graph.find(ids).items():
+        for name_id, entities in self._graph.find(ids).items():
             own = self._representing(np.array(entities, np.int64))
             if len(own := own[~among(own, self._deleted)]):
-                found[number] = list(dict.fromkeys(own.tolist()))
+                found[name_id] = list(dict.fromkeys(own.tolist()))
         return found
 
     def names(self, entities: Keys) -> Pairs:
-        """Return the names of entities: how many each has, and their keys."""
+        """Return the keys of the names of entities."""
         counts, members = self._members(entities)
         sizes, names = self._graph.names(members)
         return np.bincount(np.arange(len(counts)).repeat(counts), sizes, len(counts)).astype(np.int64), names
@@ -272,30 +228,29 @@ class EditedGraph:
     @remembered
     def _gone(self) -> Keys:
         """The facts of deleted relations, and the triples that hold a deleted entity, ascending."""
-        if not self._edits.text:
-            return _NONE
-        deleted = [one for own in self._graph.find(self._edits.deleted()).values() for one in own]
-        holding = distinct(self._graph.facts_of(self._members(distinct(np.array(deleted, np.int64)))[1])[1])
-        found = [holding[self._graph.are_triples(holding)]]
-        relations = self._edits.hidden()
-        ends = self.find(sorted({hash64(end) for details in relations for end in details["ends"]}))
+        holding = self._facts_of_members(distinct(self._deleted_entities))
+        gone = [holding[self._graph.are_triples(holding)]] if len(holding) else [_NONE]
+        relations = self._details("delete_relation")
+        known = self.find(sorted({hash64(end) for details in relations for end in details["ends"]}))
         for details in relations:
-            both = [ends.get(hash64(details["ends"][at]), []) for at in (0, -1)]
-            facts, others = (
-                distinct(self._graph.facts_of(self._members(np.array(end, np.int64))[1])[1]) for end in both
-            )
+            first, last = (known.get(hash64(details["ends"][at]), []) for at in (0, -1))
+            facts, others = (self._facts_of_members(np.array(end, np.int64)) for end in (first, last))
             facts = facts[among(facts, others)]
             rows = self._read(facts) if len(facts) else []
-            gone = [self._is_deleted(details, set(both[0]), names, fact) for names, fact in rows]
-            found.append(facts[np.array(gone, np.bool_)])
-        return distinct(*found)
+            is_gone = [self._is_deleted(details, set(first), names, fact) for names, fact in rows]
+            gone.append(facts[np.array(is_gone, np.bool_)])
+        return distinct(*gone)
+
+    def _facts_of_members(self, entities: Keys) -> Keys:
+        """Return the facts that hold any of some entities or an entity that is one with them, ascending."""
+        return distinct(self._graph.facts_of(self._members(entities)[1])[1]) if len(entities) else _NONE
 
     def _is_deleted(self, details: dict[str, Any], first: set[int], names: Sequence[int], fact: Fact) -> bool:
-        """Return whether a fact between the ends of a deleted relation, of which these are the first, is this one."""
+        """Return whether a fact between the ends of a deleted relation is that relation. ``first`` are its subjects."""
         if normalise(fact.relation) != normalise(details["relation"]):
             return False
         if not details["relation"]:
-            return _words(fact.text) == _words(details["text"])
+            return fact.text.casefold().split() == str(details["text"]).casefold().split()
         known = self.find(names)
         subject = next((known[name] for name in names if name in known), [])
         return not first.isdisjoint(subject) and normalise(fact.value) == normalise(details.get("value", ""))
@@ -303,19 +258,19 @@ class EditedGraph:
     def hidden(self, facts: Keys) -> Flags:
         """Return which facts no question may see: those that edits deleted, and edges that lead nowhere."""
         found = among(facts, self._gone)
-        if self.has_edges and (edges := self.are_edges(facts)).any():
+        if self.has_edges and (edges := self._graph.are_edges(facts)).any():
             found[edges] |= self._held(facts[edges])[0] < 2
         return found
 
     def every_hidden(self) -> Keys:
         """Return all facts that no question may see."""
-        edges = self.every_edge() if self.has_edges else _NONE
+        edges = self._graph.every_edge() if self.has_edges else _NONE
         return distinct(self._gone, edges[self.hidden(edges)])
 
     def _held(self, facts: Keys) -> Pairs:
-        """Return the entities that facts hold, also those of hidden facts, with the titles that edges lead to."""
+        """Return the entities that facts hold, hidden facts too, with the titles that edges lead to."""
         counts, entities, _ = self._mapped(*self._graph.entities_of(facts))
-        if not self.has_edges or not (edges := self.are_edges(facts)).any():
+        if not self.has_edges or not (edges := self._graph.are_edges(facts)).any():
             return counts, entities
         owner = np.arange(len(facts)).repeat(counts)
         addresses = np.flatnonzero(edges[owner] & self.are_addresses(entities))
@@ -328,14 +283,14 @@ class EditedGraph:
         return np.bincount(owner[first], minlength=len(facts)), entities[first]
 
     def entities_of(self, facts: Keys) -> Pairs:
-        """Return the entities that facts hold: how many each has, and which; none of a hidden fact."""
+        """Return the entities that facts hold; none of a hidden fact."""
         counts, entities = self._held(facts)
         if not (gone := self.hidden(facts)).any():
             return counts, entities
         return np.where(gone, 0, counts), entities[~gone.repeat(counts)]
 
     def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs:
-        """Return the facts that hold each entity, in order, so many at most: how many, and which."""
+        """Return the facts that hold each entity, in order, at most ``limit`` of each."""
         counts, members = self._members(entities)
         owner = np.arange(len(entities)).repeat(counts)
         if self.has_edges:  # an edge that leads to a document holds its title
@@ -345,7 +300,7 @@ class EditedGraph:
         is_edge = np.arange(len(members)).repeat(sizes) >= counts.sum()
         owner = owner.repeat(sizes)
         kept = ~self.hidden(facts)
-        kept[is_edge] &= self.are_edges(facts[is_edge]) if self.has_edges else False
+        kept[is_edge] &= self._graph.are_edges(facts[is_edge]) if self.has_edges else False
         owner, facts = owner[kept], facts[kept]
         order = np.lexsort((facts, owner))
         owner, facts = owner[order], facts[order]
@@ -360,7 +315,7 @@ class EditedGraph:
     # -- the titles that explicit edges lead to
 
     def _titles(self, chunks: Keys) -> Keys:
-        """Return the title of each chunk: its first subject that is no address; -1 if it has none."""
+        """Return the title of each chunk: its first subject that is not an address; -1 if it has none."""
         edges = self._graph.walk(chunks)
         owner = np.arange(len(chunks)).repeat(edges.counts)
         rows = np.flatnonzero(edges.weights == SUBJECT)
@@ -371,7 +326,7 @@ class EditedGraph:
         return found
 
     def _about(self, entities: Keys) -> Pairs:
-        """Return the chunks that are about entities: the place of the entity, and the chunk."""
+        """Return the chunks that are about entities: the position of the entity, and the chunk."""
         edges = self._graph.walk(entities)
         about = edges.weights == SUBJECT
         return np.arange(len(entities)).repeat(edges.counts)[about], edges.targets[about]
@@ -392,7 +347,7 @@ class EditedGraph:
         return found
 
     def _addresses_of(self, titles: Keys) -> Pairs:
-        """Return the addresses of the documents with some titles: the place of the title, and the address."""
+        """Return the addresses of the documents with some titles: the position of the title, and the address."""
         owner, chunks = self._about(titles)
         edges = self._graph.walk(chunks)
         of = owner.repeat(edges.counts)

@@ -453,7 +453,7 @@ class MemoryGraph:
 
 
 class GraphView:
-    """The graph of the chunks that a question sees: see :class:`~graphrag_core.engine.graph.snapshot.GraphReads`.
+    """The graph of the chunks that a question sees: see :class:`~graphrag_core.engine.store.StoreGraph`.
 
     Parameters
     ----------
@@ -478,11 +478,6 @@ class GraphView:
             self._seen[addresses[self._seen[about]]] = True
         self._all_there = chunks is None and graph.removed == 0
         self._degrees: npt.NDArray[np.float32] | None = None  # of nodes in a scope, as far as they were counted
-
-    @property
-    def linked_share(self) -> float:
-        """That of all chunks: whether the graph is worth following is decided from all documents."""
-        return self._graph.linked_share
 
     def _places(self, nodes: Keys) -> Numbers:
         """Return the places of chunks and entities."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-import numpy.typing as npt
 
-from graphrag_core.engine.graph.snapshot import Name
 from graphrag_core.engine.graph.sparse import Array, Flags, Growing, Numbers, Pairs, ranges
+from graphrag_core.engine.rows import Name
 from graphrag_core.errors import DatabaseError
 from graphrag_core.key_sets import distinct
 from graphrag_core.ports import Keys, Matrix, Scores
@@ -21,12 +20,12 @@ MOST_NUMBERED = 1 << 22
 """Chunks that can be numbered. A query that reaches more is refused."""
 
 _MOST_NODES = 300_000  # that are numbered,
-_MOST_EDGES = 3_000_000  # and edges that are kept: from which on the next question begins anew
+_MOST_EDGES = 3_000_000  # and edges that are kept; with more, the next question starts with an empty cache
 _NONE: Keys = np.empty(0, np.int64)
 
 
 class Numbering:
-    """Gives nodes small numbers, in the order in which they are seen, those of one read by key.
+    """Gives nodes small numbers, in the order in which they are seen; the nodes of one read by key.
 
     Chunks are numbered from 0, entities from ``first_entity``. Facts keep their keys.
     """
@@ -80,7 +79,7 @@ class _Numbers:
         return len(self.keys)
 
     def of(self, keys: Keys) -> Keys:
-        """Return the numbers of keys. New ones get the next in their order: that of a statement's rows may vary."""
+        """Return the numbers of keys. New ones are numbered in ascending order: the order of rows may vary."""
         place = self._sorted.searchsorted(keys)
         new = np.ones(len(keys), np.bool_)
         inside = place < len(self._sorted)
@@ -132,10 +131,6 @@ class Edges:
             self._weights.append(weights)
             self._place.extend(max(int(nodes.max()) + 1 - len(self._place.values), 0))
             self._place.values[nodes] = np.arange(first, first + len(nodes))
-
-    def counts(self, nodes: Keys) -> Keys:
-        """Return the lengths of the rows of nodes, all of which were read."""
-        return self._counts.values[self._place.values[nodes]]
 
     def gather(self, nodes: Keys) -> tuple[Keys, Keys, Scores, Scores]:
         """Return the rows of nodes, all of which were read: their lengths, targets, weights and totals."""
@@ -236,9 +231,3 @@ class Cache:
     def is_full(self) -> bool:
         """Whether so much was read that its memory is released."""
         return self.numbering.node_count > _MOST_NODES or len(self.edges) > _MOST_EDGES
-
-
-def as_flags(values: npt.NDArray[np.float32]) -> Flags:
-    """Return numbers as truth values; -1 is false."""
-    found: Flags = values > 0
-    return found

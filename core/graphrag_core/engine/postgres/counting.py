@@ -9,20 +9,26 @@ import numpy as np
 
 from graphrag_core.engine.graph.counters import COUNTERS, Mentions, count
 from graphrag_core.engine.graph.sparse import Flags, Numbers
-from graphrag_core.engine.postgres.reads import columns
-from graphrag_core.engine.postgres.schema import FACT_BITS
+from graphrag_core.engine.postgres.reads import GIVEN, IN_CHUNK, Columns, PostgresTables, Statement, rows_in
 from graphrag_core.key_sets import distinct
 from graphrag_core.ports import Keys
 
 Cursor = Any  # of psycopg, which is an optional package
 
 _PAGE = 5_000  # chunks whose rows are counted together
-_IN_CHUNKS = "FROM unnest(%(chunks)s::bigint[]) w(key) CROSS JOIN LATERAL (SELECT * FROM {} OFFSET 0) {}"
-_MENTIONS = _IN_CHUNKS.format("mentions WHERE index = %(index)s AND chunk = w.key AND weight > 0", "m")
-_FACTS = _IN_CHUNKS.format(
-    f"facts WHERE index = %(index)s AND key >= w.key << {FACT_BITS} AND key < (w.key + 1) << {FACT_BITS} "
-    "AND relation IS NOT NULL", "f",
-)  # fmt: skip
+_CHUNK: Columns = {"key": np.int64, "document": np.int64}
+_MENTION: Columns = {
+    "chunk": np.int64, "position": np.int64, "entity": np.int64, "weight": np.int16, "in_title": np.bool_,
+    "is_address": np.bool_,
+}  # fmt: skip
+_ROWS: Statement = {
+    **GIVEN,
+    "c": (rows_in("w", "chunks", "key = w.key", _CHUNK), _CHUNK),
+    "m": (rows_in("w", "mentions", "chunk = w.key AND weight > 0", _MENTION), _MENTION),
+    "f": (rows_in("w", "facts", f"{IN_CHUNK} AND relation IS NOT NULL", ("key",)), {}),
+    "x": (rows_in("f", "fact_entities", "fact = f.key", ("entity",)), {"entity": np.int64}),
+}
+"""What is counted of some chunks."""
 
 
 class Counts:
@@ -55,36 +61,17 @@ class Counts:
         return np.isin(self.ids, self.addresses)
 
 
-_NO_NUMBERS, _NO_FLAGS = np.empty(0, np.int64), np.empty(0, np.bool_)
-_NO_MENTIONS = Mentions(_NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, _NO_FLAGS, _NO_FLAGS, _NO_FLAGS)
-
-
 def read_counts(cursor: Cursor, index: int, chunks: Keys) -> Counts:
     """Count how documents, given by all their chunks, use entities."""
-
-    def fetch(sql: str, *types: Any) -> tuple[Any, ...]:
-        given = {"index": index, "chunks": chunks}
-        return columns(lambda sql, given: cursor.execute(sql, given).fetchall(), sql, given, *types)
-
-    chunk, document = fetch(
-        f"SELECT c.key, c.document {_IN_CHUNKS.format('chunks WHERE index = %(index)s AND key = w.key', 'c')}",
-        np.int64, np.int64,
-    )  # fmt: skip
-    of, position, entity, weight, in_title, is_address = fetch(
-        f"SELECT m.chunk, m.position, m.entity, m.weight, m.in_title, m.is_address {_MENTIONS}",
-        np.int64, np.int64, np.int64, np.int64, np.bool_, np.bool_,
-    )  # fmt: skip
-    (in_triples,) = fetch(
-        f"SELECT x.entity {_FACTS} CROSS JOIN LATERAL (SELECT entity FROM fact_entities WHERE index = %(index)s "
-        "AND fact = f.key OFFSET 0) x",
-        np.int64,
-    )
+    rows = PostgresTables.of(cursor, index).read(_ROWS, keys=chunks)
+    chunk, document = rows["c"].values()
+    of, position, entity, weight, in_title, is_address = rows["m"].values()
     order = np.argsort(chunk)
     chunk, document = chunk[order], document[order]
     order = np.lexsort((position, of))
     of, entity, weight, in_title, is_address = (column[order] for column in (of, entity, weight, in_title, is_address))
     documents = np.unique(document, return_inverse=True)[1][chunk.searchsorted(of)] if len(of) else of
-    return Counts(Mentions(documents, of, entity, weight > 1, in_title, is_address), in_triples)
+    return Counts(Mentions(documents, of, entity, weight > 1, in_title, is_address), rows["x"]["entity"])
 
 
 def store_counts(cursor: Cursor, index: int, counts: Counts) -> None:
@@ -103,7 +90,7 @@ def store_counts(cursor: Cursor, index: int, counts: Counts) -> None:
 
 
 def _pages(cursor: Cursor, index: int) -> Iterator[Keys]:
-    """Yield the chunks of all documents, those of some documents together."""
+    """Yield the chunks of all documents in pages of whole documents."""
     rows = cursor.execute("SELECT document, key FROM chunks WHERE index = %s ORDER BY document, key", (index,))
     document, chunk = np.array(rows.fetchall(), np.int64).reshape(-1, 2).T
     start = 0
@@ -116,10 +103,10 @@ def _pages(cursor: Cursor, index: int) -> Iterator[Keys]:
 
 def count_again(cursor: Cursor, index: int) -> Counts:
     """Count the mentions of all chunks."""
-    found = Counts(_NO_MENTIONS, _NO_NUMBERS)
+    counts = read_counts(cursor, index, np.empty(0, np.int64))
     for chunks in _pages(cursor, index):
-        found.add(read_counts(cursor, index, chunks))
-    return found
+        counts.add(read_counts(cursor, index, chunks))
+    return counts
 
 
 def recount(cursor: Cursor, index: int) -> None:

@@ -1,8 +1,8 @@
 """The connections to a PostgreSQL database: a pool, transactions, and errors that say what to do.
 
-An address is ``postgresql://user@host:port/database?index=NAME``. Parameters of ours are ``index`` (the name of the
-index, ``default`` without it), ``schema`` (where the tables are, ``graphrag``) and ``pool`` (the most connections of
-this process, 16); all others are those of libpq, such as ``sslmode``.
+An address is ``postgresql://user@host:port/database?index=NAME``. This library reads the parameters ``index`` (the name
+of the index, ``default`` without it), ``schema`` (of the tables, ``graphrag``) and ``pool`` (the maximum number of
+connections of this process, 16). libpq reads all others, such as ``sslmode``.
 """
 
 from __future__ import annotations
@@ -72,12 +72,47 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between them; a server needs 
 _PLANNER = ("jit", "enable_seqscan", "enable_hashjoin", "enable_mergejoin", "enable_material")
 _INIT = "run `hybrid-graphrag db init` with a role that may create tables"
 
-_LOST = (
-    sql_errors.AdminShutdown,
-    sql_errors.CrashShutdown,
-    sql_errors.CannotConnectNow,
-    sql_errors.IdleInTransactionSessionTimeout,
-)
+_CONFLICTS = (sql_errors.SerializationFailure, sql_errors.DeadlockDetected)
+_UNREACHABLE = "{where}: the server cannot be reached or closed the connection ({text}): check that it runs, and retry"
+_NO_DATABASE = "{where}: {text}: create the database first"
+_NO_ACCESS = "{where}: {text}: check the user and the password"
+_REFUSED = {
+    r'FATAL:\s+database "[^"]*" does not exist': _NO_DATABASE,
+    r'FATAL:\s+(?:password authentication failed|role "[^"]*" does not exist|no pg_hba)': _NO_ACCESS,
+}
+_MESSAGES: dict[tuple[type[Exception], ...], str] = {
+    (PoolTimeout, TooManyRequests): "{where}: no connection was free within {seconds:.0f} seconds ({text}): the server "
+    "cannot be reached, or all {pool} connections are in use; check the server, use fewer threads, or add "
+    "pool={larger} to the address",
+    (PoolClosed,): "{where}: the index was closed meanwhile: open it again",
+    (sql_errors.QueryCanceled,): "{where}: a statement was cancelled ({text}): raise statement_timeout for this role, "
+    "or ask for less (a smaller k, a narrower filter)",
+    (sql_errors.DiskFull, sql_errors.IoError): "{where}: {text}; nothing was changed: free disk space on the server "
+    "and retry",
+    (sql_errors.ReadOnlySqlTransaction,): "{where} accepts no changes ({text}): it is a standby, or its default is "
+    "read-only; write to the primary server, or open it with read_only=True",
+    (sql_errors.InsufficientPrivilege,): f"{{where}}: the role lacks a privilege ({{text}}): grant it, or {_INIT}",
+    (sql_errors.UndefinedTable, sql_errors.InvalidSchemaName): "{where} lacks tables of hybrid-graphrag ({text}): "
+    + _INIT,
+    (sql_errors.TooManyConnections, sql_errors.ConfigurationLimitExceeded): "{where}: the server accepts no more "
+    "connections ({text}): raise max_connections, use a pooler, or set a smaller pool=... in the addresses",
+    (sql_errors.InvalidCatalogName,): _NO_DATABASE,
+    # A standby removes rows that the question reads.
+    (sql_errors.SerializationFailure,): "{where}: {text}; nothing was changed: retry, and if a standby does this "
+    "often, set its hot_standby_feedback to on, or raise its max_standby_streaming_delay",
+    (sql_errors.DeadlockDetected,): "{where}: {text}; nothing was changed: retry",
+    (sql_errors.InvalidPassword, sql_errors.InvalidAuthorizationSpecification): _NO_ACCESS,
+    (sql_errors.AdminShutdown, sql_errors.CrashShutdown, sql_errors.CannotConnectNow,
+     sql_errors.IdleInTransactionSessionTimeout): _UNREACHABLE,
+}  # fmt: skip
+"""What an error of psycopg means and what to do. The first entry that fits counts."""
+_KINDS: dict[type[Exception], type[GraphRAGError]] = {
+    sql_errors.DiskFull: DiskError,
+    sql_errors.IoError: DiskError,
+    sql_errors.ReadOnlySqlTransaction: ReadOnlyIndex,
+    sql_errors.UndefinedTable: NotAnIndex,
+    sql_errors.InvalidSchemaName: NotAnIndex,
+}
 
 
 def other_version(version: int) -> str:
@@ -100,7 +135,7 @@ class Address(NamedTuple):
         """Return the parts of an address."""
         if not is_address(url):
             raise InputError(
-                f"{shown(url)!r} is no address of PostgreSQL: write postgresql://user@host/database?index=NAME"
+                f"{shown(url)!r} is not an address of PostgreSQL: write postgresql://user@host/database?index=NAME"
             )
         parts = urlsplit(url)
         if not _HOSTS.match(parts.netloc.rpartition("@")[2]):  # libpq would repeat parts of the password
@@ -207,10 +242,7 @@ class Database:
         self.address = Address.parse(url)
         self.read_only = read_only
         self.shown = shown(url)
-        self.pool = self._pool()
-
-    def _pool(self) -> ConnectionPool[Connection]:
-        return ConnectionPool(
+        self.pool: ConnectionPool[Connection] = ConnectionPool(
             self.address.conninfo,
             min_size=0,
             max_size=self.address.pool,
@@ -317,7 +349,7 @@ class Database:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """Borrow a connection of the pool, outside of a transaction. Errors are those of the library."""
+        """Borrow a connection of the pool, outside of a transaction. Errors are translated."""
         try:
             connection = self.borrow()
             try:
@@ -329,12 +361,12 @@ class Database:
             raise self.translated(error) from error
 
     def borrow(self) -> Connection:
-        """Take a connection out of the pool, which must get it back. Errors are those of the driver and of the pool.
+        """Take a connection out of the pool, which must get it back. Errors are not translated.
 
         Raises
         ------
         DatabaseError
-            There is no server. Whoever waits for a connection of the pool alone learns that only after a long time.
+            There is no server. The pool itself reports that only after a long time.
         """
         try:
             return self.pool.getconn(_SHORT_PATIENCE)
@@ -393,64 +425,21 @@ class Database:
             pause = min(3 * pause, _LONGEST_PAUSE)
         raise AssertionError
 
-    def translated(self, error: Exception) -> Exception:  # noqa: C901, PLR0911, PLR0912 - one case after the other
+    def translated(self, error: Exception) -> Exception:
         """Return the library's error for one of psycopg. A transaction was rolled back, or never committed."""
         text = str(error).strip().partition("\n")[0]
-        where = self.shown
-        if isinstance(error, PoolTimeout | TooManyRequests):
-            return DatabaseError(
-                f"{where}: no connection was free within {_PATIENCE:.0f} seconds ({text}): the server cannot be "
-                f"reached, or all {self.address.pool} connections are in use; check the server, use fewer threads, or "
-                f"add pool={4 * self.address.pool} to the address"
-            )
-        if isinstance(error, PoolClosed):
-            return DatabaseError(f"{where}: the index was closed meanwhile: open it again")
-        if isinstance(error, sql_errors.QueryCanceled):
-            return DatabaseError(
-                f"{where}: a statement was cancelled ({text}): raise statement_timeout for this role, or ask for less "
-                "(a smaller k, a narrower filter)"
-            )
-        if isinstance(error, sql_errors.DiskFull | sql_errors.IoError):
-            return DiskError(f"{where}: {text}; nothing was changed: free disk space on the server and retry")
-        if isinstance(error, sql_errors.ReadOnlySqlTransaction):
-            return ReadOnlyIndex(
-                f"{where} accepts no changes ({text}): it is a standby, or its default is read-only; write to the "
-                "primary server, or open it with read_only=True"
-            )
-        if isinstance(error, sql_errors.InsufficientPrivilege):
-            return DatabaseError(f"{where}: the role lacks a privilege ({text}): grant it, or {_INIT}")
-        if isinstance(error, sql_errors.UndefinedTable | sql_errors.InvalidSchemaName):
-            return NotAnIndex(f"{where} lacks tables of hybrid-graphrag ({text}): {_INIT}")
-        if isinstance(error, sql_errors.TooManyConnections | sql_errors.ConfigurationLimitExceeded):
-            return DatabaseError(
-                f"{where}: the server accepts no more connections ({text}): raise max_connections, use a pooler, or "
-                "set a smaller pool=... in the addresses"
-            )
-        if isinstance(error, sql_errors.InvalidCatalogName):
-            return DatabaseError(f"{where}: {text}: create the database first")
-        if isinstance(error, sql_errors.SerializationFailure):  # a standby removes rows that the question reads
-            return DatabaseError(
-                f"{where}: {text}; nothing was changed: retry, and if a standby does this often, set its "
-                "hot_standby_feedback to on, or raise its max_standby_streaming_delay"
-            ).as_lost()
-        if isinstance(error, sql_errors.DeadlockDetected):
-            return DatabaseError(f"{where}: {text}; nothing was changed: retry").as_lost()
-        if isinstance(error, sql_errors.InvalidPassword | sql_errors.InvalidAuthorizationSpecification):
-            return DatabaseError(f"{where}: {text}: check the user and the password")
-        if isinstance(error, psycopg.OperationalError) and getattr(error, "sqlstate", None) is None:
+        message = next((message for types, message in _MESSAGES.items() if isinstance(error, types)), "")
+        if not message and isinstance(error, psycopg.OperationalError) and getattr(error, "sqlstate", None) is None:
             # Of a connection that was refused there is only a text, in the server's language.
-            if re.search(r'FATAL:\s+database "[^"]*" does not exist', text):
-                return DatabaseError(f"{where}: {text}: create the database first")
-            if re.search(r'FATAL:\s+(?:password authentication failed|role "[^"]*" does not exist|no pg_hba)', text):
-                return DatabaseError(f"{where}: {text}: check the user and the password")
-        if isinstance(error, _LOST) or (
-            isinstance(error, psycopg.OperationalError) and getattr(error, "sqlstate", None) is None
-        ):
-            return DatabaseError(
-                f"{where}: the server cannot be reached or closed the connection ({text}): check that it runs, and "
-                "retry"
-            ).as_lost()
-        return DatabaseError(f"{where}: {text}")
+            message = next((advice for pattern, advice in _REFUSED.items() if re.search(pattern, text)), _UNREACHABLE)
+        result = _KINDS.get(type(error), DatabaseError)(
+            (message or "{where}: {text}").format(
+                where=self.shown, text=text, seconds=_PATIENCE, pool=self.address.pool, larger=4 * self.address.pool
+            )
+        )
+        if isinstance(result, DatabaseError):
+            result.lost = message is _UNREACHABLE or isinstance(error, _CONFLICTS)
+        return result
 
 
 def lock(cursor: Cursor, index: int) -> None:
@@ -464,7 +453,7 @@ _secured: WeakKeyDictionary[Connection, bool] = WeakKeyDictionary()
 def copy_rows(cursor: Cursor, table: str, rows: Iterable[Row], types: Sequence[str] | None = None) -> None:
     """Add rows to a table: with COPY, or with INSERT for a role under row-level security, which may not COPY.
 
-    ``types`` are those of the columns; with them the rows are sent in binary form.
+    With ``types``, the types of the columns, the rows are sent in binary form.
     """
     connection = cursor.connection
     if connection not in _secured:

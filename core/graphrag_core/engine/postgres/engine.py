@@ -9,8 +9,9 @@ import json
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -24,7 +25,7 @@ from graphrag_core.engine.postgres.cache import Cache
 from graphrag_core.engine.postgres.database import LOCK, Connection, Database, DriverError, lock
 from graphrag_core.engine.postgres.reads import VECTORS, PostgresTables, Scope, Transaction
 from graphrag_core.engine.postgres.schema import FACT_BITS, TABLES
-from graphrag_core.engine.postgres.snapshot import PostgresReads
+from graphrag_core.engine.postgres.store import PostgresStore
 from graphrag_core.engine.postgres.walk import SMALL_SCOPE, read_scope
 from graphrag_core.engine.rows import Accesses, Row
 from graphrag_core.engine.tables import SqlEngine, Tables, parts_of
@@ -38,12 +39,13 @@ _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 APPROXIMATE_FROM = 100_000
-"""Vectors of a kind from which on an HNSW index replaces exact search."""
+"""The number of vectors of a kind from which an HNSW index replaces exact search."""
 
 _PATIENCE = "60s"  # to wait for transactions that began before an HNSW index was created
 _PAGE = 500  # texts of a segment
-_MOST_SCOPES = 16  # scopes whose chunks are kept in memory
-_SMALL_SHARE, _FEW_CHUNKS = 8, 500  # a scope is small that has an eighth of the chunks, or so few
+_MOST_SCOPES = 16  # whose rows are kept in memory
+_MOST_KEPT = 20  # values of generations that are kept: chunks of scopes, and four more
+_SMALL_SHARE, _FEW_CHUNKS = 8, 500  # a scope is small with an eighth of the chunks, or with this number
 _STATE = """
 SELECT i.generation, i.chunks, i.facts, i.lengths, i.dead,
     EXISTS (SELECT FROM chunk_vectors v WHERE v.index = i.id), EXISTS (SELECT FROM fact_vectors v WHERE v.index = i.id),
@@ -57,7 +59,7 @@ _EDGE = hash64(EDGE)
 
 
 class PostgresEngine(SqlEngine):
-    """Stores and searches an index in PostgreSQL. Its methods are those of :class:`~graphrag_core.ports.Engine`.
+    """Stores and searches an index in PostgreSQL. See :class:`~graphrag_core.ports.Engine`.
 
     Parameters
     ----------
@@ -92,13 +94,7 @@ class PostgresEngine(SqlEngine):
         self._closed = False
         self._lock = threading.Lock()
         self._seen = -1  # the generation of the last refresh
-        self._dead: tuple[int, Keys] = (-1, np.empty(0, np.int64))
-        # keys of chunks and unknown keys of metadata, by generation and filter
-        self._scopes: OrderedDict[tuple[int, Filter], tuple[Keys, tuple[str, ...]]] = OrderedDict()
-        self._approximate: tuple[int, tuple[str, ...]] = (-1, ())
-        # What is known of the last generation: generic headings, and the share of chunks that lead to others.
-        self._generic: tuple[int, Keys] = (-1, np.empty(0, np.int64))
-        self._linked_share = (-1, 0.0)
+        self._kept: OrderedDict[tuple[int, Hashable], Any] = OrderedDict()  # values, by generation and what they are
         # What questions have read, by generation and filter; and of small scopes the graph.
         self._caches: OrderedDict[tuple[int, Filter | None], tuple[Cache, MemoryGraph | None]] = OrderedDict()
         self._seen = self.generation
@@ -107,11 +103,8 @@ class PostgresEngine(SqlEngine):
     @property
     def read_only_reason(self) -> str:
         """Why the index cannot be changed here, and what to do; empty if it can."""
-        return (
-            f"{self.database.shown} was opened with read_only=True: open it for writing to change it"
-            if self.read_only
-            else ""
-        )
+        reason = f"{self.database.shown} was opened with read_only=True: open it for writing to change it"
+        return reason if self.read_only else ""
 
     # -- writing
 
@@ -124,14 +117,9 @@ class PostgresEngine(SqlEngine):
         settings: Mapping[str, str] | None = None,
         expected: Mapping[str, str] | None = None,
     ) -> None:
-        """Remove documents by id, add documents and store settings, in one transaction.
-
-        ``expected`` are settings that must still have these values (empty for none): else nothing is written, and
-        :class:`~graphrag_core.errors.ChangedMeanwhile` says that another process was faster.
-        """
         self._check(writable=True)
         if added and removed:
-            self._write_accesses()  # so that a replaced document keeps those of its facts
+            self._write_accesses()  # so that the facts of a replaced document keep them
         writer.write(self.database, self.index, added, removed, name_vectors, settings, expected)
         if added:
             self._analyse()
@@ -189,14 +177,14 @@ class PostgresEngine(SqlEngine):
 
     def _create_hnsw(self, table: str) -> None:
         first = f"SELECT vector_dims(vector) FROM {table} WHERE index = %s LIMIT 1"
-        found = self.database.rows(first, (self.index,))
-        if not found:
+        dims = self.database.rows(first, (self.index,))
+        if not dims:
             return
-        dim, name = int(found[0][0]), f"hnsw_{table}_{self.index}"
+        dim, name = int(dims[0][0]), f"hnsw_{table}_{self.index}"
         definition = f"{table} USING hnsw ((vector::halfvec({dim})) halfvec_ip_ops) WHERE index = {self.index}"
-        own = LOCK + 1, self.index
+        lock_numbers = LOCK + 1, self.index
         with self.database.connection() as connection:
-            if connection.execute("SELECT pg_try_advisory_lock(%s, %s)", own).fetchone() != (True,):
+            if connection.execute("SELECT pg_try_advisory_lock(%s, %s)", lock_numbers).fetchone() != (True,):
                 return  # another process creates one
             try:
                 connection.execute(
@@ -214,8 +202,9 @@ class PostgresEngine(SqlEngine):
             finally:
                 connection.execute("RESET statement_timeout")
                 connection.execute("RESET lock_timeout")
-                connection.execute("SELECT pg_advisory_unlock(%s, %s)", own)
-        self._approximate = (-1, ())
+                connection.execute("SELECT pg_advisory_unlock(%s, %s)", lock_numbers)
+        with self._lock:
+            self._kept.clear()
 
     def _indexed_kinds(self) -> tuple[str, ...]:
         """Return the kinds of vectors that have an HNSW index."""
@@ -247,7 +236,6 @@ class PostgresEngine(SqlEngine):
                 counting.recount(cursor, self.index)
 
         self.database.repeated(run)
-        self._dead = (-1, self._dead[1])
         self.flush()
 
     def compact(self) -> bool:
@@ -303,21 +291,21 @@ class PostgresEngine(SqlEngine):
 
     @contextmanager
     def snapshot(self, scope: Filter | None = None) -> Iterator[StoreSnapshot]:
-        with self._reads(scope) as reads:
-            yield StoreSnapshot(reads)
+        with self._store(scope) as store:
+            yield StoreSnapshot(store)
 
     @contextmanager
-    def _reads(self, scope: Filter | None = None) -> Iterator[PostgresReads]:
+    def _store(self, scope: Filter | None = None) -> Iterator[PostgresStore]:
         self._check()
-        reads, connection = self.database.repeated(lambda: self._begin(scope))
+        store, connection = self.database.repeated(lambda: self._begin(scope))
         try:
-            yield reads
+            yield store
         finally:
             with suppress(DriverError):
                 connection.commit()  # after a rollback the driver would forget all prepared statements
             self.database.pool.putconn(connection)
 
-    def _begin(self, scope: Filter | None) -> tuple[PostgresReads, Connection]:
+    def _begin(self, scope: Filter | None) -> tuple[PostgresStore, Connection]:
         """Begin a transaction that sees one generation, and find what it may see."""
         try:
             connection = self.database.borrow()
@@ -334,101 +322,76 @@ class PostgresEngine(SqlEngine):
                 raise self.database.translated(error) from error
             transaction = Transaction(self.database, connection, self.index, state)
             if transaction.has_dead:
-                transaction.dead = self._dead_chunks(transaction)
-            approximate = self._approximate_kinds(transaction)
+                sql = f"SELECT chunk FROM dead_chunks WHERE index = {self.index}"
+                transaction.dead = self._keep(transaction, "dead", lambda: np.sort(transaction.keys(sql)))
+            approximate: tuple[str, ...] = ()
+            if not self.exact and max(transaction.chunk_count, transaction.fact_count) >= APPROXIMATE_FROM:
+                approximate = self._keep(transaction, "approximate", self._indexed_kinds)
             if scope is not None:
                 transaction.restrict(self._scope(transaction, scope))
-            generation, generic = self._generic
-            if generation != transaction.generation:
-                generic = transaction.read_generic()
-                self._generic = transaction.generation, generic
-            transaction.generic = generic
-            transaction.linked_share = lambda: self._share(transaction)
+            transaction.generic = self._keep(transaction, "generic", transaction.read_generic)
+            transaction.linked_share = lambda: self._keep(transaction, "linked", transaction.read_linked_share)
             graph = self._use_cache(transaction, None if transaction.scope.is_everything else scope)
-            return PostgresReads(transaction, self.accesses, approximate, graph), connection
+            return PostgresStore(transaction, self.accesses, approximate, graph), connection
         except BaseException:
             with suppress(DriverError):
                 connection.rollback()
             self.database.pool.putconn(connection)
             raise
 
-    def _use_cache(self, reads: Transaction, scope: Filter | None) -> MemoryGraph | None:
+    def _keep(self, transaction: Transaction, what: Hashable, read: Callable[[], _T]) -> _T:
+        """Return a value of the generation that a transaction sees. It is read once; the last ones are kept."""
+        key = transaction.generation, what
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                value: _T = self._kept[key]
+                return value
+        value = read()
+        with self._lock:
+            self._kept[key] = value
+            while len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        return value
+
+    def _use_cache(self, transaction: Transaction, scope: Filter | None) -> MemoryGraph | None:
         """Let a transaction use what questions with its scope have read. Return the graph of a small scope."""
-        key = reads.generation, scope
+        key = transaction.generation, scope
         with self._lock:
-            found = self._caches.pop(key, None)
-        chunks = reads.scope.chunks
-        if found is None or found[0].is_full:
-            most = min(SMALL_SCOPE, max(reads.statistics_count // _SMALL_SHARE, _FEW_CHUNKS))
-            graph = None if chunks is None or len(chunks) > most else read_scope(reads, chunks)
-            found = Cache(reads.chunk_count), graph
-        reads.use(found[0])
+            cached = self._caches.pop(key, None)
+        chunks = transaction.scope.chunks
+        if cached is None or cached[0].is_full:
+            most = min(SMALL_SCOPE, max(transaction.statistics_count // _SMALL_SHARE, _FEW_CHUNKS))
+            graph = None if chunks is None or len(chunks) > most else read_scope(transaction, chunks)
+            cached = Cache(transaction.chunk_count), graph
+        transaction.use(cached[0])
         with self._lock:
-            self._caches[key] = found
-            for old in [one for one in self._caches if one[0] != reads.generation]:
+            self._caches[key] = cached
+            for old in [other for other in self._caches if other[0] != transaction.generation]:
                 del self._caches[old]
             while len(self._caches) > _MOST_SCOPES:
                 self._caches.popitem(last=False)
-        return found[1]
+        return cached[1]
 
-    def _share(self, reads: Transaction) -> float:
-        """Return the share of chunks that lead to others. It is read once for a generation."""
-        generation, share = self._linked_share
-        if generation != reads.generation:
-            share = reads.read_linked_share()
-            self._linked_share = reads.generation, share
-        return share
-
-    def _dead_chunks(self, reads: Transaction) -> Keys:
-        """Return the deleted chunks that postings still have, in ascending order. The last ones are cached."""
-        generation, dead = self._dead
-        if generation != reads.generation:
-            dead = np.sort(reads.keys(f"SELECT chunk FROM dead_chunks WHERE index = {self.index}"))
-            self._dead = reads.generation, dead
-        return dead
-
-    def _scope(self, reads: Transaction, scope: Filter) -> Scope:
+    def _scope(self, transaction: Transaction, scope: Filter) -> Scope:
         chosen, hidden = parts_of(scope)
-        inside = None
+        inside: Keys | None = None
+        gone = np.empty(0, np.int64)
         if chosen is not None:
-            inside, reads.unknown_keys = self._chunks_in(reads, chosen)
-        if inside is not None and len(inside) == reads.chunk_count:
-            inside = None
-        gone = np.empty(0, np.int64) if hidden is None else self._chunks_in(reads, hidden)[0]
+            inside, transaction.unknown_keys = self._keep(transaction, chosen, partial(transaction.chunks_in, chosen))
+            inside = None if len(inside) == transaction.chunk_count else inside
+        if hidden is not None:
+            gone, _ = self._keep(transaction, hidden, partial(transaction.chunks_in, hidden))
         return Scope(inside, gone)
 
-    def _chunks_in(self, reads: Transaction, scope: Filter) -> tuple[Keys, tuple[str, ...]]:
-        """Return what :meth:`Transaction.in_scope` does. The last scopes are cached."""
-        key = reads.generation, scope
-        with self._lock:
-            if key in self._scopes:
-                self._scopes.move_to_end(key)
-                return self._scopes[key]
-        found = reads.in_scope(scope)
-        with self._lock:
-            self._scopes[key] = found
-            while len(self._scopes) > _MOST_SCOPES:
-                self._scopes.popitem(last=False)
-        return found
-
-    def _approximate_kinds(self, reads: Transaction) -> tuple[str, ...]:
-        if self.exact or max(reads.chunk_count, reads.fact_count) < APPROXIMATE_FROM:
-            return ()
-        generation, kinds = self._approximate
-        if generation != reads.generation:
-            kinds = self._indexed_kinds()
-            self._approximate = reads.generation, kinds
-        return kinds
-
     def load_blob(self, name: str) -> bytes | None:
-        """Return what was stored under a name; None if nothing was."""
         self._check()
         wanted = self.index, f"extra:{name}"
         rows = self.database.rows("SELECT value FROM catalogue_settings WHERE index = %s AND key = %s", wanted)
         return base64.b64decode(json.loads(rows[0][0])) if rows else None
 
     def save_blob(self, name: str, data: bytes | None) -> None:
-        """Store what can be computed again; None deletes it, and what is below the name. Not if it is read-only."""
+        """See :class:`~graphrag_core.ports.Engine`. A read-only engine stores nothing."""
         self._check()
         if self.read_only:
             return
@@ -473,17 +436,17 @@ class PostgresEngine(SqlEngine):
         return self.database.repeated(run)
 
     def stats(self) -> Stats:
-        with self._reads() as reads:
-            tables = reads.transaction
+        with self._store() as store:
+            tables = store.tables
             size = tables.rows(
                 "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c "
                 "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r'",
                 (self.database.address.schema,),
             )[0][0]
             return self._statistics(
-                StoreSnapshot(reads),
+                StoreSnapshot(store),
                 tables,
-                entities=reads.count_entities(),
+                entities=store.count_entities(),
                 vectors={
                     kind: tables.rows(f"SELECT count(*) FROM {table} WHERE index = {self.index}")[0][0]
                     for kind, table in VECTORS.items()
@@ -542,13 +505,13 @@ def _segments(tables: PostgresTables) -> Iterator[tuple[keywords.Segment, list[i
 
 
 def _posting_problems(tables: PostgresTables) -> Iterator[str]:
-    """Yield the chunks whose postings are not those of their texts, and wrong statistics."""
+    """Yield wrong statistics, and the chunks whose postings differ from their texts."""
     expected: dict[int, int] = {}
     stored: dict[int, int] = {}
     lengths = np.zeros(5, np.int64)
     for segment, own in _segments(tables):
         lengths += own
-        _add_sums(expected, ((row[1], row[2], row[4], row[5], row[6]) for row in segment.rows(tables.index, 0)))
+        _add_sums(expected, ((*row[1:3], *row[4:]) for row in segment.rows(tables.index, 0)))
     own_rows = f"index = {tables.index}"
     dead = set(tables.keys(f"SELECT chunk FROM dead_chunks WHERE {own_rows}").tolist())
     for key in tables.keys(f"SELECT segment FROM segments WHERE {own_rows}").tolist():

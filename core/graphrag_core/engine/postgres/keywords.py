@@ -1,7 +1,7 @@
 """Keyword search (BM25) over postings in tables.
 
-The terms, fields, weights, phrases and the quantised lengths are those of
-:mod:`graphrag_core.engine.embedded.keywords`, so that scores agree with tantivy's up to rounding.
+Terms, fields, weights, phrases and quantised lengths are the same as in :mod:`graphrag_core.engine.embedded.keywords`,
+so that scores agree with tantivy up to rounding.
 
 A write adds one segment: for each field and term the keys of its texts, how often each has the term, and the quantised
 length of each. Segments of about the same size are merged when there are many. A deletion notes the dead chunks;
@@ -29,7 +29,7 @@ from graphrag_core.text import hash64
 from graphrag_core.text.markup import plain
 
 FACTS = 0
-"""The field of facts. Those of chunks follow, body first."""
+"""The field of facts. The fields of chunks follow, body first."""
 BODY = 1
 _WEIGHTS = list(FIELDS.values())
 _CHUNK_FIELDS = list(range(BODY, BODY + len(_WEIGHTS)))
@@ -41,7 +41,7 @@ _MOST_PHRASES = 5_000  # chunks that are read for one phrase
 _DENSE = 16  # times the number of keys: up to this range they are summed in an array
 _MERGED = 16  # segments of about the same size that are merged
 _LARGEST = 20_000  # texts of a segment that is still merged with others
-_MOST_DEAD = 1_000  # deleted chunks from which on segments are purged,
+_MOST_DEAD = 1_000  # deleted chunks above which segments are purged,
 _DEAD_SHARE = 0.05  # if they are this share of all
 
 Postings = tuple[Keys, npt.NDArray[np.uint16], npt.NDArray[np.uint8]]
@@ -61,7 +61,7 @@ _LENGTHS = _lengths()
 
 
 def norm(length: int) -> int:
-    """Return the quantised length of a text of so many tokens.
+    """Return the quantised length of a text of ``length`` tokens.
 
     >>> [norm(length) for length in (0, 40, 41, 42, 1000)]
     [0, 40, 40, 41, 87]
@@ -130,32 +130,19 @@ class Keywords:
         fields = [FACTS] if kind == "facts" else _CHUNK_FIELDS
         phrases = analysis.phrases(text) if kind != "facts" else []
         self._load([*terms, *(term for phrase in phrases for term in phrase)])
-        keys: list[Keys] = []
-        scores: list[npt.NDArray[np.float64]] = []
+        parts = []  # keys and scores of each field and term
         for field in fields:
             factors = self._length_factors(field, size)
             weight = _WEIGHTS[max(field - BODY, 0)] * (1 + _K1)
             for term in terms:
-                own, counts, norms = self._read[field, term_number(term)]
-                if len(own):
-                    keys.append(own)
-                    scores.append(weight * _idf(len(own), size) * (counts / (counts + factors[norms])))
-        for phrase in phrases:
-            own, values = self._phrase(phrase, size)
-            if len(own):
-                keys.append(own)
-                scores.append(values)
-        if not keys:
-            return np.empty(0, np.int64), np.empty(0, np.float32)
-        found, total = _summed(np.concatenate(keys), np.concatenate(scores))
-        return self._best(kind, found, total.astype(np.float32), k)
-
-    def _best(self, kind: str, keys: Keys, scores: npt.NDArray[np.float32], k: int) -> Ranking:
-        scope = self._reads.scope
-        if not scope.is_everything:
-            seen = scope.sees(keys >> FACT_BITS if kind == "facts" else keys)
-            keys, scores = keys[seen], scores[seen]
-        return best(keys, scores, k)
+                keys, counts, norms = self._read[field, term_number(term)]
+                parts.append((keys, weight * _idf(len(keys), size) * (counts / (counts + factors[norms]))))
+        parts += [self._phrase(phrase, size) for phrase in phrases]
+        found, total = _summed(*map(np.concatenate, zip(*parts, strict=True)))
+        if not self._reads.scope.is_everything:
+            seen = self._reads.scope.sees(found >> FACT_BITS if kind == "facts" else found)
+            found, total = found[seen], total[seen]
+        return best(found, total.astype(np.float32), k)
 
     def counts(self, terms: Sequence[str]) -> Keys:
         """Return how many chunks of all documents have each term in their body."""
@@ -167,8 +154,7 @@ class Keywords:
         lengths = self._reads.lengths
         average = float(np.float32(lengths[4 if field == FACTS else field - BODY]) / np.float32(size))
         relative = _LENGTHS / average if average else np.zeros(len(_LENGTHS))
-        factors: npt.NDArray[np.float64] = _K1 * (1 - _B + _B * relative)
-        return factors
+        return np.asarray(_K1 * (1 - _B + _B * relative), np.float64)
 
     def _load(self, terms: Sequence[str]) -> None:
         """Read the postings of terms that are missing, in one statement: the facts are searched after the chunks."""
@@ -183,25 +169,17 @@ class Keywords:
             "WHERE index = %s AND field = f.field AND term = t.term OFFSET 0) p",
             (fields, np.array(missing, np.int64), self._reads.index),
         )
-        found: dict[tuple[int, int], tuple[list[bytes], list[bytes], list[bytes]]] = {}
-        for field, term, *parts in rows:
-            for column, part in zip(found.setdefault((field, term), ([], [], [])), parts, strict=True):
-                column.append(part)
-        for field in fields:
-            for number in missing:
-                columns = found.get((field, number), ([], [], []))
-                keys = np.frombuffer(b"".join(columns[0]), "<i8")
-                counts = np.frombuffer(b"".join(columns[1]), "<u2")
-                norms = np.frombuffer(b"".join(columns[2]), np.uint8)
-                self._read[field, number] = self._live(field, keys, counts, norms)
-
-    def _live(self, field: int, keys: Keys, counts: npt.NDArray[np.uint16], norms: npt.NDArray[np.uint8]) -> Postings:
-        """Leave out what was deleted."""
-        dead = self._reads.dead
-        if len(dead):
-            live = ~among(keys >> FACT_BITS if field == FACTS else keys, dead)
-            return keys[live], counts[live], norms[live]
-        return keys, counts, norms
+        parts: dict[tuple[int, int], list[list[bytes]]] = {(f, number): [] for f in fields for number in missing}
+        for field, term, *columns in rows:
+            parts[field, term].append(columns)
+        for (field, number), segments in parts.items():
+            packed = [b"".join(columns) for columns in zip(*segments, strict=True)] or [b"", b"", b""]
+            keys, counts = np.frombuffer(packed[0], "<i8"), np.frombuffer(packed[1], "<u2")
+            norms = np.frombuffer(packed[2], np.uint8)
+            if len(self._reads.dead):
+                live = ~among(keys >> FACT_BITS if field == FACTS else keys, self._reads.dead)
+                keys, counts, norms = keys[live], counts[live], norms[live]
+            self._read[field, number] = keys, counts, norms
 
     def _phrase(self, phrase: Sequence[str], size: int) -> tuple[Keys, npt.NDArray[np.float64]]:
         """Return the chunks that have a phrase in their body, and what it adds to their scores.
@@ -213,14 +191,10 @@ class Keywords:
         common = rarest[0]
         for own, _, _ in postings:
             common = common[np.isin(common, own)]
-        if len(common) > _MOST_PHRASES:
-            common = common[:_MOST_PHRASES]
-        found, counts = [], []
-        for key, text in self._bodies(common):
-            if count := _occurrences(analysis.tokens(text), phrase):
-                found.append(key)
-                counts.append(count)
-        keys, frequency = np.array(found, np.int64), np.array(counts, np.float64)
+        common = common[:_MOST_PHRASES]
+        occurrences = {key: _occurrences(analysis.tokens(text), phrase) for key, text in self._bodies(common)}
+        occurrences = {key: count for key, count in occurrences.items() if count}
+        keys, frequency = np.array([*occurrences], np.int64), np.array([*occurrences.values()], np.float64)
         order = np.argsort(rarest[0], kind="stable")
         norms = rarest[2][order[np.searchsorted(rarest[0][order], keys)]] if len(keys) else np.empty(0, np.uint8)
         idf = sum(_idf(len(own), size) for own, _, _ in postings)
@@ -241,21 +215,21 @@ class Keywords:
 
 
 def _idf(holding: int, size: int) -> float:
-    """Return the weight of a term that so many of all texts have."""
+    """Return the weight of a term that ``holding`` of all texts have."""
     return math.log(1 + (size - holding + 0.5) / (holding + 0.5))
 
 
 def _summed(keys: Keys, scores: npt.NDArray[np.float64]) -> tuple[Keys, npt.NDArray[np.float64]]:
     """Return each key once, with the sum of its scores."""
+    if len(keys) == 0:
+        return keys, scores
     first, last = int(keys.min()), int(keys.max())
     if last - first < _DENSE * len(keys):
-        total: npt.NDArray[np.float64] = np.bincount(keys - first, scores, last - first + 1).astype(
-            np.float64, copy=False
-        )
+        total = np.asarray(np.bincount(keys - first, scores, last - first + 1), np.float64)
         there = np.flatnonzero(total)
         return there + first, total[there]
-    found, place = np.unique(keys, return_inverse=True)
-    return found, np.bincount(place, scores, len(found)).astype(np.float64, copy=False)
+    distinct, place = np.unique(keys, return_inverse=True)
+    return distinct, np.asarray(np.bincount(place, scores, len(distinct)), np.float64)
 
 
 def _occurrences(tokens: Sequence[str], phrase: Sequence[str]) -> int:

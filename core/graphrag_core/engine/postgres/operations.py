@@ -109,31 +109,27 @@ def check(url: str) -> list[Check]:
     database = Database(url, read_only=True)
     try:
         with database.connect() as connection:
-            found = [Check("connection", True, database.shown), *_checks(connection, database)]
+            return [Check("connection", True, database.shown), *_checks(connection, database)]
     except GraphRAGError as error:
         return [Check("connection", False, str(error), "")]
     finally:
         database.close()
-    optional = {"role", "shared_buffers", "work_mem", "maintenance_work_mem", "max_connections", "statement_timeout",
-                "idle_in_transaction_session_timeout", "jit"}  # fmt: skip
-    return [one._replace(advice="") if one.ok and one.name not in optional else one for one in found]
+
+
+def _needed(name: str, ok: bool, found: str, advice: str) -> Check:
+    """Return a check whose advice counts only if it failed."""
+    return Check(name, ok, found, "" if ok else advice)
 
 
 def _checks(connection: Connection, database: Database) -> Iterator[Check]:
-    row = _row(connection, "SELECT current_setting('server_version_num')::int, pg_is_in_recovery()")
-    number, standby = row
-    yield Check(
-        "server",
-        number // 10_000 >= _LEAST_SERVER,
-        f"PostgreSQL {number // 10_000}.{number % 10_000}",
-        f"PostgreSQL {_LEAST_SERVER} or newer is needed: upgrade the server",
-    )
+    number, standby = _row(connection, "SELECT current_setting('server_version_num')::int, pg_is_in_recovery()")
+    major, minor = divmod(number, 10_000)
+    advice = f"PostgreSQL {_LEAST_SERVER} or newer is needed: upgrade the server"
+    yield _needed("server", major >= _LEAST_SERVER, f"PostgreSQL {major}.{minor}", advice)
     yield _check_vector(connection)
     name = database.address.schema
-    yield Check(
-        "role", True, "standby, reads only" if standby else "primary",
-        "open indexes with read_only=True here, and write to the primary" if standby else "",
-    )  # fmt: skip
+    advice = "open indexes with read_only=True here, and write to the primary" if standby else ""
+    yield Check("role", True, "standby, reads only" if standby else "primary", advice)
     usable = connection.execute(
         "SELECT has_schema_privilege(oid, 'USAGE') AND coalesce(has_table_privilege((SELECT c.oid FROM pg_class c "
         "WHERE c.relnamespace = n.oid AND c.relname = 'meta'), 'SELECT'), true) FROM pg_namespace n WHERE nspname = %s",
@@ -150,9 +146,8 @@ def _checks(connection: Connection, database: Database) -> Iterator[Check]:
         yield Check("tables", False, f"the schema {name} has none", advice)
     else:
         partitions = database.meta(connection, "partitions")
-        advice = other_version(version)
         known = f"version {version}, {partitions} partition{'s' * (partitions != '1')}, schema {name}"
-        yield Check("tables", version == schema.VERSION, known, advice)
+        yield _needed("tables", version == schema.VERSION, known, other_version(version))
         yield _check_privileges(connection, name, reads_only=standby)
         yield _check_bypass(connection, name)
     yield from _check_settings(connection)
@@ -162,20 +157,14 @@ def _check_vector(connection: Connection) -> Check:
     row = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
     if row is not None:
         parts = tuple(int(part) for part in row[0].split(".")[:2] if part.isdecimal())
-        return Check(
-            "vector", parts >= _LEAST_VECTOR, f"pgvector {row[0]}",
-            "0.7 or newer is needed (halfvec): upgrade the package, then run ALTER EXTENSION vector UPDATE",
-        )  # fmt: skip
+        advice = "0.7 or newer is needed (halfvec): upgrade the package, then run ALTER EXTENSION vector UPDATE"
+        return _needed("vector", parts >= _LEAST_VECTOR, f"pgvector {row[0]}", advice)
     row = connection.execute("SELECT default_version FROM pg_available_extensions WHERE name = 'vector'").fetchone()
     if row is None:
-        return Check(
-            "vector", False, "pgvector is not installed",
-            "install it (such as postgresql-16-pgvector), or use the image pgvector/pgvector:pg16",
-        )  # fmt: skip
-    return Check(
-        "vector", False, f"pgvector {row[0]} is available, and not created in this database",
-        "run `hybrid-graphrag db init URL`, or let an administrator run CREATE EXTENSION vector",
-    )  # fmt: skip
+        advice = "install it (such as postgresql-16-pgvector), or use the image pgvector/pgvector:pg16"
+        return Check("vector", False, "pgvector is not installed", advice)
+    advice = "run `hybrid-graphrag db init URL`, or let an administrator run CREATE EXTENSION vector"
+    return Check("vector", False, f"pgvector {row[0]} is available, and not created in this database", advice)
 
 
 def _check_privileges(connection: Connection, name: str, *, reads_only: bool) -> Check:
@@ -189,7 +178,7 @@ def _check_privileges(connection: Connection, name: str, *, reads_only: bool) ->
     found = "reads" if reads_only else "reads and writes"
     if lacking:
         found = "the role lacks " + ", ".join(row[0] for row in lacking)
-    return Check("privileges", not lacking, found, _grants(connection, name))
+    return _needed("privileges", not lacking, found, _grants(connection, name))
 
 
 def _grants(connection: Connection, name: str) -> str:
@@ -201,21 +190,19 @@ def _grants(connection: Connection, name: str) -> str:
 
 
 def _check_bypass(connection: Connection, name: str) -> Check:
-    row = _row(
+    protected, owns, bypasses = _row(
         connection,
         "SELECT count(*) FILTER (WHERE relrowsecurity), bool_or(pg_has_role(relowner, 'USAGE') AND relrowsecurity "
         "AND NOT relforcerowsecurity), (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user) "
         "FROM pg_class WHERE relnamespace = %s::regnamespace AND relkind IN ('r', 'p')",
         (name,),
     )
-    protected, owns, bypasses = row
     if not protected:
         return Check("row security", True, "off")
     ignored = bool(owns or bypasses)
-    return Check(
-        "row security", not ignored, f"on for {protected} tables" + (", and this role is not bound by it" * ignored),
-        "connect with a role that neither owns the tables nor is a superuser, nor has BYPASSRLS",
-    )  # fmt: skip
+    state = f"on for {protected} tables" + (", and this role is not bound by it" * ignored)
+    advice = "connect with a role that neither owns the tables nor is a superuser, nor has BYPASSRLS"
+    return _needed("row security", not ignored, state, advice)
 
 
 def _check_settings(connection: Connection) -> Iterator[Check]:
@@ -236,17 +223,15 @@ def _check_settings(connection: Connection) -> Iterator[Check]:
         advice = "" if enough else f"set it to {as_size(least)} or more: {reason}"
         yield Check(name, True, as_size(values[name]), advice)
     connections = values["max_connections"]
-    yield Check(
-        "max_connections", True, str(connections),
-        "" if connections >= 64 else "each process uses up to pool=16 of them: raise it, or use a pooler",
-    )  # fmt: skip
+    advice = "" if connections >= 64 else "each process uses up to pool=16 of them: raise it, or use a pooler"
+    yield Check("max_connections", True, str(connections), advice)
     for name in ("statement_timeout", "idle_in_transaction_session_timeout"):
         short = 0 < values[name] < 30_000
         advice = "short: large writes and rebuilds may be cancelled; raise it for the role that writes" if short else ""
         yield Check(name, True, f"{values[name]} ms" if values[name] else "none", advice)
-    slow = texts.get("jit") == "on"
-    yield Check("jit", True, texts.get("jit", "off"), "off is faster for short statements: ALTER ROLE … SET jit = off"
-                if slow else "")  # fmt: skip
+    jit = texts.get("jit", "off")
+    advice = "off is faster for short statements: ALTER ROLE … SET jit = off" if jit == "on" else ""
+    yield Check("jit", True, jit, advice)
 
 
 def sizes(url: str) -> tuple[list[Size], list[IndexSize]]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, cached_property, lru_cache
@@ -14,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine.graph.counters import MENTION, MOST_TITLES, SUBJECT
-from graphrag_core.engine.graph.snapshot import MOST_COUNTED, Name
+from graphrag_core.engine.graph.snapshot import MOST_COUNTED
 from graphrag_core.engine.postgres.cache import Cache
 from graphrag_core.engine.postgres.database import Connection, Cursor, Database, DriverError, RawCursor, matrix
 from graphrag_core.engine.postgres.schema import FACT_BITS
-from graphrag_core.engine.rows import Row
+from graphrag_core.engine.rows import Name, Row
 from graphrag_core.engine.tables import Query, Tables, mark_missing, storable
 from graphrag_core.errors import DatabaseError
 from graphrag_core.filters import Condition, Filter, unknown_keys
@@ -89,9 +88,6 @@ class Scope:
         return {"mask": mask, "first": first - 1, "last": last - first + 2}
 
 
-EVERYTHING = Scope(None, _NONE)
-
-
 def one_row(table: str, alias: str, condition: str) -> str:
     """Return a join with the one row of a table that has a key.
 
@@ -113,7 +109,7 @@ def rows_of(table: str, alias: str, column: str, keys: str, kind: str = "bigint"
 
 
 class PostgresTables(Tables):
-    """The rows of one index among those of a database. ``execute`` runs a statement and returns its rows."""
+    """The rows of one index in a database. ``execute`` runs a statement and returns its rows."""
 
     mark = "%s"
     listed = "= ANY(%s)"
@@ -148,6 +144,33 @@ class PostgresTables(Tables):
         listed = list(values)
         return listed if listed and isinstance(listed[0], str) else np.array(listed, np.int64)
 
+    def columns(self, sql: str, *types: npt.DTypeLike, **parameters: Any) -> tuple[Any, ...]:
+        """Return the columns of a statement's rows, none of which is null, as arrays: numbers and truth values.
+
+        They come as one row of arrays in binary form, so that Python does not see the single values. ``%(index)s`` is
+        the index.
+        """
+        names = [f"c{at}" for at in range(len(types))]
+        chosen = ", ".join(map(_aggregated, names, types))
+        row = self._one_row(f"SELECT {chosen} FROM ({sql}) AS t({', '.join(names)})", parameters)
+        return tuple(map(_array, row, types))
+
+    def read(self, tables: Statement, **parameters: Any) -> dict[str, dict[str, Any]]:
+        """Return the columns of several tables, each of which may use those before it, in one statement.
+
+        Numbers are arrays, vectors (None) and others are lists.
+        """
+        sql = _of_tables(tuple((name, query, *columns.items()) for name, (query, columns) in tables.items()))
+        values = iter(self._one_row(sql, parameters))
+        return {
+            name: {column: _array(next(values), kind) for column, kind in columns.items()}
+            for name, (_, columns) in tables.items()
+        }
+
+    def _one_row(self, sql: str, parameters: dict[str, Any]) -> Row:
+        """Return the only row of a statement."""
+        return self.rows(sql, {"index": self.index, **parameters})[0]
+
     def count(self, table: str) -> int:
         return int(self.rows(f"SELECT {table} FROM indexes WHERE id = {self.index}")[0][0])
 
@@ -160,14 +183,12 @@ class PostgresTables(Tables):
 
     @property
     def facts_of_documents(self) -> str:
-        """Each document, chunk and fact is looked up: the planner would read those of all documents."""
-        rows = (
-            f"CROSS JOIN LATERAL (SELECT * FROM {{0}} {{1}} WHERE {{1}}.index = {self.index} AND {{2}} OFFSET 0) {{1}}"
-        )
-        return " ".join([
-            "unnest(%s::text[]) AS wanted(id)", rows.format("documents", "d", "d.id = wanted.id"),
-            rows.format("chunks", "c", "c.document = d.key"), rows.format("facts", "f", self.holds), "WHERE true",
-        ])  # fmt: skip
+        """Each document, chunk and fact is looked up: the planner would read all documents."""
+        row = "CROSS JOIN LATERAL (SELECT * FROM {0} {1} WHERE {1}.index = {2} AND {3} OFFSET 0) {1}"
+        document, chunk = "d.id = wanted.id", "c.document = d.key"
+        tables = (("documents", "d", document), ("chunks", "c", chunk), ("facts", "f", self.holds))
+        joined = " ".join(row.format(table, alias, self.index, where) for table, alias, where in tables)
+        return f"unnest(%s::text[]) AS wanted(id) {joined} WHERE true"
 
     def chunks_of_documents(self, ids: Sequence[str]) -> Keys:
         """Return the keys of the chunks of documents, given by id, in ascending order."""
@@ -207,7 +228,7 @@ class PostgresTables(Tables):
     def attribute_condition(self, condition: Condition, operator: str) -> Query:
         """Return the condition that an attribute has one of the values of a filter, or compares with one.
 
-        Numbers are in a column of their own.
+        Numbers are in a separate column.
         """
         numbers = [Decimal(value) for kind, value in condition.values if kind == "number"]
         texts = [(kind, self.stored_value(kind, value)) for kind, value in condition.values if kind != "number"]
@@ -223,7 +244,7 @@ class PostgresTables(Tables):
         sql = "(number = ANY(%s::numeric[]) OR (kind, value) IN (SELECT * FROM unnest(%s::text[], %s::text[])))"
         return sql, [numbers, kinds, values]
 
-    def in_scope(self, scope: Filter) -> tuple[Keys, tuple[str, ...]]:
+    def chunks_in(self, scope: Filter) -> tuple[Keys, tuple[str, ...]]:
         """Return the keys of the chunks whose documents match a filter, in ascending order, and its unknown keys.
 
         With one statement, unless some keys are unknown. The chunks of a few documents are looked up. Of many, the
@@ -243,8 +264,8 @@ class PostgresTables(Tables):
         )[0]
         marked = mark_missing(scope, names, known)
         if marked is not scope:
-            return self.in_scope(marked)
-        return np.sort(_received(packed, np.dtype(np.int64))), unknown_keys(scope)
+            return self.chunks_in(marked)
+        return np.sort(_array(packed, np.int64)), unknown_keys(scope)
 
     def attributes(self, documents: Sequence[int]) -> list[Row]:
         rows = self.rows(
@@ -266,7 +287,7 @@ Columns = Mapping[str, npt.DTypeLike | None]
 Statement = Mapping[str, tuple[str, Columns]]
 """Statements of one ``WITH`` by name, and the columns of each that are read; None is the type of vectors."""
 
-_GIVEN: Statement = {"w": ("SELECT unnest(%(keys)s::bigint[]) AS key", {})}
+GIVEN: Statement = {"w": ("SELECT unnest(%(keys)s::bigint[]) AS key", {})}
 _FACT: Columns = {"key": np.int64, "weight": np.float64, "statement": np.int64}
 _VECTOR: Columns = {"key": np.int64, "vector": None}
 
@@ -278,7 +299,7 @@ _GENERIC = f"{_UNDER} >= {MOST_TITLES} AND e.passages - e.subjects < {_UNDER} AN
 _GENERIC_IDS = (
     f"SELECT e.id FROM entities e WHERE e.index = %(index)s AND e.headings >= {MOST_TITLES - 1} AND {_GENERIC}"
 )
-"""The entities that are generic headings; the first condition is that of an index of the table."""
+"""The entities that are generic headings; the first condition is the condition of an index of the table."""
 
 _LINKED_SHARE = f"""
 SELECT avg(EXISTS (SELECT FROM mentions m CROSS JOIN LATERAL (
@@ -296,13 +317,12 @@ _SCOPED = f"{USES} AND {SEES.format('chunk')}"
 def _any(rows: str) -> str:
     """Return the condition that there are some rows.
 
-    They are looked up. For ``EXISTS`` the server would read those of all entities if it believes them to be few.
+    They are looked up. For ``EXISTS`` the server would read the rows of all entities if it estimates few.
     """
     return f"(SELECT count(*) FROM (SELECT FROM {rows} LIMIT 1) AS one) > 0"
 
 
-@cache
-def _entity_rows(given: str, *, in_scope: bool) -> tuple[str, Columns]:
+def _entity_rows(given: str, in_scope: bool) -> tuple[str, Columns]:
     """Return a statement for what is kept of entities, whose ids are in the column ``id`` of a query."""
     passages, subject, there, more = "e.passages", "e.subjects > 0", "true", ""
     if in_scope:
@@ -322,13 +342,13 @@ def _entity_rows(given: str, *, in_scope: bool) -> tuple[str, Columns]:
     return sql, columns
 
 
-def _rows_in(given: str, table: str, condition: str, columns: Iterable[str], which: str = "OFFSET 0") -> str:
+def rows_in(given: str, table: str, condition: str, columns: Iterable[str], which: str = "OFFSET 0") -> str:
     """Return the rows of a table that belong to each given row."""
     rows = f"SELECT {', '.join(columns)} FROM {table} WHERE index = %(index)s AND {condition} {which}"
     return f"SELECT x.* FROM {given} CROSS JOIN LATERAL ({rows}) x"
 
 
-def _names_of(entities: str, *, in_scope: bool, has_aliases: bool) -> Statement:
+def _names_of(entities: str, in_scope: bool, has_aliases: bool) -> Statement:
     """Return the names of entities, and what chunks say of them.
 
     In a scope a name that is not the only one of its entity counts if a chunk in scope writes it.
@@ -352,7 +372,7 @@ def _names_of(entities: str, *, in_scope: bool, has_aliases: bool) -> Statement:
     )
     return {
         "u": (sql, {"entity": np.int64, "name": np.int64, "surface": object, "spelling": np.int64}),
-        "k": (_rows_in("u", "claims", "name = u.name", _CLAIM), _CLAIM),
+        "k": (rows_in("u", "claims", "name = u.name", _CLAIM), _CLAIM),
     }
 
 
@@ -361,9 +381,9 @@ MENTION_COLUMNS: Columns = {
 }  # fmt: skip
 _FACT_EDGE: Columns = {"fact": np.int64, "entity": np.int64, "is_address": np.bool_}
 _CLAIM: Columns = {"name": np.int64, "type": object, "description": object, "chunk": np.int64}
-_IN_CHUNK = f"key >= w.key << {FACT_BITS} AND key < (w.key + 1) << {FACT_BITS}"
+IN_CHUNK = f"key >= w.key << {FACT_BITS} AND key < (w.key + 1) << {FACT_BITS}"
 _CHUNK_TABLES: Statement = {
-    **_GIVEN,
+    **GIVEN,
     "c": (
         "SELECT n.key, n.id, n.terms, coalesce(n.fact_terms, ''::bytea) AS fact_terms FROM w "
         + one_row("chunks", "n", "n.key = w.key"),
@@ -374,28 +394,34 @@ _CHUNK_TABLES: Statement = {
         + one_row("chunk_vectors", "n", "n.key = t.key"),
         _VECTOR,
     ),
-    "f": (_rows_in("w", "facts", _IN_CHUNK, _FACT), _FACT),
+    "f": (rows_in("w", "facts", IN_CHUNK, _FACT), _FACT),
 }
 _FACT_TABLES: Statement = {
-    **_GIVEN,
+    **GIVEN,
     "f": (f"SELECT n.key, n.weight, n.statement FROM w {one_row('facts', 'n', 'n.key = w.key')}", _FACT),
     "v": (f"SELECT n.key, n.vector FROM w {one_row('fact_vectors', 'n', 'n.key = w.key')}", _VECTOR),
 }
 
 
 @cache
-def _chunk_graph(*, in_scope: bool, has_aliases: bool) -> Statement:
+def _chunk_graph(in_scope: bool, has_aliases: bool) -> Statement:
     """Return what is read of the graph with chunks: mentions, entities, and the names of subjects."""
     return {
-        "e": (_rows_in("w", "mentions", "chunk = w.key AND weight > 0", MENTION_COLUMNS), MENTION_COLUMNS),
-        "n": _entity_rows("SELECT entity AS id FROM e", in_scope=in_scope),
-        **_names_of(
-            f"SELECT DISTINCT entity FROM e WHERE weight = {SUBJECT}", in_scope=in_scope, has_aliases=has_aliases
-        ),
+        **GIVEN,
+        "e": (rows_in("w", "mentions", "chunk = w.key AND weight > 0", MENTION_COLUMNS), MENTION_COLUMNS),
+        "n": _entity_rows("SELECT entity AS id FROM e", in_scope),
+        **_names_of(f"SELECT DISTINCT entity FROM e WHERE weight = {SUBJECT}", in_scope, has_aliases),
     }
 
 
-def addresses_of(table: str, *, in_scope: bool) -> tuple[str, Columns]:
+@cache
+def _entity_tables(in_scope: bool, has_aliases: bool) -> Statement:
+    """Return entities and their names."""
+    names = _names_of("SELECT id AS entity FROM n WHERE there", in_scope, has_aliases)
+    return {**GIVEN, "n": _entity_rows("SELECT key AS id FROM w", in_scope), **names}
+
+
+def addresses_of(table: str, in_scope: bool) -> tuple[str, Columns]:
     """Return the addresses in a table that exist: some chunk in scope is about them."""
     about = "entities e WHERE e.index = %(index)s AND e.id = t.entity AND e.subjects > 0"
     if in_scope:
@@ -406,16 +432,18 @@ def addresses_of(table: str, *, in_scope: bool) -> tuple[str, Columns]:
 
 
 @cache
-def _fact_graph(*, in_scope: bool) -> Statement:
+def _fact_graph(in_scope: bool) -> Statement:
     """Return what is read of the graph with facts: their entities."""
     return {
-        "x": (_rows_in("w", "fact_entities", "fact = w.key", _FACT_EDGE), _FACT_EDGE),
-        "a": addresses_of("x", in_scope=in_scope),
+        **GIVEN,
+        "x": (rows_in("w", "fact_entities", "fact = w.key", _FACT_EDGE), _FACT_EDGE),
+        "a": addresses_of("x", in_scope),
+        "n": _entity_rows("SELECT entity AS id FROM x", in_scope),
     }
 
 
 @cache
-def _called(*, in_scope: bool, has_aliases: bool) -> Statement:
+def _called(in_scope: bool, has_aliases: bool) -> Statement:
     """Return the entities that have an id as a name, and their names."""
     own = "SELECT w.key AS number, w.key AS entity FROM w"
     if has_aliases:
@@ -426,25 +454,25 @@ def _called(*, in_scope: bool, has_aliases: bool) -> Statement:
             f"WHERE index = %(index)s AND name = s.key AND is_alias OFFSET 0) m WHERE true {seen}"
         )
     return {
-        **_GIVEN,
+        **GIVEN,
         "s": (own, {"number": np.int64, "entity": np.int64}),
-        "n": _entity_rows("SELECT entity AS id FROM s", in_scope=in_scope),
-        **_names_of("SELECT id AS entity FROM n WHERE there", in_scope=in_scope, has_aliases=has_aliases),
+        "n": _entity_rows("SELECT entity AS id FROM s", in_scope),
+        **_names_of("SELECT id AS entity FROM n WHERE there", in_scope, has_aliases),
     }
 
 
 @cache
-def _facts_of(*, in_scope: bool, limited: bool) -> Statement:
+def _facts_of(in_scope: bool, limited: bool) -> Statement:
     """Return the facts of entities, and what is read of facts."""
     seen = f"AND {SEES.format(f'(fact >> {FACT_BITS})')}" if in_scope else ""
     own = "ORDER BY fact LIMIT %(limit)s" if limited else "OFFSET 0"
     return {
-        **_GIVEN,
-        "o": (_rows_in("w", "fact_entities", f"entity = w.key {seen}", _FACT_EDGE, own), _FACT_EDGE),
+        **GIVEN,
+        "o": (rows_in("w", "fact_entities", f"entity = w.key {seen}", _FACT_EDGE, own), _FACT_EDGE),
         "d": ("SELECT DISTINCT fact AS key FROM o ORDER BY 1", {}),
         "f": (f"SELECT n.key, n.weight, n.statement FROM d {one_row('facts', 'n', 'n.key = d.key')}", _FACT),
-        "x": (_rows_in("d", "fact_entities", "fact = d.key", _FACT_EDGE), _FACT_EDGE),
-        "a": addresses_of("x", in_scope=in_scope),
+        "x": (rows_in("d", "fact_entities", "fact = d.key", _FACT_EDGE), _FACT_EDGE),
+        "a": addresses_of("x", in_scope),
     }
 
 
@@ -459,8 +487,8 @@ class Transaction(PostgresTables):
     ----------
     generic
         The ids of entities that are generic headings, in ascending order.
-    share
-        Returns the share of chunks that lead to others.
+    linked_share
+        Returns the share of chunks that mention the subject of another chunk.
     cache
         What questions with this scope have read.
     unknown_keys
@@ -481,11 +509,11 @@ class Transaction(PostgresTables):
         self.has_vectors: dict[str, bool] = dict(zip(VECTORS, state[5:8], strict=True))
         self.has_edges, self.has_aliases, self.edits = state[8:]
         self.dead = _NONE
-        self.restrict(EVERYTHING)
+        self.restrict(Scope(None, _NONE))
 
     def restrict(self, scope: Scope) -> None:
         """See the chunks of a scope only."""
-        self.scope = scope
+        self.scope, self.in_scope = scope, not scope.is_everything
         self.chunk_count = self.statistics_count if scope.inside is None else len(scope.inside)
         if len(scope.hidden):
             inside = scope.inside
@@ -497,42 +525,22 @@ class Transaction(PostgresTables):
         self._names = cache.name_rows
 
     def _run(self, sql: str, parameters: Any) -> list[Row]:
-        with self.cursor() as cursor:
-            return cursor.execute(sql, parameters).fetchall()
-
-    def columns(self, sql: str, *types: npt.DTypeLike, **parameters: Any) -> tuple[Any, ...]:
-        """Return the columns of a statement's rows as arrays. ``%(index)s`` is the index."""
-        row = self._one_row(_as_arrays(sql, types), parameters)
-        return tuple(_received(data, np.dtype(kind)) for data, kind in zip(row, types, strict=True))
-
-    def read(self, tables: Statement, **parameters: Any) -> dict[str, dict[str, Any]]:
-        """Return the columns of several tables, each of which may use those before it, in one statement.
-
-        Numbers are arrays; vectors (None), arrays as the server sends them (bytes) and others are lists.
-        """
-        chosen = [(own, column, kind) for own, (_, of) in tables.items() for column, kind in of.items()]
-        row = self._one_row(
-            _of_tables(tuple((name, sql, *of.items()) for name, (sql, of) in tables.items())), parameters
-        )
-        found: dict[str, dict[str, Any]] = {own: {} for own in tables}
-        for (own, column, kind), data in zip(chosen, row, strict=True):
-            found[own][column] = _array(data, kind)
-        return found
+        try:
+            with self.connection.cursor(binary=True) as cursor:
+                return cursor.execute(sql, parameters).fetchall()
+        except DriverError as error:
+            raise self.database.translated(error) from error
 
     def read_generic(self) -> Keys:
         """Read the entities that are generic headings."""
-        found: Keys = np.sort(self.columns(_GENERIC_IDS, np.int64)[0])
-        return found
+        generic: Keys = np.sort(self.columns(_GENERIC_IDS, np.int64)[0])
+        return generic
 
     def read_linked_share(self) -> float:
         """Read the share of chunks that mention the subject of another chunk, estimated from a sample."""
         return float(self.rows(_LINKED_SHARE, {"index": self.index, "most": _SAMPLE})[0][0] or 0)
 
     # -- what questions ask about, read in one statement unless it was read
-
-    @property
-    def _settings(self) -> dict[str, bool]:
-        return {"in_scope": not self.scope.is_everything, "has_aliases": self.has_aliases}
 
     def see_chunks(self, keys: Keys) -> None:
         """Read chunks, given by key, with their vectors and facts."""
@@ -555,9 +563,7 @@ class Transaction(PostgresTables):
 
     def see_mentions(self, chunks: Keys) -> None:
         """Read the mentions of chunks, given by number in ascending order, their entities, and names of subjects."""
-        found = self.read(
-            {**_GIVEN, **_chunk_graph(**self._settings)}, keys=self.cache.numbering.chunks(chunks), **self.scope.mask
-        )
+        found = self.read(_chunk_graph(self.in_scope, self.has_aliases), keys=self.cache.numbering.chunks(chunks))
         rows, entities = found["e"], found["n"]
         self._keep_names(found["u"], found["k"], distinct(rows["entity"][rows["weight"] == SUBJECT]))
         self.cache.keep_entities(*entities.values())
@@ -591,17 +597,14 @@ class Transaction(PostgresTables):
     def see_fact_entities(self, facts: Keys) -> None:
         """Read the entities of facts."""
         if len(missing := self.cache.fact_entities.missing(facts)):
-            in_scope = not self.scope.is_everything
-            entities = _entity_rows("SELECT entity AS id FROM x", in_scope=in_scope)
-            tables = {**_GIVEN, **_fact_graph(in_scope=in_scope), "n": entities}
-            found = self.read(tables, keys=missing, **self.scope.mask)
+            found = self.read(_fact_graph(self.in_scope), keys=missing)
             self.cache.keep_entities(*found["n"].values())
             self._keep_fact_entities(missing, found)
 
     def see_facts_of(self, entities: Keys, limit: int | None) -> dict[str, Any]:
         """Return the facts of entities, given by id, with the entity; all or some of each. They are read with it."""
-        tables = _facts_of(in_scope=not self.scope.is_everything, limited=limit is not None)
-        found = self.read(tables, keys=distinct(entities), limit=limit, **self.scope.mask)
+        tables = _facts_of(self.in_scope, limit is not None)
+        found = self.read(tables, keys=distinct(entities), limit=limit)
         self._keep_facts(found["f"])
         self._keep_fact_entities(distinct(found["f"]["key"]), found)
         return found["o"]
@@ -610,7 +613,7 @@ class Transaction(PostgresTables):
         """Read the entities that have ids as a name, and the names of these."""
         known = self.cache.found
         if missing := [number for number in ids if number not in known]:
-            found = self.read(_called(**self._settings), keys=np.array(missing, np.int64), **self.scope.mask)
+            found = self.read(_called(self.in_scope, self.has_aliases), keys=np.array(missing, np.int64))
             self.cache.keep_entities(*found["n"].values())
             there = np.sort(found["n"]["id"][found["n"]["there"]])
             self._keep_names(found["u"], found["k"], there)
@@ -625,22 +628,12 @@ class Transaction(PostgresTables):
 
     def see_entities(self, ids: Keys) -> None:
         """Read entities, given by id, and their names. Of those that are not there, nothing exists."""
-        tables = {
-            **_GIVEN,
-            "n": _entity_rows("SELECT key AS id FROM w", in_scope=not self.scope.is_everything),
-            **_names_of("SELECT id AS entity FROM n WHERE there", **self._settings),
-        }
-        found = self.read(tables, keys=ids, **self.scope.mask)
+        found = self.read(_entity_tables(self.in_scope, self.has_aliases), keys=ids)
         self.cache.keep_entities(*found["n"].values())
         unknown = ids[~among(ids, np.sort(found["n"]["id"]))]
         none = np.zeros(len(unknown), np.bool_)
         self.cache.keep_entities(unknown, none.astype(np.int64), none, none, none)
         self._keep_names(found["u"], found["k"], np.sort(ids))
-
-    def see_names(self, entities: Keys) -> None:
-        """Read the names of entities, given by number."""
-        if len(missing := self.cache.names.missing(entities)):
-            self.see_entities(self.cache.numbering.entities(missing))
 
     def _keep_fact_entities(self, facts: Keys, found: Mapping[str, Any]) -> None:
         fact, ids, is_address = found["x"].values()
@@ -675,7 +668,7 @@ class Transaction(PostgresTables):
 
     def _one_row(self, sql: str, parameters: dict[str, Any]) -> Row:
         """Return the only row of a statement. The driver would read a long text again each time."""
-        parameters["index"] = self.index
+        parameters = {"index": self.index, **self.scope.mask, **parameters}
         sent, names = _numbered(sql)
         try:
             with RawCursor(self.connection) as cursor:
@@ -684,17 +677,8 @@ class Transaction(PostgresTables):
             raise self.database.translated(error) from error
         return row
 
-    @contextmanager
-    def cursor(self) -> Iterator[Cursor]:
-        """Yield a cursor of the transaction. Errors of the driver are raised as those of this library."""
-        try:
-            with self.connection.cursor(binary=True) as cursor:
-                yield cursor
-        except DriverError as error:
-            raise self.database.translated(error) from error
-
     def rows_unsorted(self, settings: Mapping[str, str], sql: str, parameters: Mapping[str, Any]) -> list[Row]:
-        """Return the rows of a vector search. ``settings`` are those of an approximate index; empty: search exactly.
+        """Return the rows of a vector search. ``settings`` configure an approximate index; empty: search exactly.
 
         With them sorting is disabled for this statement: the planner would sort all vectors instead of using a new
         index, of which it has no statistics.
@@ -712,22 +696,6 @@ class Transaction(PostgresTables):
         return rows
 
 
-def columns(
-    rows: Callable[..., Sequence[Sequence[Any]]], sql: str, parameters: Any, *types: npt.DTypeLike
-) -> tuple[Any, ...]:
-    """Return the columns of a query's rows, none of which is null, as arrays: numbers and truth values.
-
-    They come as one row of arrays in binary form, so that Python does not see the single values.
-
-    Parameters
-    ----------
-    rows
-        Executes a statement with parameters and returns the rows.
-    """
-    (row,) = rows(_as_arrays(sql, types), parameters)
-    return tuple(_received(data, np.dtype(kind)) for data, kind in zip(row, types, strict=True))
-
-
 @lru_cache(maxsize=200)
 def _of_tables(tables: tuple[tuple[Any, ...], ...]) -> str:
     """Return a statement that reads columns of tables, each of which has a name, a query, and columns with types."""
@@ -738,14 +706,6 @@ def _of_tables(tables: tuple[tuple[Any, ...], ...]) -> str:
         if columns
     )
     return f"WITH {given} SELECT * FROM {', '.join(rows)}"
-
-
-def _as_arrays(sql: str, types: Sequence[npt.DTypeLike]) -> str:
-    names = [f"c{at}" for at in range(len(types))]
-    chosen = ", ".join(
-        f"array_send(array_agg({name}::{_sent(kind)[0]}))" for name, kind in zip(names, types, strict=True)
-    )
-    return f"SELECT {chosen} FROM ({sql}) AS t({', '.join(names)})"
 
 
 @lru_cache(maxsize=500)
@@ -765,26 +725,23 @@ def _sent(kind: npt.DTypeLike) -> tuple[str, str]:
 
 def _aggregated(column: str, kind: npt.DTypeLike | None) -> str:
     """Return a column as one value, for :func:`_array`."""
-    if kind is object or kind is bytes:
-        return f"array_agg({column if kind is object else f'array_send({column})'})"
+    if kind is object:
+        return f"array_agg({column})"
     return f"array_send(array_agg({column if kind is None else f'{column}::{_sent(kind)[0]}'}))"
 
 
 def _array(data: Any, kind: npt.DTypeLike | None) -> Any:
-    if kind is object or kind is bytes:
+    """Return the values of a column that :func:`_aggregated` reads.
+
+    ``array_send`` writes 20 bytes, then the size and the value of each element.
+    """
+    if kind is object:
         return data or []
-    if kind is not None:
-        return _received(data, np.dtype(kind))
     if data is None:
-        return []
+        return [] if kind is None else np.empty(0, kind)
+    if kind is not None:
+        layout = np.dtype([("size", ">i4"), ("value", _sent(kind)[1])])
+        return np.frombuffer(data, layout, offset=20)["value"].astype(kind)
     dim = int.from_bytes(data[24:26], "big")
     layout = np.dtype([("size", ">i4"), ("dim", ">i2"), ("unused", ">i2"), ("vector", ">f2", (dim,))])
     return list(np.frombuffer(data, layout, offset=20)["vector"].astype(np.float32))
-
-
-def _received(data: bytes | None, kind: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return the values of an array that ``array_send`` wrote: 20 bytes, then the size and the value of each."""
-    if data is None:
-        return np.empty(0, kind)
-    layout = np.dtype([("size", ">i4"), ("value", _sent(kind)[1])])
-    return np.frombuffer(data, layout, offset=20)["value"].astype(kind)

@@ -5,8 +5,9 @@ Several indexes share the tables: each row starts with the number of its index. 
 
 Keys. A chunk has a number from the sequence ``chunk_keys``, which hands out blocks of ``BLOCK`` numbers. A document has
 the number of its first chunk. A fact has the number ``chunk << 20 | ordinal``: its chunk needs no lookup, and the facts
-of a chunk are consecutive. A name (``"Auth Service"``) and a spelling (its normalised form) have the 64-bit hashes of
-their texts, so that writers agree on them without asking each other. An entity has the number of its spelling.
+of a chunk are consecutive. A name (``"Auth Service"``) and its normalised form (column ``spelling``) have the 64-bit
+hashes of their texts, so that writers agree on them without asking each other. An entity has the number of its
+normalised name.
 
 Rows of documents, chunks and facts are written once and never changed, but for ``last_accessed`` and ``access_count``.
 ``names.uses`` counts the chunks that mention a name, which is deleted with its last use. Ids are unique within an
@@ -15,7 +16,7 @@ needed for which they would wait for each other.
 
 A fact without ``text`` is the slice of its chunk from ``start`` to ``stop`` with newlines replaced by spaces, or with
 ``is_plain`` that slice without markup. ``statement`` is the same number for facts that say the same.
-``chunks.terms``, ``fact_terms`` and ``near`` are those of the embedded engine, ``chunks.lengths`` the number of tokens
+``chunks.terms``, ``fact_terms`` and ``near`` are as in the embedded engine, ``chunks.lengths`` the number of tokens
 in each field of keyword search, then the number of tokens in all facts of the chunk.
 
 ``postings`` has a row for each field, term and segment: the keys of the texts that have the term, how often each has
@@ -27,7 +28,7 @@ The tables ``catalogue_...`` have the files that the command line indexed (see
 :mod:`graphrag_core.documents.catalogue`).
 
 ``mentions.weight`` is 6 for a subject of the chunk, 1 for another entity, and 0 for a further name of an entity that
-the chunk mentions before. ``is_alias`` says that the name stands for another entity than that of its spelling.
+the chunk mentions before. ``is_alias`` says that the name stands for another entity than the one with its id.
 ``entities`` has the counters of :mod:`~graphrag_core.engine.graph.counters`. ``chunks.sample`` orders chunks at random:
 the first thousand are a sample.
 """
@@ -42,7 +43,7 @@ BLOCK = 32
 """Keys of chunks that the sequence hands out at once."""
 
 FACT_BITS = 20
-"""A fact's key is the key of its chunk, shifted by so many bits, and its number within the chunk."""
+"""A fact's key is the key of its chunk, shifted by this number of bits, and its number within the chunk."""
 
 TABLES = {
     "documents": """

@@ -15,17 +15,21 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine.graph.counters import MENTION, SUBJECT
-from graphrag_core.engine.graph.memory import GraphRows, GraphView, MemoryGraph
+from graphrag_core.engine.graph.memory import GraphRows, MemoryGraph
 from graphrag_core.engine.graph.sparse import Flags, Pairs
-from graphrag_core.engine.postgres.cache import Lists, as_flags
+from graphrag_core.engine.postgres.cache import Lists, Values
 from graphrag_core.engine.postgres.reads import (
+    GIVEN,
+    IN_CHUNK,
     MENTION_COLUMNS,
     SEES,
     USES,
+    Columns,
     Statement,
     Transaction,
     addresses_of,
     one_row,
+    rows_in,
     rows_of,
 )
 from graphrag_core.engine.postgres.schema import FACT_BITS
@@ -46,7 +50,7 @@ _FEW, _SCOPED = USES, f"{USES} AND {SEES.format('chunk')}"
 
 
 @cache
-def _round(*, in_scope: bool) -> Statement:
+def _round(in_scope: bool) -> Statement:
     """Return a statement for one round of a walk.
 
     ``e`` are the mentions of chunks, ``a`` the addresses among them that exist. ``n`` are entities with their counters,
@@ -57,13 +61,10 @@ def _round(*, in_scope: bool) -> Statement:
     if in_scope:
         count, read, limit, rows = "0 AS passages, 0 AS subjects", "", f"least(n.most, {PUSH_DEGREE})", _SCOPED
     strongest = f"SELECT chunk, weight FROM mentions {rows.format('n.id')} ORDER BY weight DESC, chunk LIMIT {limit}"
-    mentions = (
-        f"SELECT m.* FROM unnest(%(chunks)s::bigint[]) w(key) CROSS JOIN LATERAL (SELECT {', '.join(MENTION_COLUMNS)} "
-        "FROM mentions WHERE index = %(index)s AND chunk = w.key AND weight > 0 OFFSET 0) m"
-    )
+    chunks = "unnest(%(chunks)s::bigint[]) w(key)"
     return {
-        "e": (mentions, MENTION_COLUMNS),
-        "a": addresses_of("e", in_scope=in_scope),
+        "e": (rows_in(chunks, "mentions", "chunk = w.key AND weight > 0", MENTION_COLUMNS), MENTION_COLUMNS),
+        "a": addresses_of("e", in_scope),
         "n": (
             f"SELECT t.id, t.most, {count} FROM unnest(%(entities)s::bigint[], %(most)s::bigint[]) AS t(id, most) "
             + one_row("entities", "e", "e.id = t.id"),
@@ -77,21 +78,14 @@ def _round(*, in_scope: bool) -> Statement:
 
 
 class TableGraph:
-    """The graph of all chunks, or of those in a scope: see :class:`~graphrag_core.engine.graph.snapshot.GraphReads`."""
+    """The graph of all chunks, or of those in a scope: see :class:`~graphrag_core.engine.store.StoreGraph`."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self._cache = transaction.cache
         self._numbering = transaction.cache.numbering
-        self._in_scope = not transaction.scope.is_everything
+        self._in_scope = transaction.in_scope
         self.first_entity, self.has_edges = self._numbering.first_entity, transaction.has_edges
-
-    def _columns(self, sql: str, *types: npt.DTypeLike, **parameters: Any) -> tuple[Any, ...]:
-        return self._transaction.columns(sql, *types, **self._transaction.scope.mask, **parameters)
-
-    @property
-    def linked_share(self) -> float:
-        return self._transaction.linked_share()
 
     @property
     def node_limit(self) -> int:
@@ -107,32 +101,27 @@ class TableGraph:
         return self._numbering.entities(entities)
 
     def are_addresses(self, entities: Keys) -> Flags:
-        self._see(entities)
-        return as_flags(self._cache.is_address.of(entities))
+        return self._known(self._cache.is_address, entities) > 0
 
     def counts(self, entities: Keys) -> tuple[Keys, Flags]:
-        if len(missing := distinct(entities[self._cache.passages.of(entities) < 0])):
-            self._transaction.see_entities(self._numbering.entities(missing))
-        return self._cache.passages.of(entities).astype(np.int64), as_flags(self._cache.is_subject.of(entities))
+        return self._known(self._cache.passages, entities).astype(np.int64), self._cache.is_subject.of(entities) > 0
 
-    def _exist(self, entities: Keys) -> Flags:
-        self._see(entities)
-        return as_flags(self._cache.exists.of(entities))
-
-    def _see(self, entities: Keys) -> None:
-        """Read entities, unless they were read."""
-        if len(missing := distinct(entities[self._cache.exists.of(entities) < 0])):
+    def _known(self, values: Values, entities: Keys) -> Scores:
+        """Return values of entities, which are read unless they were."""
+        if len(missing := distinct(entities[values.of(entities) < 0])):
             self._transaction.see_entities(self._numbering.entities(missing))
+        return values.of(entities)
 
     def names(self, entities: Keys) -> Pairs:
-        self._transaction.see_names(entities)
+        if len(missing := self._cache.names.missing(entities)):
+            self._transaction.see_entities(self._numbering.entities(missing))
         return self._cache.names.get(entities)
 
     def uses(self, names: Keys) -> Keys:
         rows = "(SELECT count(*) FROM mentions m WHERE m.index = %(index)s AND {} AND m.name = n.key "
         rows += f"AND {SEES.format('m.chunk')})"
         uses = f"{rows.format('m.entity = n.spelling')} + {rows.format('m.is_alias')}"
-        key, found = self._columns(
+        key, found = self._transaction.columns(
             f"SELECT n.key, {uses if self._in_scope else 'n.uses'} FROM {rows_of('names', 'n', 'key', 'names')} "
             "ORDER BY n.key",
             np.int64, np.int64, names=distinct(names),
@@ -148,7 +137,9 @@ class TableGraph:
                 f"SELECT entity FROM mentions WHERE index = %(index)s AND weight > 0 AND NOT is_address AND "
                 f"{SEES.format('chunk')} GROUP BY entity ORDER BY count(*) DESC, entity"
             )
-        (found,) = self._columns(f"{sql} LIMIT %(count)s", np.int64, count=min(count + len(generic), 1 << 62))
+        (found,) = self._transaction.columns(
+            f"{sql} LIMIT %(count)s", np.int64, count=min(count + len(generic), 1 << 62)
+        )
         return self._numbering.of_entities(found[~among(found, generic)][:count])
 
     # -- edges
@@ -162,7 +153,7 @@ class TableGraph:
         return Adjacency(*self._cache.edges.gather(nodes))
 
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
-        """Return the number of mentions of each node. Those of nodes with fewer than ``most`` are read with them."""
+        """Return the number of mentions of each node. The mentions of nodes with fewer than ``most`` are read, too."""
         known = self._cache.degrees.of(nodes)
         wanted = np.full(len(nodes), np.inf) if most is None else most
         few = known < wanted
@@ -184,8 +175,8 @@ class TableGraph:
         limits = np.full(len(entities), _UNLIMITED) if most is None else np.minimum(most[first:], _UNLIMITED)
         limits = limits.astype(np.int64)
         found = self._transaction.read(
-            _round(in_scope=self._in_scope), chunks=numbering.chunks(chunks), entities=numbering.entities(entities),
-            most=limits, **self._transaction.scope.mask,
+            _round(self._in_scope), chunks=numbering.chunks(chunks), entities=numbering.entities(entities),
+            most=limits,
         )  # fmt: skip
         rows = found["e"]
         gone = among(rows["entity"], self._transaction.generic)
@@ -217,21 +208,21 @@ class TableGraph:
     # -- facts
 
     def are_edges(self, facts: Keys) -> Flags:
-        (found,) = self._columns(
+        (found,) = self._transaction.columns(
             f"SELECT x.fact FROM {rows_of('fact_entities', 'x', 'fact', 'facts')} WHERE x.entity = %(edge)s",
             np.int64, facts=facts, edge=_EDGE,
         )  # fmt: skip
         return among(facts, np.sort(found))
 
     def are_triples(self, facts: Keys) -> Flags:
-        (found,) = self._columns(
+        (found,) = self._transaction.columns(
             f"SELECT f.key FROM {rows_of('facts', 'f', 'key', 'facts')} WHERE f.relation IS NOT NULL",
             np.int64, facts=facts,
         )  # fmt: skip
         return among(facts, np.sort(found))
 
     def every_edge(self) -> Keys:
-        (facts,) = self._columns(
+        (facts,) = self._transaction.columns(
             "SELECT fact FROM fact_entities WHERE index = %(index)s AND entity = %(edge)s ORDER BY fact",
             np.int64, edge=_EDGE,
         )  # fmt: skip
@@ -240,7 +231,7 @@ class TableGraph:
     def entities_of(self, facts: Keys) -> Pairs:
         self._transaction.see_fact_entities(facts)
         counts, entities = self._cache.fact_entities.get(facts)
-        kept = self._exist(entities)
+        kept = self._known(self._cache.exists, entities) > 0
         owner = np.arange(len(facts)).repeat(counts)[kept]
         return np.bincount(owner, minlength=len(facts)), entities[kept]
 
@@ -253,45 +244,27 @@ class TableGraph:
         return known.get(entities)
 
 
-def _of_chunks(table: str, columns: str) -> str:
-    """Return the rows of a table that belong to the chunks ``w``."""
-    return (
-        f"SELECT {columns} FROM w CROSS JOIN LATERAL "
-        f"(SELECT * FROM {table} WHERE index = %(index)s AND chunk = w.key OFFSET 0) m"
-    )
-
-
+_CHUNK: Columns = {"key": np.int64, "document": np.int64}
+_MENTION: Columns = {"chunk": np.int64, "position": np.int64, "name": np.int64, "weight": np.int16}
+_ALIAS: Columns = {"chunk": np.int64, "short": np.int64, "long": np.int64}
 _SCOPE_ROWS: Statement = {
-    "w": ("SELECT unnest(%(keys)s::bigint[]) AS key", {}),
-    "c": (
-        f"SELECT n.key, n.document FROM w {one_row('chunks', 'n', 'n.key = w.key')} ORDER BY n.key",
-        {"key": np.int64, "document": np.int64},
-    ),
-    "m": (
-        _of_chunks("mentions", "m.chunk, m.position, m.name, m.weight"),
-        {"chunk": np.int64, "position": np.int64, "name": np.int64, "weight": np.int16},
-    ),
+    **GIVEN,
+    "c": (f"{rows_in('w', 'chunks', 'key = w.key', _CHUNK)} ORDER BY key", _CHUNK),
+    "m": (rows_in("w", "mentions", "chunk = w.key", _MENTION), _MENTION),
     "s": (
         "SELECT n.key, n.spelling, n.is_address FROM (SELECT DISTINCT name FROM m) t "
         + one_row("names", "n", "n.key = t.name"),
         {"key": np.int64, "spelling": np.int64, "is_address": np.bool_},
     ),
     "f": (
-        (
-            "SELECT n.* FROM w CROSS JOIN LATERAL "
-            "(SELECT key, weight, names, relation IS NOT NULL AS triple FROM facts "
-            f"WHERE index = %(index)s AND key >= w.key << {FACT_BITS} AND key < (w.key + 1) << {FACT_BITS} OFFSET 0) n"
-        ),
+        rows_in("w", "facts", IN_CHUNK, ("key", "weight", "names", "relation IS NOT NULL AS triple")),
         {"key": np.int64, "weight": np.float64, "triple": np.bool_},
     ),
     "h": (
         "SELECT f.key AS fact, u.name FROM f CROSS JOIN LATERAL unnest(f.names) WITH ORDINALITY u(name, position)",
         {"fact": np.int64, "name": np.int64},
     ),
-    "a": (
-        _of_chunks("aliases", "m.chunk, m.short, m.long"),
-        {"chunk": np.int64, "short": np.int64, "long": np.int64},
-    ),
+    "a": (rows_in("w", "aliases", "chunk = w.key", _ALIAS), _ALIAS),
 }
 """All rows of the chunks of a small scope."""
 
@@ -302,40 +275,6 @@ def read_scope(transaction: Transaction, chunks: Keys) -> MemoryGraph:
     graph.add(_graph_rows(transaction.read(_SCOPE_ROWS, keys=chunks)))
     graph.hide(transaction.generic)  # decided from all documents
     return graph
-
-
-class ScopeGraph(GraphView):
-    """The graph of the chunks of a small scope. Facts have their keys."""
-
-    def __init__(self, transaction: Transaction, graph: MemoryGraph) -> None:
-        super().__init__(graph, None)
-        self._transaction = transaction
-
-    @property
-    def linked_share(self) -> float:
-        """That of all chunks."""
-        return self._transaction.linked_share()
-
-    def entities_of(self, facts: Keys) -> Pairs:
-        """Return the entities that facts hold: how many each has, and which."""
-        return super().entities_of(self._graph["facts.key"].searchsorted(facts))
-
-    def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs:
-        """Return the facts that hold each entity, in order, so many at most: how many, and which."""
-        counts, facts = super().facts_of(entities, limit)
-        return counts, self._graph["facts.key"][facts]
-
-    def are_edges(self, facts: Keys) -> Flags:
-        """Return which facts are explicit edges."""
-        return super().are_edges(self._graph["facts.key"].searchsorted(facts))
-
-    def are_triples(self, facts: Keys) -> Flags:
-        """Return which facts have a relation."""
-        return super().are_triples(self._graph["facts.key"].searchsorted(facts))
-
-    def every_edge(self) -> Keys:
-        """Return all explicit edges in scope."""
-        return self._graph["facts.key"][super().every_edge()]
 
 
 def _graph_rows(found: dict[str, dict[str, Any]]) -> GraphRows:

@@ -12,7 +12,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Container, Mapping, Sequence
 from decimal import Decimal
-from typing import cast
 from zlib import crc32
 
 import numpy as np
@@ -77,36 +76,31 @@ def write(
 
     A lost connection is repaired and the transaction repeated, unless it was committed: that is looked up.
     """
-    count = sum(len(document.chunks) for document in added)
-    batch = Batch(index, reserve(database, count), added, name_vectors)
-    number = secrets.randbits(62)
+    batch = Batch(index, reserve(database, sum(len(parsed.chunks) for parsed in added)), added, name_vectors)
     removed = list(dict.fromkeys(removed))
+
+    def was_committed() -> bool:
+        with database.transaction() as cursor:
+            lock(cursor, index)  # whoever held it has committed or not
+            wanted = (index, batch.number)
+            row = cursor.execute("SELECT 1 FROM commits WHERE index = %s AND batch = %s", wanted).fetchone()
+            return row is not None
 
     def attempt() -> None:
         committing = False
         try:
             with database.transaction() as cursor:
-                _write(cursor, batch, added, removed, dict(settings or {}), number, expected or {})
+                _write(cursor, batch, removed, dict(settings or {}), expected or {})
                 committing = True
         except GraphRAGError as error:
-            # Whoever holds the lock has committed or not.
-            if not (
-                committing and may_repeat(error) and database.repeated(lambda: _was_committed(database, index, number))
-            ):
+            if not (committing and may_repeat(error) and database.repeated(was_committed)):
                 raise
 
     database.repeated(attempt)
 
 
-def _was_committed(database: Database, index: int, number: int) -> bool:
-    with database.transaction() as cursor:
-        lock(cursor, index)
-        found = cursor.execute("SELECT 1 FROM commits WHERE index = %s AND batch = %s", (index, number)).fetchone()
-        return found is not None
-
-
 def reserve(database: Database, count: int) -> list[int]:
-    """Return so many new keys of chunks, in ascending order."""
+    """Return ``count`` new keys of chunks, in ascending order."""
     if count == 0:
         return []
     blocks = -(-count // BLOCK)
@@ -125,6 +119,8 @@ class Batch:
         name_vectors: Mapping[str, Matrix] | None,
     ) -> None:
         self.index = index
+        self.number = secrets.randbits(62)  # of the commit
+        self.documents = documents
         self.now = time.time()
         self.chunks = np.array(keys, np.int64)
         self.name_vectors = name_vectors
@@ -132,7 +128,7 @@ class Batch:
         self.segment = keywords.Segment()
         self.lengths = np.zeros(5, np.int64)
         self.uses = Counter(name for parsed in documents for names in parsed.names for name in names)
-        self.names = {name: (hash64(name), hash64(normalise(name))) for name in self.uses}  # key and spelling
+        self.names = {name: (hash64(name), hash64(normalise(name))) for name in self.uses}  # key, and id of the name
         self._mentioned: list[tuple[int, int, int, bool, bool, bool]] = []  # see Mentions
         self._in_triples: list[int] = []
         following = iter(keys)
@@ -177,7 +173,7 @@ class Batch:
     def _longs(self, chunks: Sequence[ChunkRows]) -> dict[str, int]:
         """Return the entities that short names stand for in a document which gives each one long name.
 
-        What is itself short for another name in the document is no long name.
+        A name that is itself short for another one in the document is not a long name.
         """
         found: defaultdict[str, set[int]] = defaultdict(set)
         for short, long in (pair for rows in chunks for pair in rows.aliases):
@@ -212,12 +208,12 @@ class Batch:
         """Add the names of a chunk, with their entities."""
         seen = set[int]()
         for position, (name, is_subject) in enumerate(rows.names.items()):
-            own, spelling = self.names[name]
-            entity = longs.get(name, spelling)
+            name_key, name_id = self.names[name]
+            entity = longs.get(name, name_id)
             weight = 0 if entity in seen else SUBJECT if is_subject else MENTION
             in_title, is_address = entity in title, name.startswith(ADDRESS)
             self.tables["mentions"].append((
-                self.index, key, position, own, entity, weight, in_title, is_address, entity != spelling,
+                self.index, key, position, name_key, entity, weight, in_title, is_address, entity != name_id,
             ))  # fmt: skip
             if weight:
                 self._mentioned.append((document, key, entity, is_subject, in_title, is_address))
@@ -260,10 +256,8 @@ def copy(cursor: Cursor, table: str, rows: Sequence[Row]) -> None:
 def _write(
     cursor: Cursor,
     batch: Batch,
-    added: Sequence[ParsedDocument],
     removed: Sequence[str],
     settings: dict[str, str],
-    number: int,
     expected: Mapping[str, str],
 ) -> None:
     index, tables = batch.index, batch.tables
@@ -277,16 +271,14 @@ def _write(
     generation = int(row[0])
     _check_settings(cursor, index, settings, expected)
     ids = [row[2] for row in tables["documents"]]
-    counts, unused = batch.counts(), list[int]()
-    if removed:
-        stored = PostgresTables.of(cursor, index)
-        gone = stored.chunks_of_documents(removed)
-        replaced = sorted(set(removed).intersection(ids)) if len(gone) else []
+    counts, unused, stored = batch.counts(), list[int](), PostgresTables.of(cursor, index)
+    if removed and len(gone := stored.chunks_of_documents(removed)):
+        replaced = sorted(set(removed).intersection(ids))
         if before := list(stored.accesses(replaced)) if replaced else []:
-            add_accesses(cursor, index, kept_accesses(before, (row[1] for row in tables["facts"]), added, batch.names))
-        if len(gone):
-            counts.add(read_counts(cursor, index, gone), -1)
-            unused = _delete(cursor, index, gone)
+            facts = (row[1] for row in tables["facts"])
+            add_accesses(cursor, index, kept_accesses(before, facts, batch.documents, batch.names))
+        counts.add(read_counts(cursor, index, gone), -1)
+        unused = _delete(cursor, index, gone)
     _check_ids(cursor, batch, ids)
     copy(cursor, "documents", [(*row[:7], generation, *row[8:]) for row in tables["documents"]])
     _add_names(cursor, batch)
@@ -304,8 +296,8 @@ def _write(
         "WHERE id = %s",
         (generation, len(ids), len(batch.chunks), len(tables["facts"]), batch.lengths, index),
     )
-    cursor.execute("INSERT INTO commits VALUES (%s, %s, %s)", (index, number, generation))
-    if number % 100 == 0:
+    cursor.execute("INSERT INTO commits VALUES (%s, %s, %s)", (index, batch.number, generation))
+    if batch.number % 100 == 0:
         cursor.execute(
             "DELETE FROM commits WHERE index = %(index)s AND generation < (SELECT generation FROM commits "
             "WHERE index = %(index)s ORDER BY generation DESC OFFSET %(kept)s LIMIT 1)",
@@ -332,13 +324,12 @@ def _check_settings(cursor: Cursor, index: int, settings: dict[str, str], expect
 
 def _delete(cursor: Cursor, index: int, chunks: Keys) -> list[int]:
     """Delete chunks with their documents, facts and all that refers to them; return the names without a use."""
-    counted = cursor.execute(
+    ((count, facts, documents, lengths),) = cursor.execute(
         "SELECT count(*), sum(facts), array_agg(DISTINCT document), "
         "ARRAY[sum(lengths[1]), sum(lengths[2]), sum(lengths[3]), sum(lengths[4]), sum(lengths[5])]::bigint[] "
         "FROM chunks WHERE index = %s AND key = ANY(%s)",
         (index, chunks),
-    ).fetchone()
-    count, facts, documents, lengths = cast("Row", counted)
+    ).fetchall()
     for table, column in OF_FACT.items():
         cursor.execute(
             f"DELETE FROM {table} f USING unnest(%s::bigint[]) AS c(chunk) "
@@ -353,16 +344,10 @@ def _delete(cursor: Cursor, index: int, chunks: Keys) -> list[int]:
         (index, chunks, index),
     )
     unused = [row[0] for row in cursor.fetchall() if row[1] <= 0]
-    for table, column in OF_CHUNK.items():
-        cursor.execute(
-            f"DELETE FROM {table} WHERE index = %s AND {column} = ANY(%s)",
-            (index, chunks),
-        )
-    for table, column in (("documents", "key"), ("attributes", "document")):
-        cursor.execute(
-            f"DELETE FROM {table} WHERE index = %s AND {column} = ANY(%s)",
-            (index, documents),
-        )
+    of_document = {"documents": "key", "attributes": "document"}
+    for columns, owners in ((OF_CHUNK, chunks), (of_document, documents)):
+        for table, column in columns.items():
+            cursor.execute(f"DELETE FROM {table} WHERE index = %s AND {column} = ANY(%s)", (index, owners))
     cursor.execute("INSERT INTO dead_chunks SELECT %s, unnest(%s::bigint[])", (index, chunks))
     cursor.execute(
         "UPDATE indexes SET documents = documents - %s, chunks = chunks - %s, facts = facts - %s, dead = dead + %s, "
@@ -402,54 +387,52 @@ def _add_names(cursor: Cursor, batch: Batch) -> None:
     """Count the uses of names, and add those that are new with their vectors."""
     if not batch.names:
         return
-    index, surfaces = batch.index, list(batch.names)
-    keys, spellings = (np.array(numbers, np.int64) for numbers in zip(*batch.names.values(), strict=True))
+    names = sorted((key, name, name_id) for name, (key, name_id) in batch.names.items())
+    surfaces, uses = [name for _, name, _ in names], [batch.uses[name] for _, name, _ in names]
+    keys, name_ids = (np.array([row[at] for row in names], np.int64) for at in (0, 2))
     addresses = np.array([name.startswith(ADDRESS) for name in surfaces], np.bool_)
-    uses = np.array([batch.uses[name] for name in surfaces], np.int64)
-    order = np.argsort(keys)
-    cursor.execute(
+    rows = cursor.execute(
         "INSERT INTO names AS n SELECT %s, k, s, e, a, u FROM "
         "unnest(%s::bigint[], %s::text[], %s::bigint[], %s::boolean[], %s::bigint[]) AS t(k, s, e, a, u) "
         "ON CONFLICT (index, key) DO UPDATE SET uses = n.uses + excluded.uses RETURNING n.key, n.uses, n.surface",
-        (index, keys[order], [surfaces[at] for at in order.tolist()], spellings[order], addresses[order], uses[order]),
-    )
-    rows = {row[0]: row for row in cursor.fetchall()}
-    new = [at for at, key in enumerate(keys.tolist()) if rows[key][1] == batch.uses[surfaces[at]]]
-    for at, key in enumerate(keys.tolist()):
-        if rows[key][2] != surfaces[at]:
-            raise DatabaseError(
-                f"the names {surfaces[at]!r} and {rows[key][2]!r} have the same hash: rename one of them"
-            )
-    if not new:
-        return
-    given = batch.name_vectors
-    if given is None:
-        return
-    embedded = [at for at in new if surfaces[at] in given]
-    _check_vectors(cursor, batch, {int(keys[at]): surfaces[at] for at in new if surfaces[at] not in given})
+        (batch.index, keys, surfaces, name_ids, addresses, np.array(uses, np.int64)),
+    ).fetchall()
+    stored = {key: (count, surface) for key, count, surface in rows}
+    new: dict[str, int] = {}
+    for key, name, count in zip(keys.tolist(), surfaces, uses, strict=True):
+        total, surface = stored[key]
+        if surface != name:
+            raise DatabaseError(f"the names {name!r} and {surface!r} have the same hash: rename one of them")
+        if total == count:
+            new[name] = key
+    if new and batch.name_vectors is not None:
+        _add_name_vectors(cursor, batch, new, batch.name_vectors)
+
+
+def _add_name_vectors(cursor: Cursor, batch: Batch, new: Mapping[str, int], vectors: Mapping[str, Matrix]) -> None:
+    """Store the vectors of new names, given with their keys. Raise if one is missing that others need."""
+    _check_vectors(cursor, batch, {key: name for name, key in new.items() if name not in vectors})
+    embedded = {key: vectors[name] for name, key in new.items() if name in vectors}
     if embedded:
-        vectors = stored("names", np.array([given[surfaces[at]] for at in embedded], np.float32))
+        values = Halfvec.rows(stored("names", np.array([*embedded.values()], np.float32)))
         cursor.execute(
             "INSERT INTO name_vectors SELECT %s, k, v FROM unnest(%s::bigint[], %b) AS t(k, v) ON CONFLICT DO NOTHING",
-            (index, keys[embedded], Halfvec.rows(vectors)),
+            (batch.index, np.array([*embedded], np.int64), values),
         )
 
 
 def _check_vectors(cursor: Cursor, batch: Batch, names: Mapping[int, str]) -> None:
     """Raise if names lack a vector that the writer did not compute, as they were stored when it asked."""
     needed = {key: name for key, name in names.items() if not name.startswith(ADDRESS)}
-    row = (
-        needed
-        and cursor.execute(
-            "SELECT value FROM settings WHERE index = %s AND name = %s", (batch.index, EMBEDS)
-        ).fetchone()
-    )
-    if not row or not json.loads(row[0]).get("names"):
+    if not needed:
         return
-    found = cursor.execute(
+    row = cursor.execute("SELECT value FROM settings WHERE index = %s AND name = %s", (batch.index, EMBEDS)).fetchone()
+    if row is None or not json.loads(row[0]).get("names"):
+        return
+    rows = cursor.execute(
         "SELECT key FROM name_vectors WHERE index = %s AND key = ANY(%s)", (batch.index, np.array([*needed], np.int64))
-    ).fetchall()
-    missing = needed.keys() - {row[0] for row in found}
+    )
+    missing = needed.keys() - {row[0] for row in rows.fetchall()}
     if missing:
         raise ChangedMeanwhile(
             f"{len(missing)} names were deleted by another process meanwhile: embed them and write again",

@@ -17,7 +17,7 @@ WEEK = 7 * 24 * 60 * 60.0
 
 _SOURCES = (("user_edit", 2.0), ("file", 1.5), ("system", 1.2), ("conversation", 1.0))
 _MAX_SCANNED = 2_000  # facts of one entity
-_MAX_MATCHED = 50  # facts whose words are those of the question
+_MAX_MATCHED = 50  # facts that share words with the question
 _NEAREST = 5  # passages through which the graph is entered where names are not embedded
 
 
@@ -30,8 +30,7 @@ class Relevance:
     sources
         The weight of each source; 1 for a source that is not listed.
     grace, weekly
-        A fact loses nothing for ``grace`` weeks after its last access; then it is multiplied by
-        ``weekly`` every week.
+        After ``grace`` weeks without access, a fact is multiplied by ``weekly`` every week.
     usage
         How much each tenfold increase of accesses adds.
     confirmed
@@ -69,8 +68,8 @@ class SpreadingActivation(GraphStrategy):
     A triple is followed from its subject, a sentence from every entity in it. Facts are ranked by
     :class:`Relevance`, passages by their best fact. Each fact that is read counts as accessed.
 
-    If the index embeds no names, it starts at the entities that the question names; without any, at those of the
-    passages nearest to the question. If the question has no embedding, at those whose names share words with it.
+    If the index embeds no names, it starts at the entities that the question names, or else at the entities of the
+    nearest passages; if the question has no embedding, at entities whose names share words with it.
 
     Parameters
     ----------
@@ -92,7 +91,7 @@ class SpreadingActivation(GraphStrategy):
     facts_per_entity: int = 10
     relevance: Relevance = field(default_factory=Relevance)
 
-    def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:  # noqa: ARG002
+    def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages of the activated facts, best first."""
         now = time.time()
         starts, remark = self._anchors(query)

@@ -43,7 +43,7 @@ class CitationGraph(GraphStrategy):
     def __post_init__(self) -> None:
         check_integer(self.depth, "depth")
 
-    def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:  # noqa: ARG002
+    def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages that concepts and citations lead to, best first."""
         snapshot = query.snapshot
         relevance: defaultdict[int, float] = defaultdict(float)

@@ -36,8 +36,8 @@ class ExpansionQueries(GraphStrategy):
         True lists the results of the first query, then new ones of the second, and so on, with the proximity
         as score, instead of joining them by reciprocal rank.
     same_start
-        Of passages that share so many of their first characters the best one is kept. 0 keeps all; equal
-        and nearly equal passages are returned once in any case.
+        Of passages that share this number of first characters the best one is kept. 0 keeps all; near-duplicates are
+        returned once in any case.
 
     References
     ----------
@@ -54,7 +54,7 @@ class ExpansionQueries(GraphStrategy):
     in_order: bool = False
     same_start: int = 0
 
-    def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:  # noqa: ARG002
+    def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages that the expansion queries find, best first."""
         queries = self.queries(query)
         found, remark = query.by_vectors_of([text for text, _ in queries], self.hits)
@@ -85,7 +85,7 @@ class ExpansionQueries(GraphStrategy):
         seeds = query.entities.tolist()
         pairs: dict[frozenset[int], tuple[float, float, int, int]] = {}
         for seed in seeds:
-            linked = linked_entities(query, [seed], self.depth, self.most_neighbours, min_weight=self.min_weight)
+            linked = linked_entities(query, seed, self.depth, self.most_neighbours, min_weight=self.min_weight)
             for other, hop, weight in linked:
                 pair, key = (1 / (1 + hop), weight, seed, other), frozenset((seed, other))
                 if key not in pairs or pair[:2] > pairs[key][:2]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import log2
 
@@ -18,8 +18,6 @@ from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.strategies.strategy import GraphStrategy
 
 _MAX_FACTS = 30
-
-
 _WEIGHTED = Weighted()
 
 
@@ -46,7 +44,7 @@ class Neighbourhood(GraphStrategy):
     most_neighbours
         How many of an entity's strongest links are followed; None for all.
     fusion
-        How its scores are joined with those of plain search.
+        How its scores are joined with the scores of plain search.
     """
 
     hops: int = 1
@@ -68,14 +66,14 @@ class Neighbourhood(GraphStrategy):
         boost = min(log2(mentions + 1) / 5, 1)
         return weight / 10 * 0.5 ** (hop - 1) * (0.7 + 0.3 * boost)
 
-    def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:  # noqa: ARG002
+    def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages of neighbours, best first; up to ``max_chunks`` that plain search lacks."""
         snapshot = query.snapshot
         reached = [
             link
             for seed in query.entities.tolist()
             for link in linked_entities(
-                query, [seed], self.hops, self.most_neighbours, self.relation_types, strongest=self.strongest
+                query, seed, self.hops, self.most_neighbours, self.relation_types, strongest=self.strongest
             )
         ]
         if not reached:
@@ -92,7 +90,7 @@ class Neighbourhood(GraphStrategy):
         # Among passages with the same score, those most similar to the question are chosen.
         similarity = snapshot.similarities("chunks", chunks, query.vector)
         order = query.order("chunks", chunks, scores, similarity)
-        had = np.isin(chunks[order], plain[0][: query.settings.k if query.settings.method == "hybrid" else 0])
+        had = np.isin(chunks[order], text_ranking[0][: query.settings.k if query.settings.method == "hybrid" else 0])
         order = order[had | (np.cumsum(~had) <= self.max_chunks)]
         return Expansion(chunks[order], scores[order], scores[order], self._facts(query, entities))
 
@@ -105,47 +103,38 @@ class Neighbourhood(GraphStrategy):
         return f"{names} is linked to no entity{kind}"
 
     def _facts(self, query: Query, entities: Keys) -> Keys:
-        """Return facts that join a named entity with another one; those of two named entities first, then by weight."""
+        """Return facts that join a named entity with another one; two named entities first, then by weight."""
         snapshot, named = query.snapshot, np.sort(query.entities)
         facts = snapshot.facts_of(named, relations=self.relation_types)
         rows = snapshot.fact_rows(facts)
         fact = np.repeat(np.arange(len(facts)), rows.counts)
         is_named = np.isin(rows.entities, named)
         in_both = np.bincount(fact[is_named], minlength=len(facts))
-        held = np.bincount(fact[is_named | np.isin(rows.entities, entities)], minlength=len(facts))
-        joining = held > 1
+        joining = np.bincount(fact[is_named | np.isin(rows.entities, entities)], minlength=len(facts)) > 1
         facts, in_both, weights = facts[joining], in_both[joining], rows.weights[joining]
         order = query.order("facts", facts, (in_both > 1).astype(np.float32), weights)[:_MAX_FACTS]
         return facts[order]
 
 
 def linked_entities(
-    query: Query,
-    seeds: Iterable[int],
-    hops: int,
-    limit: int | None,
-    relations: tuple[str, ...] | None = None,
-    *,
-    min_weight: float = 0.0,
-    strongest: bool = False,
-) -> Iterator[tuple[int, int, float]]:
-    """Yield the entities around some seeds in breadth-first order: entity, hop and link weight (0 to 10).
+    query: Query, seed: int, hops: int, limit: int | None, relations: tuple[str, ...] | None = None,
+    *, min_weight: float = 0.0, strongest: bool = False,
+) -> Iterator[tuple[int, int, float]]:  # fmt: skip
+    """Yield the entities around an entity in breadth-first order: entity, hop and link weight (0 to 10).
 
-    Each entity comes once, at its nearest hop, with the weight of the strongest link to it. Only the
-    ``limit`` strongest links of an entity are followed, and none below ``min_weight``. For ``strongest`` see
-    :class:`Neighbourhood`.
+    Each entity comes once, at its nearest hop, with the weight of the strongest link to it. Only the ``limit``
+    strongest links of an entity are followed, and none below ``min_weight``. ``strongest``: see :class:`Neighbourhood`.
     """
-    frontier = list(seeds)
-    seen = set(frontier)
+    frontier, seen = [seed], {seed}
     for hop in range(1, hops + 1):
         check_deadline()
-        found: dict[int, float] = {}
+        weights: dict[int, float] = {}
         for other, weight in _links(query, frontier, limit, relations, strongest=strongest):
             if other not in seen and weight >= min_weight:
-                found[other] = max(found.get(other, 0.0), weight)
-        seen.update(found)
-        frontier = sorted(found, key=lambda entity: (-found[entity], entity))
-        yield from ((entity, hop, found[entity]) for entity in frontier)
+                weights[other] = max(weights.get(other, 0.0), weight)
+        seen.update(weights)
+        frontier = sorted(weights, key=lambda entity: (-weights[entity], entity))
+        yield from ((entity, hop, weights[entity]) for entity in frontier)
 
 
 def _links(
@@ -165,14 +154,14 @@ def _links(
     by_sentence: dict[int, dict[int, float]] = {entity: {} for entity in entities}
     end = 0
     for count, weight, is_stated in zip(rows.counts.tolist(), rows.weights.tolist(), stated.tolist(), strict=True):
-        held = rows.entities[end : end + count].tolist()
+        entities_of_fact = rows.entities[end : end + count].tolist()
         end += count
-        for entity in links.keys() & set(held):
-            own = links[entity] if is_stated else by_sentence[entity]
-            for other in held:
+        for entity in links.keys() & set(entities_of_fact):
+            weights = links[entity] if is_stated else by_sentence[entity]
+            for other in entities_of_fact:
                 if other != entity:
-                    before = own.get(other, 0.0)
-                    own[other] = max(before, weight) if strongest else min(before + weight, 10.0)
-    for entity, own in links.items():
-        joined = {**by_sentence[entity], **own}
+                    before = weights.get(other, 0.0)
+                    weights[other] = max(before, weight) if strongest else min(before + weight, 10.0)
+    for entity, weights in links.items():
+        joined = {**by_sentence[entity], **weights}
         yield from sorted(joined.items(), key=lambda link: (-link[1], link[0]))[:limit]

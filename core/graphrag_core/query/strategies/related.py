@@ -37,7 +37,7 @@ class RelatedEntities(GraphStrategy):
         the gate, 0.3, are not followed. A sentence that holds two entities has 0.3.
     """
 
-    heeds_min_graph_score = True
+    applies_min_graph_score = True
 
     hops: int = 1
     max_chunks: int = 4
@@ -48,7 +48,7 @@ class RelatedEntities(GraphStrategy):
     def __post_init__(self) -> None:
         check_integer(self.hops, "hops", most=3)
 
-    def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:  # noqa: ARG002
+    def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages of related entities, strongest relation first."""
         snapshot = query.snapshot
         entities, strengths, hops = related_entities(query, self.hops)
@@ -66,9 +66,9 @@ class RelatedEntities(GraphStrategy):
         end = 0
         rows = zip(entities.tolist(), hops.tolist(), strengths.tolist(), edges.counts.tolist(), strict=True)
         for entity, hop, strength, count in rows:
-            own, near = edges.targets[end : end + count], similarity[end : end + count]
+            chunks, near = edges.targets[end : end + count], similarity[end : end + count]
             end += count
-            for key in own[query.order("chunks", own, near)[: self.max_chunks]].tolist():
+            for key in chunks[query.order("chunks", chunks, near)[: self.max_chunks]].tolist():
                 if strength > scores.get(key, 0.0):
                     scores[key], via[key] = strength, (entity, hop)
         keys, values = query.best_first(scores)

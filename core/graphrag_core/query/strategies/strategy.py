@@ -22,7 +22,7 @@ class GraphStrategy(ABC):
         Orders the passages, if the settings have the default reranker and fusion; None for none.
     gate, recogniser
         Apply unless the settings have others; None for the defaults.
-    heeds_min_graph_score
+    applies_min_graph_score
         Whether :meth:`expand` leaves out what is weaker than ``min_graph_score`` of the gate. Otherwise the pipeline
         does, by the strengths of stated relations.
     """
@@ -31,12 +31,11 @@ class GraphStrategy(ABC):
     reranker: Reranker | None = None
     gate: Gate | None = None
     recogniser: Recogniser | None = None
-    heeds_min_graph_score: bool = False
+    applies_min_graph_score: bool = False
 
     @abstractmethod
-    def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:
+    def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:
         """Return the chunks that the graph leads to from a question; nothing for an empty graph.
 
-        ``plain`` is the blended ranking of vector and keyword search; ``k`` is how many chunks
-        the caller wants at least.
+        ``text_ranking`` is the blended ranking of vector and keyword search; the caller wants at least ``k`` chunks.
         """

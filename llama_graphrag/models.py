@@ -1,19 +1,24 @@
-"""Embedding models in both directions: LlamaIndex models for the core, core embedders for LlamaIndex."""
+"""LlamaIndex's embedding models, language models and tokenizer for the core, and core embedders for LlamaIndex."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.embeddings.utils import resolve_embed_model
+from llama_index.core.llms import LLM
 from llama_index.core.settings import Settings
+from llama_index.core.utils import get_tokenizer
 
 from graphrag_core.adapter import overrides
 from graphrag_core.embedders import WordLlama
 from graphrag_core.ingest.embedding import identity_of
+from graphrag_core.llm import ChatModel, Message, read_pieces
 from graphrag_core.ports import Embedder
 
 EmbedModel = BaseEmbedding | Embedder | str | Literal[False]
@@ -61,7 +66,7 @@ class LocalEmbedding(BaseEmbedding):
     """A core embedder for LlamaIndex: no API key, no download, no network.
 
     A subclass may override how texts and queries are embedded, for instance to put an instruction before a query: the
-    retriever then calls these methods. An index recognises it as a model of its own, by the name of the class.
+    retriever then calls these methods. An index recognises it as another model, by the name of the class.
 
     Parameters
     ----------
@@ -114,3 +119,38 @@ class LocalEmbedding(BaseEmbedding):
 def _to_lists(vectors: Any) -> list[list[float]]:
     lists: list[list[float]] = np.asarray(vectors, np.float32).tolist()
     return lists
+
+
+# -- language models
+
+
+def to_chat_model(llm: Any) -> ChatModel | Any:
+    """Return a LlamaIndex LLM as a model of the core, and everything else as it is."""
+    return _ChatModel(llm) if isinstance(llm, LLM) else llm
+
+
+def count_tokens(text: str) -> int:
+    """Count tokens with LlamaIndex's tokenizer: ``Settings.tokenizer``, or the one of its default model."""
+    return len(get_tokenizer()(text))
+
+
+class _ChatModel:
+    """A LlamaIndex LLM that writes its answer in pieces."""
+
+    def __init__(self, llm: LLM) -> None:
+        self._llm = llm
+        self.model = llm.metadata.model_name
+
+    def stream(self, messages: Sequence[Message]) -> Iterator[str]:
+        written = ""
+
+        def text_of(piece: ChatResponse) -> str:
+            nonlocal written
+            text = piece.delta
+            if text is None:  # a model that tells the whole text so far
+                text = str(piece.message.content or "")[len(written) :]
+            written += text
+            return text
+
+        chat = [ChatMessage(role=message["role"], content=message["content"]) for message in messages]
+        return read_pieces(self._llm.stream_chat(chat), text_of)

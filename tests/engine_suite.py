@@ -12,8 +12,7 @@ from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Document, Fact, Mark
 from graphrag_core.ports import Engine, Snapshot
 from graphrag_core.retriever import GraphRetriever
-from graphrag_core.testing.embedders import HashEmbedder
-from graphrag_core.testing.samples import CHAIN, CHAIN_QUESTION, FixedExtractor
+from graphrag_core.testing import CHAIN, CHAIN_QUESTION, FixedExtractor, HashEmbedder
 
 _DOCUMENTS = (
     Document(

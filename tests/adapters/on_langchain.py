@@ -1,0 +1,234 @@
+"""The LangChain adapter as the tests of both adapters use it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.runnables import RunnableLambda
+
+import langchain_graphrag as package
+from graphrag_core import Chunker
+from graphrag_core.embedders import WordLlama
+from graphrag_core.testing import HashEmbedder
+from langchain_graphrag import (
+    GraphContextTransformer,
+    GraphRAGRetriever,
+    compressor_reranker,
+    create_memory_search_tool,
+    create_memory_tools,
+)
+
+NAMES = [
+    "GraphContextTransformer", "GraphRAGRetriever", "GraphRAGTranslator", "GraphRAGVectorStore",
+    "compressor_reranker", "create_memory_search_tool", "create_memory_tools", "llm_extractor", "read_store",
+]  # fmt: skip
+REPORTS_ERRORS = True  # to the agent: a tool that got wrong input does not raise
+WRITE = """
+import sys
+from langchain_core.documents import Document
+from langchain_graphrag import GraphRAGRetriever
+from graphrag_core.testing import HashEmbedder
+with GraphRAGRetriever.load(sys.argv[1], HashEmbedder()) as retriever:
+    retriever.add_documents([Document("Lena Holm wrote the Ledger.", id="lena")])
+"""
+package_name, extra, library, scenario = package.__name__, "langchain", "langchain_core", "langchain"
+wrap_reranker, tokenizer = compressor_reranker, None
+
+
+# -- retrievers
+
+
+def to_items(documents):
+    """Return documents of the core as what the framework's users index."""
+    titles = [{"title": one.title} if one.title else {} for one in documents]
+    return [
+        Document(id=one.id, page_content=one.text, metadata={**one.metadata, **title})
+        for one, title in zip(documents, titles, strict=True)
+    ]
+
+
+def build(documents, embedder=HashEmbedder(), **settings):  # noqa: B008 - it has no state
+    return GraphRAGRetriever.from_documents(to_items(documents), embedder, **settings)
+
+
+def build_graph(passages, subjects, relations, embedder, **settings):
+    """Return a retriever of passages with the entities and relations that an extractor found."""
+
+    def node(name):
+        return SimpleNamespace(id=name, type="Node", properties={})
+
+    graphs = []
+    for name, text in passages.items():
+        nodes, links = [node(subject) for subject in [subjects.get(name)] if subject], []
+        if name in relations:
+            subject, relation, target, strength = relations[name]
+            ends = {"source": node(subject), "target": node(target)}
+            links = [SimpleNamespace(**ends, type=relation, properties={"strength": strength})]
+        source = Document(id=name, page_content=text)
+        graphs.append(SimpleNamespace(nodes=nodes, relationships=links, source=source))
+    return GraphRAGRetriever.from_graph_documents(graphs, embedder, **settings)
+
+
+def over(index, **settings):
+    return GraphRAGRetriever(index=index, **settings)
+
+
+def changed(retriever, **settings):
+    """Return a retriever of the same index with other settings."""
+    return retriever.model_copy(update=settings)
+
+
+def load(path, embedder, **settings):
+    return GraphRAGRetriever.load(path, embedder, **settings)
+
+
+def where(**values):
+    """Return a filter as keywords of a retriever."""
+    return {"filter": values}
+
+
+def add(retriever, documents):
+    retriever.add_documents(to_items(documents))
+
+
+async def aadd(retriever, documents):
+    await retriever.aadd_documents(to_items(documents))
+
+
+def retrieve(retriever, question, **settings):
+    return retriever.invoke(question, **settings)
+
+
+async def aretrieve(retriever, question, **settings):
+    return await retriever.ainvoke(question, **settings)
+
+
+# -- results
+
+
+def ids(found):
+    return [document.id for document in found]
+
+
+def texts(found):
+    return [document.page_content for document in found]
+
+
+def scores(found):
+    return metadata(found, "score")
+
+
+def metadata(found, name):
+    return [document.metadata[name] for document in found]
+
+
+def as_found(documents):
+    """Return documents as another retriever would return them."""
+    return to_items(documents)
+
+
+def notes(found, retriever=None):
+    """Return what the graph adds to the prompt of each result. The results must stay as they are."""
+    before = texts(found)
+    changed = GraphContextTransformer(retriever=retriever)(found)
+    assert texts(found) == before
+    assert [(one.id, one.metadata) for one in changed] == [(one.id, one.metadata) for one in found]
+    return [new.removeprefix(old) for new, old in zip(texts(changed), before, strict=True)]
+
+
+# -- models
+
+
+def embedders():
+    return [HashEmbedder(), DeterministicFakeEmbedding(size=8)]
+
+
+def model(answer):
+    return FakeListChatModel(responses=[answer])
+
+
+def failing_model(error):
+    def fails(_):
+        raise error
+
+    return RunnableLambda(fails)
+
+
+# -- tools
+
+
+class Tool:
+    def __init__(self, tool):
+        self.tool, self.name, self.description = tool, tool.name, tool.description
+
+    def call(self, **arguments) -> tuple[str, list[Any] | None]:
+        """Return what the agent reads, and the results."""
+        message = self.tool.invoke(self._call(arguments))
+        return message.content, message.artifact
+
+    async def acall(self, **arguments) -> tuple[str, list[Any] | None]:
+        message = await self.tool.ainvoke(self._call(arguments))
+        return message.content, message.artifact
+
+    def schema(self):
+        return self.tool.tool_call_schema.model_json_schema()
+
+    def _call(self, arguments):
+        return {"name": self.name, "args": arguments, "id": "1", "type": "tool_call"}
+
+
+def tool(retriever, **settings):
+    return Tool(create_memory_search_tool(retriever, **settings))
+
+
+def tools(retriever, **settings):
+    return {one.name: Tool(one) for one in create_memory_tools(retriever, **settings)}
+
+
+# -- rerankers
+
+
+class Ordered(BaseDocumentCompressor):
+    order: Any
+
+    def compress_documents(self, documents, query, callbacks=None):
+        return self.order(query, documents)
+
+
+class Awaited(Ordered):
+    aorder: Any
+
+    async def acompress_documents(self, documents, query, callbacks=None):
+        return await self.aorder(query, documents)
+
+
+def reranker(order=None, aorder=None):
+    """Return a reranker of the framework that orders by a function of the question and the results, or a coroutine."""
+    return Ordered(order=order) if aorder is None else Awaited(order=order, aorder=aorder)
+
+
+def with_score(document, score):
+    return document.model_copy(update={"metadata": {**document.metadata, "relevance_score": score}})
+
+
+def with_text(document, text):
+    return document.model_copy(update={"page_content": text})
+
+
+def new_result(text):
+    return Document(page_content=text)
+
+
+# -- recall
+
+
+def recall_cases():
+    """Return an embedder, settings of the adapter, and settings of the core's index that rank alike."""
+    return [
+        (WordLlama(), {"chunker": None}, {"chunker": None}),
+        (WordLlama(), {}, {"chunker": Chunker(long_only=True)}),
+    ]

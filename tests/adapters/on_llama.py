@@ -1,0 +1,286 @@
+"""The LlamaIndex adapter as the tests of both adapters use it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import llama_index.core
+import nltk
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.graph_stores.types import KG_NODES_KEY, KG_RELATIONS_KEY, EntityNode, Relation
+from llama_index.core.llms import CustomLLM
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
+from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
+
+import llama_graphrag as package
+from graphrag_core.embedders import WordLlama
+from graphrag_core.testing import HashEmbedder
+from llama_graphrag import (
+    GraphContextPostprocessor,
+    GraphRAGRetriever,
+    memory_search_tool,
+    memory_tools,
+    postprocessor_reranker,
+)
+from llama_graphrag.models import count_tokens
+
+# LlamaIndex 0.13 has the data its splitter needs in its own folder, but does not look there.
+nltk.data.path.append(str(Path(llama_index.core.__path__[0], "_static", "nltk_cache")))
+
+NAMES = [
+    "GraphContextPostprocessor", "GraphRAGInsertEvent", "GraphRAGMemoryBlock", "GraphRAGRetrievalEvent",
+    "GraphRAGRetriever", "GraphRAGVectorStore", "LocalEmbedding", "memory_search_tool", "memory_tools",
+    "postprocessor_reranker",
+]  # fmt: skip
+REPORTS_ERRORS = False  # LlamaIndex's agents catch what a tool raises
+WRITE = """
+import sys
+from llama_graphrag import GraphRAGRetriever
+from llama_index.core.schema import TextNode
+from graphrag_core.testing import HashEmbedder
+with GraphRAGRetriever.from_persist_dir(sys.argv[1], HashEmbedder()) as retriever:
+    retriever.insert_nodes([TextNode(text="Lena Holm wrote the Ledger.", id_="lena")])
+"""
+package_name, extra, library, scenario = package.__name__, "llama", "llama_index", "llama"
+wrap_reranker, tokenizer = postprocessor_reranker, count_tokens
+
+
+# -- retrievers
+
+
+def to_items(documents):
+    """Return documents of the core as what the framework's users index. The embedding sees the title and the text."""
+    nodes = []
+    for one in documents:
+        metadata = {**one.metadata, **({"title": one.title} if one.title else {})}
+        hidden = sorted(one.metadata)
+        nodes.append(TextNode(id_=one.id, text=one.text, metadata=metadata, excluded_embed_metadata_keys=hidden))
+    return nodes
+
+
+def _settings(settings):
+    settings = dict(settings)
+    return {"similarity_top_k": settings.pop("k", None), **settings}
+
+
+def build(documents, embedder=HashEmbedder(), **settings):  # noqa: B008 - it has no state
+    embedder = False if embedder is None else embedder
+    return GraphRAGRetriever.from_nodes(to_items(documents), embedder, **_settings(settings))
+
+
+def build_graph(passages, subjects, relations, embedder, **settings):
+    """Return a retriever of passages with the entities and relations that an extractor found."""
+    nodes = []
+    for name, text in passages.items():
+        entities, links = [EntityNode(name=subject) for subject in [subjects.get(name)] if subject], []
+        if name in relations:
+            subject, relation, target, strength = relations[name]
+            ends = [EntityNode(name=subject), EntityNode(name=target)]
+            entities += ends
+            properties = {"strength": strength}
+            links = [Relation(label=relation, source_id=ends[0].id, target_id=ends[1].id, properties=properties)]
+        nodes.append(TextNode(id_=name, text=text, metadata={KG_NODES_KEY: entities, KG_RELATIONS_KEY: links}))
+    return GraphRAGRetriever.from_nodes(nodes, embedder, **settings)
+
+
+def over(index, **settings):
+    return GraphRAGRetriever(index, **_settings(settings))
+
+
+def changed(retriever, **settings):
+    """Return a retriever of the same index with other settings."""
+    kept = {"settings": retriever.settings, "filters": retriever.filters, "add_metadata": retriever.add_metadata}
+    return GraphRAGRetriever(retriever.index, **{**kept, **_settings(settings)})
+
+
+def load(path, embedder, **settings):
+    embedder = False if embedder is None else embedder
+    return GraphRAGRetriever.from_persist_dir(path, embedder, **_settings(settings))
+
+
+def where(**values):
+    """Return a filter as keywords of a retriever."""
+    return {"filters": MetadataFilters(filters=[MetadataFilter(key=key, value=value) for key, value in values.items()])}
+
+
+def add(retriever, documents):
+    retriever.insert_nodes(to_items(documents))
+
+
+async def aadd(retriever, documents):
+    await retriever.ainsert_nodes(to_items(documents))
+
+
+def retrieve(retriever, question, **settings):
+    return retriever.retrieve(question, **settings)
+
+
+async def aretrieve(retriever, question, **settings):
+    return await retriever.aretrieve(question, **settings)
+
+
+# -- results
+
+
+def ids(found):
+    return [one.node_id for one in found]
+
+
+def texts(found):
+    return [one.node.get_content(MetadataMode.NONE) for one in found]
+
+
+def scores(found):
+    return [one.score for one in found]
+
+
+def metadata(found, name):
+    return [one.node.metadata[name] for one in found]
+
+
+def as_found(documents):
+    """Return documents as another retriever would return them."""
+    return [NodeWithScore(node=node, score=0.5) for node in to_items(documents)]
+
+
+def notes(found, retriever=None):
+    """Return what the graph adds to the prompt of each result. The results must stay as they are."""
+    before = texts(found)
+    changed = GraphContextPostprocessor(retriever=retriever).postprocess_nodes(found)
+    assert not any("knowledge_graph" in one.node.metadata for one in found)
+    assert (ids(changed), texts(changed), scores(changed)) == (ids(found), before, scores(found))
+    return [one.node.metadata.get("knowledge_graph", "") for one in changed]
+
+
+# -- models
+
+
+def embedders():
+    return [HashEmbedder(), MockEmbedding(8)]
+
+
+class Scripted(CustomLLM):
+    """Streams two pieces."""
+
+    answer: str
+    error: Any = None
+
+    @property
+    def metadata(self):
+        return LLMMetadata()
+
+    def complete(self, prompt, formatted=False, **kwargs):
+        return CompletionResponse(text=self.answer)
+
+    def stream_complete(self, prompt, formatted=False, **kwargs):
+        start, end = self.answer[:4], self.answer[4:]
+        yield CompletionResponse(text=start, delta=start)
+        if self.error:
+            raise self.error
+        yield CompletionResponse(text=self.answer, delta=end)
+
+
+def model(answer):
+    return Scripted(answer=answer)
+
+
+def failing_model(error):
+    return Scripted(answer="The answer", error=error)
+
+
+# -- tools
+
+
+class Tool:
+    def __init__(self, tool):
+        self.tool, self.name, self.description = tool, tool.metadata.name, tool.metadata.description
+
+    def call(self, **arguments) -> tuple[str, list[Any] | None]:
+        """Return what the agent reads, and the results."""
+        output = self.tool.call(**arguments)
+        return output.content, output.raw_output
+
+    async def acall(self, **arguments) -> tuple[str, list[Any] | None]:
+        output = await self.tool.acall(**arguments)
+        return output.content, output.raw_output
+
+    def schema(self):
+        return self.tool.metadata.fn_schema.model_json_schema()
+
+
+def tool(retriever, **settings):
+    return Tool(memory_search_tool(retriever, **settings))
+
+
+def tools(retriever, **settings):
+    return {one.metadata.name: Tool(one) for one in memory_tools(retriever, **settings)}
+
+
+# -- rerankers
+
+
+class Ordered(BaseNodePostprocessor):
+    order: Any
+
+    def _postprocess_nodes(self, nodes, query_bundle=None):
+        return self.order(query_bundle.query_str, nodes)
+
+
+class Awaited(Ordered):
+    aorder: Any
+
+    async def _apostprocess_nodes(self, nodes, query_bundle=None):
+        return await self.aorder(query_bundle.query_str, nodes)
+
+
+def reranker(order=None, aorder=None):
+    """Return a reranker of the framework that orders by a function of the question and the results, or a coroutine."""
+    return Ordered(order=order) if aorder is None else Awaited(order=order, aorder=aorder)
+
+
+def with_score(node, score):
+    node.score = score
+    node.node.metadata["retrieval_score"] = "scribble"  # as LlamaIndex's rerankers do
+    return node
+
+
+def with_text(node, text):
+    return NodeWithScore(node=node.node.model_copy(update={"text": text}), score=node.score)
+
+
+def new_result(text):
+    return NodeWithScore(node=TextNode(text=text))
+
+
+# -- recall
+
+
+class Words(BaseEmbedding):
+    """WordLlama as a LlamaIndex embedding like any other."""
+
+    _model: WordLlama = PrivateAttr(default_factory=WordLlama)
+
+    def _get_query_embedding(self, query):
+        return self._model.embed_query(query).tolist()
+
+    async def _aget_query_embedding(self, query):
+        return self._get_query_embedding(query)
+
+    def _get_text_embedding(self, text):
+        return self._get_text_embeddings([text])[0]
+
+    def _get_text_embeddings(self, texts):
+        return self._model.embed_documents(texts).tolist()
+
+
+def recall_cases():
+    """Return an embedder, settings of the adapter, and settings of the core's index that rank alike."""
+    return [
+        (WordLlama(), {}, {"chunker": None}),
+        (Words(embed_batch_size=1_000), {}, {"chunker": None, "embed_facts": False, "embed_names": False}),
+    ]

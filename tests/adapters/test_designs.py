@@ -1,0 +1,231 @@
+"""The published designs (documents 000 to 004) through both adapters."""
+
+from __future__ import annotations
+
+import pytest
+import seeds_000
+from confident import ANSWER, CONFIDENCE, PASSAGES, QUESTION, RELATIONS, ROUNDING, SUBJECTS, Cosines
+
+from graphrag_core import GraphRetriever, KnowledgeExtractor, KnowledgeIndex
+from graphrag_core.designs import CONFIDENT, HYBRID, KG2RAG, RESEARCH
+from graphrag_core.errors import EmbedderMismatch, InputError
+from graphrag_core.model import Document
+from graphrag_core.research import research_documents
+from graphrag_core.strategies import Additive, ContextFormat, Gate, Neighbourhood, ReciprocalRank
+from graphrag_core.testing import FixedExtractor, HashEmbedder
+
+FINDINGS = {
+    "academic_papers": [
+        {"arxiv_id": "2501.03236", "title": "MAGMA Memory", "abstract": "A memory of four graphs.",
+         "concepts": ["semantic memory"], "citations": ["2404.16130"], "year": 2025},
+        {"arxiv_id": "2404.16130", "title": "From Local to Global", "abstract": "Communities."},
+    ],
+    "github_projects": [
+        {"name": "langchain-ai/langgraph", "description": "Agents.", "topics": ["orchestration"],
+         "papers": ["2501.03236"]},
+    ],
+}  # fmt: skip
+FOUND_RELATIONS = {"cites": 1, "implements": 1, "introduces": 1, "relates_to": 1}
+
+
+class TestHybrid:
+    """Document 000, and the expansion queries of 002."""
+
+    @pytest.fixture
+    def hybrid(self, framework):
+        settings = {"extractor": KnowledgeExtractor(), "settings": HYBRID, "k": 2}
+        with framework.build(seeds_000.DOCUMENTS, **settings) as retriever:
+            yield retriever
+
+    @pytest.fixture
+    def core(self):
+        with KnowledgeIndex(HashEmbedder(), extractor=KnowledgeExtractor(), chunker=None, embed_names=False) as index:
+            index.add(seeds_000.DOCUMENTS)
+            yield index
+
+    def test_the_published_settings_return_what_the_core_returns(self, framework, hybrid, core):
+        expected = GraphRetriever(core, HYBRID, k=2).retrieve(seeds_000.QUESTION)
+        found = framework.retrieve(framework.changed(hybrid, add_metadata=["score"]), seeds_000.QUESTION)
+        assert framework.ids(found) == [hit.chunk.id for hit in expected.hits]
+        assert framework.scores(found) == [hit.score for hit in expected.hits]
+        # Two of plain search and four that the graph adds.
+        assert len(found) == 2 + 4
+        plain = framework.retrieve(hybrid, seeds_000.QUESTION, use_graph=False)
+        assert len(plain) == 2
+        assert set(framework.ids(plain)) <= set(framework.ids(found))
+
+    def test_the_context_has_the_passages_and_the_block(self, hybrid):
+        context = hybrid.search(seeds_000.QUESTION).context(2_000, style="both")
+        assert seeds_000.BLOCK in context
+        assert context.startswith("[Score: ")
+
+    def test_the_tool_writes_both_and_without_the_graph_no_entities(self, framework, hybrid):
+        tool = framework.tool(hybrid, style="both", max_tokens=2_000)
+        assert seeds_000.BLOCK in tool.call(query=seeds_000.QUESTION, min_graph_score=0.0)[0]
+        plain, _ = tool.call(query=seeds_000.QUESTION, use_graph=False)
+        assert "Knowledge Graph" not in plain
+        assert "Related Entities" not in plain
+
+    def test_weights_and_inverses_are_settings(self, framework, hybrid, core):
+        for weights in ({"vector_weight": 1.0}, {"vector_weight": 0.0}, {"vector_weight": 0.25}):
+            weighted = framework.changed(hybrid, **weights)
+            expected = GraphRetriever(core, **weights).retrieve("login pages", use_graph=False, k=7)
+            found = framework.retrieve(weighted, "login pages", use_graph=False, k=7)
+            assert framework.ids(found) == [hit.chunk.id for hit in expected.hits]
+        other = framework.changed(hybrid, context=ContextFormat(inverses={"implements": "realised_by"}))
+        assert "OAuth Provider (realised_by, weight: 6)" in other.search("Google OAuth").context(500)
+        with pytest.raises(InputError, match="vector_weight is 2"):
+            framework.changed(hybrid, vector_weight=2.0)
+
+    def test_additive_fusion_and_expansion_queries(self, framework, hybrid):
+        assert len(framework.retrieve(hybrid, seeds_000.QUESTION, fusion=Additive(max_chunks=1))) == 3
+        additive = framework.over(hybrid.index, k=2, graph=Neighbourhood(), fusion=Additive(max_chunks=1))
+        assert len(framework.retrieve(additive, seeds_000.QUESTION)) == 3
+        expanding = framework.changed(hybrid, graph=KG2RAG.graph, vector_weight=1.0)
+        hits = expanding.search(seeds_000.QUESTION, k=7)
+        assert any(hit.graph_expansion == "Auth Service OAuth Provider" for hit in hits)
+        assert not any("keyword" in hit.channels for hit in hits)
+
+    def test_why_the_graph_adds_nothing(self, framework, hybrid):
+        retriever = framework.changed(hybrid, graph=Neighbourhood(relation_types=("eats",)))
+        reason = "the graph adds nothing: Auth Service, OAuth Provider is linked to no entity by eats"
+        assert retriever.search(seeds_000.QUESTION).expansion_skipped == reason
+
+
+class TestConfident:
+    """Document 001, on the example that is worked out in ``confident``."""
+
+    @pytest.fixture
+    def confident(self, framework):
+        settings = {"settings": CONFIDENT, "extractor": FixedExtractor({}), "embed_names": False}
+        with framework.build_graph(PASSAGES, SUBJECTS, RELATIONS, Cosines(), **settings) as retriever:
+            yield retriever
+
+    def test_a_relation_keeps_its_strength(self, confident):
+        weights = {fact.entities[1]: fact.weight for fact in confident.index.graph.facts("Auth Service")}
+        assert weights == {"oauth provider": 8.0, "login flow": 5.0, "session store": 2.0}
+
+    async def test_the_retrieval_of_the_document(self, framework, confident):
+        confident = framework.changed(confident, add_metadata=("score", "graphrag"))
+        for found in (framework.retrieve(confident, QUESTION), await framework.aretrieve(confident, QUESTION)):
+            assert framework.ids(found) == list(ANSWER)
+            assert framework.scores(found) == pytest.approx(list(ANSWER.values()), abs=ROUNDING)
+            details = framework.metadata(found, "graphrag")
+            assert [one["origin"] for one in details] == ["plain", "plain", "graph", "graph"]
+            assert (details[2]["entity"], details[2]["hops"]) == ("OAuth Provider", 1)
+            assert details[0]["counts"] == {"plain": 2, "graph": 2}
+            assert details[0]["confidence"] == pytest.approx(CONFIDENCE, abs=ROUNDING)
+
+    async def test_thresholds_of_a_call(self, framework, confident):
+        retriever = framework.over(confident.index)
+        for least, expected in ((0.7, ["auth", "lunch"]), (0.8, ["auth"])):
+            settings = {"method": "vector", "gate.min_score": least}
+            assert framework.ids(framework.retrieve(retriever, QUESTION, **settings)) == expected
+            assert framework.ids(await framework.aretrieve(retriever, QUESTION, **settings)) == expected
+        found = framework.ids(
+            framework.retrieve(retriever, QUESTION, method="graph", k=6, **{"gate.min_graph_score": 0.3})
+        )
+        assert {"auth", "login"} <= set(found)
+        assert not {"store", "redis"} & set(found)
+        for one in (retriever, confident):
+            assert "is below 0.99" in one.search(QUESTION, **{"gate.min_confidence": 0.99}).expansion_skipped
+
+    def test_the_tool_returns_as_many_passages_as_asked_for(self, framework, confident):
+        assert len(framework.retrieve(confident, QUESTION, k=2)) > 2, "the graph adds to the two of vector search"
+        content, found = framework.tool(confident).call(query=QUESTION, max_results=2)
+        assert len(found) == 2
+        assert content.count("[Score: ") == 2
+
+    def test_a_call_of_the_tool_lowers_the_threshold(self, framework, confident):
+        tool = framework.tool(confident)
+        assert "remembers" not in tool.call(query=QUESTION)[0]
+        assert PASSAGES["store"] in tool.call(query=QUESTION, min_graph_score=0.1)[0]
+
+    def test_the_memory_tool_says_what_to_do(self, framework, confident):
+        tool = framework.tool(confident, include_relationships=True, include_sources=False)
+        content, _ = tool.call(query=QUESTION)
+        assert "## Relationships" in content
+        assert f"[Score: 0.88]\n{PASSAGES['auth']}" in content
+        # "x": 0.003 + 0.15 + 0.35 = 0.503, the graph is skipped as there is no entity, with enough confidence.
+        assert "Note:" not in tool.call(query="x")[0]
+        strict = framework.changed(confident, gate=Gate(min_score=0.95, min_confidence=0.5))
+        content, found = framework.tool(strict).call(query="x")
+        assert content == (
+            "Nothing was found. No passage has the similarity 0.95 that min_score asks for, the nearest has 0.88: "
+            "lower min_score, or ask in other words."
+        )
+        assert found == []
+        unsure = framework.changed(confident, gate=Gate(min_confidence=0.9))
+        assert (
+            framework.tool(unsure)
+            .call(query="x")[0]
+            .endswith(
+                "Note: the confidence is low, 0.50: name something that the index knows, ask in a whole sentence, "
+                "or lower min_confidence."
+            )
+        )
+
+
+class TestResearch:
+    """Document 004."""
+
+    @pytest.fixture(params=[None, HashEmbedder()], ids=["without embedder", "with embedder"])
+    def retriever(self, framework, request):
+        with framework.build([], request.param) as retriever:
+            yield retriever
+
+    async def test_findings_have_their_facts(self, framework, retriever):
+        assert retriever.index.add_research_findings(FINDINGS).added == 3
+        ids = {"arxiv:2501.03236", "arxiv:2404.16130", "project:langchain-ai/langgraph"}
+        assert set(retriever.index.document_ids()) == ids
+        assert retriever.index.stats().relations == FOUND_RELATIONS
+        assert retriever.index.graph.entity("arXiv") is None
+        assert retriever.index.graph.entity("2501.03236").name == "MAGMA Memory"
+        assert framework.ids(framework.retrieve(retriever, "MAGMA Memory"))[0] == "arxiv:2501.03236"
+        assert framework.ids(await framework.aretrieve(retriever, "MAGMA Memory"))[0] == "arxiv:2501.03236"
+        found = await framework.aretrieve(retriever, "orchestration patterns", method="agentic")
+        assert framework.ids(found)[0] == "project:langchain-ai/langgraph"
+
+    def test_findings_as_documents_have_their_facts_too(self, framework, retriever):
+        framework.add(retriever, research_documents(FINDINGS))
+        assert retriever.index.stats().relations == FOUND_RELATIONS
+        assert retriever.index.graph.entity("Year") is None
+
+    def test_the_published_system(self, framework, retriever):
+        retriever.index.add_research_findings(FINDINGS)
+        system = framework.over(retriever.index, method="agentic", k=10, settings=RESEARCH)
+        result = system.search("Which papers cite it? semantic memory")
+        assert result.method == "graph"
+        # 1 for the concept, 0.5 for the citation; strengths are divided by the best
+        expected = [("arxiv:2501.03236", 1.0), ("arxiv:2404.16130", 0.5)]
+        assert [(hit.chunk.id, hit.score) for hit in result] == expected
+        assert [(hit.chunk.id, hit.channels["graph"].score) for hit in result] == expected
+        # hybrid: first in the graph and first in vector or keyword search, 0.5/61 + 0.5/61 = 1/61
+        first = system.search("MAGMA Memory", method="hybrid").hits[0]
+        assert (first.chunk.id, first.score) == ("arxiv:2501.03236", pytest.approx(1 / 61, abs=1e-7))
+
+    def test_rankings_are_weighed_one_by_one(self, framework, retriever):
+        retriever.index.add_research_findings(FINDINGS)
+        weighed = framework.changed(retriever, fusion=ReciprocalRank(weights={"keyword": 1.0}))
+        by_keyword = framework.retrieve(retriever, "MAGMA Memory", method="keyword")
+        assert framework.ids(framework.retrieve(weighed, "MAGMA Memory")) == framework.ids(by_keyword)
+
+
+def test_an_index_without_vectors(framework, tmp_path):
+    documents = [
+        Document("a", "The Ledger Tool delegates to the Copper Kettle."),
+        Document("b", "The Copper Kettle speaks to Quill."),
+    ]
+    with framework.build(documents, None, path=tmp_path / "kb") as retriever:
+        assert framework.ids(framework.retrieve(retriever, "Ledger Tool vendor")) == ["a", "b"]
+        assert retriever.search("Ledger Tool").fallback == ""
+    with framework.load(tmp_path / "kb", None) as retriever:
+        assert framework.ids(framework.retrieve(retriever, "Quill"))[0] == "b"
+    with pytest.raises(EmbedderMismatch, match="without an embedder"):
+        framework.load(tmp_path / "kb", HashEmbedder())
+
+
+async def test_an_index_without_vectors_in_a_coroutine(framework):
+    with framework.build([], None) as retriever:
+        await framework.aadd(retriever, [Document("a", "Ada Lovelace wrote to Charles Babbage.")])
+        assert framework.ids(await framework.aretrieve(retriever, "Ada Lovelace")) == ["a"]

@@ -1,0 +1,153 @@
+"""The graph memory (document 003) and the memory tools through both adapters."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphrag_core import GraphRetriever
+from graphrag_core.designs import MEMORY
+from graphrag_core.errors import InputError
+from graphrag_core.model import Document
+from graphrag_core.testing import CHAIN_QUESTION as QUESTION
+from graphrag_core.testing import HashEmbedder
+
+ADA = {"user": "ada"}
+
+
+@pytest.fixture
+def memory(framework):
+    settings = {"embed_names": True, "graph": MEMORY.graph, "method": "graph", **framework.where(**ADA)}
+    with framework.build([Document("note", "An unrelated note.", "", ADA)], **settings) as retriever:
+        yield retriever
+
+
+def test_the_tools_write_and_read_one_memory(framework, memory):
+    tools = framework.tools(memory)
+    assert list(tools) == ["memory_search", "memory_remember", "memory_confirm", "memory_reject", "memory_forget"]
+    schema = tools["memory_remember"].schema()
+    assert schema["required"] == ["subject", "relation", "object"]
+    assert all(field["description"] for field in schema["properties"].values())
+    green_tea = {"subject": "User", "relation": "prefers", "object": "Green Tea"}
+
+    def said(name, **arguments):
+        return tools[name].call(**arguments)[0]
+
+    answer = said("memory_remember", **green_tea)
+    (fact,) = memory.index.memory.facts()
+    assert answer == f"Remembered (staged): User prefers Green Tea ({fact.chunk_id})"
+    assert (fact.source, memory.index.get(fact.chunk_id).metadata["user"]) == ("conversation", "ada")
+    assert fact.chunk_id in said("memory_search", query="What does the User prefer?")
+    assert said("memory_confirm", fact_id=fact.chunk_id) == "Confirmed: User prefers Green Tea"
+    assert memory.index.memory.facts(status="confirmed")
+    assert said("memory_reject", fact_id=fact.id) == "Rejected: User prefers Green Tea"
+    assert "Green Tea" not in said("memory_search", query="What does the User prefer?")
+    assert said("memory_remember", **green_tea).startswith("Not remembered, as it was rejected before")
+    assert said("memory_forget", fact_id=fact.chunk_id) == f"Forgotten: {fact.chunk_id}"
+    assert memory.index.memory.facts() == []
+
+
+async def test_the_tools_keep_to_their_scope_and_report_mistakes(framework, memory):
+    theirs = memory.index.memory.remember("User", "prefers", "Coffee", metadata={"user": "bob"})
+    moved = {"subject": "User", "relation": "moved", "object": "Lund", "valid_from": "soon"}
+    for tools in (framework.tools(memory), framework.tools(memory, metadata=ADA)):
+        calls = [(name, {"fact_id": theirs.chunk_id}) for name in tools if "search" not in name and "rem" not in name]
+        assert len(calls) == 3
+        for name, arguments in [*calls, ("memory_remember", moved)]:
+            problem = "2024-05-01" if name == "memory_remember" else "there is no fact"
+            if framework.REPORTS_ERRORS:
+                assert problem in (await tools[name].acall(**arguments))[0]
+            else:
+                with pytest.raises(InputError, match=problem):
+                    await tools[name].acall(**arguments)
+    assert [fact.id for fact in memory.index.memory.facts(status="confirmed")] == [theirs.id]
+
+
+async def test_a_query_can_be_asked_as_of_a_time(framework, memory):
+    memory.index.memory.remember("Ada", "works_at", "Acme", valid_from="2019-01-01", metadata=ADA)
+    memory.index.memory.remember("Ada", "works_at", "Globex", valid_from="2022-01-01", supersedes=True, metadata=ADA)
+    assert framework.texts(framework.retrieve(memory, "Ada", as_of="2020-01-01"))[0] == "Ada works at Acme"
+    assert framework.texts(await framework.aretrieve(memory, "Ada", as_of="2020-01-01"))[0] == "Ada works at Acme"
+    assert framework.texts(framework.retrieve(memory, "Ada"))[0] == "Ada works at Globex"
+
+
+async def test_warming_counts_no_access(framework, memory):
+    memory.index.memory.remember("User", "prefers", "Green Tea", metadata=ADA)
+    assert memory.warm(["User"]) == 1
+    assert memory.warm(1, background=True).result(120) == 1
+    assert await memory.awarm(["User"]) == 1
+    assert [fact.access_count for fact in memory.index.graph.facts("User")] == [0]
+    assert list(memory.search("user").trace.stages) == ["cache"]
+    assert [fact.access_count for fact in memory.index.graph.facts("User")] == [1]
+    assert list((await memory.asearch("User")).trace.stages) == ["cache"]
+
+
+def test_facts_of_another_scope_are_not_found_even_without_a_filter(framework):
+    policy = Document("policy", "The User password policy asks for twelve letters.")
+    with framework.build([policy], HashEmbedder()) as retriever:
+        for user, password in (("bob", "Hunter2"), ("ada", "Swordfish")):
+            about = {"literal": True, "metadata": {"user": user}}
+            retriever.index.memory.remember("User", "password_is", password, **about)
+        answer, _ = framework.tools(retriever, metadata=ADA)["memory_search"].call(query="What is the User password?")
+    assert "Swordfish" in answer
+    assert "twelve letters" in answer
+    assert "Hunter2" not in answer
+
+
+# -- the search tool
+
+
+def test_the_search_tool_is_described_for_a_model(framework, retriever):
+    fields = framework.tool(retriever).schema()["properties"]
+    assert {name: field.get("default") for name, field in fields.items()} == {
+        "query": None,
+        "max_results": 10,
+        "use_graph": True,
+        "min_graph_score": 0.3,
+    }
+    assert all(field["description"] for field in fields.values())
+    assert "strength" in fields["min_graph_score"]["description"]
+
+
+async def test_the_search_tool_gives_the_context_and_the_results(framework, retriever):
+    for settings, asked in (({}, {}), ({"max_results": 2, "use_graph": False}, {"k": 2, "use_graph": False})):
+        result = GraphRetriever(retriever.index).retrieve(QUESTION, **{"k": 10, "gate.min_graph_score": 0.3, **asked})
+        tool = framework.tool(retriever)
+        for content, found in (tool.call(query=QUESTION, **settings), await tool.acall(query=QUESTION, **settings)):
+            assert content == str(result.context(max_tokens=1_000, style="passages"))
+            assert framework.ids(found) == [hit.chunk.id for hit in result.hits]
+
+
+def test_the_search_tool_passes_on_what_the_agent_asks_for(framework, retriever):
+    tool = framework.tool(framework.changed(retriever, add_metadata=["graphrag"]))
+    _, found = tool.call(query=QUESTION, max_results=2, use_graph=False)
+    assert len(found) == 2
+    assert framework.metadata(found, "graphrag")[0]["expansion_skipped"] == "the graph was not used"
+    strict, lax = (
+        sum("graph" in details["channels"] for details in framework.metadata(found, "graphrag"))
+        for found in (tool.call(query=QUESTION, min_graph_score=least)[1] for least in (1.0, 0.0))
+    )
+    assert strict < lax
+
+
+def test_the_search_tool_takes_another_name_style_and_budget(framework, retriever):
+    tool = framework.tool(retriever, name="look", description="Looks.", style="graph", max_tokens=60)
+    assert (tool.name, tool.description) == ("look", "Looks.")
+    result = GraphRetriever(retriever.index).retrieve(QUESTION, k=10, **{"gate.min_graph_score": 0.3})
+    content, _ = tool.call(query=QUESTION)
+    assert content == str(result.context(max_tokens=60, style="graph", tokenizer=framework.tokenizer))
+
+
+def test_the_search_tool_stays_in_the_scope_of_the_retriever(framework, retriever):
+    mine = framework.changed(retriever, **framework.where(tenant="acme"))
+    content, found = framework.tool(mine).call(query="Who runs the OAuth Provider of Umbrella?")
+    assert "Wesker" not in content
+    assert "secret" not in framework.ids(found)
+
+
+def test_the_search_tool_says_when_there_is_nothing(framework, retriever):
+    nobody = framework.changed(retriever, **framework.where(tenant="nobody"))
+    nothing = "Nothing was found. No document matches the filter: check its keys and values."
+    assert framework.tool(nobody).call(query=QUESTION) == (nothing, [])
+    with framework.build([]) as empty:
+        nothing = "Nothing was found. The index is empty: add documents."
+        assert framework.tool(empty).call(query=QUESTION) == (nothing, [])

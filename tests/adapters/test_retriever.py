@@ -1,0 +1,218 @@
+"""What the retrievers of both adapters do alike: answers, edges, scopes, prompts, recall, names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+from hostile_text import NAME, TEXT, check_prompt
+
+from graphrag_core import GraphRetriever, KnowledgeIndex
+from graphrag_core.designs import CONFIDENT
+from graphrag_core.embedders import WordLlama
+from graphrag_core.errors import LLMError
+from graphrag_core.model import Document
+from graphrag_core.testing import HashEmbedder
+
+QUESTIONS, DISTRACTORS = 60, 700  # benchmarks/adapters.py uses the whole dataset
+SERVICES = [
+    Document("auth", "The Auth Service calls the Keyring.", "", {"owner": "Harbour Team", "tenant": "a"}),
+    Document("key", "The Keyring is sold by Solheim.", "", {"owner": "Harbour Team", "tenant": "a"}),
+    Document("secret", "The Auth Service of B is secret.", "", {"tenant": "b"}),
+]
+
+
+@pytest.fixture
+def services(framework):
+    with framework.build(SERVICES, k=3, edges=["owner"], add_metadata=["graphrag"]) as retriever:
+        retriever.index.graph.add_relation("Keyring", "replaces", "Old Vault", metadata={"scope": "told"})
+        yield retriever
+
+
+# -- repr
+
+
+def test_repr_shows_what_is_set(framework, retriever):
+    assert repr(retriever) == f"GraphRAGRetriever(index={retriever.index!r})"
+    other = repr(framework.over(retriever.index, k=7, method="keyword", **framework.where(tenant="acme")))
+    for shown in (repr(retriever.index), "k=7", "method='keyword'", "acme"):
+        assert shown in other
+    for default in ("candidates", "cache", "reranker", "add_metadata"):
+        assert default not in other
+    assert "published=True" in repr(framework.over(retriever.index, settings=CONFIDENT))
+
+
+# -- ask
+
+
+async def test_a_model_answers_with_citations(framework, services):
+    question, model = "What does the Auth Service call?", framework.model("The Keyring [1].")
+    for answer in (services.ask(question, model), await services.aask(question, model)):
+        assert (answer.text, answer.kind) == ("The Keyring [1].", "llm")
+        assert [citation.document_id for citation in answer.citations] == ["auth"]
+        assert answer.citations[0].chunk_id == answer.result.hits[0].chunk.id
+
+
+async def test_without_a_model_sentences_are_extracted_within_the_filter(framework, services):
+    question = "What does the Auth Service call?"
+    mine = framework.changed(services, **framework.where(tenant="a"))
+    answers = [mine.ask(question), await mine.aask(question), services.ask(question, **framework.where(tenant="a"))]
+    for answer in answers:
+        assert answer.kind == "extract"
+        assert "calls the Keyring" in answer.text
+        assert "secret" not in answer.text
+        assert "secret" not in {hit.chunk.id for hit in answer.result.hits}
+
+
+def test_a_model_that_fails_is_an_llm_error(framework, services):
+    with pytest.raises(LLMError, match="no route"):
+        services.ask("What does the Auth Service call?", framework.failing_model(ConnectionError("no route")))
+
+
+def test_the_graph_is_steered_by_a_call(services):
+    result = services.search("What does the Auth Service call?", exclude=["auth"], seed_entities=["solheim"])
+    assert "auth" not in [hit.chunk.id for hit in result]
+    assert "Solheim" in [entity.name for entity in result.entities]
+
+
+# -- edges
+
+LINKED = [
+    Document("k", "Kestrels hover.", "", {"author": "Mara Lindqvist", "links": ["f"]}),
+    Document("l", "Lupins grow.", "", {"author": "Mara Lindqvist"}),
+    Document("f", "Ferns spread by spores."),
+]
+
+
+@pytest.mark.parametrize("target", ["id", "$id"])
+def test_edges_are_a_setting_that_is_kept(framework, tmp_path, target):
+    edges = [("author", "author"), ("links", target)]
+    with framework.build(LINKED, None, path=tmp_path, edges=edges, method="graph") as retriever:
+        found = framework.ids(framework.retrieve(retriever, "What did Mara Lindqvist write?"))
+        assert set(found) >= {"k", "l"}
+    with framework.load(tmp_path, None) as retriever:
+        assert set(retriever.index.edges) >= {("author", "author"), ("links", "$id")}
+        links = {hit.chunk.id: hit.path for hit in retriever.search("kestrels")}
+        assert any(step.text == "Kestrels hover links: Ferns spread by spores" for step in links["f"])
+
+
+def test_other_edges_replace_them(framework, tmp_path):
+    framework.build(LINKED, path=tmp_path, edges=["author"]).close()
+    with framework.load(tmp_path, HashEmbedder(), edges=[("links", "id")]).index as index:
+        assert index.graph.entity("Mara Lindqvist") is None
+        assert index.verify()
+
+
+# -- prompts
+
+
+def test_what_the_graph_adds_to_a_prompt_is_neutral(framework):
+    text = f"Keyring depends on {NAME}. Gateway {{}} calls Keyring. {TEXT}"
+    documents = [Document(f"{number}", text.replace("{}", str(number))) for number in range(3)]
+    with framework.build(documents, add_metadata=["graphrag"]) as retriever:
+        for found in (framework.retrieve(retriever, "Keyring Gateway"), framework.as_found(documents)):
+            for note in framework.notes(found, retriever):
+                check_prompt(note)
+        tools = framework.tools(retriever, metadata={"user": "ada"})
+        check_prompt(tools.pop("memory_search").call(query="Keyring")[0])
+        check_prompt(tools.pop("memory_remember").call(subject="Keyring", relation="is", object="x")[0])
+        for tool in tools.values() if framework.REPORTS_ERRORS else ():
+            check_prompt(tool.call(fact_id=f"fact:{NAME}")[0])
+
+
+def test_a_prompt_gets_every_fact_once(framework, services):
+    found = framework.retrieve(services, "Which services does the Harbour Team have?")
+    added = "\n".join(framework.notes(found))
+    assert "Knowledge graph:" in added
+    lines = [line for line in added.splitlines() if line.startswith("- ")]
+    assert lines
+    assert len(lines) == len(set(lines))
+
+
+def test_results_of_other_retrievers_pass_unless_facts_are_looked_up(framework, services):
+    foreign = [Document("x", "The Keyring and the Old Vault differ."), Document("y", "Other.")]
+    assert framework.notes(framework.as_found(foreign)) == ["", ""]
+    first, second = framework.notes(framework.as_found(foreign), services)
+    assert first.strip() == "Knowledge graph:\n- Keyring replaces Old Vault"
+    assert second == ""
+    mine = framework.changed(services, **framework.where(tenant="b"))
+    assert framework.notes(framework.as_found(foreign), mine) == ["", ""], "within the filter of the retriever"
+
+
+# -- recall
+
+
+@pytest.mark.parametrize("case", [0, 1])
+async def test_on_2wiki_the_recall_is_that_of_the_core(framework, shared, case):
+    folder = shared / "data" / "2wiki_train"
+    if not folder.is_dir():
+        pytest.skip("2wiki_train is not beside the repository")
+    corpus, questions = (
+        [json.loads(line) for line in (folder / f"{name}.jsonl").read_text("utf-8").splitlines()]
+        for name in ("corpus", "questions")
+    )
+    questions = questions[:QUESTIONS]
+    gold = {name for row in questions for name in row["gold"]}
+    documents = [
+        Document(row["id"], row["text"], row["title"])
+        for number, row in enumerate(corpus)
+        if number < DISTRACTORS or row["id"] in gold
+    ]
+    embedder, settings, core_settings = framework.recall_cases()[case]
+    with (
+        KnowledgeIndex(WordLlama(), **core_settings) as index,
+        framework.build(documents, embedder, k=10, **settings) as retriever,
+    ):
+        index.add(documents)
+        core = GraphRetriever(index, k=10)
+        answers = await asyncio.gather(*(framework.aretrieve(retriever, row["question"]) for row in questions))
+        recall = 0.0
+        for row, answer in zip(questions, answers, strict=True):
+            expected = [hit.chunk.id for hit in core.retrieve(row["question"]).hits]
+            assert framework.ids(answer) == expected, row["question"]
+            recall += len(set(row["gold"]) & {name.partition("#")[0] for name in expected[:5]}) / len(row["gold"])
+        assert recall > 0.9 * len(questions)
+
+
+# -- packages
+
+
+def python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_public_names_are_these(framework):
+    assert sorted(framework.package.__all__) == framework.NAMES
+    assert all(hasattr(framework.package, name) for name in framework.NAMES)
+
+
+def test_without_the_framework_the_import_says_what_to_install(framework):
+    code = f"""
+import sys
+sys.modules[{framework.library!r}] = None
+from graphrag_core.errors import MissingDependency
+try:
+    import {framework.package_name}
+except MissingDependency as error:
+    print(error)
+"""
+    assert f"pip install 'hybrid-graphrag[{framework.extra}]'" in python(code)
+
+
+def test_the_import_loads_no_library_that_only_an_index_needs(framework):
+    code = f"""
+import sys, warnings
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # warnings of the framework's dependencies
+    import {"llama_index.core" if framework.extra == "llama" else "langchain_core"}
+before = set(sys.modules)
+import {framework.package_name}
+heavy = {{"faiss", "igraph", "jinja2", "json_repair", "markdown_it", "psycopg", "scipy", "tantivy"}}
+print(heavy & (sys.modules.keys() - before))
+"""
+    assert python(code) == "set()"
