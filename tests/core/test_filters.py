@@ -194,7 +194,7 @@ def test_columns_follow_changes(tmp_path, monkeypatch, few):
                 assert seen(index, where) == expected == index.document_ids(where), where
         assert index.verify()
         for part in index.engine.indexes.attributes._column("a").parts:
-            part._kinds.pop("text", None)
+            part.pop("text", None)
         assert "attributes: 'a' differs" in str(index.verify())
         index.rebuild()
         assert index.verify()

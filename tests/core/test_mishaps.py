@@ -333,7 +333,7 @@ def test_an_interrupt_while_a_text_is_inflated_is_no_damage(tmp_path, monkeypatc
             raise KeyboardInterrupt
         return inflate(stored)
 
-    monkeypatch.setattr(records, "inflate", interrupted)
+    monkeypatch.setattr(records.schema, "inflate", interrupted)
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), read_only=True) as index:
         with pytest.raises(KeyboardInterrupt):
             index.chunks("a")

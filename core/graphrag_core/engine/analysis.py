@@ -20,7 +20,7 @@ from graphrag_core.text import segment
 from graphrag_core.text.words import KEYWORD_STOP_WORDS
 
 _MASK = 0xFFFFFF
-_BYTES = 3  # of a stored hash
+TERM_BYTES = 3  # of a stored hash
 _MOST_BITS = 4_096  # terms of a chunk up to which a fact has a bit for each; beyond, facts list their terms
 _LISTED = b"\xff\xff\xff"  # stands first in the terms of facts that are lists
 _LONGEST = 60  # characters of a term; longer ones are left out
@@ -192,16 +192,16 @@ def contained_in_facts(
     lists, bits = [], []
     listed: dict[int, tuple[Keys, Keys]] = {}
     for at, (terms, facts) in enumerate(packed):
-        if facts[:_BYTES] == _LISTED:
+        if facts[:TERM_BYTES] == _LISTED:
             more, ends, places = _unpack_lists(facts)
             listed[at] = ends, places
             lists.append(terms + more)
             bits.append(b"")
             continue
-        end = _BYTES * (1 + int.from_bytes(facts[:_BYTES], "little"))
-        lists.append(terms + facts[_BYTES:end])
+        end = TERM_BYTES * (1 + int.from_bytes(facts[:TERM_BYTES], "little"))
+        lists.append(terms + facts[TERM_BYTES:end])
         bits.append(facts[end:])
-    widths = (np.fromiter(map(len, lists), np.int64, len(lists)) // _BYTES + 7) // 8
+    widths = (np.fromiter(map(len, lists), np.int64, len(lists)) // TERM_BYTES + 7) // 8
     sizes = np.fromiter(map(len, bits), np.int64, len(bits))
     row = (np.cumsum(sizes) - sizes)[chunks] + ordinals * widths[chunks]
     place = term_places(lists, wanted)[chunks]
@@ -222,29 +222,31 @@ def is_packed(terms: bytes, facts: bytes | None, count: int) -> bool:
     """Return whether :func:`pack_terms` may have returned these for a chunk with ``count`` facts."""
     if facts is None:
         return count == 0
-    if facts[:_BYTES] == _LISTED:
+    if facts[:TERM_BYTES] == _LISTED:
+        if len(facts) % TERM_BYTES:
+            return False
         _, ends, places = _unpack_lists(facts)
         return len(ends) == count + 1 and int(ends[-1]) == len(places)
-    more = int.from_bytes(facts[:_BYTES], "little")
-    return len(facts) == _BYTES * (1 + more) + count * ((len(terms) // _BYTES + more + 7) // 8)
+    more = int.from_bytes(facts[:TERM_BYTES], "little")
+    return len(facts) == TERM_BYTES * (1 + more) + count * ((len(terms) // TERM_BYTES + more + 7) // 8)
 
 
 def _unpack_lists(facts: bytes) -> tuple[bytes, Keys, Keys]:
     """Return the packed terms that a chunk lacks, where each fact's terms begin and end, and the places of all."""
-    start = 2 * _BYTES + _BYTES * int.from_bytes(facts[_BYTES : 2 * _BYTES], "little")
-    low, middle, high = np.frombuffer(facts[start:], np.uint8).reshape(-1, _BYTES).astype(np.int64).T
+    start = 2 * TERM_BYTES + TERM_BYTES * int.from_bytes(facts[TERM_BYTES : 2 * TERM_BYTES], "little")
+    low, middle, high = np.frombuffer(facts[start:], np.uint8).reshape(-1, TERM_BYTES).astype(np.int64).T
     numbers = low | middle << 8 | high << 16
     count = int(numbers[0]) if len(numbers) else 0
-    return facts[2 * _BYTES : start], np.concatenate([[0], np.cumsum(numbers[1 : count + 1])]), numbers[count + 1 :]
+    return facts[2 * TERM_BYTES : start], np.concatenate([[0], np.cumsum(numbers[1 : count + 1])]), numbers[count + 1 :]
 
 
 def term_places(packed: Sequence[bytes], wanted: Sequence[str]) -> Keys:
     """Return the position of each wanted term in each packed list of hashes; -1 if it is not there."""
-    sizes = np.fromiter(map(len, packed), np.int64, len(packed)) // _BYTES
+    sizes = np.fromiter(map(len, packed), np.int64, len(packed)) // TERM_BYTES
     starts = np.cumsum(sizes) - sizes
     found = np.full((len(packed), len(wanted)), -1, np.int64)
     numbers = np.array([term_hash(term) & _MASK for term in wanted], np.uint32)
-    everything = np.frombuffer(b"".join(packed), np.uint8).reshape(-1, _BYTES)
+    everything = np.frombuffer(b"".join(packed), np.uint8).reshape(-1, TERM_BYTES)
     # Most hashes differ in their first byte already.
     begins = np.zeros(256, np.bool_)
     begins[numbers & 0xFF] = True
@@ -258,4 +260,4 @@ def term_places(packed: Sequence[bytes], wanted: Sequence[str]) -> Keys:
 
 
 def _pack(numbers: Sequence[int]) -> bytes:
-    return np.array(numbers, "<u4").view(np.uint8).reshape(-1, 4)[:, :_BYTES].tobytes()
+    return np.array(numbers, "<u4").view(np.uint8).reshape(-1, 4)[:, :TERM_BYTES].tobytes()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, get_args
 
 from graphrag_core.engine.analysis import pack_terms
 from graphrag_core.engine.copies import signatures
-from graphrag_core.errors import ChangedMeanwhile, IdTaken
+from graphrag_core.errors import ChangedMeanwhile, DamagedIndex, IdTaken
 from graphrag_core.filters import MAX_METADATA_DEPTH
 from graphrag_core.model import Chunk, Fact, FactSource, FactStatus
 from graphrag_core.ports import ParsedDocument
@@ -40,6 +40,13 @@ passages with titles, where 0.3 to 0.6 for the title is best.
 
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 _CUT = '"…"'
+
+
+def damaged(problem: str) -> DamagedIndex:
+    """Return the error that stored rows are damaged."""
+    return DamagedIndex(
+        f"the records are damaged ({problem}): restore a backup, or index the documents again into another folder"
+    )
 
 
 def shallow(metadata: str) -> str:

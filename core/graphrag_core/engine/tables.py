@@ -23,6 +23,7 @@ from graphrag_core.engine.rows import (
     Name,
     Row,
     Texts,
+    damaged,
     keyword_fields,
     shallow,
     statement,
@@ -113,7 +114,7 @@ class Tables:
         self.own = defaultdict(str)
         self._names: dict[int, Name] = {}
         self.chunk_columns = (
-            f"c.key, c.id, d.id, {self.text}, coalesce(d.heading, d.title), c.ordinal, c.start, d.metadata, "
+            f"c.key, c.id, d.id, {self.text}, coalesce(d.heading, d.title) AS title, c.ordinal, c.start, d.metadata, "
             "c.headings, c.page"
         )
 
@@ -315,6 +316,8 @@ class Tables:
             )
             rows = self.rows(sql, (self.array(missing),))
             read = {key: Name(surface, normalise(surface), name_id) for key, surface, name_id in rows}
+            if not read.keys() >= {*missing}:
+                raise damaged("a name is missing")
             cache.update(read)
             found |= read
         return found
@@ -393,7 +396,7 @@ class Tables:
         ``only`` chunks have no facts, ``only`` facts no fields.
         """
         sql = (
-            f"SELECT c.key, coalesce(d.heading, d.title), c.headings, {self.text} FROM chunks c "
+            f"SELECT c.key, coalesce(d.heading, d.title) AS title, c.headings, {self.text} FROM chunks c "
             f"JOIN documents d ON {self.own['d']}d.key = c.document"
         )
         for page in self.pages(sql, "c", span):
@@ -466,14 +469,22 @@ def mark_missing(scope: Filter, names: Sequence[str], known: Sequence[bool]) -> 
 
 def unpack_headings(text: str | None) -> tuple[str, ...]:
     """Return the headings above a chunk as they are stored."""
-    return () if text is None else tuple(json.loads(text))
+    return () if text is None else tuple(_stored_json(text))
 
 
 def chunk_of(row: Row) -> Chunk:
     """Return a chunk from key, id, document, text, title, ordinal, start, metadata, headings and page."""
     _, chunk_id, document_id, text, title, ordinal, start, metadata, headings, page = row
-    above = () if headings is None else tuple(json.loads(headings))
-    return Chunk(chunk_id, document_id, text, title, ordinal, start, json.loads(shallow(metadata)), above, page)
+    values = _stored_json(shallow(metadata))
+    return Chunk(chunk_id, document_id, text, title, ordinal, start, values, unpack_headings(headings), page)
+
+
+def _stored_json(text: str | bytes) -> Any:
+    """Return a value that is stored as JSON."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise damaged(f"a value cannot be decoded: {error}") from error
 
 
 def text_of_fact(stored: str | None, is_plain: bool, text: str, start: int, stop: int) -> str:
@@ -497,8 +508,11 @@ def document_of(row: Row, chunks: Iterable[Chunk]) -> Document:
     for chunk in chunks:
         pieces.append(chunk.text[end - chunk.start :])
         end += len(pieces[-1])
-    marks = () if packed is None else tuple(Mark(*mark) for mark in json.loads(zlib.decompress(packed)))
-    return Document(document_id, "".join(pieces), title, json.loads(shallow(metadata)), marks)
+    try:
+        marks = () if packed is None else tuple(Mark(*mark) for mark in _stored_json(zlib.decompress(packed)))
+    except zlib.error as error:
+        raise damaged(f"the marks of {document_id!r} cannot be decoded: {error}") from error
+    return Document(document_id, "".join(pieces), title, _stored_json(shallow(metadata)), marks)
 
 
 def fact_of(

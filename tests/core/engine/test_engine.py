@@ -126,24 +126,19 @@ def test_a_lock_starves_nobody():
     assert all(turns.count(name) > 20 for name in ("writer 0", "writer 1", "reader 0", "reader 1"))
 
 
-def test_readers_enter_though_none_leaves_but_not_all_of_them():
-    lock, leave = ReadWriteLock(), threading.Event()
-    inside = threading.Semaphore(0)
+def test_readers_read_at_the_same_time():
+    lock, together = ReadWriteLock(), threading.Barrier(20)
 
     def read():
         with lock.reading():
-            inside.release()
-            leave.wait()
+            together.wait(60)
 
     threads = [threading.Thread(target=read) for _ in range(20)]
     for thread in threads:
         thread.start()
-    for _ in range(16):
-        inside.acquire()
-    assert not inside.acquire(timeout=0.1)
-    leave.set()
     for thread in threads:
         thread.join()
+    assert not together.broken
     with lock.writing():
         pass
 

@@ -512,7 +512,7 @@ def test_rows_keep_what_was_appended_in_order(seed):
             wanted[owner].append(index)
         rows.append(np.array([one for one, _ in pairs], np.int64), np.array([one for _, one in pairs], np.int64))
         assert listed(rows, len(wanted)) == wanted
-        assert rows.counts.tolist() == [*map(len, wanted)]
+        assert rows.counts.values.tolist() == [*map(len, wanted)]
         assert listed(rows, len(wanted), 2) == [own[:2] for own in wanted]
         limits = [chance.randint(0, 5) for _ in wanted]
         assert listed(rows, len(wanted), np.array(limits)) == [
@@ -521,10 +521,10 @@ def test_rows_keep_what_was_appended_in_order(seed):
     some = chance.choices(range(len(wanted)), k=6)
     _, indices = rows.gather(np.array(some))
     assert indices.tolist() == [index for row in some for index in wanted[row]]
-    owners = np.arange(len(wanted)).repeat(rows.counts)
+    owners = np.arange(len(wanted)).repeat(rows.counts.values)
     packed = Rows.of(owners, rows.gather(np.arange(len(wanted)))[1], len(wanted))
     assert packed.is_packed
-    assert packed.indices.tolist() == [index for own in wanted for index in own]
+    assert packed.indices.values.tolist() == [index for own in wanted for index in own]
 
 
 def test_what_another_thread_computes_is_not_waited_for():
@@ -532,7 +532,6 @@ def test_what_another_thread_computes_is_not_waited_for():
     began, go, calls = threading.Event(), threading.Event(), []
 
     class Slow:
-        @property
         @remembered
         def value(self) -> int:
             calls.append(threading.get_ident())
@@ -555,8 +554,8 @@ def test_the_room_of_rows_is_in_proportion_to_what_they_hold():
     rows = Rows.of(np.zeros(1, np.int64), np.zeros(1, np.int64), 4)
     for at in range(5_000):
         rows.append(np.array([at % 3]), np.array([at]))
-    assert rows.counts.sum() == 5_001
-    assert len(rows._indices) < 4 * 5_001
+    assert rows.counts.values.sum() == 5_001
+    assert len(rows.indices.values) < 4 * 5_001
     assert listed(rows, 4)[3] == []
 
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.embedded.records import Records
 from graphrag_core.engine.graph.sparse import ranges, remembered
+from graphrag_core.engine.rows import damaged
 from graphrag_core.errors import FilterError
 from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Not, Unknown
 from graphrag_core.ports import Keys
@@ -43,12 +44,12 @@ class AttributeColumns:
         """Return which chunks, given by key, are of documents that match a filter."""
         with self._reading:
             try:
-                found = self._matching(scope)
+                matches = self._matching(scope)
             except RecursionError as error:
                 raise FilterError("the filter is nested too deeply: combine values with in") from error
             if len(self._documents) < (count := self._next("chunk")):
                 self._read_chunks(count)
-        return found[self._documents[chunks]]
+        return matches[self._documents[chunks]]
 
     def _next(self, what: str) -> int:
         """Return the key of the next document or chunk."""
@@ -58,30 +59,32 @@ class AttributeColumns:
         first = len(self._documents)
         new = "WHERE key >= ?" if first else "INDEXED BY chunks_document"  # which has no texts
         rows = self._records.rows(f"SELECT key, document FROM chunks {new}", (first,) if first else ())
-        found = np.zeros(count, np.int64)  # removed chunks have any document
-        found[:first] = self._documents
+        documents_by_chunk = np.zeros(count, np.int64)  # removed chunks have any document
+        documents_by_chunk[:first] = self._documents
         keys, documents = np.array(rows, np.int64).reshape(-1, 2).T
-        found[keys] = documents
-        self._documents = found
+        _check_keys(keys, count)
+        _check_keys(documents, self._next("document"))
+        documents_by_chunk[keys] = documents
+        self._documents = documents_by_chunk
 
     def _matching(self, scope: Filter) -> Flags:
         """Return which documents match a filter, by key."""
         if isinstance(scope, Condition):
-            found = np.zeros(self._next("document"), np.bool_)
-            for part in () if isinstance(scope, Unknown) else self._column(scope.key).parts:
-                for documents in part.matching(scope):
-                    found[documents] = True
-            return found
+            matches = np.zeros(self._next("document"), np.bool_)
+            for values in () if isinstance(scope, Unknown) else self._column(scope.key).parts:
+                for documents in _matching(values, scope):
+                    matches[documents] = True
+            return matches
         if isinstance(scope, Not):
             return ~self._matching(scope.part)
-        found = np.full(self._next("document"), scope.all, np.bool_)
-        for one in scope.parts:
+        matches = np.full(self._next("document"), scope.all, np.bool_)
+        for part in scope.parts:
             check_deadline()
             if scope.all:
-                found &= self._matching(one)
+                matches &= self._matching(part)
             else:
-                found |= self._matching(one)
-        return found
+                matches |= self._matching(part)
+        return matches
 
     def _column(self, name: str) -> "_Column":
         """Return the values of a key."""
@@ -93,7 +96,7 @@ class AttributeColumns:
         self._columns[name] = column
         return column
 
-    def _read(self, name: str, first: int) -> "_Values":
+    def _read(self, name: str, first: int) -> "dict[str, _Kind]":
         """Read the values of documents from a key on."""
         if name == DOCUMENT_ID:
             rows = self._records.rows("SELECT 'text', id, key FROM documents WHERE key >= ? ORDER BY id", (first,))
@@ -102,26 +105,30 @@ class AttributeColumns:
             rows = self._records.rows(
                 f"SELECT kind, value, document FROM attributes WHERE {named} ORDER BY kind, value", parameters
             )
-        return _Values({kind: _Kind.of(list(own)) for kind, own in groupby(rows, itemgetter(0))})
+        _check_keys(np.array([row[2] for row in rows], np.int64), self._next("document"))
+        return {kind: _Kind.of(list(own)) for kind, own in groupby(rows, itemgetter(0))}
 
     def problems(self) -> Iterator[str]:
         """Yield what differs from the records."""
         there = set(self._records.keys("SELECT key FROM documents").tolist())
         for name in [*self._columns]:
-            kept = {row for part in self._column(name).parts for row in part.rows() if row[2] in there}
-            if kept != {*self._read(name, 0).rows()}:
+            kept = {row for row in self._column(name).rows() if row[2] in there}
+            if kept != {*_Column(0, 0, (self._read(name, 0),)).rows()}:
                 yield f"attributes: {name!r} differs from the records"
         chunks = self._records.rows("SELECT key, document FROM chunks")
         if any(key < len(self._documents) and self._documents[key] != document for key, document in chunks):
             yield "attributes: the documents of chunks differ from the records"
 
 
+def _check_keys(keys: Keys, limit: int) -> None:
+    """Raise if a key was never given to a document or a chunk."""
+    if len(keys) and not 0 <= keys.min() <= keys.max() < limit:
+        raise damaged("a row has the key of another table")
+
+
 @dataclass(frozen=True)
 class _Kind:
-    """The values of one kind, in ascending order, and the documents that have each.
-
-    The documents of a value are those in ``documents`` from its place in ``starts`` to that of the next value.
-    """
+    """The values of one kind, ascending, and the documents that have each, from the value's place in ``starts`` on."""
 
     values: list[Any]
     starts: Keys
@@ -139,15 +146,14 @@ class _Kind:
         """Return the documents that have one of some values."""
         if len(values) > _MANY:
             places = self._places
-            found = [places[value] for value in values if value in places]
+            rows = [places[value] for value in values if value in places]
         else:
             own, size = self.values, len(self.values)
             near = ((bisect_left(own, value), value) for value in values)
-            found = [at for at, value in near if at < size and own[at] == value]
-        at = np.array(found, np.int64)
+            rows = [at for at, value in near if at < size and own[at] == value]
+        at = np.array(rows, np.int64)
         return self.documents[ranges(self.starts[at], self.starts[at + 1] - self.starts[at])]
 
-    @property
     @remembered
     def _places(self) -> dict[Any, int]:
         """The place of each value, for long lists of values."""
@@ -160,35 +166,31 @@ class _Kind:
         return self.documents[start:] if operator in ("gt", "gte") else self.documents[:start]
 
 
-class _Values:
-    """The values of a key that some documents have, by kind."""
+_Values = dict[str, _Kind]
 
-    def __init__(self, kinds: dict[str, _Kind]) -> None:
-        self._kinds = kinds
 
-    def matching(self, condition: Condition) -> Iterator[Keys]:
-        """Yield documents that match a condition."""
-        if condition.operator == "exists":
-            yield from (kind.documents for kind in self._kinds.values())
-        elif condition.operator in ("eq", "in"):
-            for name, kind in self._kinds.items():
-                yield kind.having([value for own, value in condition.values if own == name])
-        else:
-            ((name, value),) = condition.values
-            if name in self._kinds:
-                yield self._kinds[name].compared(condition.operator, value)
-
-    def rows(self) -> Iterator[tuple[str, Any, int]]:
-        """Yield kind, value and document of all."""
-        for name, kind in self._kinds.items():
-            counts, documents = np.diff(kind.starts).tolist(), kind.documents.tolist()
-            values = chain.from_iterable(repeat(value, count) for value, count in zip(kind.values, counts, strict=True))
-            yield from ((name, value, document) for value, document in zip(values, documents, strict=True))
+def _matching(values: _Values, condition: Condition) -> Iterator[Keys]:
+    """Yield documents that match a condition."""
+    if condition.operator == "exists":
+        yield from (kind.documents for kind in values.values())
+    elif condition.operator in ("eq", "in"):
+        for name, kind in values.items():
+            yield kind.having([value for kind_name, value in condition.values if kind_name == name])
+    else:
+        ((name, value),) = condition.values
+        if name in values:
+            yield values[name].compared(condition.operator, value)
 
 
 class _Column(NamedTuple):
-    """The values of a key: of the documents below a key, and of those below another one."""
+    """The values of a key by kind: of the documents below a key, and of those below another one."""
 
     main: int
     limit: int
     parts: tuple[_Values, ...]
+
+    def rows(self) -> Iterator[tuple[str, Any, int]]:
+        """Yield kind, value and document of all."""
+        for name, kind in chain.from_iterable(part.items() for part in self.parts):
+            values = chain.from_iterable(map(repeat, kind.values, np.diff(kind.starts).tolist()))
+            yield from zip(repeat(name), values, kind.documents.tolist(), strict=False)

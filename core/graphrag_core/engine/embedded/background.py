@@ -9,7 +9,7 @@ _CHECK = 1.0  # seconds between looks at whether a thread still runs
 
 
 class Task(threading.Thread):
-    """A function that runs once: in a thread of its own, or in the caller's if no thread can be started.
+    """A function that runs once: in a new thread, or in the caller's if no thread can be started.
 
     What the function raises is raised by :meth:`result`. Nothing waits for a task that never started:
     :meth:`finish` cancels it then, as after an interrupt during :meth:`begin`.

@@ -1,14 +1,12 @@
 """``EmbeddedEngine``: SQLite records with FAISS, tantivy and graph indexes, in a folder or in memory.
 
-Every change takes one path: :meth:`EmbeddedEngine.write` commits one SQLite transaction, which
-returns a change, and the change is applied to the search indexes. Both run in background threads,
-so that ingestion prepares the next batch meanwhile: a batch is committed while the ones before
-it are applied, a few at once.
+A change is committed in one SQLite transaction (:meth:`EmbeddedEngine.write`) and then applied to the search indexes,
+both in background threads: ingestion prepares the next batch meanwhile.
 
-The commit of the transaction is the one point at which a change becomes valid. Whatever is raised before it, nothing
-has changed. Whatever is raised after it, the records have the change: a read compares the generation of the search
-indexes with that of the records, and applies what they lack before it answers. So every read sees a committed
-generation that is complete in all indexes, also after an interrupt at any point.
+The commit is the one point at which a change becomes valid. Whatever is raised before it, nothing has changed. Whatever
+is raised after it, the records have the change: a read compares the generation of the search indexes with that of the
+records, and applies what they lack before it answers. So every read sees one committed generation that is complete in
+all indexes, also after an interrupt at any point.
 """
 
 import logging
@@ -16,7 +14,6 @@ import math
 import os
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +26,7 @@ import numpy.typing as npt
 from typing_extensions import Self
 
 from graphrag_core import forks
+from graphrag_core.engine.analysis import TERM_BYTES, is_packed
 from graphrag_core.engine.embedded.background import Task
 from graphrag_core.engine.embedded.files import Folder
 from graphrag_core.engine.embedded.records import ADD_ACCESSES, LISTED, Records
@@ -36,7 +34,8 @@ from graphrag_core.engine.embedded.search_indexes import PATIENCE, SearchIndexes
 from graphrag_core.engine.embedded.writer import Batch, write
 from graphrag_core.engine.graph.memory import GraphView
 from graphrag_core.engine.graph.snapshot import StoreSnapshot
-from graphrag_core.engine.rows import Accesses, check_expected
+from graphrag_core.engine.graph.sparse import kept_rows, spans
+from graphrag_core.engine.rows import Accesses, check_expected, damaged
 from graphrag_core.engine.store import Store
 from graphrag_core.engine.tables import SqlEngine, Tables, parts_of
 from graphrag_core.errors import DamagedIndex, GraphRAGError, InputError, NotAnIndex, StorageError
@@ -56,10 +55,7 @@ _READING = (
 _AHEAD = 4  # times as many names are searched as are wanted in a large scope
 _LARGE_SCOPE = 0.125  # of all chunks
 _ATTEMPTS = 3  # of a read to bring the search indexes to the generation of the records
-_SYMPTOMS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, zlib.error)
-_MOST_INSIDE = 16  # readers at once
-_ALONE = 0.05  # seconds that a reader is left alone
-_MOST_ADMITTED = 16  # readers between two turns of a writer
+_WRONG_NUMBERS = (IndexError, ValueError, ArithmeticError, MemoryError, DamagedIndex)  # positions that a file has
 _TOGETHER = 4  # transactions that are applied to the search indexes at once: a commit of tantivy is expensive
 _LEAST_TOGETHER = 64  # chunks in them, or as many small transactions
 _CREATION = 5.0  # seconds that a reader waits for a process that is creating the index
@@ -75,7 +71,7 @@ _KINDS = {"chunks": "chunks", "facts": "facts", "entities": "names"}
 
 
 class EmbeddedEngine(SqlEngine):
-    """Stores and searches an index within this process. Its methods are those of :class:`~graphrag_core.ports.Engine`.
+    """Stores and searches an index within this process. See :class:`~graphrag_core.ports.Engine`.
 
     Parameters
     ----------
@@ -126,13 +122,12 @@ class EmbeddedEngine(SqlEngine):
                 undo.callback(self._file_lock.release)
             self.records = self._open_records()
             undo.callback(self.records.close)
-            self._diagnosis = -1, ""  # a generation, and the first problem of its records
+            self.indexes = SearchIndexes(self.records, self._folder)
             try:
-                self.indexes = SearchIndexes(self.records, self._folder)
                 self.indexes.load()
                 self.indexes.sync()
-            except _SYMPTOMS as error:
-                self._diagnose(error)
+            except _WRONG_NUMBERS as error:
+                self._check_files(error)
                 raise
             forks.watch(self)
             undo.pop_all()
@@ -186,21 +181,17 @@ class EmbeddedEngine(SqlEngine):
                 raise
 
     def _commit(
-        self,
-        added: Sequence[ParsedDocument],
-        removed: Sequence[str],
-        name_vectors: Mapping[str, Matrix],
+        self, added: Sequence[ParsedDocument], removed: Sequence[str], name_vectors: Mapping[str, Matrix],
         settings: Mapping[str, str],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Run a transaction; publish when enough of them are committed."""
         publishing = self._publishing
         if publishing is not None and len(self._unpublished) + 1 >= _TOGETHER:
             publishing.finish()
         with self._lock.writing(self):
             if added and removed:
-                self._write_accesses()  # so that a replaced document keeps those of its facts
-            batch = write(self.records, added, removed, name_vectors, settings)
-            self._unpublished.append(batch)
+                self._write_accesses()  # so that a replaced document keeps the accesses of its facts
+            self._unpublished.append(write(self.records, added, removed, name_vectors, settings))
             if self._flushing:  # so that readers wait for the lock once, not twice
                 Task(self._sync).run()  # it is committed: what goes wrong here is raised by the next read
         if self._are_many():
@@ -233,7 +224,7 @@ class EmbeddedEngine(SqlEngine):
         return len(spans) >= _TOGETHER and sum(max(last - first, 1) for first, last in spans) >= _LEAST_TOGETHER
 
     def _publish_later(self) -> None:
-        """Publish soon, in a thread of its own, so that readers in other processes see it."""
+        """Publish soon, in another thread, so that readers in other processes see it."""
         if self._unpublished and (self._timer is None or not self._timer.is_alive()):
             self._timer = threading.Timer(self._later, self._publish_burst)
             try:
@@ -338,20 +329,16 @@ class EmbeddedEngine(SqlEngine):
                         if not self.read_only:
                             indexes.save_at_end()
             finally:
-                with self._lock.writing():
+                with self._lock.writing(), ExitStack() as released:
                     self._closed = True
-                    try:
-                        self.indexes.release()
-                    finally:
-                        try:
-                            self.records.close()
-                        finally:
-                            if self._file_lock is not None:
-                                self._file_lock.release()
+                    if self._file_lock is not None:
+                        released.callback(self._file_lock.release)
+                    released.callback(self.records.close)
+                    self.indexes.release()
                 self._released = True
 
     def backup(self, path: str | Path) -> None:
-        """Copy the records into a new folder: those of the last commit, also while another thread or process writes.
+        """Copy the records of the last commit into a new folder, also while another thread or process writes.
 
         Opening the folder builds the search indexes from the records.
         """
@@ -374,16 +361,16 @@ class EmbeddedEngine(SqlEngine):
         with ExitStack() as held:
             held.enter_context(self._lock.reading())
             self._check()
-            if not self.indexes.is_current():
-                held.close()
-                with self._lock.writing():
-                    self._check()
-                    self._make_current()
-                    held.enter_context(self._lock.reading())
             try:
+                if not self.indexes.is_current():
+                    held.close()
+                    with self._lock.writing():
+                        self._check()
+                        self._make_current()
+                        held.enter_context(self._lock.reading())
                 yield self.indexes
-            except _SYMPTOMS as error:
-                self._diagnose(error)
+            except _WRONG_NUMBERS as error:
+                self._check_files(error)
                 raise
 
     def _make_current(self) -> None:
@@ -393,32 +380,17 @@ class EmbeddedEngine(SqlEngine):
                 return
             if attempt > 1:
                 self.indexes.discard()
-            try:
-                self._sync()
-            except _SYMPTOMS as error:
-                self._diagnose(error)
-                raise
+            self._sync()
         if not self.indexes.is_current():
             raise StorageError(
                 f"the search indexes of {self.path or 'the index'} and its records differ after {_ATTEMPTS} attempts "
                 "to repair them: close the index and open it again"
             )
 
-    def _diagnose(self, error: Exception) -> None:
-        """Raise an error that says so if Python raised one because of damaged files. The records are checked once."""
-        if isinstance(error, (GraphRAGError, OSError)) or self._folder is None:
-            return
-        indexes: SearchIndexes | None = getattr(self, "indexes", None)
-        generation = indexes.generation if indexes else 0
-        if self._diagnosis[0] != generation:
-            self._diagnosis = generation, next(self.records.problems(), "")
-        if self._diagnosis[1]:
-            raise DamagedIndex(
-                f"the records of {self.path} are damaged ({self._diagnosis[1]}): restore a backup, or index the "
-                "documents again into another folder"
-            ) from error
-        if indexes and (found := indexes.repair()):
-            raise StorageError(f"a {found} and is built again from the records: retry") from error
+    def _check_files(self, error: Exception) -> None:
+        """Raise an error that says so if another one may come from large files that are damaged and not checked yet."""
+        if path := self.indexes.damaged_file():
+            raise StorageError(f"{path} is damaged and is built again from the records: retry") from error
 
     @property
     def generation(self) -> int:
@@ -563,7 +535,7 @@ class EmbeddedStore(Store):
         self.id_places = id_places.__getitem__
         self.fact_places, self.linked_share = graph.fact_places, lambda: graph.linked_share
         self.term_counts = indexes.keywords["chunks"].counts
-        self.chunk_keys, self.chunk_numbers = graph.chunk_keys.__getitem__, graph.chunk_keys.searchsorted
+        self.chunk_keys, self.chunk_numbers = graph["chunks.key"].__getitem__, graph["chunks.key"].searchsorted
         self.fact_keys, self.fact_numbers = graph["facts.key"].__getitem__, graph["facts.key"].searchsorted
         self.statistics_count = self.chunk_count = len(graph) - graph.removed
         self.sees = None
@@ -578,15 +550,15 @@ class EmbeddedStore(Store):
         if chosen is not None:
             chosen = self._records.marked(chosen)
             self.unknown_keys = unknown_keys(chosen)
-            seen &= indexes.attributes.sees(chosen, graph.chunk_keys)
+            seen &= indexes.attributes.sees(chosen, graph["chunks.key"])
         if hidden is not None:
-            seen &= ~indexes.attributes.sees(hidden, graph.chunk_keys)
+            seen &= ~indexes.attributes.sees(hidden, graph["chunks.key"])
         self.chunk_count = int(seen.sum())
         if self.chunk_count == self.statistics_count:
             return None
         self._limits = {kind: span[1] for kind, span in self.tables.everything().added.items()}
         self._seen = seen
-        inside = self._visible["chunks"] = _by_key(graph.chunk_keys, seen, self._limits["chunks"])
+        inside = self._visible["chunks"] = _by_key(graph["chunks.key"], seen, self._limits["chunks"])
         self.sees = inside.__getitem__
         return seen
 
@@ -595,28 +567,34 @@ class EmbeddedStore(Store):
     def _inside(self, kind: str) -> Flags | None:
         """Return which chunks, facts or names are in scope, by key; None if all are."""
         if self.sees is not None and kind not in self._visible:
-            inside = self._seen[self._all["facts.chunk"]] if kind == "facts" else self._all.names_in(self._seen)
-            self._visible[kind] = _by_key(self._all[f"{kind}.key"], inside, self._limits[kind])
+            graph = self._all
+            if kind == "facts":
+                inside = self._seen[graph["facts.chunk"]]
+            else:
+                counts, chunks = graph.rows["name_chunks"].gather(np.arange(len(graph["names.key"])))
+                inside = kept_rows(counts, self._seen[chunks]) > 0
+            self._visible[kind] = _by_key(graph[f"{kind}.key"], inside, self._limits[kind])
         return self._visible.get(kind)
 
     def has(self, kind: Kind, *, vectors: bool = False) -> bool:
         """Return whether there are any chunks, facts or entities, or any vectors of them."""
         if vectors:
             return len(self._vectors[_KINDS[kind]].keys) > 0
-        graph, found = self._all, True
+        graph, exists = self._all, True
         if kind == "entities":
-            found = bool(graph.everything[graph.first_entity :].any())
+            exists = bool(graph.everything[graph.first_entity :].any())
         elif kind == "facts":
-            found = len(graph["facts.key"]) > 0 and (not graph.removed or bool(graph.there[graph["facts.chunk"]].any()))
-        return self.chunk_count > 0 and found
+            facts = graph["facts.chunk"]
+            exists = len(facts) > 0 and (graph.removed == 0 or bool(graph.there[facts].any()))
+        return self.chunk_count > 0 and exists
 
     def nearest(self, kind: str, vectors: Matrix, k: int) -> list[Ranking]:
         """Return for each vector the best ``k`` chunks, facts or names, and what ties with the last."""
         if kind == "names":
             return self._nearest_names(vectors, k)
-        found = self._vectors[kind].search(vectors, k, self._inside(kind))
+        rankings = self._vectors[kind].search(vectors, k, self._inside(kind))
         number = self.chunk_numbers if kind == "chunks" else self.fact_numbers
-        return [(number(keys), scores) for keys, scores in found]
+        return [(number(keys), scores) for keys, scores in rankings]
 
     def _nearest_names(self, vectors: Matrix, k: int) -> list[Ranking]:
         """Return for each vector the best ``k`` names. In a large scope more are searched, and those in it chosen."""
@@ -624,12 +602,12 @@ class EmbeddedStore(Store):
         if self.sees is None or self.chunk_count < _LARGE_SCOPE * self.statistics_count or not store.exact:
             return store.search(vectors, k, self._inside("names"))
         while True:
-            found = []
+            rankings = []
             for keys, scores in store.search(vectors, wanted):
                 seen = self.graph.uses(keys) > 0
-                found.append(best(keys[seen], scores[seen], k))
-            if wanted >= len(store.keys) or all(len(keys) >= k for keys, _ in found):
-                return found
+                rankings.append(best(keys[seen], scores[seen], k))
+            if wanted >= len(store.keys) or all(len(keys) >= k for keys, _ in rankings):
+                return rankings
             wanted *= _AHEAD
 
     def keywords(self, kind: str, text: str, k: int) -> Ranking:
@@ -643,8 +621,8 @@ class EmbeddedStore(Store):
         """Return the cosine similarity of chunks or facts to a vector."""
         known = self._all[f"{kind}.key"]
         # Row by row: a matrix product rounds a row differently by its position.
-        found: Scores = np.vecdot(self._vectors[kind].get(known[keys]), vector)
-        return found
+        scores: Scores = np.vecdot(self._vectors[kind].get(known[keys]), vector)
+        return scores
 
     # -- rows
 
@@ -654,17 +632,26 @@ class EmbeddedStore(Store):
         numbers = self.chunk_numbers(np.array([row[0] for row in rows], np.int64))
         return [(number, row[1:]) for number, row in zip(numbers.tolist(), rows, strict=True)]
 
+    def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
+        """Return the packed terms of chunks and of their facts."""
+        packed, (_, counts) = super().chunk_terms(chunks), spans(self._all["facts.chunk"], chunks)
+        for (terms, facts), count in zip(packed, counts.tolist(), strict=True):
+            if len(terms) % TERM_BYTES or not is_packed(terms, facts or None, count):
+                raise damaged("the terms of a chunk cannot be decoded")
+        return packed
+
     def claims(self, names: Sequence[int]) -> list[tuple[int, str, str]]:
         """Return the types and descriptions that chunks in scope give to names."""
         return super().claims(names) if self._records.has_claims else []
 
     def facts_in(self, chunks: Keys) -> Keys:
         """Return the facts of chunks."""
-        return self._all.facts_in(chunks)
+        return spans(self._all["facts.chunk"], chunks)[0]
 
     def name_terms(self, names: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
         """Return the terms of names as hashes: how many each has, and which."""
-        return self._all.name_terms(names)
+        counts, terms = self._all.rows["name_terms"].gather(self._all["names.key"].searchsorted(names))
+        return counts, terms.astype(np.uint32)
 
     def fact_columns(self, facts: Keys) -> tuple[Scores, Keys]:
         """Return the weights of facts, and numbers that are the same for those that say the same."""
@@ -675,36 +662,29 @@ def _by_key(keys: Keys, flags: Flags, limit: int) -> Flags:
     """Return flags by key instead of the place of the key. Keys are in ascending order and below ``limit``."""
     if len(keys) == limit:
         return flags
-    found = np.zeros(limit, np.bool_)
-    found[keys] = flags
-    return found
+    by_key = np.zeros(limit, np.bool_)
+    by_key[keys] = flags
+    return by_key
 
 
 class ReadWriteLock:
-    """Many readers or one writer. Each waits for a bounded number of others.
+    """Many readers or one writer, admitted in the order in which they came: nobody starves.
 
-    A reader is left alone for 50 ms, in which most questions are answered: two at once take the GIL from each other
-    some hundred times, which costs half as much again. Then the next one enters, since this one may be waiting for
-    something. At most 16 are inside. A waiting writer goes before new readers. After a writer, the readers that have
-    waited longest go before the next one, at most 16 of them. A thread that reads may read again inside, and one that
-    writes may do both. A writer may be several threads with one owner.
-
-    Each entry leaves as often as it is told to: an interrupt while it enters, waits or leaves never leaves the lock
-    held.
+    A thread that reads may read again inside, and one that writes may do both. A writer may be several threads with one
+    owner. An interrupt while a thread enters, waits or leaves never leaves the lock held.
     """
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._inside: dict[_Entry, None] = {}
-        self._waiting: dict[_Entry, None] = {}  # the first to come first
-        self._turns = 0  # readers that go before the next writer
+        self._waiting: dict[_Entry, None] = {}  # first come, first served
 
     def after_fork_in_child(self) -> bool:
         """Forget all threads but the one that forked; return whether another one held the lock."""
         me, inside = threading.get_ident(), [*self._inside]
         self._mutex = threading.Lock()
         self._inside = {entry: None for entry in inside if entry.owner in (None, me) and entry.thread == me}
-        self._waiting, self._turns = {}, 0
+        self._waiting = {}
         return len(self._inside) < len(inside)
 
     def is_reading(self) -> bool:
@@ -729,11 +709,8 @@ class ReadWriteLock:
                     is_again = any(other.thread == entry.thread for other in self._inside)
                     (self._inside if is_again else self._waiting)[entry] = None
                     self._admit()
-                    place = len(self._waiting)
-                while not entry.admitted.wait(_ALONE * place):
-                    with self._mutex:
-                        self._admit()
-                        place = 1 + [*self._waiting, entry].index(entry)
+                if not is_again:
+                    entry.admitted.wait()
                 yield
             finally:
                 self._leave(entry)
@@ -745,43 +722,22 @@ class ReadWriteLock:
         with self._mutex:
             self._waiting.pop(entry, None)
             self._inside.pop(entry, None)
-            if entry.owner is not None:
-                self._turns = _MOST_ADMITTED
             self._admit()
 
     def _admit(self) -> None:
-        """Let in whose turn it is."""
-        for entry in self._inside:  # also those of a call that was interrupted here
-            self._waiting.pop(entry, None)
-            entry.admitted.set()
-        now = time.monotonic()
-        while self._waiting:
-            owners = {entry.owner for entry in self._inside}
-            first = next(iter(self._waiting))
-            writer = next((entry for entry in self._waiting if entry.owner is not None), None)
-            if (
-                first.owner is None
-                and owners <= {None}
-                and len(self._inside) < _MOST_INSIDE
-                and all(now - entry.since >= _ALONE for entry in self._inside)
-                and (writer is None or self._turns)
-            ):
-                entry, self._turns = first, max(self._turns - 1, 0)
-            elif writer is not None and (not owners or (first is writer and owners == {writer.owner})):
-                entry = writer
-            else:
+        """Admit those who have waited longest: readers while only readers are inside, or one writer."""
+        for entry in [*self._waiting]:
+            if any(other.owner != entry.owner for other in self._inside):
                 return
-            entry.since = now
             self._inside[entry] = None
-            del self._waiting[entry]
             entry.admitted.set()
+            del self._waiting[entry]
 
 
 @dataclass(eq=False, slots=True)
 class _Entry:
-    """Somebody who holds or waits for a lock. ``owner`` is None for a reader, ``since`` is when it was admitted."""
+    """A thread that holds or waits for the lock. ``owner`` is None for a reader."""
 
     owner: object
-    since: float = 0.0
     thread: int = field(default_factory=threading.get_ident)
     admitted: threading.Event = field(default_factory=threading.Event)

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -111,11 +112,11 @@ class Folder:
         """Return whether a generation has the files of its manifest, in their sizes."""
         try:
             return all((generation / name).stat().st_size == size for name, (size, _) in _manifest(generation).items())
-        except (OSError, ValueError, TypeError, AttributeError):
+        except (OSError, ValueError):
             return False
 
     def is_intact(self, generation: Path, stop: Callable[[], bool] = bool) -> bool:
-        """Return whether the checksums of a generation's files are those of its manifest. All of them are read.
+        """Return whether a generation's files have the checksums of its manifest. All files are read.
 
         The check ends early, and finds nothing, if ``stop`` says so or another process deletes the generation.
         """
@@ -125,7 +126,7 @@ class Folder:
                     return not (generation / _MANIFEST).is_file()
         except FileNotFoundError:
             return not (generation / _MANIFEST).is_file()
-        except (OSError, ValueError, TypeError, AttributeError):
+        except (OSError, ValueError):
             return False
         return True
 
@@ -172,7 +173,7 @@ class Folder:
             shutil.rmtree(new, ignore_errors=True)
 
     def replace_records(self, new: "Folder") -> None:
-        """Replace the records by those of another folder, in one step, and what is derived from them.
+        """Replace the records and what is derived from them by the files of another folder, in one step.
 
         Other files stay. Nobody may have either of the two open. A process that crashes meanwhile leaves the old
         records or the new ones; what is derived and missing is built again when the index is opened.
@@ -193,7 +194,7 @@ class Folder:
         """Delete unfinished generations, and all but ``keep`` if it is given."""
         for path in self.derived.iterdir() if self.derived.is_dir() else ():
             if path != keep and (keep is not None or not (path / _MANIFEST).is_file()):
-                with suppress(OSError):  # first, so that what an interrupt leaves is no generation
+                with suppress(OSError):  # first, so that an interrupt does not leave a generation
                     (path / _MANIFEST).unlink(missing_ok=True)
                 shutil.rmtree(path, ignore_errors=True)
 
@@ -218,9 +219,11 @@ def release_memory() -> None:
 
 
 def _manifest(generation: Path) -> dict[str, tuple[int, int]]:
-    """Return the size and the checksum of each file of a generation."""
-    found: dict[str, tuple[int, int]] = json.loads((generation / _MANIFEST).read_text("utf-8"))
-    return found
+    """Return the size and the checksum of each file of a generation; raise ``ValueError`` if the list is damaged."""
+    files: Any = json.loads((generation / _MANIFEST).read_text("utf-8"))
+    if not isinstance(files, dict) or any(not isinstance(sums, list) or len(sums) != 2 for sums in files.values()):
+        raise ValueError(f"{generation} has a damaged manifest")
+    return files
 
 
 def _checksum(path: Path, stop: Callable[[], bool] = bool) -> int:

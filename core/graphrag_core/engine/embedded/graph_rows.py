@@ -8,7 +8,7 @@ import numpy as np
 from graphrag_core.engine.analysis import terms_of_names
 from graphrag_core.engine.embedded.schema import NAME_BYTES
 from graphrag_core.engine.graph.memory import GraphRows
-from graphrag_core.engine.rows import ADDRESS, Row, statement_number
+from graphrag_core.engine.rows import ADDRESS, Row, damaged, statement_number
 from graphrag_core.ports import Keys
 from graphrag_core.text import hash64, normalise, title_names, unwrap
 
@@ -16,9 +16,9 @@ _WIDTHS = {"names": 5, "chunks": 9, "facts": 19, "aliases": 3}
 
 
 def graph_rows(rows: Mapping[str, Sequence[Row]]) -> GraphRows:
-    """Return rows of the tables names, chunks, facts and aliases, those of whole documents, as columns.
+    """Return rows of the tables names, chunks, facts and aliases as columns. They are of whole documents.
 
-    Those of names have the normalised name, those of chunks the title of the document.
+    Rows of names have the normalised name too, rows of chunks the title of the document.
     """
     columns = {table: tuple(zip(*rows.get(table, ()), strict=True)) or ((),) * n for table, n in _WIDTHS.items()}
     name_keys, surfaces, norms, ids, _ = columns["names"]
@@ -68,7 +68,9 @@ def _titles(titles: Sequence[str]) -> tuple[Keys, Keys]:
 
 def _unpacked(lists: Sequence[bytes]) -> tuple[Keys, Keys, Keys]:
     """Return the keys of packed lists, and for each the list and the place in it."""
-    sizes = np.fromiter(map(len, lists), np.int64, len(lists)) // NAME_BYTES
+    sizes, rests = np.divmod(np.fromiter(map(len, lists), np.int64, len(lists)), NAME_BYTES)
+    if rests.any():
+        raise damaged("the names of a chunk or a fact have another length")
     owner = np.repeat(np.arange(len(lists)), sizes)
     place = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return np.frombuffer(b"".join(lists), "<i4").astype(np.int64), owner, place

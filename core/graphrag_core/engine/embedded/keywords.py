@@ -44,8 +44,8 @@ _PHRASE = 1.0  # weight of a quoted phrase
 
 
 def is_damage(error: BaseException) -> bool:
-    """Return whether tantivy raised an exception because of its files. A panic in Rust is no ``Exception``."""
-    return isinstance(error, (OSError, ValueError, TypeError)) or type(error).__name__ == "PanicException"
+    """Return whether tantivy raised an exception because of its files. A panic in Rust is not an ``Exception``."""
+    return isinstance(error, (OSError, ValueError, TypeError, IndexError)) or type(error).__name__ == "PanicException"
 
 
 def _repaired(read: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[Any, _P], _T]:
@@ -69,19 +69,15 @@ def _repaired(read: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[
 class TantivyKeywords:
     """Texts of one or more fields under integer keys, in a folder or in memory.
 
-    ``fields`` is the number of fields. Only an index of several fields finds quoted phrases.
+    ``fields`` is the number of fields. Only an index of several fields finds quoted phrases. Removed texts are never
+    returned, but count in BM25's statistics until tantivy merges their segment or all texts are replaced.
 
-    Removed texts are never returned, but count in BM25's statistics until tantivy merges their
-    segment or all texts are replaced.
+    The generation is stored beside the index after each commit. A process that crashes between the two leaves the older
+    number, and the change is applied again: adding a key that exists replaces its text.
 
-    The generation is stored beside the index after each commit. A process that crashes between
-    the two leaves the older number, and the change is applied again: adding a key that exists
-    replaces its text.
-
-    Tantivy's files end with their checksums. Opening checks them, and those of tantivy's own lists, before tantivy
-    reads a file: a damaged length can make it ask for so much memory that the process ends. :meth:`problems` checks
-    them again. What is found damaged while it is searched is built again in memory from ``source``, which returns all
-    texts; the next opening for writing builds the files again.
+    Opening checks the checksums of tantivy's files before tantivy reads them: a damaged length can make it ask for so
+    much memory that the process ends. What is found damaged while it is searched is built again in memory from
+    ``source``, which returns all texts; the next opening for writing builds the files again.
 
     Parameters
     ----------
@@ -114,7 +110,7 @@ class TantivyKeywords:
         self._weights = dict(list(FIELDS.items())[:fields])
         self._used: set[str] = set()  # the fields that some text has; the others are not searched
         self._writer: tantivy.IndexWriter | None = None
-        self._in_step = False  # whether the stored generation is known to be that of the texts
+        self._in_step = False  # whether the texts are known to have the stored generation
         self._half_done = False  # whether a change began and did not end
         self.generation, self.tombstones = -1, 0
         try:
@@ -128,8 +124,8 @@ class TantivyKeywords:
                 raise
             raise DiskError(f"{folder}: the keyword index cannot be opened ({error})") from error
         expected = None if folder is None or not is_quiet else _read_state(folder / _STATE).get("texts")
-        if expected is not None and expected != self._searcher.num_docs:
-            raise DiskError(f"{folder}: the keyword index has {self._searcher.num_docs} texts instead of {expected}")
+        if expected is not None and expected != self.size:
+            raise DiskError(f"{folder}: the keyword index has {self.size} texts instead of {expected}")
         forks.watch(self)
 
     def _open(self, folder: Path | None) -> None:
@@ -143,17 +139,10 @@ class TantivyKeywords:
             # By default a thread of tantivy opens other segments when it likes, while a reader keeps its generation.
             index.config_reader(reload_policy="manual")
         index.register_tokenizer("words", analysis.analyzer())
+        # A searcher of it is never kept: what is dropped last unmaps the files of deleted segments, and to free them
+        # takes the system milliseconds for each. That must be tantivy's reload, which releases the GIL.
         self._index = index
         self.refresh()
-
-    @property
-    def _searcher(self) -> tantivy.Searcher:
-        """Searches the last commit that was loaded.
-
-        It is not kept: what is dropped last unmaps the files of deleted segments, and to free them takes the system
-        milliseconds for each. That must be tantivy's ``reload``, which releases the GIL.
-        """
-        return self._index.searcher()
 
     def after_fork_in_child(self) -> None:
         """Keep what can be searched; never free it nor the writer, whose threads are in the parent."""
@@ -206,7 +195,7 @@ class TantivyKeywords:
                 self._writer.commit()
                 self._index.reload()
             self.tombstones, self._used = tombstones, used
-            self._write_state(generation=generation, texts=self._searcher.num_docs)
+            self._write_state(generation=generation, texts=self.size)
             self.generation, self._in_step, self._half_done = generation, True, False
 
     def _roll_back(self) -> None:
@@ -256,13 +245,6 @@ class TantivyKeywords:
             self._open(None)
             self.apply(generation, None, self._source())
 
-    def repair(self) -> str:
-        """Read all files; if some are damaged, build the index again in memory, and return what was wrong."""
-        index, found = self._index, next(self.problems(), "")
-        if found:
-            self._move_to_memory(index, DiskError(found))
-        return found
-
     # -- files
 
     def problems(self) -> Iterator[str]:
@@ -284,95 +266,84 @@ class TantivyKeywords:
         if not state:
             yield f"{_STATE} is missing or damaged"
         try:
-            meta = json.loads(_read(folder / "meta.json"))
-            segments = [(one["segment_id"].replace("-", ""), one["deletes"]) for one in meta["segments"]]
-            files = [f"{name}.{component}" for name, _ in segments for component in _COMPONENTS]
-            files += [f"{name}.{deletes['opstamp']}.del" for name, deletes in segments if deletes]
+            files = _segment_files(json.loads(_read(folder / "meta.json")))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             yield f"meta.json is missing or damaged ({type(error).__name__})"
             return
         for name, checksum in state.get("catalogues", {}).items():
             if self._writer is None and zlib.crc32(_read(folder / name)) != checksum:
                 yield f"{name} is missing or damaged"
-        for name in files:
-            if problem := _footer_problem(folder / name):
-                yield f"{name} {problem}"
+        yield from (f"{name} {problem}" for name in files if (problem := _footer_problem(folder / name)))
 
     @_repaired
     def search(self, text: str, k: int, visible: Flags | None = None) -> Ranking:
         """Return the best ``k`` keys with a positive score, best first, and what ties with the last.
 
-        ``visible`` restricts the search: whether each key may be found, by key. So many more are searched as are not.
+        ``visible`` restricts the search: whether each key may be found, by key. The more keys are not visible, the more
+        are searched.
         """
-        terms = (analysis.content_terms(text) or analysis.terms(text))[:_MOST_TERMS]
-        searcher = self._searcher
+        query, searcher = self._query(text), self._index.searcher()
         size = searcher.num_docs
         inside = size if visible is None else int(np.count_nonzero(visible))
-        if not terms or size == 0 or k < 1 or inside == 0:
+        if query is None or k < 1 or min(size, inside) == 0:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        schema = self._index.schema
-        parts = []
-        for field, weight in self._weights.items():
-            for term in terms if field in self._used else ():
-                part = tantivy.Query.term_query(schema, field, term, "freq")
-                parts.append(part if weight == 1 else tantivy.Query.boost_query(part, weight))
-        for phrase in analysis.phrases(text) if len(self._weights) > 1 else ():
-            part = tantivy.Query.phrase_query(schema, "body", list[str | tuple[int, str]](phrase))
-            parts.append(tantivy.Query.boost_query(part, _PHRASE))
-        query = tantivy.Query.boolean_query([(tantivy.Occur.Should, part) for part in parts])
         wanted = k + 8
         if visible is not None and inside <= _SMALL_SCOPE:
-            query = self._inside(query, np.flatnonzero(visible))
+            scope = tantivy.Query.term_set_query(self._index.schema, "key", np.flatnonzero(visible).tolist())
+            silent = tantivy.Query.const_score_query(scope, 0.0)
+            query = tantivy.Query.boolean_query([(tantivy.Occur.Must, query), (tantivy.Occur.Must, silent)])
         elif visible is not None:
             wanted = int(_AHEAD * wanted * max(size / inside, 1))
         while True:
             check_deadline()
             hits = searcher.search(query, min(wanted, size), count=False).hits
-            keys = np.array(searcher.fast_field_values("key", [at for _, at in hits]), np.int64)
-            scores = np.array([score for score, _ in hits], np.float32)
-            exhausted = len(hits) < wanted
+            keys, scores = _hit_keys(searcher, hits), np.array([score for score, _ in hits], np.float32)
             if visible is not None:
-                seen = visible[keys]
-                keys, scores = keys[seen], scores[seen]
-            if exhausted or (len(scores) > k and scores[-1] < scores[k - 1]):
-                break
+                keys, scores = keys[visible[keys]], scores[visible[keys]]
+            if len(hits) < wanted or (len(scores) > k and scores[-1] < scores[k - 1]):
+                return best(keys, scores, k)
             wanted *= 4
-        return best(keys, scores, k)
+
+    def _query(self, text: str) -> tantivy.Query | None:
+        """Return the query for the terms of a text in all fields, and for its quoted phrases; None without a term."""
+        schema, parts = self._index.schema, []
+        terms = (analysis.content_terms(text) or analysis.terms(text))[:_MOST_TERMS]
+        for field, weight in self._weights.items():
+            for term in terms if field in self._used else ():
+                part = tantivy.Query.term_query(schema, field, term, "freq")
+                parts.append(part if weight == 1 else tantivy.Query.boost_query(part, weight))
+        for phrase in analysis.phrases(text) if len(self._weights) > 1 and terms else ():
+            part = tantivy.Query.phrase_query(schema, "body", list[str | tuple[int, str]](phrase))
+            parts.append(tantivy.Query.boost_query(part, _PHRASE))
+        return tantivy.Query.boolean_query([(tantivy.Occur.Should, part) for part in parts]) if terms else None
 
     @_repaired
     def counts(self, terms: Sequence[str]) -> Keys:
         """Return how many texts have each term in their body. Removed texts count until they are purged."""
-        searcher = self._searcher
+        searcher = self._index.searcher()
         return np.array([searcher.doc_freq("body", term) for term in terms], np.int64)
-
-    def _inside(self, query: tantivy.Query, keys: Keys) -> tantivy.Query:
-        """Return a query restricted to some keys, which add nothing to the score."""
-        inside = tantivy.Query.term_set_query(self._index.schema, "key", keys.tolist())
-        silent = tantivy.Query.const_score_query(inside, 0.0)
-        return tantivy.Query.boolean_query([(tantivy.Occur.Must, query), (tantivy.Occur.Must, silent)])
 
     @property
     def size(self) -> int:
         """The number of texts."""
-        return int(self._searcher.num_docs)
+        return int(self._index.searcher().num_docs)
 
     @property
     @_repaired
     def keys(self) -> Keys:
         """All keys, in ascending order."""
-        searcher = self._searcher
+        searcher = self._index.searcher()
         hits = searcher.search(tantivy.Query.all_query(), max(searcher.num_docs, 1), count=False).hits
-        return np.sort(np.array(searcher.fast_field_values("key", [at for _, at in hits]), np.int64))
+        return np.sort(_hit_keys(searcher, hits))
 
     def _known(self, keys: Sequence[int]) -> list[int]:
         """Return which keys have a text."""
-        found = set[Any]()
-        for start in range(0, len(keys) if self.size else 0, _SMALL_SCOPE):
+        known, searcher = set[int](), self._index.searcher()
+        for start in range(0, len(keys) if searcher.num_docs else 0, _SMALL_SCOPE):
             page = keys[start : start + _SMALL_SCOPE]
             query = tantivy.Query.term_set_query(self._index.schema, "key", page)
-            hits = self._searcher.search(query, 2 * len(page), count=False).hits
-            found.update(self._searcher.fast_field_values("key", [at for _, at in hits]))
-        return sorted(found)
+            known.update(_hit_keys(searcher, searcher.search(query, 2 * len(page), count=False).hits).tolist())
+        return sorted(known)
 
     def close(self) -> None:
         """Finish running merges and release the writer's memory and lock. The next change opens another writer."""
@@ -389,13 +360,28 @@ class TantivyKeywords:
             if self.folder is not None and not self._half_done:
                 sums = {name: zlib.crc32(_read(self.folder / name)) for name in _CATALOGUES}
                 with suppress(OSError):  # the disk is full: the index can be used without
-                    self._write_state(texts=self._searcher.num_docs, catalogues=sums)
+                    self._write_state(texts=self.size, catalogues=sums)
 
 
 def stored_generation(folder: Path) -> int:
     """Return the generation of the last change of an index that is complete on disk."""
     generation: int = _read_state(folder / _STATE).get("generation", -1)
     return generation
+
+
+def _hit_keys(searcher: tantivy.Searcher, hits: Sequence[Any]) -> Keys:
+    """Return the keys of the texts that were found."""
+    return np.array(searcher.fast_field_values("key", [address for _, address in hits]), np.int64)
+
+
+def _segment_files(meta: Any) -> list[str]:
+    """Return the files of all segments in tantivy's list of them."""
+    files = []
+    for segment in meta["segments"]:
+        name, deletes = segment["segment_id"].replace("-", ""), segment["deletes"]
+        files += [f"{name}.{component}" for component in _COMPONENTS]
+        files += [f"{name}.{deletes['opstamp']}.del"] if deletes else []
+    return files
 
 
 def _read(path: Path) -> bytes:
@@ -434,10 +420,7 @@ def _footer_problem(path: Path) -> str:
             checksum = json.loads(file.read(length))["crc"]
             file.seek(0)
             found = 0
-            while body > 0:
-                block = file.read(min(body, 1 << 20))
-                if not block:
-                    break
+            while block := file.read(min(body, 1 << 20)):
                 found, body = zlib.crc32(block, found), body - len(block)
     except FileNotFoundError:
         return "is missing"

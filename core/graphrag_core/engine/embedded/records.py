@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -19,18 +20,9 @@ import numpy as np
 
 from graphrag_core import forks
 from graphrag_core.engine.codes import code_size, decode
-from graphrag_core.engine.embedded.schema import (
-    APPLICATION_ID,
-    FORMAT,
-    KINDS,
-    OLDEST_FORMAT,
-    TABLES,
-    Change,
-    document_checksums,
-    inflate,
-    unpack,
-)
-from graphrag_core.engine.rows import Row, Texts
+from graphrag_core.engine.embedded import schema
+from graphrag_core.engine.embedded.schema import FORMAT, KINDS, OLDEST_FORMAT, Change, document_checksums, unpack
+from graphrag_core.engine.rows import Row, Texts, damaged
 from graphrag_core.engine.tables import Query, Span, Tables, text_of_fact
 from graphrag_core.errors import DamagedIndex, DiskError, FilterError, GraphRAGError, NotAnIndex, UnsupportedFormat
 from graphrag_core.filters import Condition
@@ -39,9 +31,11 @@ from graphrag_core.text import hash64, normalise
 
 _log = logging.getLogger(__name__)
 
+_COLUMN_TYPES = schema.column_types()
 _UNIT = 1e-5  # how far the length of a stored vector may be from 1
 _PAGE_BYTES = 8_192  # most rows are about a thousand bytes long, and small pages would be filled badly
 _GRAPH_PAGE = 1_000
+_KEY_BYTES = 8  # of a removed key in the journal
 _BUSY_TIMEOUT = 10_000  # milliseconds to wait for another process
 CHECKSUM = "checksum"
 """The setting with the checksum of the others."""
@@ -61,7 +55,7 @@ _SIGNS_OF_SIZE = (
 _ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter if a message of SQLite quotes damaged text
 GRAPH_COLUMNS = {
     "chunks": "key, id, document, ordinal, start, inflate(text), subjects, names, "
-    "(SELECT coalesce(heading, title) FROM documents d WHERE d.key = document)",
+    "(SELECT coalesce(heading, title) FROM documents d WHERE d.key = document) AS title",
     "facts": "*",
     "aliases": "*",
 }
@@ -73,7 +67,7 @@ LISTED = "IN (SELECT value FROM json_each(?))"
 """A condition on a column; its parameter is a JSON list."""
 _VECTORS = {
     "chunks": "SELECT v.key, v.vector, v.key FROM chunk_vectors v",
-    "facts": "SELECT v.key, v.vector, (SELECT min(key) FROM facts WHERE chunk = v.key) FROM fact_vectors v",
+    "facts": "SELECT v.key, v.vector, (SELECT min(key) FROM facts WHERE chunk = v.key) AS key FROM fact_vectors v",
     "names": "SELECT v.key, v.vector, v.key FROM name_vectors v",
 }  # with the key of the first: the facts of a chunk have consecutive keys, and their vectors are in one row
 # One row with all keys: sqlite3 releases and takes the GIL once per row.
@@ -141,7 +135,7 @@ class Records(Tables):
     def _connect(self, mode: str) -> sqlite3.Connection:
         name = ":memory:" if self.path is None else f"{self.path.resolve().as_uri()}?mode={mode}"
         db = sqlite3.connect(name, uri=self.path is not None, check_same_thread=False, isolation_level=None)
-        db.create_function("inflate", 1, inflate, deterministic=True)
+        db.create_function("inflate", 1, schema.inflate, deterministic=True)
         return db
 
     def _prepare(self) -> None:
@@ -150,17 +144,18 @@ class Records(Tables):
         run(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT}")
         run("PRAGMA cache_size = -8000")
         # First, because a process that creates the index writes the tables before the search indexes.
-        had_content = self.path is not None and _had_content(self.path)
+        had_content = self.path is not None and any(
+            any(self.path.parent.glob(files)) for files in ("keywords/*/state.json", "derived/*/manifest.json")
+        )
         empty = run("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
         if empty and self.path is not None:
             self._check_new(self.path.parent, had_content=had_content)
         if empty and not self.read_only:
             run(f"PRAGMA page_size = {_PAGE_BYTES}")
             run("PRAGMA journal_mode = WAL")
-            self._db.executescript(
-                f"BEGIN; {TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
-            )
-        elif run("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+            numbers = f"PRAGMA application_id = {schema.APPLICATION_ID}; PRAGMA user_version = {FORMAT};"
+            self._db.executescript(f"BEGIN; {schema.TABLES} {numbers} COMMIT;")
+        elif run("PRAGMA application_id").fetchone()[0] != schema.APPLICATION_ID:
             raise NotAnIndex(f"{self.path} is an SQLite file, but not an index: choose another folder")
         self.format = run("PRAGMA user_version").fetchone()[0]
         if self.format != FORMAT and not (self._older and OLDEST_FORMAT <= self.format < FORMAT):
@@ -187,7 +182,7 @@ class Records(Tables):
         return f"convert it with `hybrid-graphrag rebuild {self.path.parent}`, which embeds no passage again"
 
     def _check_new(self, folder: Path, *, had_content: bool) -> None:
-        """Raise if a database without tables is not that of a new index, or cannot be created by a reader."""
+        """Raise if a database without tables does not belong to a new index, or cannot be created by a reader."""
         if had_content:
             raise DamagedIndex(
                 f"{self.path} is empty, but was the database of an index: restore a backup, or delete the folder "
@@ -201,15 +196,13 @@ class Records(Tables):
 
     def _translated(self, error: Exception, *, in_transaction: bool = False) -> Exception:
         """Return the library's error for an error of SQLite. A transaction was rolled back."""
-        text = str(error)
+        text, index_again = str(error), "restore a backup, or index the documents again into another folder"
         if "not a database" in text:
             return NotAnIndex(
                 f"{self.path} is not an index, or is damaged ({text}): restore a backup or choose another folder"
             )
         if isinstance(error, UnicodeError) or any(sign in text for sign in _SIGNS_OF_DAMAGE):
-            return DamagedIndex(
-                f"{self.path} is damaged ({text}): restore a backup, or index the documents again into another folder"
-            )
+            return DamagedIndex(f"{self.path} is damaged ({text}): {index_again}")
         if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError):
             return error
         if any(sign in text for sign in _SIGNS_OF_SIZE):
@@ -276,10 +269,7 @@ class Records(Tables):
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         with self.lock:
-            try:
-                return self._db.execute(sql, parameters).fetchall()
-            except _ERRORS as error:
-                raise self._reason(self._db, sql, parameters, error) from error
+            return self._fetch(self._db, sql, parameters)
 
     def committed(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a statement as of the last commit, without waiting for a transaction in a file."""
@@ -291,23 +281,30 @@ class Records(Tables):
         with self._side_lock:
             try:
                 self._side = self._side or self._connect("ro")
-                return self._side.execute(sql, parameters).fetchall()
             except _ERRORS as error:
-                raise self._reason(self._side, sql, parameters, error) from error
+                raise self._translated(error) from error
+            return self._fetch(self._side, sql, parameters)
 
-    def _reason(self, db: Any, sql: str, parameters: Sequence[Any], error: Exception) -> BaseException:
-        """Return what to raise for the error of a statement that only reads.
+    def _fetch(self, db: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> list[Row]:
+        """Return the rows of a statement. A column of a table must have values of its type.
 
         SQLite reports any exception in one of our functions with the same words. A value that is damaged raises again;
         if nothing does, the exception was an interrupt.
         """
-        if _FUNCTION_RAISED in str(error):
-            try:
-                db.execute(sql, parameters).fetchall()
-            except _ERRORS as again:
-                return self._translated(again)
-            return KeyboardInterrupt()
-        return self._translated(error)
+        try:
+            cursor = db.execute(sql, parameters)
+            rows = cursor.fetchall()
+        except _ERRORS as error:
+            if _FUNCTION_RAISED in str(error):
+                with suppress(*_ERRORS):
+                    db.execute(sql, parameters).fetchall()
+                    raise KeyboardInterrupt from error
+            raise self._translated(error) from error
+        for at, (name, *_) in enumerate(cursor.description or ()):
+            types = _COLUMN_TYPES.get(name)
+            if types is not None and not types.issuperset(map(type, map(itemgetter(at), rows))):
+                raise damaged(f"a value of {name!r} has another type")
+        return rows
 
     def value(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Return the first value of the first row."""
@@ -436,7 +433,7 @@ class Records(Tables):
 
     @property
     def meta(self) -> Mapping[str, str]:
-        """All settings, also those of the records themselves."""
+        """All settings, including the internal ones."""
         found = self._meta
         if found is None:
             with self.lock:
@@ -459,6 +456,8 @@ class Records(Tables):
             return None
         first, last = rows[0], rows[-1]
         added = {kind: (first[1 + 2 * i], last[2 + 2 * i]) for i, kind in enumerate(KINDS)}
+        if any(len(packed) % _KEY_BYTES for row in rows for packed in row[7:]):
+            raise damaged("the removed keys of a generation have another length")
         removed = {kind: np.frombuffer(b"".join(row[7 + i] for row in rows), "<i8") for i, kind in enumerate(KINDS)}
         return Change(generation, last[0], added, removed)
 
@@ -484,7 +483,7 @@ class Records(Tables):
         return self._has_claims[1]
 
     def unpack_names(self, stored: bytes) -> list[int]:
-        names: list[int] = np.frombuffer(stored, "<i4").tolist()
+        names: list[int] = unpack(stored).tolist()
         return names
 
     def mentions(self, chunks: Keys) -> Iterator[tuple[int, int, bool]]:
@@ -548,9 +547,12 @@ class Records(Tables):
     def _decoded(self, kind: str, rows: Sequence[Row]) -> tuple[Keys, Matrix]:
         dim = int(self.meta.get("dim", "1"))
         size = code_size(kind, dim)
+        if any(len(data) % size for _, data, _ in rows):
+            raise damaged(f"a vector of {kind} has another length")
         codes = np.frombuffer(b"".join(row[1] for row in rows), np.uint8).reshape(-1, size)
-        keys = [np.arange(first, first + len(data) // size) for _, data, first in rows]
-        return np.concatenate(keys), decode(kind, codes, dim)
+        keys = np.concatenate([np.arange(first, first + len(data) // size) for _, data, first in rows])
+        _check_ascending(f"{kind}_vectors", keys)
+        return keys, decode(kind, codes, dim)
 
     def vector_count(self, kind: str) -> int:
         """Return how many chunks, facts or names have a vector."""
@@ -560,6 +562,7 @@ class Records(Tables):
     def graph_rows(self, change: Change) -> Iterator[dict[str, list[Row]]]:
         """Yield the added rows that the graph is built from, by table, in pages: names, then whole documents."""
         for page in self.pages("SELECT n.key, n.surface, n.spelling, n.uses FROM names n", "n", change.added["names"]):
+            _check_ascending("names", [row[0] for row in page])
             yield {"names": [(*row[:2], normalise(row[1]), *row[2:]) for row in page]}
         start, stop = change.added["chunks"]
         while start < stop:
@@ -573,6 +576,10 @@ class Records(Tables):
                 for table, column in (("chunks", "key"), ("facts", "chunk"), ("aliases", "chunk"))
             }
             texts = {row[0]: row[5] for row in rows["chunks"]}
+            for table in ("chunks", "facts"):
+                _check_ascending(table, [row[0] for row in rows[table]])
+            if not texts.keys() >= {row[1] for row in rows["facts"]} | {row[0] for row in rows["aliases"]}:
+                raise damaged("a chunk is missing")
             rows["facts"] = [
                 (*row[:5], text_of_fact(None, True, texts[row[1]], *row[3:5]), *row[6:]) if row[-1] else row
                 for row in rows["facts"]
@@ -607,7 +614,8 @@ class Records(Tables):
         """Return the checksums of the documents whose keys lie in a span, computed from their rows."""
         inside = "document >= ? AND document < ?"
         of_chunks = f"IN (SELECT key FROM chunks WHERE {inside})"
-        chunks = self.rows(f"SELECT * FROM chunks WHERE {inside} ORDER BY key", span)
+        with self.lock:  # texts are compressed: their column has another type
+            chunks = self._db.execute(f"SELECT * FROM chunks WHERE {inside} ORDER BY key", span).fetchall()
         surfaces: dict[int, str] = dict(
             self.rows(
                 f"SELECT key, surface FROM names WHERE key {LISTED}",
@@ -664,11 +672,10 @@ def _is_damaged(db: sqlite3.Connection, meta: Mapping[str, str]) -> bool:
     return "generation" in meta and meta.get(CHECKSUM) != meta_checksum(db, meta)
 
 
-def _had_content(path: Path) -> bool:
-    """Return whether an index was in a folder whose database is empty or new."""
-    folder = path.parent
-    search_indexes = (*folder.glob("keywords/*/state.json"), *folder.glob("derived/*/manifest.json"))
-    return bool(search_indexes)
+def _check_ascending(table: str, keys: Sequence[int] | Keys) -> None:
+    """Raise if keys are not in the order in which the table has them."""
+    if (np.diff(keys) <= 0).any() or (len(keys) and keys[0] < 0):
+        raise damaged(f"the keys of {table} are not in order")
 
 
 def _no_keys() -> dict[str, Keys]:

@@ -1,32 +1,32 @@
 """The tables of the records, and changes of them.
 
-Rows of chunks, facts and names are written once and never changed, but for the counters ``uses``,
-``access_count`` and ``last_accessed``. Their keys count upwards and are never reused. So a search index
-can tell by keys alone which rows it lacks and which it must drop, and a deletion removes exactly the
-rows that an addition wrote.
+Rows of chunks, facts and names are written once and never changed, but for the counters ``uses``, ``access_count`` and
+``last_accessed``. Their keys count upwards and are never reused. So a search index can tell by keys alone which rows it
+lacks and which it must drop.
 
-A name is what a document writes ("Auth Service"). Names with the same ``spelling`` (a hash of the normalised name)
-are one entity. ``uses`` counts the chunks that mention a name; a name is deleted with its last use. ``chunks.names``
-and ``facts.names`` are packed 32-bit name keys; the first ``chunks.subjects`` names of a chunk are its subjects. A fact
+A name is what a document writes ("Auth Service"). Names with the same ``spelling`` (a hash of the normalised name) are
+one entity. ``uses`` counts the chunks that mention a name; a name is deleted with its last use. ``chunks.names`` and
+``facts.names`` are packed 32-bit name keys; the first ``chunks.subjects`` names of a chunk are its subjects. A fact
 without ``text`` is the slice of its chunk from ``start`` to ``stop`` with newlines replaced by spaces, or with
 ``is_plain`` that slice without markup. Its ``source`` and ``status`` are the first letters of the words.
-``fact_vectors`` has the vectors of all facts of a chunk in one row.
 
-``documents.heading`` is the title that was found for a document without one (NULL: the same as ``title``),
-``documents.marks`` are its marks (compressed JSON) and ``chunks.headings`` the headings above a chunk (JSON), NULL for
-none. ``chunks.terms`` are the 24-bit hashes of the
-terms that keyword search finds a chunk by, ``chunks.fact_terms`` which of them each of its facts has (see
-:func:`~graphrag_core.engine.analysis.pack_terms`), and ``chunks.near_1`` to ``near_3`` its signatures (see
-:mod:`~graphrag_core.engine.copies`). A chunk's text is compressed if that makes it shorter; the SQL function
+``documents.heading`` is the title that was found for a document without one (NULL: the same as ``title``), ``marks``
+are its marks (compressed JSON) and ``chunks.headings`` the headings above a chunk (JSON). ``chunks.terms`` are the
+hashes of the terms that keyword search finds a chunk by, ``fact_terms`` which of them each of its facts has
+(:func:`~graphrag_core.engine.analysis.pack_terms`), and ``near_1`` to ``near_3`` its signatures
+(:mod:`~graphrag_core.engine.copies`). A chunk's text is compressed if that makes it shorter; the SQL function
 ``inflate`` returns it. ``attributes`` are the metadata values that filters test, ``claims`` the types and descriptions
-that chunks give entities, and ``journal`` the keys that each generation added and removed.
+that chunks give entities, and ``journal`` the keys that each generation added and removed. ``fact_vectors`` has the
+vectors of all facts of a chunk in one row.
 
 ``checksums`` has for each document a checksum of its rows in all tables (:func:`document_checksums`), and ``meta`` one
 of the settings and of the tables' definitions.
 """
 
+import re
 import struct
 import zlib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -34,7 +34,7 @@ from zlib import crc32
 
 import numpy as np
 
-from graphrag_core.engine.rows import Row
+from graphrag_core.engine.rows import Row, damaged
 from graphrag_core.engine.tables import Span
 from graphrag_core.ports import Keys
 
@@ -108,6 +108,16 @@ KINDS = ("chunks", "facts", "names")
 NAME_BYTES = 4  # of a packed name key
 
 
+def column_types() -> dict[str, frozenset[type]]:
+    """Return by the name of a column the types that its values have, in all tables that have a column of this name."""
+    types: dict[str, set[type]] = defaultdict(set)
+    values: dict[str, set[type]] = {"INTEGER": {int}, "REAL": {float}, "TEXT": {str}, "BLOB": {bytes}}
+    for name, declared, rest in re.findall(r"(\w+) (INTEGER|REAL|TEXT|BLOB)( NOT NULL| PRIMARY KEY)?", TABLES):
+        types[name] |= values[declared] | (set() if rest else {type(None)})
+    types["value"].add(float)  # of an attribute
+    return {name: frozenset(own) for name, own in types.items()}
+
+
 def pack(keys: Sequence[int] | Keys) -> bytes:
     """Return the keys of names as bytes."""
     return struct.pack(f"<{len(keys)}i", *keys)
@@ -115,6 +125,8 @@ def pack(keys: Sequence[int] | Keys) -> bytes:
 
 def unpack(data: bytes) -> Keys:
     """Return the keys that :func:`pack` packed."""
+    if len(data) % NAME_BYTES:
+        raise damaged("the names of a chunk or a fact have another length")
     return np.frombuffer(data, dtype="<i4").astype(np.int64)
 
 

@@ -54,13 +54,8 @@ class SearchIndexes:
     Opening checks the sizes of all saved files, and the contents of small ones. Those of large ones are checked in the
     background; if one is damaged, the next read builds the index again from the records.
 
-    Attributes
-    ----------
-    generation
-        The generation of the records that vectors and graph have.
-    complete
-        Whether all changes were applied completely. False while one is being applied, and
-        after one that failed; :meth:`sync` repairs it.
+    ``generation`` is the generation of vectors and graph. ``complete`` is False while a change is being applied, and
+    after one that failed; :meth:`sync` repairs it.
     """
 
     def __init__(self, records: Records, folder: Folder | None) -> None:
@@ -76,7 +71,8 @@ class SearchIndexes:
         self._in_memory: set[str] = set()  # keyword indexes that a reader could not take from disk
         self.complete = False
         self._running: list[Task] = []  # of the last change
-        self._use_files = True  # False if those of vectors and graph are damaged
+        self._use_files = True  # False if the files of vectors and graph are damaged
+        self._unchecked: Path | None = None  # the folder of mapped files that are being checked
         self._closed = threading.Event()
         self._reset()
         self.keywords = {kind: self._open_keywords(kind) for kind in _KEYWORD_FIELDS}
@@ -97,16 +93,16 @@ class SearchIndexes:
         self._by_id, self._id_changes = None, []
         self._broken = False  # whether vectors and graph may have half a change
         self.vectors = self._unread_vectors()
-        self.graph, self._is_mapped = MemoryGraph(), False  # and whether it is that of a file, with what came since
+        self.graph, self._is_mapped = MemoryGraph(), False  # and whether it is mapped from a file
         self.attributes = AttributeColumns(self._records)
 
     def _unread_vectors(self) -> dict[str, FaissVectors]:
-        found = {kind: FaissVectors(partial(self._stored_vectors, kind)) for kind in ("chunks", "names")}
-        # Facts are compared with a question, but never searched: their vectors need no inverted lists.
-        return found | {"facts": FaissVectors(partial(self._stored_vectors, "facts"), approximate_from=sys.maxsize)}
+        def read(kind: str) -> Iterator[tuple[Keys, Matrix]]:
+            return self._records.vectors(kind, self._records.everything().added[kind])
 
-    def _stored_vectors(self, kind: str) -> Iterator[tuple[Keys, Matrix]]:
-        return self._records.vectors(kind, self._records.everything().added[kind])
+        # Facts are compared with a question, but never searched: their vectors need no inverted lists.
+        facts = FaissVectors(partial(read, "facts"), approximate_from=sys.maxsize)
+        return {"facts": facts} | {kind: FaissVectors(partial(read, kind)) for kind in ("chunks", "names")}
 
     @property
     def nbytes(self) -> int:
@@ -117,9 +113,10 @@ class SearchIndexes:
 
     def current_graph(self) -> tuple[MemoryGraph, Keys]:
         """Return the graph, and the places of its chunks in the order of ids."""
-        with self._building, self._all_or_broken():
+        with self._building:
             if self._id_places is None:
-                self._id_places = _places(self._keys_by_id(), self.graph.chunk_keys)
+                with self._all_or_broken():
+                    self._id_places = _places(self._keys_by_id(), self.graph["chunks.key"])
             return self.graph, self._id_places
 
     def _keys_by_id(self) -> Keys:
@@ -161,29 +158,24 @@ class SearchIndexes:
             self._await_writer()
         self._id_places = None
         unsaved = self._unsaved
-        keywords = [partial(self._sync_keywords, kind, batches) for kind in self.keywords]
-        # tantivy releases the GIL
+        keywords = [partial(self._sync_keywords, kind, batches) for kind in self.keywords]  # releases the GIL
         run_together([*keywords, partial(self._sync_vectors_and_graph, batches)], self._running)
         self.complete = True
         if self._unsaved - unsaved >= _MANY and not batches:
             release_memory()
 
     def _sync_vectors_and_graph(self, batches: Sequence[Batch]) -> None:
-        if self._broken:
-            self._reset()
-            self.load()
+        follows = not self._broken and _follow(batches, self.generation)
         with self._all_or_broken():
-            if _follow(batches, self.generation):
-                for batch in batches:
-                    self._apply(batch.change, batch)
-            else:
-                change = self._records.since(self.generation)
-                if change is None:
-                    self._reset()
-                    self.load()
-                    change = self._records.since(self.generation) or self._records.everything()
-                if change.generation != self.generation:
-                    self._apply(change, None)
+            change = None if self._broken or follows else self._records.since(self.generation)
+            if change is None and not follows:
+                self._reset()
+                self.load()
+                change = self._records.since(self.generation) or self._records.everything()
+            for batch in batches if follows else ():
+                self._apply(batch.change, batch)
+            if change is not None and change.generation != self.generation:
+                self._apply(change, None)
             if self.graph.is_worth_packing:
                 self.graph = self.graph.packed()
 
@@ -210,7 +202,9 @@ class SearchIndexes:
     def _sync_keywords(self, kind: str, batches: Sequence[Batch]) -> None:
         store = self.keywords[kind]
         try:
-            if _follow(batches, store.generation):
+            if not _follow(batches, store.generation):
+                self._apply_to_keywords(kind, self._records.since(store.generation))
+            else:
                 removed = np.concatenate([batch.change.removed[kind] for batch in batches])
                 gone = set(removed.tolist())
                 added = [text for batch in batches for text in batch.texts[kind] if text[0] not in gone]
@@ -218,22 +212,26 @@ class SearchIndexes:
                     self._replace_keywords(kind)  # in one commit, so that no reader sees tombstones
                 else:
                     store.apply(batches[-1].change.generation, removed, added)
-            elif (change := self._records.since(store.generation)) is None or (
-                self._records.read_only and change.generation != store.generation
-            ):
-                if self._records.read_only:  # the writer crashed before it wrote the keywords
-                    self._in_memory.add(kind)
-                    self.keywords[kind] = self._keywords_in_memory(kind)
-                self._replace_keywords(kind)
-            elif change.generation != store.generation:
-                texts = self._records.texts_of(kind, change.added["chunks"])
-                store.apply(change.generation, change.removed[kind], texts)
             if not self._records.read_only and _needs_purge(store.tombstones, store.size):
                 self._replace_keywords(kind)
         except BaseException as error:
             if not is_damage(error):
                 raise
             self._move_to_memory(kind, error)
+
+    def _apply_to_keywords(self, kind: str, change: Change | None) -> None:
+        """Apply a change of the records to a keyword index; None replaces all texts. A reader does so in memory."""
+        store, read_only = self.keywords[kind], self._records.read_only
+        if change is not None and change.generation == store.generation:
+            return
+        if read_only:  # the writer crashed before it wrote the keywords
+            self._in_memory.add(kind)
+            self.keywords[kind] = self._keywords_in_memory(kind)
+        if read_only or change is None:
+            self._replace_keywords(kind)
+        else:
+            texts = self._records.texts_of(kind, change.added["chunks"])
+            store.apply(change.generation, change.removed[kind], texts)
 
     def _move_to_memory(self, kind: str, error: BaseException) -> None:
         """Build a keyword index in memory, since its files cannot be used."""
@@ -244,13 +242,7 @@ class SearchIndexes:
         self._replace_keywords(kind)
 
     def _rewrite_keywords(self, kinds: Iterable[str]) -> None:
-        """Replace all texts of keyword indexes.
-
-        Raises
-        ------
-        DiskError
-            One could not be written. It is kept in memory.
-        """
+        """Replace all texts of keyword indexes. Raises ``DiskError`` if one cannot be written; it is kept in memory."""
         problem: BaseException | None = None
         for kind in kinds:
             try:
@@ -266,17 +258,17 @@ class SearchIndexes:
                 "free disk space, and repeat the call"
             ) from problem
 
+    def _all_texts(self, kind: str) -> Iterator[tuple[int, Texts]]:
+        return self._records.texts_of(kind, self._records.everything().added["chunks"])
+
     def _replace_keywords(self, kind: str) -> None:
-        everything = self._records.everything()
-        texts = self._records.texts_of(kind, everything.added["chunks"])
-        self.keywords[kind].apply(everything.generation, None, texts)
+        self.keywords[kind].apply(self._records.generation, None, self._all_texts(kind))
 
     def _open_keywords(self, kind: str) -> TantivyKeywords:
         """Open a keyword index. What is damaged at first sight is built again from the records by :meth:`sync`."""
-        if self._folder is None:
-            return self._keywords_in_memory(kind)
-        path, read_only = self._folder.keywords / kind, self._records.read_only
-        if read_only and not path.is_dir():
+        read_only, generation = self._records.read_only, self._records.generation
+        path = None if self._folder is None else self._folder.keywords / kind
+        if self._folder is None or path is None or (read_only and not path.is_dir()):
             return self._keywords_in_memory(kind)
         try:
             is_quiet = not (read_only and self._folder.has_writer())
@@ -284,11 +276,11 @@ class SearchIndexes:
                 path, _KEYWORD_FIELDS[kind], partial(self._all_texts, kind), is_quiet=is_quiet, read_only=read_only
             )
         except GraphRAGError as error:
-            if self._records.generation:  # else creating the index was interrupted
+            if generation:  # else creating the index was interrupted
                 _log.warning("%s is damaged and is built again from the records: %s", path, error)
-            return self._keywords_in_memory(kind) if read_only else self._new_keywords(kind)
-        if store.generation > self._records.generation:
-            lost = f"{path} has generation {store.generation}, the records {self._records.generation}"
+            return self._new_keywords(kind)
+        if store.generation > generation:
+            lost = f"{path} has generation {store.generation}, the records {generation}"
             _log.warning("%s: the last writes are missing from the records, or an older copy was restored", lost)
             self._lost.append(f"records: {lost}: the last writes are missing, or an older copy was restored")
         return store
@@ -307,9 +299,6 @@ class SearchIndexes:
 
     def _keywords_in_memory(self, kind: str) -> TantivyKeywords:
         return TantivyKeywords(None, _KEYWORD_FIELDS[kind], partial(self._all_texts, kind))
-
-    def _all_texts(self, kind: str) -> Iterator[tuple[int, Texts]]:
-        return self._records.texts_of(kind, self._records.everything().added["chunks"])
 
     def can_follow(self) -> bool:
         """Return whether records and keywords are of one generation on disk, or no other process writes them."""
@@ -394,6 +383,7 @@ class SearchIndexes:
         self.graph, self.vectors, self._is_mapped = graph, vectors, True
         self._by_id, self._id_changes, self._id_places = by_id, [], None
         self.generation = self._saved = generation
+        self._unchecked = None if is_small else path
         if not is_small:
             checking = threading.Thread(
                 target=self._check_files, args=(folder, path), name="graphrag-check", daemon=True
@@ -407,21 +397,20 @@ class SearchIndexes:
         if not folder.is_intact(path, self._closed.is_set):
             _log.warning("%s is damaged: vectors and graph are built again from the records", path)
             self._distrust_files()
+        if self._unchecked == path:
+            self._unchecked = None
 
     def _distrust_files(self) -> None:
         """Let the next read build vectors and graph from the records, and the next save write them."""
         self._broken, self._use_files, self._saved = True, False, -1
 
-    def repair(self) -> str:
-        """Read all files; let the next read build again what is damaged, and return what was wrong."""
-        for kind, store in self.keywords.items():
-            if found := store.repair():
-                return f"keyword index of {kind} was damaged ({found})"
-        for generation, path in self._folder.generations() if self._folder else ():
-            if generation == self._saved and self._folder and not self._folder.is_intact(path):
-                self._distrust_files()
-                return f"file of vectors or graph in {path} was damaged"
-        return ""
+    def damaged_file(self) -> Path | None:
+        """Return the folder of the mapped files if they are damaged and :meth:`_check_files` has not ended."""
+        path = self._unchecked
+        if path is None or self._folder is None or self._folder.is_intact(path):
+            return None
+        self._distrust_files()
+        return path
 
     def save(self) -> None:
         """Save vectors and graph; if that fails, log it and keep the old files, which stay valid."""
@@ -528,7 +517,7 @@ def _follow(batches: Sequence[Batch], generation: int) -> bool:
 
 
 def _needs_purge(tombstones: int, size: int) -> bool:
-    """Return whether a keyword index of so many texts is to be written again without its removed texts."""
+    """Return whether a keyword index of this size is to be written again without its removed texts."""
     return tombstones > 0 and (size <= _SMALL or tombstones > _MAX_TOMBSTONES * size)
 
 

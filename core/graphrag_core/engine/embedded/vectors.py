@@ -14,7 +14,7 @@ import numpy.typing as npt
 from graphrag_core import forks
 from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
-from graphrag_core.engine.graph.sparse import in_memory
+from graphrag_core.engine.graph.sparse import in_memory, rows_of
 from graphrag_core.key_sets import among, best, distinct
 from graphrag_core.ports import Keys, Matrix, Ranking
 
@@ -62,13 +62,13 @@ class FaissVectors:
         """All keys, in ascending order."""
         if self._source is not None:
             self._load()
-        found = self._keys
-        if found is None:
-            found = self._recent.there
+        keys = self._keys
+        if keys is None:
+            keys = self._recent.there
             if self._lists is not None:
-                found = np.concatenate([self._lists.there, found]) if len(found) else self._lists.there
-            self._keys = found
-        return found
+                keys = np.concatenate([self._lists.there, keys]) if len(keys) else self._lists.there
+            self._keys = keys
+        return keys
 
     @property
     def exact(self) -> bool:
@@ -151,11 +151,11 @@ class FaissVectors:
             return [best(own, row, k) for row in scores]
         # A scope that would be searched exactly if it were alone is so among others, too.
         every = visible is not None and size < self._switch_at
-        found = [] if self._lists is None else [self._lists.nearest(queries, k, visible, every_list=every)]
+        nearest = [] if self._lists is None else [self._lists.nearest(queries, k, visible, every_list=every)]
         if len(self._recent.keys):
-            found.append(self._recent.nearest(queries, k, visible))
+            nearest.append(self._recent.nearest(queries, k, visible))
         rankings = []
-        for query, *near in zip(queries, *found, strict=True):
+        for query, *near in zip(queries, *nearest, strict=True):
             candidates = near[0] if len(near) == 1 else np.concatenate(near)
             # As in a small scope: the same passages have the same scores, whichever way they were found.
             rankings.append(best(candidates, np.vecdot(self.get(candidates), query), k))
@@ -215,20 +215,20 @@ class _Exact:
         return np.delete(self.keys, self._void) if len(self._void) else self.keys
 
     @property
-    def nbytes(self) -> int:
-        """Bytes held in memory."""
-        return 0 if self._index is None else len(self.keys) * (self._index.code_size + 8)
-
     def _codes(self) -> Codes:
+        """The vectors as FAISS stores them: not a copy."""
         size = self._index.code_size
         codes: Codes = faiss.rev_swig_ptr(self._index.codes.data(), self._index.ntotal * size).reshape(-1, size)
         return codes
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held in memory."""
+        return 0 if self._index is None else len(self.keys) * (self._index.code_size + 8)
+
     def codes_of(self, keys: Keys) -> Codes:
         """Return the vectors of existing keys as they are stored."""
-        if self._index is None:
-            return np.empty((len(keys), 0), np.uint8)
-        return self._codes()[self.keys.searchsorted(keys)]
+        return np.empty((len(keys), 0), np.uint8) if self._index is None else self._codes[rows_of(self.keys, keys)]
 
     def add(self, keys: Keys, vectors: Matrix) -> None:
         """Add vectors."""
@@ -243,7 +243,7 @@ class _Exact:
         gone = _is_in(self.keys, keys)
         if len(gone) == 0:
             return
-        self._codes()[gone] = 0
+        self._codes[gone] = 0
         self._void = np.union1d(self._void, gone)
         if len(self._void) > max(_FEW_VOID, _MOST_VOID * len(self.keys)):
             self._index.remove_ids(faiss.IDSelectorBatch(self._void))
@@ -319,7 +319,7 @@ class _Lists:
 
     @classmethod
     def _sorted(cls, keys: Keys, codes: Codes, lists: Keys, centroids: Matrix) -> "_Lists":
-        """Return vectors, in the order of keys, of which each is in some list."""
+        """Return lists of vectors, which are given in the order of keys, each with the number of its list."""
         order = np.argsort(lists, kind="stable")
         rows = np.empty(len(keys), np.int32)
         rows[order] = np.arange(len(keys), dtype=np.int32)
@@ -376,7 +376,7 @@ class _Lists:
 
     def codes_of(self, keys: Keys) -> Codes:
         """Return the vectors of existing keys as they are stored."""
-        return self.codes[self._rows[self.keys.searchsorted(keys)]]
+        return self.codes[self._rows[rows_of(self.keys, keys)]]
 
     def remove(self, keys: Keys) -> None:
         """Leave vectors out of what is found."""
@@ -394,12 +394,12 @@ class _Lists:
 
 
 def _inverted(coarse: Any, lists: int = 0) -> Any:
-    """Return an empty IVF index. Its centroids are those of ``coarse``, if it has some."""
-    found = faiss.IndexIVFScalarQuantizer(
+    """Return an empty IVF index. It has the centroids of ``coarse``, if there are any."""
+    index = faiss.IndexIVFScalarQuantizer(
         coarse, coarse.d, lists or coarse.ntotal, _FLOAT16, faiss.METRIC_INNER_PRODUCT, False  # vectors, not residuals
     )  # fmt: skip
-    found.is_trained = coarse.ntotal > 0
-    return found
+    index.is_trained = coarse.ntotal > 0
+    return index
 
 
 def _nearest_list(coarse: Any, codes: Codes) -> Keys:
@@ -413,14 +413,14 @@ def _nearest_list(coarse: Any, codes: Codes) -> Keys:
 def _nearest(index: Any, queries: Matrix, k: int, searched: tuple[int, Keys], parameters: Any) -> list[Keys]:
     """Return for each query the best ``k`` that FAISS finds, and what ties with the last.
 
-    ``searched`` is how many vectors may be found, and those of them that were removed.
+    ``searched`` is how many vectors may be found, and which of them were removed.
     """
     size, void = searched
     k = min(k, size - len(void))
     wanted = min(k + 8, size)
     if k < 1:
         return [np.empty(0, np.int64) for _ in queries]
-    found = []
+    nearest = []
     with _one_thread() if len(queries) <= _FEW_QUERIES or forks.is_child() else nullcontext():
         all_scores, all_near = index.search(queries, wanted, params=parameters)
     for query, scores, near in zip(queries, all_scores, all_near, strict=True):
@@ -432,8 +432,8 @@ def _nearest(index: Any, queries: Matrix, k: int, searched: tuple[int, Keys], pa
             with _one_thread():
                 (scores,), (near,) = index.search(query[None, :], more, params=parameters)  # noqa: PLW2901
             there = (near >= 0) & ~among(near, void)
-        found.append(near[there])
-    return found
+        nearest.append(near[there])
+    return nearest
 
 
 @contextmanager
@@ -467,6 +467,6 @@ def _is_in(keys: Keys, wanted: Keys) -> Keys:
         return np.empty(0, np.int64)
     wanted = distinct(wanted)
     at = np.searchsorted(keys, wanted)
-    found = keys[np.minimum(at, len(keys) - 1)] == wanted
-    positions: Keys = at[found]
+    is_known = keys[np.minimum(at, len(keys) - 1)] == wanted
+    positions: Keys = at[is_known]
     return positions

@@ -11,23 +11,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from graphrag_core.engine.codes import decode, encode
-from graphrag_core.engine.embedded.records import (
-    ADD_ACCESSES,
-    CHECKSUM,
-    GRAPH_COLUMNS,
-    LISTED,
-    Records,
-    meta_checksum,
-)
+from graphrag_core.engine.embedded.records import ADD_ACCESSES, CHECKSUM, GRAPH_COLUMNS, LISTED, Records, meta_checksum
 from graphrag_core.engine.embedded.schema import KINDS, Change, deflate, document_checksums, pack, unpack
-from graphrag_core.engine.rows import (
-    Row,
-    Texts,
-    check_unique,
-    chunk_rows,
-    document_row,
-    kept_accesses,
-)
+from graphrag_core.engine.rows import Row, Texts, check_unique, chunk_rows, document_row, kept_accesses
 from graphrag_core.errors import ExtractionError
 from graphrag_core.filters import attributes
 from graphrag_core.ports import Keys, Matrix, ParsedDocument
@@ -43,8 +29,8 @@ _ADD_USES = "UPDATE names SET uses = uses + ? WHERE key = ?"
 class Batch(NamedTuple):
     """A change, with the added rows, texts and vectors in memory, so that they are not read back.
 
-    ``rows`` are those of the tables names, chunks, facts and aliases; ``texts`` are the
-    fields of chunks and facts for keyword search.
+    ``rows`` are rows of the tables names, chunks, facts and aliases; ``texts`` are the fields of chunks and facts for
+    keyword search.
     """
 
     change: Change
@@ -54,74 +40,43 @@ class Batch(NamedTuple):
 
 
 def write(
-    records: Records,
-    added: Sequence[ParsedDocument],
-    removed: Sequence[str],
-    name_vectors: Mapping[str, Matrix],
-    settings: Mapping[str, str],
-) -> Batch:
+    records: Records, added: Sequence[ParsedDocument], removed: Sequence[str],
+    name_vectors: Mapping[str, Matrix], settings: Mapping[str, str],
+) -> Batch:  # fmt: skip
     """Remove documents by id, add documents and store settings, in one transaction."""
     records.has_deleted_text |= bool(removed)  # in the write-ahead log
     with records.transaction() as db:
         meta = dict(db.execute("SELECT name, value FROM meta").fetchall())
-        before = int(meta.get("generation", 0))
-        first = {what: int(meta.get(f"next_{what}", 0)) for what in ("document", "chunk", "fact", "name")}
-        gone = {kind: np.empty(0, np.int64) for kind in KINDS}
-        replaced = sorted({one.document.id for one in added}.intersection(removed))
+        replaced = sorted({parsed.document.id for parsed in added}.intersection(removed))
         accesses = list(records.accesses(replaced)) if replaced else []
-        released = _delete(db, removed, gone) if removed else []
-
-        uses = Counter(chain.from_iterable(names for document in added for names in document.names))
-        norms = {name: normalise(name) for name in uses}
-        spellings = {name: hash64(norm) for name, norm in norms.items()}
-        known = records.keys_of_names(spellings)
-        rows = _Rows(before + 1, dict(first), dict(known), name_vectors)
-        rows.add_names([name for name in uses if name not in known], spellings, uses)
-        for document in added:
-            rows.add_document(document)
+        gone = {kind: np.empty(0, np.int64) for kind in KINDS}
+        released = _delete(records, db, removed, gone) if removed else []
+        rows = _Rows(meta, name_vectors)
+        db.executemany(_ADD_USES, rows.add_names(records, added))
+        for parsed in added:
+            rows.add_document(parsed)
         vectors = rows.encode_vectors()
-        db.executemany(_ADD_USES, [(uses[name], key) for name, key in known.items()])
-        stored = rows.stored()
-        for table, table_rows in stored.items():
-            try:
-                _insert(db, table, table_rows)
-            except (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError, OverflowError) as error:
-                _check_ids(db, str(error), stored, first)
-                raise ExtractionError(f"an extractor returned a value that cannot be stored ({error})") from error
+        _insert(db, rows.stored(), rows.first)
         if accesses:
-            kept = kept_accesses(accesses, range(first["fact"], rows.next["fact"]), added, rows.names)
+            kept = kept_accesses(accesses, range(rows.first["fact"], rows.next["fact"]), added, rows.names)
             db.executemany(ADD_ACCESSES, [(count, last, fact) for fact, (count, last) in kept.items()])
         if released:
             gone["names"] = _delete_unused(db, released)
-
-        spans = {kind: (first[kind[:-1]], rows.next[kind[:-1]]) for kind in KINDS}
-        packed = (keys.astype("<i8").tobytes() for keys in gone.values())
-        journal = (before + 1, *chain.from_iterable(spans.values()), *packed)
-        db.execute(f"INSERT INTO journal VALUES ({', '.join('?' * len(journal))})", journal)
-        following = {f"next_{what}": str(key) for what, key in rows.next.items()}
-        changed = {"generation": str(before + 1), **following, **settings}
-        changed[CHECKSUM] = meta_checksum(db, {**meta, **changed})
-        db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", changed.items())
-    graph_rows: dict[str, Sequence[Row]] = {table: rows.tables[table] for table in GRAPH_COLUMNS}
-    graph_rows["names"] = [(*row[:2], norms[row[1]], *row[2:]) for row in rows.tables["names"]]
-    titles = {row[0]: row[2] if row[3] is None else row[3] for row in rows.tables["documents"]}
-    graph_rows["chunks"] = [(*row[:_GRAPH_WIDTH], titles[row[2]]) for row in rows.tables["chunks"]]
-    return Batch(Change(before, before + 1, spans, gone), graph_rows, rows.texts, vectors)
+        spans = {kind: (rows.first[kind[:-1]], rows.next[kind[:-1]]) for kind in KINDS}
+        change = Change(rows.generation - 1, rows.generation, spans, gone)
+        _store_change(db, change, meta, {f"next_{what}": str(key) for what, key in rows.next.items()} | dict(settings))
+    return Batch(change, rows.graph_rows(), rows.texts, vectors)
 
 
 class _Rows:
     """Collects the rows of a batch by table, the searchable texts by key, and keys and vectors by kind."""
 
-    def __init__(
-        self,
-        generation: int,
-        following: dict[str, int],
-        names: dict[str, int],
-        name_vectors: Mapping[str, Matrix],
-    ) -> None:
-        self.generation = generation
-        self.next = following
-        self.names = names
+    def __init__(self, meta: Mapping[str, str], name_vectors: Mapping[str, Matrix]) -> None:
+        self.generation = int(meta.get("generation", 0)) + 1
+        self.first = {what: int(meta.get(f"next_{what}", 0)) for what in ("document", "chunk", "fact", "name")}
+        self.next = dict(self.first)
+        self.names: dict[str, int] = {}
+        self.norms: dict[str, str] = {}
         self.now = time.time()
         self.tables: defaultdict[str, list[Row]] = defaultdict(list)
         self.texts: dict[str, list[tuple[int, Texts]]] = {"chunks": [], "facts": []}
@@ -129,15 +84,20 @@ class _Rows:
         self.vectors: dict[str, tuple[list[Keys], list[Matrix]]] = {kind: ([], []) for kind in KINDS}
         self.name_vectors = name_vectors
 
-    def add_names(self, new: Sequence[str], spellings: Mapping[str, int], uses: Mapping[str, int]) -> None:
-        """Add names that do not exist yet, with their vectors."""
-        first, names = self.next["name"], self.names
-        names.update(zip(new, range(first, first + len(new)), strict=True))
-        self.next["name"] += len(new)
+    def add_names(self, records: Records, added: Sequence[ParsedDocument]) -> list[tuple[int, int]]:
+        """Add the names of documents that do not exist yet; return how often the others are used, and their keys."""
+        uses = Counter(chain.from_iterable(names for parsed in added for names in parsed.names))
+        self.norms = {name: normalise(name) for name in uses}
+        spellings = {name: hash64(norm) for name, norm in self.norms.items()}
+        known = records.keys_of_names(spellings)
+        new = [name for name in uses if name not in known]
+        first, self.next["name"] = self.next["name"], self.next["name"] + len(new)
+        names = self.names = known | dict(zip(new, range(first, first + len(new)), strict=True))
         self.tables["names"] = [(names[name], name, spellings[name], uses[name]) for name in new]
         if embedded := [name for name in new if name in self.name_vectors]:
             self.vectors["names"][0].append(np.array([names[name] for name in embedded], np.int64))
             self.vectors["names"][1].append(np.array([self.name_vectors[name] for name in embedded], np.float32))
+        return [(uses[name], key) for name, key in known.items()]
 
     def add_document(self, parsed: ParsedDocument) -> None:
         """Add a document with its chunks, facts, vectors and filterable metadata."""
@@ -209,48 +169,62 @@ class _Rows:
         checksums = document_checksums(tables["documents"], named, facts, others, cast("Any", vectors))
         return tables | {"chunks": chunks, "facts": facts, "checksums": list(checksums.items())}
 
+    def graph_rows(self) -> dict[str, Sequence[Row]]:
+        """Return the rows that the graph is built from, by table: see :func:`graph_rows`."""
+        rows: dict[str, Sequence[Row]] = {table: self.tables[table] for table in GRAPH_COLUMNS}
+        rows["names"] = [(*row[:2], self.norms[row[1]], *row[2:]) for row in self.tables["names"]]
+        titles = {row[0]: row[2] if row[3] is None else row[3] for row in self.tables["documents"]}
+        rows["chunks"] = [(*row[:_GRAPH_WIDTH], titles[row[2]]) for row in self.tables["chunks"]]
+        return rows
 
-def _insert(db: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
+
+def _insert(db: sqlite3.Connection, tables: Mapping[str, Sequence[Row]], first: Mapping[str, int]) -> None:
     """Insert rows, many in one statement: Python's sqlite3 releases and takes the GIL once per statement."""
-    size = _MAX_PARAMETERS // len(rows[0]) if rows else 1
-    for start in range(0, len(rows), size):
-        page = rows[start : start + size]
-        marks = ", ".join([f"({', '.join('?' * len(page[0]))})"] * len(page))
-        db.execute(f"INSERT INTO {table} VALUES {marks}", [*chain.from_iterable(page)])
+    for table, rows in tables.items():
+        size = _MAX_PARAMETERS // len(rows[0]) if rows else 1
+        for start in range(0, len(rows), size):
+            page = rows[start : start + size]
+            marks = ", ".join([f"({', '.join('?' * len(page[0]))})"] * len(page))
+            try:
+                db.execute(f"INSERT INTO {table} VALUES {marks}", [*chain.from_iterable(page)])
+            except (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError, OverflowError) as error:
+                if f"{table}.id" in str(error):  # of a document or a chunk
+                    ids = [row[1] for row in rows]
+                    old = f"SELECT id FROM {table} WHERE key < ? AND id {LISTED}"
+                    taken = db.execute(old, (first[table[:-1]], json.dumps(ids))).fetchall()
+                    check_unique(ids, (row[0] for row in taken), of_chunks=table == "chunks")
+                raise ExtractionError(f"an extractor returned a value that cannot be stored ({error})") from error
 
 
-def _delete(db: sqlite3.Connection, ids: Sequence[str], gone: dict[str, Keys]) -> list[int]:
+def _store_change(db: sqlite3.Connection, change: Change, meta: Mapping[str, str], settings: Mapping[str, str]) -> None:
+    """Add a change to the journal; store settings, the generation, and the checksum of all settings."""
+    packed = (keys.astype("<i8").tobytes() for keys in change.removed.values())
+    journal = (change.generation, *chain.from_iterable(change.added.values()), *packed)
+    db.execute(f"INSERT INTO journal VALUES ({', '.join('?' * len(journal))})", journal)
+    changed = {"generation": str(change.generation), **settings}
+    changed[CHECKSUM] = meta_checksum(db, {**meta, **changed})
+    db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", changed.items())
+
+
+def _delete(records: Records, db: sqlite3.Connection, ids: Sequence[str], gone: dict[str, Keys]) -> list[int]:
     """Delete documents; put the keys of their chunks and facts into ``gone``, and return the names they used."""
-    documents = db.execute(f"SELECT key FROM documents WHERE id {LISTED}", (json.dumps(ids),)).fetchall()
-    wanted = (json.dumps([row[0] for row in documents]),)
-    chunks = db.execute(f"SELECT key, names FROM chunks WHERE document {LISTED} ORDER BY key", wanted).fetchall()
-    facts = db.execute(
-        f"SELECT key FROM facts WHERE chunk IN (SELECT key FROM chunks WHERE document {LISTED}) ORDER BY key", wanted
-    ).fetchall()
-    db.execute(f"DELETE FROM documents WHERE key {LISTED}", wanted)  # and, by cascade, all rows that refer to them
+    documents = records.keys(f"SELECT key FROM documents WHERE id {LISTED}", (records.array(ids),))
+    wanted = (records.array(documents),)
+    chunks = records.rows(f"SELECT key, names FROM chunks WHERE document {LISTED} ORDER BY key", wanted)
     gone["chunks"] = np.array([row[0] for row in chunks], np.int64)
-    gone["facts"] = np.array([row[0] for row in facts], np.int64)
+    gone["facts"] = records.keys(
+        f"SELECT key FROM facts WHERE chunk IN (SELECT key FROM chunks WHERE document {LISTED}) ORDER BY key", wanted
+    )
+    db.execute(f"DELETE FROM documents WHERE key {LISTED}", wanted)  # and, by cascade, all rows that refer to them
     released = Counter(unpack(b"".join(row[1] for row in chunks)).tolist())
     db.executemany(_ADD_USES, [(-count, key) for key, count in released.items()])
     return list(released)
 
 
 def _delete_unused(db: sqlite3.Connection, names: Sequence[int]) -> Keys:
-    """Delete those of some names that no chunk uses any more; return their keys."""
+    """Delete the names that no chunk uses any more; return their keys."""
     wanted = (json.dumps(names),)
     unused = f"uses <= 0 AND key {LISTED}"
     rows = db.execute(f"SELECT key FROM names WHERE {unused} ORDER BY key", wanted).fetchall()
     db.execute(f"DELETE FROM names WHERE {unused}", wanted)
     return np.array([row[0] for row in rows], np.int64)
-
-
-def _check_ids(
-    db: sqlite3.Connection, problem: str, tables: Mapping[str, Sequence[Row]], first: Mapping[str, int]
-) -> None:
-    """Raise if the problem is that an id of a document or a chunk is taken, with an error that names it."""
-    for table in ("documents", "chunks"):
-        if f"{table}.id" in problem:
-            ids = [row[1] for row in tables[table]]
-            old = f"SELECT id FROM {table} WHERE key < ? AND id {LISTED}"
-            taken = db.execute(old, (first[table[:-1]], json.dumps(ids))).fetchall()
-            check_unique(ids, (row[0] for row in taken), of_chunks=table == "chunks")

@@ -20,18 +20,13 @@ COUNTERS = ("passages", "subjects", "titled", "headings", "triples")
 how many titles of documents it is a heading; and the triples that hold it."""
 
 MOST_TITLES = 4
-"""A heading under so many titles is generic, unless the text speaks of it."""
+"""A heading under this many titles is generic, unless the text mentions it."""
 
 
 class Mentions(NamedTuple):
-    """Which entities chunks mention: those of a chunk one after the other, each once, subjects first.
+    """The entities that chunks mention: chunk by chunk, each once, subjects first.
 
-    Attributes
-    ----------
-    document, chunk, entity
-        Numbers of the three.
-    subject, in_title, is_address
-        Whether the chunk is about the entity, the title of its document names it, and it is an address.
+    ``subject``: the chunk is about the entity. ``in_title``: the title of its document names it.
     """
 
     document: Numbers
@@ -43,10 +38,10 @@ class Mentions(NamedTuple):
 
 
 def count(mentions: Mentions, in_triples: Numbers) -> tuple[Numbers, Numbers]:
-    """Count how some documents, of which these are all mentions, use entities.
+    """Count how documents use entities. All mentions of the documents are given.
 
     ``in_triples`` are the entities of their triples, each once for each triple. Returns the entities in ascending
-    order, and a row of ``COUNTERS`` for each. The title of a chunk is its first subject that is no address.
+    order, and a row of ``COUNTERS`` for each. The title of a chunk is its first subject that is not an address.
     """
     ids = distinct(mentions.entity, in_triples)
     at, size = np.searchsorted(ids, mentions.entity), len(ids)

@@ -81,7 +81,6 @@ class EditedGraph:
 
     # -- which entities are one
 
-    @property
     @remembered
     def _merged(self) -> tuple[Keys, Keys]:
         """The entities that are one with others, ascending, and the one that represents each."""
@@ -102,7 +101,6 @@ class EditedGraph:
         ascending = sorted(representative)
         return np.array(ascending, np.int64), np.array([representative[entity] for entity in ascending], np.int64)
 
-    @property
     @remembered
     def _deleted_entities(self) -> Keys:
         """The entities that edits deleted, without those that are merged with them."""
@@ -110,7 +108,6 @@ class EditedGraph:
         found = self._graph.find(ids) if ids else {}
         return np.array([entity for entities in found.values() for entity in entities], np.int64)
 
-    @property
     @remembered
     def _deleted(self) -> Keys:
         """The entities that edits deleted, as they are represented, ascending."""
@@ -148,7 +145,6 @@ class EditedGraph:
         kept[kept] = once(owner[kept], entities[kept])
         return kept_rows(counts, kept), entities[kept], kept
 
-    @property
     @remembered
     def edits(self) -> tuple[dict[int, Shown], dict[int, int]]:
         """What is shown of edited entities, and the entities of names that no document writes, by id of the name."""
@@ -229,7 +225,6 @@ class EditedGraph:
 
     # -- facts
 
-    @property
     @remembered
     def _gone(self) -> Keys:
         """The facts of deleted relations, and the triples that hold a deleted entity, ascending."""

@@ -23,6 +23,7 @@ from graphrag_core.engine.graph.sparse import (
     kept_rows,
     once,
     remembered,
+    rows_of,
     spans,
 )
 from graphrag_core.key_sets import among, distinct
@@ -30,10 +31,9 @@ from graphrag_core.ports import Adjacency, Keys, Scores
 from graphrag_core.text import EDGE, hash64
 
 _EDGE = hash64(EDGE)
-_NONE: Numbers = np.empty(0, np.int64)
 _ROOM = 1_024  # chunks, and a quarter of all, that can be added before entities get other places
 _MANY, _SMALL = 1_000, 0.25  # chunks, and the share, from which on removed and new ones are worth packing
-_AHEAD, _FEW = 2, 8  # of the chunks of an entity so many times what is enough are looked at, and a few
+_AHEAD, _FEW = 2, 8  # to find whether a node has enough mentions, this many times as many are read, and a few
 _BITS, _KINDS = 2, 3  # of an index of mentions: whether a subject, and whether in the title
 _SAMPLE = 1_000  # chunks from which the share of linked ones is estimated
 
@@ -45,7 +45,18 @@ _COLUMNS: dict[str, npt.DTypeLike] = {
     "facts.statement": np.uint32,
     "aliases.chunk": np.int32, "aliases.name": np.int32, "aliases.entity": np.int32,
 }  # fmt: skip
-_ROWS = ("mentions", "name_chunks", "name_terms", "entity_names", "fact_entities", "entity_facts")
+_ROWS = {
+    "mentions": "", "name_chunks": "names", "name_terms": "names", "entity_names": "entities",
+    "fact_entities": "facts", "entity_facts": "entities",
+}  # fmt: skip
+"""The sparse tables, and the table of which each has a row for each row."""
+_REFER = {
+    "names.entity": "entities", "facts.chunk": "chunks", "aliases.chunk": "chunks", "aliases.name": "names",
+    "aliases.entity": "entities",
+}  # fmt: skip
+"""The columns that have rows of another table."""
+_KEY = {name.partition(".")[0]: name for name in reversed(_COLUMNS)}
+"""The first column of each table."""
 
 
 class GraphRows(NamedTuple):
@@ -53,8 +64,8 @@ class GraphRows(NamedTuple):
 
     Attributes
     ----------
-    chunks, documents, samples
-        Chunks, their documents, and numbers that choose a sample of them.
+    samples
+        Numbers that choose a sample of the chunks.
     names, entities, addresses, terms
         New names, the ids of their entities, whether they are addresses; the places of names and their terms.
     titles
@@ -63,10 +74,8 @@ class GraphRows(NamedTuple):
         The place of the chunk, the name, and whether it is a subject, in the order of chunks and positions.
     facts
         Key, chunk, weight, whether it is a triple, and a number that is the same for facts that say the same.
-    held
-        The place of the fact, and the name.
-    aliases
-        The place of a chunk, a short name, and the long name that it stands for in the document of the chunk.
+    held, aliases
+        The place of the fact, and the name; the place of a chunk, a short name, and the long name that it stands for.
     """
 
     chunks: Numbers
@@ -96,26 +105,29 @@ class MemoryGraph:
     ----------
     first_entity
         Numbers of chunks are below this one.
-    removed
-        How many chunks were removed whose rows are still there.
+    rows
+        The sparse tables, by name.
+    there, removed
+        Which chunks were not removed, and how many were whose rows are still there.
     """
 
     def __init__(self) -> None:
-        self._columns = {name: Growing(np.empty((0, *_width(name)), dtype)) for name, dtype in _COLUMNS.items()}
-        self._rows = {name: Rows() for name in _ROWS}
+        self._columns = {name: Growing(np.empty(0, dtype)) for name, dtype in _COLUMNS.items()}
+        self._columns["entities.counters"] = Growing(np.empty((0, len(COUNTERS)), np.int32))
+        self.rows = {name: Rows() for name in _ROWS}
         self.first_entity = 0
         self._start()
 
     def _start(self) -> None:
-        ids = self._columns["entities.id"].values
-        self._known, self._new = ids, dict[int, int]()  # the ids that are in order, and the places of the others
-        self._there = Growing(np.ones(len(self._columns["chunks.key"]), np.bool_))
+        self._known = self["entities.id"]  # the ids that are in order
+        self._new = dict[int, int]()  # and the places of the others
+        self.there = np.ones(len(self), np.bool_)
         self.removed = 0
         self._forget()
 
     def _forget(self) -> None:
         """Drop what was computed from the rows before a change."""
-        for name in ("everything", "_about", "linked_share", "edge_facts", "numbers", "alias_order"):
+        for name in ("everything", "about", "linked_share", "edge_facts", "numbers", "alias_order"):
             self.__dict__.pop(name, None)
 
     def __getitem__(self, column: str) -> Array:
@@ -124,106 +136,88 @@ class MemoryGraph:
 
     def __len__(self) -> int:
         """Return the number of chunks, removed ones included as long as there are rows of them."""
-        return len(self._columns["chunks.key"])
+        return len(self["chunks.key"])
 
     @property
     def node_limit(self) -> int:
         """All numbers of chunks and entities are below this one."""
-        return self.first_entity + len(self._columns["entities.id"])
-
-    @property
-    def chunk_keys(self) -> Keys:
-        """The keys of chunks by number, also of removed ones."""
-        return self["chunks.key"]
-
-    @property
-    def there(self) -> Flags:
-        """Which chunks were not removed."""
-        return self._there.values
+        return self.first_entity + len(self["entities.id"])
 
     @property
     def nbytes(self) -> int:
         """Bytes held in memory."""
-        return sum(column.nbytes for column in self._columns.values()) + sum(
-            rows.nbytes for rows in self._rows.values()
-        )
+        columns = sum(column.nbytes for column in self._columns.values())
+        return columns + sum(rows.nbytes for rows in self.rows.values())
 
     # -- changes
 
     def add(self, rows: GraphRows) -> None:
         """Add rows of documents that are not there yet."""
         self._forget()
-        chunks = len(self) + len(rows.chunks)
-        if chunks > self.first_entity:
+        first_chunk, first_fact = len(self), len(self["facts.key"])
+        if (chunks := first_chunk + len(rows.chunks)) > self.first_entity:
             self._renumber(_capacity(chunks))
-        first_chunk, first_fact = len(self), len(self._columns["facts.key"])
         self._add_names(rows)
         names, slot_of = self["names.key"], self["names.entity"]
         chunk, name, subject = rows.mentions
-        name_row = np.searchsorted(names, name)
+        name_row = rows_of(names, name)
         entity = slot_of[name_row].astype(np.int64)
         fact_key, fact_chunk, weight, triple, statement = rows.facts
-        fact, held = rows.held[0], slot_of[np.searchsorted(names, rows.held[1])].astype(np.int64)
+        fact_chunk = np.searchsorted(rows.chunks, fact_chunk)
+        fact, held_row = rows.held[0], rows_of(names, rows.held[1])
+        held = slot_of[held_row].astype(np.int64)
         if len(rows.aliases[0]):
-            where, short, long = self._aliases(rows)
-            codes = short << 32 | rows.documents[where]
-            order = np.argsort(codes)
-            codes, long = codes[order], long[order]
+            codes, long = self._aliases(rows)
             entity = _replaced(entity, name_row << 32 | rows.documents[chunk], codes, long)
-            in_fact = rows.documents[np.searchsorted(rows.chunks, fact_chunk)][fact]
-            held = _replaced(held, np.searchsorted(names, rows.held[1]) << 32 | in_fact, codes, long)
+            held = _replaced(held, held_row << 32 | rows.documents[fact_chunk[fact]], codes, long)
             moved = entity != slot_of[name_row]
-            for column, values in zip(
-                ("chunk", "name", "entity"), (chunk + first_chunk, name_row, entity), strict=True
-            ):
-                self._columns[f"aliases.{column}"].append(values[moved])
+            self._append("aliases", chunk=chunk[moved] + first_chunk, name=name_row[moved], entity=entity[moved])
             self._add_aliases(distinct(entity[moved] << 32 | name_row[moved]))
 
-        self._rows["name_chunks"].append(name_row, chunk + first_chunk)
-        for column, values in zip(("key", "document", "sample"), rows[:3], strict=True):
-            self._columns[f"chunks.{column}"].append(values)
-        self._there.extend(len(rows.chunks), fill=True)
+        self.rows["name_chunks"].append(name_row, chunk + first_chunk)
+        self._append("chunks", key=rows.chunks, document=rows.documents, sample=rows.samples)
+        self.there = np.concatenate([self.there, np.ones(len(rows.chunks), np.bool_)])
         kept = once(chunk, entity)
         chunk, entity, subject = chunk[kept], entity[kept], subject[kept]
         in_title = among(chunk << 32 | entity, np.sort(rows.titles[0] << 32 | self._slots(rows.titles[1])))
-        mentions = self._rows["mentions"]
-        mentions.extend(self.node_limit)
-        mentions.append(*_both_ways(chunk + first_chunk, entity + self.first_entity, subject + 2 * in_title))
-        for column, values in zip(
-            ("key", "chunk", "weight", "triple", "statement"),
-            (fact_key, np.searchsorted(rows.chunks, fact_chunk) + first_chunk, weight, triple, statement),
-            strict=True,
-        ):
-            self._columns[f"facts.{column}"].append(values)
+        mentions = _both_ways(chunk + first_chunk, entity + self.first_entity, subject + 2 * in_title)
+        self._append_rows("mentions", self.node_limit, *mentions)
+        self._append(
+            "facts", key=fact_key, chunk=fact_chunk + first_chunk, weight=weight, triple=triple, statement=statement
+        )
         first = np.flatnonzero(once(fact, held))
         first = first[np.lexsort((self["entities.id"][held[first]], fact[first]))]
         fact, held = fact[first], held[first]
-        for name_, owners, values, size in (
-            ("fact_entities", fact + first_fact, held, first_fact + len(fact_key)),
-            ("entity_facts", held, fact + first_fact, len(self._columns["entities.id"])),
-        ):
-            self._rows[name_].extend(size)
-            self._rows[name_].append(owners, values)
+        self._append_rows("fact_entities", first_fact + len(fact_key), fact + first_fact, held)
+        self._append_rows("entity_facts", len(self["entities.id"]), held, fact + first_fact)
         self._count(1, held[triple[fact]], rows.documents[chunk], chunk, entity, subject, in_title)
 
+    def _append(self, table: str, **columns: Array) -> None:
+        for name, values in columns.items():
+            self._columns[f"{table}.{name}"].append(values)
+
+    def _append_rows(self, name: str, size: int, owners: Numbers, indices: Array) -> None:
+        """Append pairs of a row and an index to a sparse table, after adding empty rows up to a size."""
+        self.rows[name].extend(size)
+        self.rows[name].append(owners, indices)
+
     def _add_names(self, rows: GraphRows) -> None:
-        first, slots = len(self._columns["names.key"]), self._slots(rows.entities, new=True)
-        self._columns["names.key"].append(rows.names)
-        self._columns["names.entity"].append(slots)
+        first, slots = len(self["names.key"]), self._slots(rows.entities, new=True)
+        size = first + len(slots)
+        self._append("names", key=rows.names, entity=slots)
         self["entities.is_address"][slots[rows.addresses]] = True
-        for name in ("name_terms", "name_chunks"):
-            self._rows[name].extend(first + len(slots))
-        self._rows["name_terms"].append(first + rows.terms[0], rows.terms[1])
-        self._rows["entity_names"].extend(len(self._columns["entities.id"]))
-        self._rows["entity_names"].append(slots, first + np.arange(len(slots)))
+        self.rows["name_chunks"].extend(size)
+        self._append_rows("name_terms", size, first + rows.terms[0], rows.terms[1])
+        self._append_rows("entity_names", len(self["entities.id"]), slots, np.arange(first, size))
 
-    def _aliases(self, rows: GraphRows) -> tuple[Numbers, Numbers, Numbers]:
-        """Return the short names that documents give one long name: a chunk, the short name, and the entity.
+    def _aliases(self, rows: GraphRows) -> Pairs:
+        """Return the short names that documents give one long name, each with the document, and the entities they mean.
 
-        What is itself short for another name in the document is no long name: names of an entity include its own.
+        A short name and its document are one number, in ascending order. A name that is itself short for another one
+        in the document is not a long name.
         """
         chunk, *ends = rows.aliases
-        short, long = (np.searchsorted(self["names.key"], end) for end in ends)
+        short, long = (rows_of(self["names.key"], end) for end in ends)
         entity = self["names.entity"][long].astype(np.int64)
         other = entity != self["names.entity"][short]
         chunk, short, entity = chunk[other], short[other], entity[other]
@@ -235,28 +229,31 @@ class MemoryGraph:
         document = rows.documents[chunk]
         moved = distinct(self["names.entity"][short].astype(np.int64) << 32 | document)
         is_long = ~among(entity << 32 | document, moved)
-        return chunk[is_long], short[is_long], entity[is_long]
+        codes, entity = (short << 32 | document)[is_long], entity[is_long]
+        order = np.argsort(codes)
+        return codes[order], entity[order]
 
     def _add_aliases(self, pairs: Numbers) -> None:
         """Give entities names that they do not have yet: pairs of an entity and a name, in one number."""
-        known, entities = self._rows["entity_names"], distinct(pairs >> 32)
+        known, entities = self.rows["entity_names"], distinct(pairs >> 32)
         counts, names = known.gather(entities)
         pairs = pairs[~among(pairs, np.sort(entities.repeat(counts) << 32 | names))]
         known.append(pairs >> 32, pairs & 0xFFFFFFFF)
 
     def remove(self, chunks: Keys) -> None:
-        """Remove chunks, given by key: those of whole documents."""
+        """Remove the chunks of whole documents, given by key."""
         if len(chunks) == 0:
             return
         self._forget()
-        gone = np.sort(np.searchsorted(self["chunks.key"], chunks))
-        counts, codes = self._rows["mentions"].gather(gone)
+        gone = np.sort(rows_of(self["chunks.key"], chunks))
+        counts, codes = self.rows["mentions"].gather(gone)
         chunk, entity = gone.repeat(counts), (codes >> _BITS) - self.first_entity
         facts, _ = spans(self["facts.chunk"], gone)
-        _, held = self._rows["fact_entities"].gather(facts[self["facts.triple"][facts]])
+        _, held = self.rows["fact_entities"].gather(facts[self["facts.triple"][facts]])
         documents = self["chunks.document"][chunk].astype(np.int64)
         self._count(-1, held, documents, chunk, entity, codes & 1 > 0, codes & 2 > 0)
-        self._there.values[gone] = False
+        self.there = self.there.copy()
+        self.there[gone] = False
         self.removed += len(gone)
 
     def _count(self, sign: int, in_triples: Numbers, *mentions: Array) -> None:
@@ -274,127 +271,118 @@ class MemoryGraph:
         if len(places := np.flatnonzero(found < 0)) and (new or self._new):
             numbers = ids[places].tolist()
             if new:
-                first = len(self._columns["entities.id"])
+                first = len(self["entities.id"])
                 added = [number for number in dict.fromkeys(numbers) if number not in self._new]
                 self._new |= zip(added, range(first, first + len(added)), strict=True)
                 self._columns["entities.id"].append(added)
-                for column in ("entities.is_address", "entities.counters"):
-                    self._columns[column].extend(len(added))
+                self._columns["entities.is_address"].extend(len(added))
+                self._columns["entities.counters"].extend(len(added))
             found[places] = [self._new.get(number, -1) for number in numbers]
         return found
 
     def _renumber(self, first_entity: int) -> None:
         """Give entities other numbers, so that there is room for more chunks."""
         chunks = np.arange(len(self))
-        counts, codes = self._rows["mentions"].gather(chunks)
+        counts, codes = self.rows["mentions"].gather(chunks)
         moved = first_entity - self.first_entity
         self.first_entity = first_entity
         pairs = _both_ways(chunks.repeat(counts), (codes >> _BITS) + moved, codes & _KINDS)
-        self._rows["mentions"] = Rows.of(*pairs, self.node_limit)
+        self.rows["mentions"] = Rows.of(*pairs, self.node_limit)
 
     # -- files
 
     def arrays(self) -> dict[str, Array]:
         """Return all that :meth:`load` needs. Rows of removed chunks must have been dropped, see :meth:`packed`."""
         found = {name: column.values for name, column in self._columns.items()}
-        for name, rows in self._rows.items():
-            found |= {f"{name}.counts": rows.counts, f"{name}.indices": rows.indices}
+        for name, rows in self.rows.items():
+            found |= {f"{name}.counts": rows.counts.values, f"{name}.indices": rows.indices.values}
         return found
 
     @classmethod
     def load(cls, arrays: Mapping[str, Growing]) -> MemoryGraph:
         """Return the graph of which :meth:`arrays` returned these arrays; raise ``ValueError`` if they do not fit."""
         graph = cls()
-        for table in {name.partition(".")[0] for name in _COLUMNS}:
-            graph._columns |= {name: arrays[name] for name in _COLUMNS if name.startswith(f"{table}.")}
-            if len({len(column) for name, column in graph._columns.items() if name.startswith(f"{table}.")}) > 1:
-                raise ValueError(f"the columns of {table!r} differ in length")
-        graph._rows = {name: Rows(arrays[f"{name}.counts"], arrays[f"{name}.indices"]) for name in _ROWS}
-        graph.first_entity = len(graph._rows["mentions"].counts) - len(graph._columns["entities.id"])
-        sizes = {
-            "name_chunks": "names", "name_terms": "names", "entity_names": "entities", "fact_entities": "facts",
-            "entity_facts": "entities",
-        }  # fmt: skip
-        wrong = [name for name, of in sizes.items() if len(graph._rows[name].counts) != len(graph[_first(of)])]
-        wrong += [name for name, rows in graph._rows.items() if int(rows.counts.sum()) != len(rows.indices)]
-        if wrong or graph.first_entity < len(graph):
-            raise ValueError(f"the rows of {', '.join(wrong) or 'mentions'} are not as many as are counted")
+        graph._columns = {name: arrays[name] for name in _COLUMNS}
+        graph.rows = {name: Rows(arrays[f"{name}.counts"], arrays[f"{name}.indices"]) for name in _ROWS}
+        graph.first_entity = len(graph.rows["mentions"].counts.values) - len(graph["entities.id"])
+        graph._check_sizes()
         graph._start()
         return graph
+
+    def _check_sizes(self) -> None:
+        """Raise ``ValueError`` if the sizes of columns and rows do not fit each other."""
+        sizes: dict[str, int] = {}
+        for name in _COLUMNS:
+            if sizes.setdefault(table := name.partition(".")[0], len(self[name])) != len(self[name]):
+                raise ValueError(f"the columns of {table!r} differ in length")
+        for name, table in _ROWS.items():
+            counts, indices = self.rows[name].counts.values, self.rows[name].indices.values
+            if len(counts) != sizes.get(table, len(counts)) or counts.sum() != len(indices):
+                raise ValueError(f"the rows of {name!r} are not as many as are counted")
+        if self.first_entity < len(self):
+            raise ValueError("the rows of 'mentions' are not as many as are counted")
 
     def packed(self) -> MemoryGraph:
         """Return the same graph without the rows of removed chunks, and with entities in the order of their ids.
 
         Entities and names without a use are left out. Equal rows give equal graphs.
         """
-        is_packed = all(rows.is_packed for rows in self._rows.values())
+        is_packed = all(rows.is_packed for rows in self.rows.values())
         if is_packed and self.removed == 0 and not self._new and self.first_entity == _capacity(len(self)):
             return self
-        new = MemoryGraph()
-        chunks = np.flatnonzero(self.there)
+        new, kept = MemoryGraph(), self._kept()
+        place: dict[str, Numbers] = {}  # the new row of each row, or -1
+        for table, rows in kept.items():
+            place[table] = np.full(len(self[_KEY[table]]), -1, np.int64)
+            place[table][rows] = np.arange(len(rows))
+        for name, dtype in _COLUMNS.items():
+            values = self[name][kept[name.partition(".")[0]]]
+            new._columns[name] = Growing(place[_REFER[name]][values].astype(dtype) if name in _REFER else values)
+        new.first_entity = _capacity(len(kept["chunks"]))
+        for name, owner, other in (
+            ("mentions", "chunks", "entities"), ("name_terms", "names", ""), ("name_chunks", "names", "chunks"),
+            ("fact_entities", "facts", "entities"), ("entity_facts", "entities", "facts"),
+        ):  # fmt: skip
+            counts, indices = self.rows[name].gather(kept[owner])
+            owners, size = np.arange(len(counts)).repeat(counts), len(counts)
+            if name == "mentions":
+                targets = place[other][(indices >> _BITS) - self.first_entity] + new.first_entity
+                owners, indices = _both_ways(owners, targets, indices & _KINDS)
+                size = new.node_limit
+            elif other:
+                indices = place[other][indices]
+                owners, indices = owners[indices >= 0], indices[indices >= 0]
+            if other in ("chunks", "facts"):  # in the order of keys, whatever was added first
+                order = np.lexsort((indices, owners))
+                owners, indices = owners[order], indices[order]
+            new.rows[name] = Rows.of(owners, indices, size)
+        names = new["names.entity"].astype(np.int64) << 32 | np.arange(len(kept["names"]))
+        pairs = distinct(names, new["aliases.entity"].astype(np.int64) << 32 | new["aliases.name"])
+        new.rows["entity_names"] = Rows.of(pairs >> 32, pairs & 0xFFFFFFFF, len(kept["entities"]))
+        new._start()
+        return new
+
+    def _kept(self) -> dict[str, Numbers]:
+        """Return the rows of each table that are used, in their new order."""
         facts = np.flatnonzero(self.there[self["facts.chunk"]])
-        used = self._rows["name_chunks"].counts > 0
-        if self.removed:
-            counts, uses = self._rows["name_chunks"].gather(np.arange(len(used)))
-            used = kept_rows(counts, self.there[uses]) > 0
-        names = np.flatnonzero(used)
-        ids = self["entities.id"]
+        counts, uses = self.rows["name_chunks"].gather(np.arange(len(self["names.key"])))
+        names = np.flatnonzero(kept_rows(counts, self.there[uses]))
         is_used = self["entities.counters"][:, 0] > 0
         is_used[self["names.entity"][names]] = True
         entities = np.flatnonzero(is_used)
-        entities = entities[np.argsort(ids[entities])]
-        place = {
-            kind: _places(kept, size)
-            for kind, kept, size in (
-                ("chunks", chunks, len(self)), ("facts", facts, len(self["facts.key"])),
-                ("names", names, len(used)), ("entities", entities, len(ids)),
-            )
-        }  # fmt: skip
-        aliases = self.there[self["aliases.chunk"]]
-        kept: dict[str, Array] = {
-            "chunks": chunks, "facts": facts, "names": names, "entities": entities, "aliases": aliases,
-        }  # fmt: skip
-        refer = {
-            "names.entity": "entities", "facts.chunk": "chunks", "aliases.chunk": "chunks", "aliases.name": "names",
-            "aliases.entity": "entities",
-        }  # fmt: skip
-        for name in _COLUMNS:
-            values = self[name][kept[name.partition(".")[0]]]
-            new._columns[name] = Growing(place[refer[name]][values].astype(values.dtype) if name in refer else values)
-        new.first_entity = _capacity(len(chunks))
-        counts, codes = self._rows["mentions"].gather(chunks)
-        targets = place["entities"][(codes >> _BITS) - self.first_entity] + new.first_entity
-        both = _both_ways(np.arange(len(chunks)).repeat(counts), targets, codes & _KINDS)
-        new._rows["mentions"] = Rows.of(*both, new.first_entity + len(entities))
-        counts, terms = self._rows["name_terms"].gather(names)
-        new._rows["name_terms"] = Rows.of(np.arange(len(names)).repeat(counts), terms, len(names))
-        own = new["names.entity"].astype(np.int64) << 32 | np.arange(len(names))
-        pairs = distinct(own, new["aliases.entity"].astype(np.int64) << 32 | new["aliases.name"])
-        new._rows["entity_names"] = Rows.of(pairs >> 32, pairs & 0xFFFFFFFF, len(entities))
-        for name, owner, other in (
-            ("name_chunks", "names", "chunks"), ("fact_entities", "facts", "entities"),
-            ("entity_facts", "entities", "facts"),
-        ):  # fmt: skip
-            counts, indices = self._rows[name].gather(kept[owner])
-            owners, indices = np.arange(len(counts)).repeat(counts), place[other][indices]
-            left = indices >= 0
-            owners, indices = owners[left], indices[left]
-            if other != "entities":  # in the order of keys, whatever was added first
-                order = np.lexsort((indices, owners))
-                owners, indices = owners[order], indices[order]
-            new._rows[name] = Rows.of(owners, indices, len(kept[owner]))
-        new._start()
-        return new
+        entities = entities[np.argsort(self["entities.id"][entities])]
+        aliases = np.flatnonzero(self.there[self["aliases.chunk"]])
+        chunks = np.flatnonzero(self.there)
+        return {"chunks": chunks, "facts": facts, "names": names, "entities": entities, "aliases": aliases}
 
     @property
     def is_worth_packing(self) -> bool:
         """Whether so much was removed or is new that packing pays."""
-        changed = self.removed / max(len(self), 1), len(self._new) / max(len(self._columns["entities.id"]), 1)
+        changed = self.removed / max(len(self), 1), len(self._new) / max(len(self["entities.id"]), 1)
         return self.removed + len(self._new) > _MANY and max(changed) > _SMALL
 
     # -- what all views of a state share
 
-    @property
     @remembered
     def numbers(self) -> Pairs | None:
         """The number of each place of a chunk or entity, and the place of each number; None if they are the same."""
@@ -408,7 +396,6 @@ class MemoryGraph:
         numbers[places] = np.arange(len(places))
         return numbers, places
 
-    @property
     @remembered
     def everything(self) -> Flags:
         """Which chunks and entities exist for a question without a scope, by place."""
@@ -417,30 +404,14 @@ class MemoryGraph:
         found[self.first_entity :] = exist(self["entities.counters"], self["entities.is_address"])
         return found
 
-    @property
     @remembered
-    def _about(self) -> Pairs:
+    def about(self) -> Pairs:
         """The addresses that chunks are about, and these chunks, by place."""
         addresses = self.first_entity + np.flatnonzero(self["entities.is_address"])
-        counts, codes = self._rows["mentions"].gather(addresses)
+        counts, codes = self.rows["mentions"].gather(addresses)
         about = codes & 1 > 0
         return addresses.repeat(counts)[about], codes[about] >> _BITS
 
-    def seen(self, chunks: Flags | None) -> Flags:
-        """Return which chunks and entities exist for a question that sees some chunks; None for all.
-
-        Other entities than addresses exist if a chunk in scope mentions them, which is not looked up here.
-        """
-        if chunks is None:
-            return self.everything
-        found = self.everything.copy()
-        found[: len(self)] &= chunks
-        addresses, about = self._about
-        found[addresses] = False
-        found[addresses[found[about]]] = True
-        return found
-
-    @property
     @remembered
     def linked_share(self) -> float:
         """The share of chunks that mention the subject of another chunk, estimated from a sample."""
@@ -448,25 +419,18 @@ class MemoryGraph:
         if len(chunks) > _SAMPLE:
             order = np.argpartition(self["chunks.sample"][chunks], _SAMPLE)[:_SAMPLE]
             chunks = chunks[order]
-        counts, codes = self._rows["mentions"].gather(chunks)
+        counts, codes = self.rows["mentions"].gather(chunks)
         entities = codes >> _BITS
         leads = (codes & 1 == 0) & self.everything[entities]
         leads &= self["entities.counters"][entities - self.first_entity, 1] > 0
         return float((kept_rows(counts, leads) > 0).mean()) if len(chunks) else 0.0
 
-    @property
-    def has_edges(self) -> bool:
-        """Whether there are explicit edges."""
-        return len(self.edge_facts) > 0
-
-    @property
     @remembered
     def edge_facts(self) -> Numbers:
         """The facts that are explicit edges, ascending."""
         slots = self._slots(np.array([_EDGE], np.int64))
-        return np.sort(self._rows["entity_facts"].gather(slots[slots >= 0])[1])
+        return np.sort(self.rows["entity_facts"].gather(slots[slots >= 0])[1])
 
-    @property
     @remembered
     def alias_order(self) -> tuple[Numbers, Numbers, Numbers, Numbers]:
         """Names and chunks of aliases as ascending codes, what each stands for; entities of names, and their rows."""
@@ -481,20 +445,6 @@ class MemoryGraph:
         self["entities.counters"][:, 2:] = 0
         slots = self._slots(ids)
         self["entities.counters"][slots[slots >= 0]] = 0
-
-    def names_in(self, chunks: Flags) -> Flags:
-        """Return which names some chunks mention."""
-        counts, found = self._rows["name_chunks"].gather(np.arange(len(self["names.key"])))
-        return kept_rows(counts, chunks[found]) > 0
-
-    def name_terms(self, names: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
-        """Return the terms of names, given by key, as hashes: how many each has, and which."""
-        counts, terms = self._rows["name_terms"].gather(np.searchsorted(self["names.key"], names))
-        return counts, terms.astype(np.uint32)
-
-    def facts_in(self, chunks: Keys) -> Keys:
-        """Return the facts of chunks."""
-        return spans(self["facts.chunk"], chunks)[0]
 
     def fact_places(self, facts: Keys) -> Pairs:
         """Return the chunk of each fact, and its place in the chunk. The facts of a chunk follow each other."""
@@ -515,11 +465,17 @@ class GraphView:
 
     def __init__(self, graph: MemoryGraph, chunks: Flags | None) -> None:
         self._graph = graph
-        self._rows = graph._rows  # noqa: SLF001 - of this module
+        self._rows = graph.rows
         self.first_entity, self.node_limit = graph.first_entity, graph.node_limit
-        self.has_edges, self._numbers = graph.has_edges, graph.numbers
-        self._seen = graph.seen(chunks)
+        self.has_edges, self._numbers = len(graph.edge_facts) > 0, graph.numbers
         self._in_scope = chunks is not None
+        self._seen = graph.everything  # which chunks and entities exist for the question, by place
+        if chunks is not None:  # whether a chunk in scope mentions an entity is looked up later, but for addresses
+            self._seen = graph.everything.copy()
+            self._seen[: len(graph)] &= chunks
+            addresses, about = graph.about
+            self._seen[addresses] = False
+            self._seen[addresses[self._seen[about]]] = True
         self._all_there = chunks is None and graph.removed == 0
         self._degrees: npt.NDArray[np.float32] | None = None  # of nodes in a scope, as far as they were counted
 
@@ -538,7 +494,7 @@ class GraphView:
     # -- entities
 
     def find(self, ids: Sequence[int]) -> dict[int, list[int]]:
-        """Return for ids the entities that are so called: the one of that id, and those of which it is an alias."""
+        """Return for each id the entities with that name: the entity of the id, and the ones it is an alias of."""
         slots = self._graph._slots(np.array(ids, np.int64))  # noqa: SLF001 - of this module
         known = np.flatnonzero(slots >= 0)
         found: dict[int, list[int]] = {}
@@ -590,11 +546,10 @@ class GraphView:
         slots = self._slots(entities)
         counts, names = self._rows["entity_names"].gather(slots)
         if not self._all_there or len(self._graph["aliases.chunk"]):
-            several = np.flatnonzero((counts > 1).repeat(counts))
-            if len(several):
-                kept = np.ones(len(names), np.bool_)
-                kept[several] = self._written(names[several], slots.repeat(counts)[several])
-                counts, names = kept_rows(counts, kept), names[kept]
+            several = (counts > 1).repeat(counts)
+            kept = ~several
+            kept[several] = self._written(names[several], slots.repeat(counts)[several])
+            counts, names = kept_rows(counts, kept), names[kept]
         return counts, self._graph["names.key"][names].astype(np.int64)
 
     def _written(self, names: Numbers, entities: Numbers) -> Flags:
@@ -649,7 +604,7 @@ class GraphView:
         unread = np.flatnonzero(found < (np.inf if most is None else most))
         if most is not None:
             limits = (_AHEAD * most[unread]).astype(np.int64) + _FEW
-            few = self._rows["mentions"].counts[self._places(nodes[unread])] > limits
+            few = self._rows["mentions"].counts.values[self._places(nodes[unread])] > limits
             ahead = unread[few]
             found[ahead] = self._walked(nodes[ahead], limits[few])
             unread = np.concatenate([unread[~few], ahead[found[ahead] < most[ahead]]])
@@ -682,12 +637,10 @@ class GraphView:
         counts, slots = self._rows["fact_entities"].gather(facts)
         places = slots + self.first_entity
         kept = self._seen[places]
-        if not kept.all():
-            counts, places = kept_rows(counts, kept), places[kept]
-        return counts, self._nodes(places)
+        return kept_rows(counts, kept), self._nodes(places[kept])
 
     def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs:
-        """Return the facts that hold each entity, in order, so many at most: how many, and which."""
+        """Return the first ``limit`` facts that hold each entity: how many, and which."""
         counts, facts = self._rows["entity_facts"].gather(self._slots(entities), limit if self._all_there else None)
         if self._all_there:
             return counts, facts
@@ -704,29 +657,14 @@ def _capacity(chunks: int) -> int:
     return chunks + chunks // 4 + _ROOM
 
 
-def _width(column: str) -> tuple[int, ...]:
-    return (len(COUNTERS),) if column == "entities.counters" else ()
-
-
-def _first(table: str) -> str:
-    return next(name for name in _COLUMNS if name.startswith(f"{table}."))
-
-
 def _both_ways(chunks: Numbers, entities: Numbers, kinds: Numbers) -> Pairs:
-    """Return mentions, in the order of chunks, as pairs of a row and an index: those of chunks, then of entities."""
+    """Return mentions, in the order of chunks, as pairs of a row and an index: rows of chunks, then of entities."""
     owners, others = np.concatenate([chunks, entities]), np.concatenate([entities, chunks])
     return owners, others << _BITS | np.tile(kinds, 2)
 
 
-def _places(kept: Numbers, count: int) -> Numbers:
-    """Return for each of so many rows its place among those that are kept, and -1 for the others."""
-    place = np.full(count, -1, np.int64)
-    place[kept] = np.arange(len(kept))
-    return place
-
-
 def _replaced(values: Numbers, codes: Numbers, known: Numbers, others: Numbers) -> Numbers:
-    """Return values, of which those with a known code are replaced. Known codes are in ascending order."""
+    """Replace the values that have a known code. Known codes are in ascending order."""
     found = among(codes, known)
     replaced = values.copy()
     replaced[found] = others[np.searchsorted(known, codes[found])]

@@ -108,7 +108,7 @@ class Edges:
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._targets)
+        return len(self._targets.values)
 
     def missing(self, nodes: Keys) -> Keys:
         """Return the nodes that were not read, each once and in order."""
@@ -123,13 +123,13 @@ class Edges:
             return
         with self._lock:
             counts = np.bincount(owner, minlength=len(nodes))
-            first = len(self._counts)
-            self._starts.append(len(self._targets) + counts.cumsum() - counts)
+            first = len(self._counts.values)
+            self._starts.append(len(self._targets.values) + counts.cumsum() - counts)
             self._counts.append(counts)
             self._totals.append(totals)
             self._targets.append(targets)
             self._weights.append(weights)
-            self._place.extend(max(int(nodes.max()) + 1 - len(self._place), 0))
+            self._place.extend(max(int(nodes.max()) + 1 - len(self._place.values), 0))
             self._place.values[nodes] = np.arange(first, first + len(nodes))
 
     def gather(self, nodes: Keys) -> tuple[Keys, Keys, Scores, Scores]:
