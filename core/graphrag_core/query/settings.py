@@ -198,8 +198,8 @@ class SearchSettings:
     def replace(self, **given: Any) -> SearchSettings:
         """Return the settings with some fields replaced; None counts as not given.
 
-        A name with dots replaces a field of a part: ``"gate.min_score"`` replaces ``min_score`` of the gate. A part that
-        the settings do not have is the strategy's own.
+        A name with dots replaces a field of a part: ``"gate.min_score"`` replaces ``min_score`` of the gate. A part
+        that the settings do not have is the strategy's own.
 
         Raises
         ------
