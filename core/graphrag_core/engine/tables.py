@@ -7,6 +7,7 @@ the methods that both engines share.
 
 import json
 import logging
+import re
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,13 +26,13 @@ from graphrag_core.engine.rows import (
     Texts,
     damaged,
     keyword_fields,
-    shallow,
     statement,
     without_markup,
 )
 from graphrag_core.errors import GraphRAGError, IndexClosed, ReadOnlyIndex
 from graphrag_core.filters import (
     DOCUMENT_ID,
+    MAX_METADATA_DEPTH,
     Condition,
     Filter,
     Group,
@@ -71,6 +72,7 @@ FACT_COLUMNS = (
 )
 """The columns of facts that have the same values in both engines, as :func:`fact_of` takes them."""
 
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 _COMPARE = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
@@ -477,6 +479,29 @@ def chunk_of(row: Row) -> Chunk:
     _, chunk_id, document_id, text, title, ordinal, start, metadata, headings, page = row
     values = _stored_json(shallow(metadata))
     return Chunk(chunk_id, document_id, text, title, ordinal, start, values, unpack_headings(headings), page)
+
+
+def shallow(metadata: str) -> str:
+    """Return metadata as JSON with "…" for what is nested too deeply. Earlier versions stored it.
+
+    >>> shallow('{"a": [1, "]"]}') == '{"a": [1, "]"]}'
+    True
+    >>> shallow('{"a":' * 60 + "1" + "}" * 60).count("a")
+    50
+    """
+    if metadata.count("{") + metadata.count("[") <= MAX_METADATA_DEPTH:
+        return metadata
+    kept, depth, at = list[str](), 0, 0
+    for match in _STRING_OR_BRACKET.finditer(metadata):
+        if match[0] in "[{":
+            depth += 1
+            if depth == MAX_METADATA_DEPTH + 1:
+                kept += metadata[at : match.start()], '"…"'
+        elif match[0] in "]}":
+            depth -= 1
+            if depth == MAX_METADATA_DEPTH:
+                at = match.end()
+    return "".join([*kept, metadata[at:]]) if kept else metadata
 
 
 def _stored_json(text: str | bytes) -> Any:

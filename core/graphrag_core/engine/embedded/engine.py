@@ -37,11 +37,11 @@ from graphrag_core.engine.graph.snapshot import StoreSnapshot
 from graphrag_core.engine.graph.sparse import kept_rows, spans
 from graphrag_core.engine.rows import Accesses, check_expected, damaged
 from graphrag_core.engine.store import Store
-from graphrag_core.engine.tables import SqlEngine, Tables, parts_of
+from graphrag_core.engine.tables import SqlEngine, Tables, chunk_of, parts_of
 from graphrag_core.errors import DamagedIndex, GraphRAGError, InputError, NotAnIndex, StorageError
 from graphrag_core.filters import Filter, unknown_keys
 from graphrag_core.key_sets import among, best
-from graphrag_core.model import Stats, Verification
+from graphrag_core.model import Chunk, Stats, Verification
 from graphrag_core.ports import Keys, Kind, Matrix, ParsedDocument, Ranking, Scores
 
 _T = TypeVar("_T")
@@ -394,7 +394,8 @@ class EmbeddedEngine(SqlEngine):
 
     @property
     def generation(self) -> int:
-        self._check()  # and no lock: what was committed counts, whether it is published or not
+        if self._closed or self._inherited:
+            self._check()  # and no lock: what was committed counts, whether it is published or not
         if batches := self._unpublished:
             return batches[-1].change.generation
         generation = self.indexes.generation
@@ -632,17 +633,27 @@ class EmbeddedStore(Store):
         numbers = self.chunk_numbers(np.array([row[0] for row in rows], np.int64))
         return [(number, row[1:]) for number, row in zip(numbers.tolist(), rows, strict=True)]
 
+    def chunks(self, chunks: Keys) -> list[Chunk]:
+        columns = self.tables.chunk_columns
+        rows = (
+            self._by_key(columns, "chunks c", chunks, "JOIN documents d ON d.key = c.document") if len(chunks) else []
+        )
+        return [chunk_of(row[1:]) for row in rows]
+
     def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
-        """Return the packed terms of chunks and of their facts."""
-        packed, (_, counts) = super().chunk_terms(chunks), spans(self._all["facts.chunk"], chunks)
-        for (terms, facts), count in zip(packed, counts.tolist(), strict=True):
+        rows = self._by_key("c.terms, c.fact_terms", "chunks c", chunks)
+        _, counts = spans(self._all["facts.chunk"], chunks)
+        for (_, terms, facts), count in zip(rows, counts.tolist(), strict=True):
             if len(terms) % TERM_BYTES or not is_packed(terms, facts or None, count):
                 raise damaged("the terms of a chunk cannot be decoded")
-        return packed
+        return [(terms, facts or b"") for _, terms, facts in rows]
 
     def claims(self, names: Sequence[int]) -> list[tuple[int, str, str]]:
-        """Return the types and descriptions that chunks in scope give to names."""
-        return super().claims(names) if self._records.has_claims else []
+        known = self._records.has_claims  # of a generation
+        if known[0] != self.generation:
+            exists = bool(self._records.value("SELECT EXISTS (SELECT 1 FROM claims)"))
+            known = self._records.has_claims = self.generation, exists
+        return super().claims(names) if known[1] else []
 
     def facts_in(self, chunks: Keys) -> Keys:
         """Return the facts of chunks."""

@@ -103,7 +103,7 @@ class Records(Tables):
         self._older = older
         self.lock = threading.RLock()
         self._meta: dict[str, str] | None = None  # as it was read since the last change
-        self._has_claims = -1, False  # a generation, and whether it has claims
+        self.has_claims = -1, False  # a generation, and whether it has claims
         self._side_lock = threading.Lock()
         self._side: sqlite3.Connection | None = None  # reads committed rows while the other one writes
         self._immutable = False
@@ -473,14 +473,6 @@ class Records(Tables):
             db.execute("DELETE FROM journal WHERE generation <= ?", (generation,))
 
     # -- rows
-
-    @property
-    def has_claims(self) -> bool:
-        """Whether some chunk gives a name a type or a description."""
-        generation = self.generation
-        if self._has_claims[0] != generation:
-            self._has_claims = generation, bool(self.value("SELECT EXISTS (SELECT 1 FROM claims)"))
-        return self._has_claims[1]
 
     def unpack_names(self, stored: bytes) -> list[int]:
         names: list[int] = unpack(stored).tolist()

@@ -123,7 +123,12 @@ class StoreSnapshot:
         if len(keys) == 0:
             return np.zeros((0, len(terms)), np.bool_)
         if kind == "entities":
-            return self._terms_in_names(keys, terms)
+            in_names = np.zeros((len(keys), len(terms)), np.bool_)
+            owner, name, column, _ = self._matched_names(keys, terms)
+            in_names[owner[name], column] = True
+            for row, columns in self._matched_new_names(keys, terms):
+                in_names[row, columns[columns >= 0]] = True
+            return in_names
         if kind == "chunks":
             in_chunks: Flags = term_places([packed for packed, _ in self._packed_terms(keys)], terms) >= 0
             return in_chunks
@@ -138,14 +143,6 @@ class StoreSnapshot:
             read = self._store.chunk_terms(np.array(missing, np.int64))
             self._terms.update(zip(missing, read, strict=True))
         return [self._terms[key] for key in wanted]
-
-    def _terms_in_names(self, entities: Keys, terms: Sequence[str]) -> Flags:
-        found = np.zeros((len(entities), len(terms)), np.bool_)
-        owner, name, column, _ = self._matched_names(entities, terms)
-        found[owner[name], column] = True
-        for row, columns in self._matched_new_names(entities, terms):
-            found[row, columns[columns >= 0]] = True
-        return found
 
     def names_within(self, entities: Keys, terms: Sequence[str]) -> list[tuple[int, list[int]]]:
         owner, name, column, sizes = self._matched_names(entities, terms)
@@ -237,18 +234,18 @@ class StoreSnapshot:
         by_id = {hash64(name): name for name in names if name[:1] != "→"}  # no question names an address
         if not by_id:
             return {}
-        found = {by_id[name_id]: self._most_mentioned(own) for name_id, own in self._graph.find([*by_id]).items()}
+        found = {
+            by_id[name_id]: entities[0] if len(entities) == 1 else self._most_mentioned(entities)
+            for name_id, entities in self._graph.find([*by_id]).items()
+        }
         renamed = {} if self._edited is None else self._edited.edits[1]
         return found | {by_id[name_id]: entity for name_id, entity in renamed.items() if name_id in by_id}
 
     def _most_mentioned(self, entities: Sequence[int]) -> int:
         """Return one of the entities of a name. Of equal ones an alias counts more than the name itself, the first."""
-        if len(entities) == 1:
-            return entities[0]
         counts = self._graph.counts(np.array(entities, np.int64))[0].tolist()
-        return -max((count, at > 0, -entity) for at, (count, entity) in enumerate(zip(counts, entities, strict=True)))[
-            2
-        ]
+        ranked = ((count, at > 0, -entity) for at, (count, entity) in enumerate(zip(counts, entities, strict=True)))
+        return -max(ranked)[2]
 
     def entity_counts(self, entities: Keys) -> tuple[Keys, Flags]:
         counts, is_subject = self._graph.counts(entities)
