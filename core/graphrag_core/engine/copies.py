@@ -148,7 +148,6 @@ def _word_hash(word: str) -> int:
 
 
 def _triples(words: list[str]) -> npt.NDArray[np.uint64]:
-    """Return the hashes of all sequences of three words."""
     hashes = np.array([*map(_word_hash, words)], np.uint64)
     found: npt.NDArray[np.uint64] = hashes[:-2] * _PLACES[0] + hashes[1:-1] * _PLACES[1] + hashes[2:] * _PLACES[2]
     return found

@@ -505,7 +505,6 @@ def shallow(metadata: str) -> str:
 
 
 def _stored_json(text: str | bytes) -> Any:
-    """Return a value that is stored as JSON."""
     try:
         return json.loads(text)
     except ValueError as error:
@@ -579,7 +578,6 @@ def parts_of(scope: Filter | None) -> tuple[Filter | None, Filter | None]:
 
 
 def _grouped(rows: Iterable[Row], column: int = 0) -> defaultdict[Any, list[Row]]:
-    """Return rows by the value of a column."""
     groups: defaultdict[Any, list[Row]] = defaultdict(list)
     for row in rows:
         groups[row[column]].append(row)
@@ -612,7 +610,6 @@ class SqlEngine:
         raise NotImplementedError
 
     def _add_accesses(self, accesses: Mapping[int, tuple[int, float]]) -> None:
-        """Add access counts to facts; deleted facts are ignored."""
         raise NotImplementedError
 
     def _check(self, *, writable: bool = False) -> None:

@@ -145,7 +145,6 @@ class MemoryGraph:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in memory."""
         columns = sum(column.nbytes for column in self._columns.values())
         return columns + sum(rows.nbytes for rows in self.rows.values())
 

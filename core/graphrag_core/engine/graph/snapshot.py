@@ -55,7 +55,6 @@ class StoreSnapshot:
         self.walk, self.degrees = self._graph.walk, self._graph.degrees
         self.chunks, self.find_chunks = store.chunks, store.find_chunks
         # Rows that were read: the stages of a query ask for the same again.
-        self._terms: dict[int, tuple[bytes, bytes]] = {}
         self._entities: dict[int, Entity] = {}
         self._counts: dict[str, int] = {}  # chunks that have a term
         self._copies: dict[int, Keys] = {}  # of chunks
@@ -83,7 +82,6 @@ class StoreSnapshot:
         return rankings
 
     def _entities_of_names(self, names: Keys, scores: Scores, k: int) -> Ranking:
-        """Return the best ``k`` entities of names."""
         entities = self._of_names(names)
         entities, scores = entities[entities >= 0], scores[entities >= 0]
         things = ~self._graph.are_addresses(entities)
@@ -130,19 +128,11 @@ class StoreSnapshot:
                 in_names[row, columns[columns >= 0]] = True
             return in_names
         if kind == "chunks":
-            in_chunks: Flags = term_places([packed for packed, _ in self._packed_terms(keys)], terms) >= 0
+            in_chunks: Flags = term_places([packed for packed, _ in self._store.chunk_terms(keys)], terms) >= 0
             return in_chunks
         chunks, ordinals = self._store.fact_places(keys)
         chunks, place = np.unique(chunks, return_inverse=True)
-        return contained_in_facts(self._packed_terms(chunks), place, ordinals, terms)
-
-    def _packed_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
-        """Return the packed terms of chunks and of their facts."""
-        wanted = chunks.tolist()
-        if missing := [key for key in wanted if key not in self._terms]:
-            read = self._store.chunk_terms(np.array(missing, np.int64))
-            self._terms.update(zip(missing, read, strict=True))
-        return [self._terms[key] for key in wanted]
+        return contained_in_facts(self._store.chunk_terms(chunks), place, ordinals, terms)
 
     def names_within(self, entities: Keys, terms: Sequence[str]) -> list[tuple[int, list[int]]]:
         owner, name, column, sizes = self._matched_names(entities, terms)
@@ -384,7 +374,6 @@ class StoreSnapshot:
         return facts
 
     def _read_facts(self, keys: Keys) -> tuple[list[tuple[list[int], Fact]], dict[int, Name]]:
-        """Return the names that facts hold by key, the facts, and the names."""
         rows = self._store.facts(keys)
         return rows, self._store.names(sorted({name for names, _ in rows for name in names}))
 
@@ -407,7 +396,11 @@ class StoreSnapshot:
             counts, all_held = self._graph.entities_of(facts)
             held = np.split(all_held, counts.cumsum()[:-1])
         return [
-            [(name, _first_of(entities[name], inside)) for name in keys if name in entities]
+            [
+                (name, next((entity for entity in entities[name] if entity in inside), entities[name][0]))
+                for name in keys
+                if name in entities
+            ]
             for keys, inside in zip(names, held, strict=True)
         ]
 
@@ -527,11 +520,6 @@ def _in_all(counts: Keys, values: Keys) -> Keys:
     for row in rows[1:]:  # look the few up in the many
         found = found[among(found, row)]
     return found
-
-
-def _first_of(candidates: Sequence[int], held: Keys) -> int:
-    """Return the first candidate that a fact holds; the first one if it holds none."""
-    return next((entity for entity in candidates if entity in held), candidates[0])
 
 
 def _described(entity_id: int, names: Sequence[Name], claims: Sequence[tuple[str, str]], mentions: int) -> Entity:
