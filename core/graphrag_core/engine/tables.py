@@ -124,10 +124,6 @@ class Tables:
         """Return the rows of a statement."""
         raise NotImplementedError
 
-    def committed(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """Return the rows of a statement as of the last commit."""
-        return self.rows(sql, parameters)
-
     def keys(self, sql: str, parameters: Sequence[Any] = ()) -> Keys:
         """Return the only column of a statement."""
         raise NotImplementedError
@@ -181,11 +177,6 @@ class Tables:
         )
 
     # -- documents
-
-    def stored(self, ids: Sequence[str]) -> dict[str, str]:
-        """Return the digests of the documents that exist, as of the last commit."""
-        sql = f"SELECT d.id, d.digest FROM documents d WHERE {self.own['d']}d.id {self.listed_texts}"
-        return dict(self.committed(sql, (self.array(storable(ids)),)))
 
     def document_ids(self, after: str, scope: Filter | None) -> list[str]:
         """Return a page of ids of the documents that match a filter, in order of id, after an id."""
