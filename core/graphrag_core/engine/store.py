@@ -54,6 +54,8 @@ class Store:
 
     Attributes
     ----------
+    numbering
+        Two stores of one generation with the same object here have the same numbers of chunks and entities.
     chunk_count, statistics_count
         The number of chunks in scope, and of all chunks.
     unknown_keys
@@ -77,6 +79,7 @@ class Store:
     """
 
     generation: int
+    numbering: object
     chunk_count: int
     statistics_count: int
     unknown_keys: tuple[str, ...] = ()

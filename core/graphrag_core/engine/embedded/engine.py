@@ -527,7 +527,7 @@ class EmbeddedStore(Store):
     def __init__(self, indexes: SearchIndexes, records: Records, accesses: Accesses, scope: Filter | None) -> None:
         graph, id_places = indexes.current_graph()
         self.tables = self._records = records
-        self.accesses, self._all = accesses, graph
+        self.accesses, self.numbering, self._all = accesses, graph, graph
         self._vectors, self._keywords = indexes.vectors, indexes.keywords
         self.generation, self.edits = indexes.generation, records.meta.get("edits", "")
         self.names = records.names

@@ -48,7 +48,8 @@ class StoreSnapshot:
         self._edited: EditedGraph | None = None
         if store.edits or store.graph.has_edges:
             self._graph = self._edited = EditedGraph(store.graph, store.edits, self._named_facts)
-        self.generation, self.unknown_keys = store.generation, store.unknown_keys
+        self.generation, self.numbering = store.generation, store.numbering
+        self.unknown_keys = store.unknown_keys
         self.chunk_count, self.statistics_count = store.chunk_count, store.statistics_count
         self.first_entity = store.graph.first_entity
         self.metadata_keys, self.has, self.record_access = store.tables.metadata_keys, store.has, store.record_access
