@@ -226,7 +226,6 @@ class PostgresStore(Store):
         return [(number, row[1]) for number, row in zip(numbers.tolist(), rows, strict=True)]
 
     def chunks(self, chunks: Keys) -> list[Chunk]:
-        """Return chunks in the order given."""
         keys, rows = self.chunk_keys(chunks).tolist(), self._chunk_rows
         if missing := [key for key in keys if key not in rows]:
             read = self.tables.chunk_rows("c.key = ANY(%s)", np.array(missing, np.int64))
