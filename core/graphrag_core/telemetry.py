@@ -16,7 +16,7 @@ _PREFIX = "graphrag."
 
 
 class Stages:
-    """Measures successive stages. The end of each is where a time limit is checked.
+    """Measures successive stages, the first from a time of ``perf_counter`` on. A time limit is checked at each end.
 
     >>> stages = Stages()
     >>> stages.end("embed")
@@ -24,8 +24,8 @@ class Stages:
     ['embed']
     """
 
-    def __init__(self) -> None:
-        self._ended: list[tuple[str, float]] = [("", time.perf_counter())]
+    def __init__(self, start: float | None = None) -> None:
+        self._ended: list[tuple[str, float]] = [("", time.perf_counter() if start is None else start)]
 
     def end(self, stage: str) -> None:
         """Note that a stage has ended. Raises :class:`DeadlineExceeded` if the time limit of this thread has passed."""
