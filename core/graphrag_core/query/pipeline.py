@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -139,8 +140,9 @@ def search_steps(index: KnowledgeIndex, plan: Plan, at: float, *, warns: bool = 
     warns
         Whether a filter with an unknown key is logged: not by another method for the same question.
     """
-    stages = Stages()
+    start = time.perf_counter()
     embedded = yield from embed(index, plan)
+    stages = Stages(start)
     stages.end("embed")
     found: Found | None = None
     scores: dict[Any, list[float | None]] = {}
