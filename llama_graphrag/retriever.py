@@ -72,7 +72,7 @@ from llama_graphrag.models import EmbedModel, LlamaEmbedder, count_tokens, to_ch
 from llama_graphrag.nodes import SOURCE, is_node, knowledge_of, metadata_of, source_hash, source_of, to_nodes
 from llama_graphrag.postprocessors import to_reranker
 from llama_graphrag.sources import ReadNodes, read_property_graph, read_vector_index
-from llama_graphrag.vector_store import GraphRAGVectorStore, read_docstore
+from llama_graphrag.vector_store import GraphRAGVectorStore, StoredNodes
 
 _log = logging.getLogger(__name__)
 _OF_CALL: ContextVar[Mapping[str, Any]] = ContextVar("settings", default={})  # noqa: B039 - never changed
@@ -483,7 +483,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     @property
     def docstore(self) -> KVDocumentStore:
         """The nodes within the filters as a docstore to read from, such as for ``PrevNextNodePostprocessor``."""
-        return read_docstore(self)
+        return KVDocumentStore(StoredNodes(self))
 
     def as_query_engine(self, llm: LLM | None = None, **settings: Any) -> RetrieverQueryEngine:
         """Return a query engine that answers from what this retriever finds.
