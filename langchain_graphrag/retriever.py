@@ -109,11 +109,11 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     settings
         The settings of every question (:class:`graphrag_core.SearchSettings`). Its fields are keywords too:
         ``GraphRAGRetriever(index=index, k=10, method="keyword")``. ``reranker`` may be a LangChain
-        ``BaseDocumentCompressor`` such as ``CrossEncoderReranker`` (:func:`~langchain_graphrag.compressor_reranker`).
+        ``BaseDocumentCompressor`` (:func:`~langchain_graphrag.compressor_reranker`).
         To change settings, make another retriever of the same index: ``retriever.model_copy(update={"k": 10})``.
     filter
-        Restricts every query to matching documents, and :meth:`get` and :meth:`delete` too. A filter passed with a call
-        narrows it further. It is read once: changing the mapping later has no effect.
+        Restricts every query, :meth:`get` and :meth:`delete` to matching documents. A filter passed with a call narrows
+        it further. It is read once: changing the mapping later has no effect.
     search_type
         ``"similarity"``, ``"mmr"`` for diverse documents (maximal marginal relevance), or
         ``"similarity_score_threshold"``, which needs a ``score_threshold`` in ``search_kwargs``.
@@ -122,9 +122,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         ``lambda_mult`` (for ``"mmr"``), and the others that ``invoke`` takes. They override ``settings``, and a call
         overrides them. Filters never override, they narrow.
     add_metadata
-        What is added to the metadata of a retrieved document, unless it has such a key itself: ``"section"`` (the
-        headings above the passage), ``"page"``, ``"document_id"``, ``"score"``, ``"channels"``, ``"path"`` and
-        ``"graphrag"`` (everything about the hit). The last two take time, as they have to be explained.
+        What is added to the metadata of a retrieved document, unless it has such a key itself: ``"section"``,
+        ``"page"``, ``"document_id"``, ``"score"``, ``"channels"``, ``"path"`` and ``"graphrag"`` (everything).
     cache, refresh_every
         As for :class:`graphrag_core.GraphRetriever`.
 
@@ -141,9 +140,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     about the hits. A document of more than 512 tokens is split into passages, unless ``chunker=None``. Their id is
     ``"<document id>#<number>"``, and ``metadata["document_id"]`` is the id for :meth:`delete` and :meth:`get`.
 
-    A retriever with a ``path`` can be pickled and deep-copied: the copy opens the folder for reading. A forked process
-    reads the index that it inherited, and cannot write it. With PostgreSQL a copy and a forked process open their own
-    connections, and may write.
+    A retriever with a ``path`` can be pickled and deep-copied, as :class:`graphrag_core.KnowledgeIndex` says. With
+    PostgreSQL a copy and a forked process open their own connections, and may write.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -222,12 +220,11 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         Parameters
         ----------
         documents
-            Those of more than 512 tokens are split into passages; ``chunker=None`` keeps them whole, and another
-            :class:`graphrag_core.Chunker` splits them in another way. A document without an id gets one
+            Long documents are split into passages; ``chunker=None`` keeps them whole. A document without an id gets one
             from its content. One without text is skipped.
         embedding
             Any LangChain ``Embeddings``, or an embedder of the core such as ``WordLlama()``. None for an
-            index without vectors, which serves keyword and graph search and needs no model.
+            index without vectors.
         settings
             The keywords below, parameters of this class (``settings``, ``k``, ``filter``, ``tags``, ...) and settings
             of :class:`graphrag_core.KnowledgeIndex` (``chunker``, ``extractor``, ``embed_facts``, ...).
@@ -235,11 +232,11 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         Other Parameters
         ----------------
         path
-            A folder for the index, or an address such as ``postgresql://user@host/database?index=NAME``. It is
-            created if absent; an existing index is extended. None keeps the index in memory.
+            A folder or a database for the index (:meth:`graphrag_core.KnowledgeIndex.open`); an existing index is
+            extended. None keeps the index in memory.
         llm
-            A chat model that extracts entities and relations from every passage, in addition to the extraction without
-            a model. Use :func:`~langchain_graphrag.llm_extractor` for its settings.
+            A chat model that extracts entities and relations from every passage, too. Use
+            :func:`~langchain_graphrag.llm_extractor` for its settings.
         """
         return cls._filled(to_core_documents, documents, embedding, **settings)
 
@@ -280,15 +277,9 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     ) -> Self:
         """Index the sources of graph documents with their nodes and relationships.
 
-        Takes what LangChain's ``LLMGraphTransformer`` returns. Each node becomes a typed entity
-        and each relationship a fact of its source, in addition to what is extracted from the text.
-
-        Parameters
-        ----------
-        graph_documents
-            Objects with ``nodes``, ``relationships`` and ``source``. The sources are not split.
-        embedding, settings
-            As for :meth:`from_documents`.
+        Takes what LangChain's ``LLMGraphTransformer`` returns: objects with ``nodes``, ``relationships`` and
+        ``source``. Each node becomes a typed entity and each relationship a fact of its source, in addition to what is
+        extracted from the text. The sources are not split. ``settings`` as for :meth:`from_documents`.
         """
         unsplit = _unsplit(settings, "relationships of a graph document belong")
         return cls._filled(from_graph_documents, graph_documents, embedding, **unsplit)
@@ -311,15 +302,15 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         again or split, and the store is not changed. Called again with the same ``path``, it adds what is new, replaces
         what has changed and skips the rest.
 
-        An embedding model of the core that runs in this process, such as ``WordLlama``, embeds facts and names too.
-        With ``embed_facts=False, embed_names=False`` nothing at all is embedded; this is the default for other models.
+        With ``embed_facts=False, embed_names=False`` nothing at all is embedded; this is the default for models that do
+        not run in this process.
 
         Parameters
         ----------
         store
             The store.
         embedding
-            The model that computed the vectors of the store; by default the store's own. It embeds the questions.
+            The model that computed the vectors; by default the store's own. It embeds the questions.
         settings
             The keywords below, and the settings of :meth:`from_documents`. ``batch_size`` (1,000) is also the number of
             documents in a request to the store.
@@ -343,12 +334,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         show_progress
             True or False to force a progress bar; None shows it on a terminal.
 
-        Raises
-        ------
-        InputError
-            The store cannot list its documents, or has no embedding model.
-        EmbedderMismatch
-            The vectors are not from this embedding model, or the index in ``path`` is not.
         """
         if not isinstance(store, VectorStore):
             raise InputError(f"from_vectorstore takes a LangChain VectorStore, not {type(store).__qualname__}")
@@ -386,8 +371,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         Other Parameters
         ----------------
         read_only
-            One process may write while any number read. A reader sees new documents after :meth:`refresh`, or by itself
-            with ``refresh_every``.
+            True if another process writes (:meth:`graphrag_core.KnowledgeIndex.open`).
         """
         return cls._open(embedding, path, must_exist=True, **settings)
 
@@ -442,15 +426,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
         A document without text is skipped, and an earlier version of it deleted, with a warning in the log.
 
-        Parameters
-        ----------
-        documents
-            What to add.
-        ids
-            Their ids, in place of ``Document.id``.
-        embeddings
-            Their vectors, computed by the retriever's embedding model: such a document is not embedded again and
-            must not be split by a ``chunker``. A document whose vector is None is embedded.
+        ``ids`` replace ``Document.id``. ``embeddings`` are vectors computed by the retriever's embedding model, or None
+        for a document to embed: one with a vector is not embedded again and must not be split by a ``chunker``.
         """
         return self._add(*with_vectors(documents, ids, embeddings))
 
