@@ -334,6 +334,12 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         show_progress
             True or False to force a progress bar; None shows it on a terminal.
 
+        Raises
+        ------
+        InputError
+            The store cannot list its documents, or has no embedding model.
+        EmbedderMismatch
+            The vectors are not from this embedding model, or the index in ``path`` is not.
         """
         if not isinstance(store, VectorStore):
             raise InputError(f"from_vectorstore takes a LangChain VectorStore, not {type(store).__qualname__}")
