@@ -59,12 +59,12 @@ def create_memory_search_tool(
         return memory_tool.to_content(result, context), [*to_documents(result, retriever.add_metadata)]
 
     def search(query: str, callbacks: Callbacks = None, **arguments: Any) -> tuple[str, list[Document]]:
-        result = traced_search(retriever, query, {"callbacks": callbacks}, settings_of(arguments))
+        result = traced_search(retriever, query, callbacks, **settings_of(arguments))
         return to_output(memory_tool.limited(result, arguments))
 
     async def asearch(query: str, callbacks: Callbacks = None, **arguments: Any) -> tuple[str, list[Document]]:
         with _reported_errors():
-            result = await atraced_search(retriever, query, {"callbacks": callbacks}, settings_of(arguments))
+            result = await atraced_search(retriever, query, callbacks, **settings_of(arguments))
             return await run_in_executor(None, to_output, memory_tool.limited(result, arguments))
 
     tool = memory_tool.Tool(name, description, memory_tool.SEARCH_ARGUMENTS, search)

@@ -7,14 +7,13 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun, Callbacks
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.indexing.base import DeleteResponse, DocumentIndex, UpsertResponse
 from langchain_core.retrievers import LangSmithRetrieverParams
-from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStore
 from pydantic import ConfigDict, Field, PrivateAttr
@@ -40,6 +39,7 @@ from graphrag_core.ports import Embedder
 from graphrag_core.query.requests import Request
 from graphrag_core.query.settings import Plan
 from langchain_graphrag.documents import (
+    Documents,
     LongDocumentChunker,
     from_texts,
     to_core_documents,
@@ -558,8 +558,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             raise InputError(f"unknown search_type {kind!r}: use {', '.join(_SEARCH_TYPES)}")
         if kind == "similarity_score_threshold" and "score_threshold" not in merged:
             raise InputError("search_type='similarity_score_threshold' needs search_kwargs={'score_threshold': ...}")
-        filters = (self.filter, self.search_kwargs.get("filter"), given.get("filter"), merged.get("where"))
-        merged |= {"settings": merged.get("settings") or self.settings, "where": parse_all(*filters)}
+        where = parse_all(self.scope, given.get("filter"), merged.get("where"))
+        merged |= {"settings": merged.get("settings") or self.settings, "where": where}
         plan = self._core.plan(query, **merged)
         if kind == "mmr":
             if not 0 <= lambda_mult <= 1:
@@ -594,22 +594,16 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return params
 
 
-def traced_search(
-    retriever: GraphRAGRetriever, query: str, config: RunnableConfig | None, settings: Mapping[str, Any]
-) -> Result:
+def traced_search(retriever: GraphRAGRetriever, query: str, callbacks: Callbacks = None, **settings: Any) -> Result:
     """Search as :meth:`GraphRAGRetriever.search` does, in a run that callbacks see."""
-    documents: Any = retriever.invoke(query, config, **settings)
-    result: Result = documents.result
-    return result
+    return cast("Documents", retriever.invoke(query, {"callbacks": callbacks}, **settings)).result
 
 
 async def atraced_search(
-    retriever: GraphRAGRetriever, query: str, config: RunnableConfig | None, settings: Mapping[str, Any]
+    retriever: GraphRAGRetriever, query: str, callbacks: Callbacks = None, **settings: Any
 ) -> Result:
     """Async version of :func:`traced_search`."""
-    documents: Any = await retriever.ainvoke(query, config, **settings)
-    result: Result = documents.result
-    return result
+    return cast("Documents", await retriever.ainvoke(query, {"callbacks": callbacks}, **settings)).result
 
 
 def _unsplit(settings: Mapping[str, Any], reason: str) -> dict[str, Any]:
