@@ -294,7 +294,7 @@ def _from_decimal(value: Decimal, name: str) -> int | float:
 
 def _from_time(value: date | time, name: str) -> str:
     if value != value:  # noqa: PLR0124 - pandas.NaT
-        raise ValueError(f"{name!r} is {value}, which is no time: use None, or leave the key out")
+        raise ValueError(f"{name!r} is {value}, which is not a time: use None, or leave the key out")
     is_aware = isinstance(value, datetime) and value.tzinfo is not None
     return (value.astimezone(timezone.utc) if is_aware else value).isoformat()  # type: ignore[union-attr]
 

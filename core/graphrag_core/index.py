@@ -443,7 +443,9 @@ def open_engine(path: str | Path, *, read_only: bool) -> Engine:
 
         return PostgresEngine(str(path), read_only=read_only)
     if is_url(path):
-        raise InputError(f"{shown(path)} is no folder, and no address of PostgreSQL (postgresql://user@host/database)")
+        raise InputError(
+            f"{shown(path)} is neither a folder nor an address of PostgreSQL (postgresql://user@host/database)"
+        )
     if isinstance(path, Path) and path.parts[:1] in (("postgresql:",), ("postgres:",)):
         raise InputError("the address of a database must be a str: a Path changes it")
     return _embedded_engine(path, read_only=read_only)

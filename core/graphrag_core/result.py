@@ -87,7 +87,7 @@ class Reason:
 class Explanation:
     """Why the hits of a result were found. ``reasons`` are by the id of the passage; see :class:`Result` for the rest.
 
-    ``generation`` is that of the index from which it was computed; None if nothing was read.
+    ``generation`` is the generation of the index that was read; None if nothing was read.
     """
 
     reasons: Mapping[str, Reason] = field(default_factory=dict)
@@ -377,7 +377,7 @@ class Result:
         Parameters
         ----------
         max_tokens
-            The budget; by default that of ``context`` of the settings, or 500. It is never exceeded: an
+            The budget; by default ``context.max_tokens`` of the settings, or 500. It is never exceeded: an
             item that does not fit is skipped; if none fits, the first passage is cut.
         style
             ``"graph"``: the question's entities, related entities, the relevant relationships and the

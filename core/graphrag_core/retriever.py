@@ -122,13 +122,14 @@ class GraphRetriever:
     cache
         True for a new :class:`~graphrag_core.Cache`, or a cache to share; False or None for none.
     refresh_every
-        For an index that another process writes: before a query, if so many seconds passed since the last time, the
-        index is refreshed. This costs little if nothing was written. 0 for every query; None for :meth:`refresh` only.
+        For an index that another process writes: before a query, the index is refreshed if this many seconds have
+        passed since the last time. This costs little if nothing was written. 0 for every query; None for
+        :meth:`refresh` only.
     clock
         Returns the time in seconds, for ``refresh_every``.
     fields
-        Fields of :class:`~graphrag_core.SearchSettings`, such as ``k`` and ``graph``, which replace those of
-        ``settings``. None counts as not given.
+        Fields of :class:`~graphrag_core.SearchSettings`, such as ``k`` and ``graph``, which replace the
+        fields of ``settings``. None counts as not given.
 
     Notes
     -----
@@ -257,7 +258,7 @@ class GraphRetriever:
         settings: SearchSettings | None = None,
         **overrides: Any,
     ) -> Plan:
-        """Return a question with its settings, checked; the parameters are those of :meth:`retrieve`."""
+        """Return a question with its settings, checked. Parameters as in :meth:`retrieve`."""
         scope = None if where is None else parse(where)  # read once: nothing else decides scope and cache key
         if not isinstance(question, str) or len(question) > _MAX_QUESTION or not question.isascii():
             _check_text(question, "the question")
@@ -330,7 +331,7 @@ class GraphRetriever:
         return key, result
 
     def _other_method(self, plan: Plan, at: float, result: Result) -> Steps:
-        """Search again by another method where that of the plan found nothing."""
+        """Search again by another method if the method of the plan found nothing."""
         method = plan.settings.method
         if method == "global":
             other, why = "hybrid", "the documents have no themes: hybrid search answers"
@@ -474,7 +475,7 @@ class GraphRetriever:
         where
             A filter: facts of other documents are not seen.
         limit
-            At most so many.
+            The maximum number of facts.
         """
         scope = visible(self.index.engine, None if where is None else parse(where), time.time())
         with self.index.engine.snapshot(scope) as snapshot:

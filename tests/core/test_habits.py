@@ -294,7 +294,7 @@ def test_times_of_pandas_are_times():
     with KnowledgeIndex(HashEmbedder()) as index:
         index.add([Document("a", "Keyring.", metadata={"at": pd.Timestamp("2024-05-01 10:00", tz="Europe/Tallinn")})])
         assert index.get("a").metadata == {"at": "2024-05-01T07:00:00+00:00"}
-        with pytest.raises(DocumentError, match="'at' is NaT, which is no time"):
+        with pytest.raises(DocumentError, match="'at' is NaT, which is not a time"):
             index.add([Document("b", "Keyring.", metadata={"at": pd.NaT})])
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,13 @@ def test_a_package_exports_exactly_its_public_names(package):
     module = pytest.importorskip(package, reason="its framework is not installed", exc_type=ImportError)
     assert sorted(module.__all__) == sorted(NAMES[package].split())
     assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_the_names_at_the_root_and_the_search_settings_stay_few():
+    assert len(NAMES["graphrag_core"].split()) <= 25
+    settings = dataclasses.fields(graphrag_core.SearchSettings)
+    assert len(settings) <= 14
+    assert not any(isinstance(getattr(graphrag_core.SearchSettings(), field.name), Mapping) for field in settings)
 
 
 def test_the_root_of_the_core_holds_what_users_import_and_what_all_layers_use():

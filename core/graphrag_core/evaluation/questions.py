@@ -273,7 +273,7 @@ def _quotes(row: Mapping[str, Any], where: str) -> tuple[str, ...]:
     for item in _listed(row.get("evidence") or [], "evidence", "quotes", where):
         quote = item.get("quote") if isinstance(item, Mapping) else item
         if not isinstance(quote, str) or not WORD.search(quote):
-            raise FileError(f"{where}: 'evidence' has {quote!r:.60}, which is no quote with words")
+            raise FileError(f"{where}: 'evidence' has {quote!r:.60}, which has no words")
         quotes[quote] = None
     return tuple(quotes)
 

@@ -58,7 +58,7 @@ def parse_edges(edges: Edges) -> tuple[Edge, ...]:
     for edge in edges:
         ends = (edge, edge) if isinstance(edge, str) else tuple(edge) if isinstance(edge, Sequence) else ()
         if len(ends) != 2:
-            raise InputError(f"the edge {edge!r:.80} is no pair: use (source field, target field), or one field")
+            raise InputError(f"the edge {edge!r:.80} is not a pair: use (source field, target field), or one field")
         source, target = map(_field, ends)
         if source == ID:  # the graph is followed in both directions
             source, target = target, source

@@ -217,9 +217,9 @@ def _text(text: object, name: str) -> str:
 def _name(text: object, name: str) -> str:
     joined = _text(text, name)
     if not normalise(joined) or len(joined) > _LONGEST:
-        hint = "; pass literal=True for a value that is no entity" if name == "object" else ""
+        hint = "; pass literal=True for a value that is not an entity" if name == "object" else ""
         raise InputError(
-            f"the {name} {joined!r:.80} is no name of an entity: it needs a letter or digit, and at most "
+            f"the {name} {joined!r:.80} is not a name of an entity: it needs a letter or digit, and at most "
             f"{_LONGEST} characters{hint}"
         )
     return joined

@@ -16,7 +16,7 @@ from graphrag_core.text.words import WORD_OR_IDENTIFIER
 Signals = npt.NDArray[np.float64]
 """One row for each hit, one column for each field of :class:`Calibration`."""
 
-_BACKGROUND = 1000  # words are weighed as in an index with so many more passages: in a small one all are rare
+_BACKGROUND = 1000  # passages added to the count when words are weighed: in a small index all words are rare
 _TOGETHER = 5  # the passages that are looked at together, whatever k is
 
 

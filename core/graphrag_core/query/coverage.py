@@ -235,7 +235,7 @@ class Coverage(Reranker):
     contains, and by its strongest link to a chosen passage. Two signals decide how far the graph counts:
 
     - ``trust``: how much of the question consists of rare names that the graph knows. It weighs the graph's ranking
-      against that of plain search.
+      against the ranking of plain search.
     - how much of the question the first three passages of plain search leave open. Links between passages, and the
       passages that the best ones lead to (``bridge``), count by this or by the trust.
 
@@ -258,7 +258,7 @@ class Coverage(Reranker):
     open
         The share of the question that must be left open for links and bridges to count by half.
     most_passages
-        An entity that more passages mention, or more than a tenth of a small index, links none and is no bridge.
+        An entity that more passages mention, or more than a tenth of a small index, is neither a link nor a bridge.
     least_linked
         Bridges are followed if at least this share of the passages mentions the subject of another one.
     calibration

@@ -36,7 +36,7 @@ _MAX_TOKENS = 400
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Explainer:
-    """Computes the explanation of a result from what the query kept: ids, since keys are those of one snapshot.
+    """Computes the explanation of a result from ids, since keys are valid in one snapshot only.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Explainer:
         is_same = snapshot.generation == self.generation
         shown = [self.hits[place].chunk for place in places] if is_same else snapshot.chunks(keys)
         chunks = dict(zip(keys.tolist(), shown, strict=True))
-        # A fact may hold an entity's own id or that of one of its aliases.
+        # A fact may hold an entity's id or the id of an alias.
         by_name = {
             name: entity
             for entity in (*known.values(), *self.entities)

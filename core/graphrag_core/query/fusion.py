@@ -1,4 +1,4 @@
-"""When the graph is trusted (``Gate``), and how its ranking and that of plain search become one (fusions)."""
+"""When the graph is trusted (``Gate``), and how its ranking is joined with plain search (fusions)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Fusion(ABC):
         How the scores of hits are computed if ``scores_are_ranks``; None for 1 / rank.
     relative_scores
         Whether plain search divides cosine similarities by the best one of the question before it weights them with
-        those of keyword search. False keeps them, so that a weak best hit has a low score.
+        keyword scores. False keeps them, so that a weak best hit has a low score.
     uses_keywords
         False if keyword search runs only where the question cannot be embedded.
     weighed
@@ -191,7 +191,7 @@ class ReciprocalRank(Fusion):
             By name, or one after the other; each lists documents, ids or other hashable values, best first. A value
             that a ranking lists twice counts where it comes first.
         weights
-            A weight for each ranking of a sequence. By default 1 each; those of rankings by name are
+            A weight for each ranking of a sequence. By default 1 each; for rankings by name
             the fusion's own ``weights``, and 1 each if it has none.
 
         Raises
@@ -202,7 +202,7 @@ class ReciprocalRank(Fusion):
         if isinstance(rankings, Mapping):
             named = dict.fromkeys(rankings, 1.0) if self.weights is None else self.weights
             if weights is not None or rankings.keys() - named.keys():
-                raise InputError(f"the weights are those of {', '.join(named)}: pass ReciprocalRank(weights={{...}})")
+                raise InputError(f"the weights are for {', '.join(named)}: pass ReciprocalRank(weights={{...}})")
             parts = [(named[name], ranking) for name, ranking in rankings.items()]
         else:
             given = [1.0] * len(rankings) if weights is None else weights
@@ -218,7 +218,7 @@ class ReciprocalRank(Fusion):
     def fuse_query(
         self, query: Query, channels: Mapping[str, Ranking], plain: Ranking, graph: Ranking, *, lead: Lead
     ) -> Ranking:
-        """Return the ranking of a query; with ``weights`` that of its channels.
+        """Return the ranking of a query; with ``weights`` its channels are fused.
 
         Without a vector ranking, as in an index without vectors, the keyword ranking takes its place.
         """
@@ -301,7 +301,7 @@ class OwnScores(Fusion):
     max_chunks
         How many passages the graph may add in all; None leaves it to the strategy.
     same_start
-        Passages with so many equal first characters count as one. 0 compares none.
+        Passages whose first characters, this many, are equal count as one. 0 compares none.
     """
 
     max_chunks: int | None = None
@@ -365,7 +365,7 @@ class Gate:
         The graph does not run below this confidence. 0 always lets it run; :meth:`strict` uses 0.5.
     min_graph_score
         Passages that the graph finds with a lower strength (0 to 1) are left to plain search;
-        :meth:`strict` uses 0.3. The strength is that of the relation that leads to the passage, divided by 10.
+        :meth:`strict` uses 0.3. The strength is the strength of the relation that leads to the passage, divided by 10.
         Where no strength was stated, as between entities of a sentence, it is the strategy's own.
     needs_entity
         True skips the graph if the question names no known entity.

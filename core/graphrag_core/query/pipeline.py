@@ -87,8 +87,8 @@ class Opened(NamedTuple):
 class TextSearch(NamedTuple):
     """The rankings of vector and keyword search, and their weighted mean.
 
-    ``best`` are the best chunks (:attr:`Query.best <graphrag_core.query.query.Query.best>`), ``similarity`` that of
-    the first vector hit.
+    ``best`` are the best chunks (:attr:`Query.best <graphrag_core.query.query.Query.best>`), ``similarity`` is the
+    cosine of the first vector hit.
     """
 
     channels: dict[str, Ranking]
@@ -583,7 +583,7 @@ def _unmatched_names(query: Query) -> str:
 def _unknown_keys(snapshot: Snapshot, keys: tuple[str, ...], *, warns: bool) -> str:
     """Return what the caller can do about keys of the filter that no document has; log it for the operator.
 
-    Only the log suggests other keys: they may be those of another tenant.
+    Only the log suggests other keys: they may belong to another tenant.
     """
     if warns:
         known = snapshot.metadata_keys()

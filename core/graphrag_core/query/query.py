@@ -183,7 +183,7 @@ class Query:
         return (keys[places], scores[places]), copies
 
     def without_same_start(self, keys: Keys, characters: int) -> Keys:
-        """Return the first one of chunks that have so many first characters in common; 0 compares none."""
+        """Return chunks without those whose first characters equal an earlier chunk's; 0 characters compare none."""
         if characters == 0:
             return keys
         starts: dict[str, int] = {}
@@ -224,7 +224,7 @@ class Expansion:
     facts
         The facts that were followed, most important first.
     ranks_facts
-        Whether their order is that of relevance: the facts of the result then start with them.
+        Whether they are in order of relevance: the facts of the result then start with them.
     queries
         By chunk, the query that found it, for strategies that generate queries.
     remark

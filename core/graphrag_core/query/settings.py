@@ -138,6 +138,10 @@ class SearchSettings:
     Traceback (most recent call last):
         ...
     graphrag_core.errors.InputError: unknown search setting 'vector_wight': did you mean 'vector_weight'?
+    >>> SearchSettings().replace(min_score=0.3)
+    Traceback (most recent call last):
+        ...
+    graphrag_core.errors.InputError: unknown search setting 'min_score': did you mean 'gate.min_score'?
     """
 
     method: Method = field(
@@ -198,8 +202,8 @@ class SearchSettings:
     def replace(self, **given: Any) -> SearchSettings:
         """Return the settings with some fields replaced; None counts as not given.
 
-        A name with dots replaces a field of a part: ``"gate.min_score"`` that of the gate, which is the strategy's own
-        if the settings have none.
+        A name with dots replaces a field of a part: ``"gate.min_score"`` replaces ``min_score`` of the gate. A part
+        that the settings do not have is the strategy's own.
 
         Raises
         ------
@@ -208,7 +212,9 @@ class SearchSettings:
         """
         for name in given:
             if name.partition(".")[0] not in self.__dataclass_fields__:
-                raise InputError(unknown_name(name, [*self.__dataclass_fields__], "search setting"))
+                parts = ((part, getattr(self.resolved, part)) for part, _, _ in _PARTS)
+                paths = [f"{part}.{name}" for part, value in parts if hasattr(value, name)]
+                raise InputError(unknown_name(name, paths or [*self.__dataclass_fields__], "search setting"))
         changed = {name: value for name, value in given.items() if value is not None}
         if not changed:
             return self

@@ -61,7 +61,7 @@ class PageRank(GraphStrategy):
 
     def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:
         """Return the chunks with the highest PageRank, best first."""
-        # The facts nearest to the question are those of the nearest passages: no vector of another fact is looked at.
+        # The facts nearest to the question belong to the nearest passages: no vector of another fact is looked at.
         embedded = query.vector is not None and query.snapshot.has("facts", vectors=True)
         near = query.snapshot.facts_in(plain[0][: self.passages]) if embedded else plain[0][:0]
         by_keyword = query.snapshot.search_keywords("facts", query.text, _FACTS if len(near) else self.facts)
@@ -98,7 +98,7 @@ class PageRank(GraphStrategy):
         """Return the chunks that forward push reaches, and their PageRank.
 
         The edges of a node are read when it is first pushed; from then on it is pushed in every round. In double
-        precision: the order of the sums, which is that of the keys, must not show in a rounded score.
+        precision: the order of the sums, which is the order of the keys, must not show in a rounded score.
         """
         scratch = _Scratch.taken(snapshot.node_limit)
         residual, last_seen, is_pushed = scratch
@@ -161,7 +161,7 @@ class _Scratch(NamedTuple):
 
     @classmethod
     def taken(cls, size: int) -> "_Scratch":
-        """Return that of the last walk, if it has room for so many nodes."""
+        """Return the scratch arrays of the last walk, if they have room for this number of nodes."""
         try:
             scratch = _SPARE.pop()
         except IndexError:  # the first walk, or another thread has it
@@ -171,7 +171,7 @@ class _Scratch(NamedTuple):
         return scratch
 
     def grown(self, nodes: int) -> "_Scratch":
-        """Return room for so many more nodes."""
+        """Return scratch arrays with room for this many more nodes."""
         width = 0, nodes
         return _Scratch(np.pad(self.residual, width), np.pad(self.last_seen, width), np.pad(self.is_pushed, width))
 
