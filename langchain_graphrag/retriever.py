@@ -373,11 +373,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             The embedding model that built the index; another one is refused. None if it has no vectors.
         settings
             As for :meth:`from_documents`; ``chunker``, ``extractor`` and ``llm`` apply to documents added from now on.
-
-        Other Parameters
-        ----------------
-        read_only
-            True if another process writes (:meth:`graphrag_core.KnowledgeIndex.open`).
+            And ``read_only``, True if another process writes (:meth:`graphrag_core.KnowledgeIndex.open`).
         """
         return cls._open(embedding, path, must_exist=True, **settings)
 

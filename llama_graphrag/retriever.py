@@ -144,10 +144,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         What is added to the metadata of a retrieved node, unless it has such a key itself: ``"section"``, ``"page"``,
         ``"document_id"``, ``"score"``, ``"channels"``, ``"path"`` and ``"graphrag"`` (everything). The LLM and the
         embedding see the first three only.
-    cache, refresh_every
-        As for :class:`graphrag_core.GraphRetriever`.
-    callback_manager, object_map, objects, verbose
-        As for every LlamaIndex retriever.
+    cache, refresh_every, callback_manager, object_map, objects, verbose
+        As for :class:`graphrag_core.GraphRetriever`, and for every LlamaIndex retriever.
     fields
         Other values of fields of ``settings``: ``method``, ``graph``, ``use_graph``, ...
         ``reranker`` may be a LlamaIndex ``BaseNodePostprocessor`` (:func:`~llama_graphrag.postprocessor_reranker`).
@@ -402,13 +400,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         embed_model
             The embedding model that built the index; False if it has no vectors.
         settings
-            The keyword below, and the settings of :meth:`from_nodes`, for nodes inserted from now on; without ``edges``
-            the index keeps its own.
-
-        Other Parameters
-        ----------------
-        read_only
-            True if another process writes (:meth:`graphrag_core.KnowledgeIndex.open`).
+            As for :meth:`from_nodes`, for nodes inserted from now on; without ``edges`` the index keeps its own. And
+            ``read_only``, True if another process writes (:meth:`graphrag_core.KnowledgeIndex.open`).
         """
         return cls._open(embed_model, path, must_exist=True, **settings)
 
