@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
@@ -245,10 +245,13 @@ class AdapterRetriever:
         background
             True runs them in a thread and returns a ``Future`` of the number.
         """
-        plan = self._plan("", {})
-        return self._core.warm(
-            questions, background=background, where=plan.scope, as_of=plan.as_of, settings=plan.settings
-        )
+
+        def ask(question: str) -> Result:
+            plan = replace(self._plan(question, {"count_access": False}), finish=None)
+            result: Result = run_now(self._core.steps(plan))
+            return result
+
+        return self._core.warm_by(ask, questions, self.scope, background=background)
 
     async def awarm(self, questions: Iterable[str]) -> int:
         """Run questions in advance as :meth:`asearch` would, which may embed them in another way; return how many."""

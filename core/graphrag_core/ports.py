@@ -139,6 +139,10 @@ class Snapshot(Protocol):
         """The number of changes the index has seen."""
 
     @property
+    def numbering(self) -> object:
+        """Two snapshots of one generation that have the same object here have the same keys."""
+
+    @property
     def chunk_count(self) -> int:
         """The number of chunks."""
 

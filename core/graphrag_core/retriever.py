@@ -16,7 +16,7 @@ import numpy as np
 
 from graphrag_core import forks
 from graphrag_core.errors import InputError, check_integer, check_number
-from graphrag_core.filters import Where, parse
+from graphrag_core.filters import Filter, Where, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import unit_vector
 from graphrag_core.ingest.remembered import Time, changes_between, seconds, visible
@@ -268,6 +268,8 @@ class GraphRetriever:
             vector = self._as_vector(embedding)
             embed = Request(lambda: vector, key=vector.tobytes())
         settings = self.settings if settings is None else settings
+        if not isinstance(settings, SearchSettings):
+            raise InputError(f"settings is {settings!r:.80}: use SearchSettings(...)")
         if overrides:
             settings = settings.replace(**overrides)
         route = ""
@@ -302,7 +304,8 @@ class GraphRetriever:
                 result = yield from self._other_method(plan, at, result)
             if result.embedder_failed:
                 _log.warning("%s", result.fallback)
-            if self.cache is not None and key is not None and (self.index.embedding is None or not result.fallback):
+            is_whole = not result.embedder_failed and (self.index.embedding is None or not result.fallback)
+            if self.cache is not None and key is not None and is_whole:
                 self.cache.put((result.generation, key), _Cached(_copied(result), at, plan.uncounted or []))
         return result if plan.finish is None else plan.finish(result)
 
@@ -371,7 +374,7 @@ class GraphRetriever:
                 if snapshot.generation == result.generation:
                     for facts in stored.uncounted:
                         snapshot.record_access(facts, time.time())
-            stored.uncounted.clear()
+                    stored.uncounted.clear()
         _ = result.explanation.value if plan.explain else None
         return result
 
@@ -524,22 +527,28 @@ class GraphRetriever:
         settings
             Those of :meth:`retrieve` with which they will be asked, such as ``where`` and ``k``.
         """
+        where = None if settings.get("where") is None else parse(settings["where"])
+        ask = partial(self.retrieve, count_access=False, **{**settings, "where": where})
+        return self.warm_by(ask, questions, where, background=background)
+
+    def warm_by(
+        self, ask: Callable[[str], Result], questions: Iterable[str] | int, where: Filter | None, *, background: bool
+    ) -> int | Future[int]:
+        """Run questions in advance as :meth:`warm` does, each by a function."""
         if isinstance(questions, int):
             check_integer(questions, "the number of entities to warm")
         elif isinstance(questions, str):
             raise InputError("warm takes an iterable of questions: warm([question])")
         else:
             questions = list(questions)
-        if settings.get("where") is not None:
-            settings["where"] = parse(settings["where"])
 
         def work() -> int:
             asked = questions
             if isinstance(asked, int):
                 engine = self.index.engine
-                with engine.snapshot(visible(engine, settings.get("where"), time.time())) as snapshot:
+                with engine.snapshot(visible(engine, where, time.time())) as snapshot:
                     asked = [entity.name for entity in snapshot.entities(snapshot.top_entities(asked))]
-            return len([self.retrieve(question, count_access=False, **settings) for question in asked])
+            return len([ask(question) for question in asked])
 
         if not background:
             return work()
@@ -573,8 +582,9 @@ def _check_text(text: object, what: str) -> None:
 
 def _names(names: Any, argument: str) -> tuple[str, ...]:
     """Return names that a caller gave, each once."""
-    given = () if isinstance(names, (str, bytes)) else tuple(names)
-    if isinstance(names, (str, bytes)) or not all(isinstance(name, str) and name.strip() for name in given):
+    is_list = isinstance(names, Iterable) and not isinstance(names, (str, bytes))
+    given = tuple(names) if is_list else ()
+    if not is_list or not all(isinstance(name, str) and name.strip() for name in given):
         raise InputError(f"{argument} is {names!r:.80}: use a list of names")
     for name in given:
         _check_text(name, f"{argument}: the name {name!r:.80}")

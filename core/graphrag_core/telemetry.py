@@ -16,7 +16,7 @@ _PREFIX = "graphrag."
 
 
 class Stages:
-    """Measures successive stages. The end of each is where a time limit is checked.
+    """Measures successive stages, the first from a time of ``perf_counter`` on. A time limit is checked at each end.
 
     >>> stages = Stages()
     >>> stages.end("embed")
@@ -24,8 +24,8 @@ class Stages:
     ['embed']
     """
 
-    def __init__(self) -> None:
-        self._ended: list[tuple[str, float]] = [("", time.perf_counter())]
+    def __init__(self, start: float | None = None) -> None:
+        self._ended: list[tuple[str, float]] = [("", time.perf_counter() if start is None else start)]
 
     def end(self, stage: str) -> None:
         """Note that a stage has ended. Raises :class:`DeadlineExceeded` if the time limit of this thread has passed."""
@@ -33,8 +33,11 @@ class Stages:
         check_deadline()
 
     def milliseconds(self) -> dict[str, float]:
-        """Return how long each stage took."""
-        return {stage: (end - start) * 1000 for (_, start), (stage, end) in pairwise(self._ended)}
+        """Return how long each stage took, in all if it ran more than once."""
+        taken: dict[str, float] = {}
+        for (_, start), (stage, end) in pairwise(self._ended):
+            taken[stage] = taken.get(stage, 0.0) + (end - start) * 1000
+        return taken
 
     def emit(self, name: str, attributes: Mapping[str, str | int | float | bool]) -> None:
         """Emit a span for all stages, with attributes, and within it one for each stage."""

@@ -216,3 +216,9 @@ heavy = {{"faiss", "igraph", "jinja2", "json_repair", "markdown_it", "psycopg", 
 print(heavy & (sys.modules.keys() - before))
 """
     assert python(code) == "set()"
+
+
+def test_warming_asks_as_the_retriever_does(framework, services):
+    retriever = framework.changed(services, method="agentic")
+    assert retriever.warm(["What does OAuth do versus Keyring?"]) == 1
+    assert list(retriever.search("What does OAuth do versus Keyring?").trace.stages) == ["cache"]

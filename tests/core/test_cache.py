@@ -101,3 +101,24 @@ def test_frequent_entities_can_be_warmed(index):
     assert "cache" in retriever.retrieve("Ada Lovelace").trace.stages
     assert retriever.warm(["Who met Charles?"]) == 1
     assert "cache" in retriever.retrieve("Who met Charles?").trace.stages
+
+
+def test_a_result_without_the_embedder_is_not_cached_whatever_part_failed():
+    class Fails(HashEmbedder):
+        fails = False
+
+        def embed_query(self, text):
+            if self.fails and "versus" not in text:
+                raise ConnectionError("no route")
+            return super().embed_query(text)
+
+    embedder = Fails()
+    with KnowledgeIndex(embedder) as index:
+        index.add([Document("a", "Alpha Fan is loud.", "Alpha Fan"), Document("b", "Bravo Fan is quiet.", "Bravo Fan")])
+        retriever = GraphRetriever(index, on_embedder_error="keyword")
+        embedder.fails = True
+        assert retriever.retrieve("Alpha Fan versus Bravo Fan").embedder_failed
+        embedder.fails = False
+        again = retriever.retrieve("Alpha Fan versus Bravo Fan")
+        assert not again.embedder_failed
+        assert "cache" not in again.trace.stages

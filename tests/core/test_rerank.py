@@ -320,3 +320,29 @@ class TestCrossEncoderOfFastembed:
         monkeypatch.setitem(sys.modules, "fastembed.rerank.cross_encoder", None)
         with pytest.raises(MissingDependency, match=r"hybrid-graphrag\[fastembed\]"):
             CrossEncoder.fastembed("Xenova/ms-marco-MiniLM-L-6-v2")
+
+
+def test_a_change_while_passages_are_scored_ranks_them_again():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(CHAIN)
+        calls = []
+
+        def score(question, chunks):
+            calls.append([chunk.id for chunk in chunks])
+            if len(calls) == 1:
+                index.add([Document("new", "The Auth Service relies on a new vendor.", "Auth Service vendor")])
+            return range(len(chunks))
+
+        result = GraphRetriever(index, reranker=ScoreReranker(score), cache=None).retrieve(CHAIN_QUESTION, k=10)
+        assert len(calls) == 2
+        assert "new" in {hit.chunk.id for hit in result.hits}
+        assert [hit.chunk.id for hit in result.hits] == calls[1][::-1]
+        assert result.generation == index.engine.generation
+
+
+@pytest.mark.parametrize("returned", [None, 5, [10**400]])
+def test_what_is_not_a_list_of_scores_is_an_error_of_the_reranker(returned):
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add([Document("a", "Ada Lovelace wrote.")])
+        with pytest.raises(RerankerError, match="return"):
+            GraphRetriever(index, reranker=lambda question, chunks: returned).retrieve("Ada Lovelace")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from engine_suite import EngineSuite
 
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.engine.postgres import PostgresEngine
+from graphrag_core.testing import HashEmbedder
 
 
 class TestPostgresEngine(EngineSuite):
@@ -19,3 +21,28 @@ class TestPostgresEngine(EngineSuite):
     def make(self) -> PostgresEngine:
         self.made.append(PostgresEngine(self.urls()))
         return self.made[-1]
+
+
+def test_a_reranker_may_wait_while_other_scopes_are_asked(urls):
+    documents = [
+        Document(f"d{i}", f"Topic{i} Alpha uses Gadget{i % 70} Beta.", f"Topic{i} Alpha", {"tenant": f"t{i % 20}"})
+        for i in range(1_500)
+    ]
+    with KnowledgeIndex.open(urls(), HashEmbedder()) as index:
+        index.add(documents)
+        others = GraphRetriever(index, cache=None)
+        expected = GraphRetriever(index, cache=None, reranker=by_order).retrieve("What does Topic5 Alpha use?")
+
+        def busy(question, chunks):
+            for tenant in range(17):
+                others.retrieve("Gadget", where={"tenant": f"t{tenant}"})
+            others.retrieve("Topic41 Alpha Gadget3 Beta")
+            return by_order(question, chunks)
+
+        result = GraphRetriever(index, cache=None, reranker=busy).retrieve("What does Topic5 Alpha use?")
+        assert [hit.chunk.id for hit in result.hits] == [hit.chunk.id for hit in expected.hits]
+        assert [entity.name for entity in result.entities] == [entity.name for entity in expected.entities]
+
+
+def by_order(question, chunks):
+    return [-place for place in range(len(chunks))]

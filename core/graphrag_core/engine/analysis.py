@@ -105,12 +105,6 @@ def phrases(text: str) -> list[list[str]]:
     return [phrase for phrase in found if len(phrase) > 1]
 
 
-@lru_cache(maxsize=65_536)
-def term_hash(term: str) -> int:
-    """Return a 32-bit hash of a term. It is the same on every machine and in every version."""
-    return crc32(term.encode("utf-8"))
-
-
 def hashes(text: str) -> set[int]:
     """Return the 24-bit hashes of a text's terms, without stop words."""
     return set(chain.from_iterable(map(_HASHES.__getitem__, text.split())))
@@ -149,7 +143,7 @@ def matched(numbers: npt.NDArray[np.uint32], wanted: Sequence[str]) -> Keys:
     """Return for each hash the position of the wanted term that has it; -1 for none."""
     if len(wanted) == 0:
         return np.full(len(numbers), -1, np.int64)
-    own = np.array([term_hash(term) & _MASK for term in wanted], np.uint32)
+    own = np.array([crc32(term.encode("utf-8")) & _MASK for term in wanted], np.uint32)
     order = own.argsort()
     at = np.minimum(own[order].searchsorted(numbers), len(own) - 1)
     return np.where(own[order[at]] == numbers, order[at], -1)
@@ -245,7 +239,7 @@ def term_places(packed: Sequence[bytes], wanted: Sequence[str]) -> Keys:
     sizes = np.fromiter(map(len, packed), np.int64, len(packed)) // TERM_BYTES
     starts = np.cumsum(sizes) - sizes
     found = np.full((len(packed), len(wanted)), -1, np.int64)
-    numbers = np.array([term_hash(term) & _MASK for term in wanted], np.uint32)
+    numbers = np.array([crc32(term.encode("utf-8")) & _MASK for term in wanted], np.uint32)
     everything = np.frombuffer(b"".join(packed), np.uint8).reshape(-1, TERM_BYTES)
     # Most hashes differ in their first byte already.
     begins = np.zeros(256, np.bool_)

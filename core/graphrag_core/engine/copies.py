@@ -12,12 +12,12 @@ Texts in two formats, such as PDF and HTML, differ in ligatures, hyphens and sec
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.analysis import term_hash
 from graphrag_core.text import segment
 from graphrag_core.text.markup import plain
 from graphrag_core.text.names import unify
@@ -142,8 +142,12 @@ def _hyphenated_as(words: list[str], known: set[str]) -> list[str]:
     return joined
 
 
+@lru_cache(maxsize=65_536)
+def _word_hash(word: str) -> int:
+    return crc32(word.encode("utf-8"))
+
+
 def _triples(words: list[str]) -> npt.NDArray[np.uint64]:
-    """Return the hashes of all sequences of three words."""
-    hashes = np.array([*map(term_hash, words)], np.uint64)
+    hashes = np.array([*map(_word_hash, words)], np.uint64)
     found: npt.NDArray[np.uint64] = hashes[:-2] * _PLACES[0] + hashes[1:-1] * _PLACES[1] + hashes[2:] * _PLACES[2]
     return found

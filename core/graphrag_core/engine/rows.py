@@ -4,7 +4,6 @@ Engines differ in keys, in SQL and in how they pack lists of names. Everything e
 """
 
 import json
-import re
 import threading
 import zlib
 from collections import defaultdict
@@ -14,7 +13,6 @@ from typing import Any, NamedTuple, get_args
 from graphrag_core.engine.analysis import pack_terms
 from graphrag_core.engine.copies import signatures
 from graphrag_core.errors import ChangedMeanwhile, DamagedIndex, IdTaken
-from graphrag_core.filters import MAX_METADATA_DEPTH
 from graphrag_core.model import Chunk, Fact, FactSource, FactStatus
 from graphrag_core.ports import ParsedDocument
 from graphrag_core.text import chunk_text, fact_text, label
@@ -38,38 +36,11 @@ passages with titles, where 0.3 to 0.6 for the title is best.
 """
 
 
-_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
-_CUT = '"…"'
-
-
 def damaged(problem: str) -> DamagedIndex:
     """Return the error that stored rows are damaged."""
     return DamagedIndex(
         f"the records are damaged ({problem}): restore a backup, or index the documents again into another folder"
     )
-
-
-def shallow(metadata: str) -> str:
-    """Return metadata as JSON with "…" for what is nested too deeply. Earlier versions stored it.
-
-    >>> shallow('{"a": [1, "]"]}') == '{"a": [1, "]"]}'
-    True
-    >>> shallow('{"a":' * 60 + "1" + "}" * 60).count("a")
-    50
-    """
-    if metadata.count("{") + metadata.count("[") <= MAX_METADATA_DEPTH:
-        return metadata
-    kept, depth, at = list[str](), 0, 0
-    for match in _STRING_OR_BRACKET.finditer(metadata):
-        if match[0] in "[{":
-            depth += 1
-            if depth == MAX_METADATA_DEPTH + 1:
-                kept += metadata[at : match.start()], _CUT
-        elif match[0] in "]}":
-            depth -= 1
-            if depth == MAX_METADATA_DEPTH:
-                at = match.end()
-    return "".join([*kept, metadata[at:]]) if kept else metadata
 
 
 class Name(NamedTuple):

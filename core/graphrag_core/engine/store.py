@@ -13,7 +13,7 @@ import numpy.typing as npt
 from graphrag_core.engine.analysis import terms_of_names
 from graphrag_core.engine.graph.sparse import Flags, Pairs
 from graphrag_core.engine.rows import Accesses, Name, Row, damaged
-from graphrag_core.engine.tables import FACT_COLUMNS, Tables, chunk_of, fact_of, storable, text_of_fact
+from graphrag_core.engine.tables import FACT_COLUMNS, Tables, fact_of, storable, text_of_fact
 from graphrag_core.model import Chunk, Fact
 from graphrag_core.ports import Adjacency, Keys, Kind, Matrix, Ranking, Scores
 from graphrag_core.text import EDGE, normalise, plain_runs
@@ -54,6 +54,8 @@ class Store:
 
     Attributes
     ----------
+    numbering
+        Two stores of one generation with the same object here have the same numbers of chunks and entities.
     chunk_count, statistics_count
         The number of chunks in scope, and of all chunks.
     unknown_keys
@@ -77,6 +79,7 @@ class Store:
     """
 
     generation: int
+    numbering: object
     chunk_count: int
     statistics_count: int
     unknown_keys: tuple[str, ...] = ()
@@ -125,20 +128,15 @@ class Store:
         """Return the facts of chunks."""
         raise NotImplementedError
 
-    # -- rows
-
     def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
         """Return the packed terms of chunks and of their facts."""
-        rows = self._by_key("c.terms, c.fact_terms", "chunks c", chunks)
-        return [(terms, facts or b"") for _, terms, facts in rows]
+        raise NotImplementedError
 
     def chunks(self, chunks: Keys) -> list[Chunk]:
         """Return chunks in the order given."""
-        if len(chunks) == 0:
-            return []
-        keys, tables = self.chunk_keys(chunks), self.tables
-        rows = tables.chunk_rows(f"c.key {tables.listed}", tables.array(keys))
-        return [chunk_of(row) for row in _in_order(rows, keys)]
+        raise NotImplementedError
+
+    # -- rows
 
     def texts(self, chunks: Keys, length: int | None = None) -> list[str]:
         """Return the texts of chunks, or their first ``length`` characters."""
@@ -162,7 +160,11 @@ class Store:
         tables, alias = self.tables, table[-1]
         keys = (self.chunk_keys if alias == "c" else self.fact_keys)(numbers)
         of_key = f"{tables.wanted} {table} ON {tables.own[alias]}{alias}.key = wanted.value {joined}"
-        return _in_order(tables.rows(f"SELECT {alias}.key, {columns} FROM {of_key}", (tables.array(keys),)), keys)
+        rows = tables.rows(f"SELECT {alias}.key, {columns} FROM {of_key}", (tables.array(keys),))
+        by_key, wanted = {row[0]: row for row in rows}, keys.tolist()
+        if not by_key.keys() >= {*wanted}:
+            raise damaged("a row is missing")
+        return [by_key[key] for key in wanted]
 
     def fact_copies(self, facts: Keys) -> list[Keys]:
         """Return for each fact the others that say the same. They hold the same entities: see the rarest one's."""
@@ -255,12 +257,3 @@ class Store:
     def record_access(self, facts: Keys, now: float) -> None:
         """Count an access of each fact."""
         self.accesses.note(self.fact_keys(facts).tolist(), now)
-
-
-def _in_order(rows: Sequence[Row], keys: Keys) -> list[Row]:
-    """Return rows, which start with their key, in the order of the keys."""
-    by_key = {row[0]: row for row in rows}
-    wanted = keys.tolist()
-    if not by_key.keys() >= {*wanted}:
-        raise damaged("a row is missing")
-    return [by_key[key] for key in wanted]

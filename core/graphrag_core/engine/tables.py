@@ -7,6 +7,7 @@ the methods that both engines share.
 
 import json
 import logging
+import re
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,13 +26,13 @@ from graphrag_core.engine.rows import (
     Texts,
     damaged,
     keyword_fields,
-    shallow,
     statement,
     without_markup,
 )
 from graphrag_core.errors import GraphRAGError, IndexClosed, ReadOnlyIndex
 from graphrag_core.filters import (
     DOCUMENT_ID,
+    MAX_METADATA_DEPTH,
     Condition,
     Filter,
     Group,
@@ -71,6 +72,7 @@ FACT_COLUMNS = (
 )
 """The columns of facts that have the same values in both engines, as :func:`fact_of` takes them."""
 
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 _COMPARE = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
@@ -121,10 +123,6 @@ class Tables:
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a statement."""
         raise NotImplementedError
-
-    def committed(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """Return the rows of a statement as of the last commit."""
-        return self.rows(sql, parameters)
 
     def keys(self, sql: str, parameters: Sequence[Any] = ()) -> Keys:
         """Return the only column of a statement."""
@@ -179,11 +177,6 @@ class Tables:
         )
 
     # -- documents
-
-    def stored(self, ids: Sequence[str]) -> dict[str, str]:
-        """Return the digests of the documents that exist, as of the last commit."""
-        sql = f"SELECT d.id, d.digest FROM documents d WHERE {self.own['d']}d.id {self.listed_texts}"
-        return dict(self.committed(sql, (self.array(storable(ids)),)))
 
     def document_ids(self, after: str, scope: Filter | None) -> list[str]:
         """Return a page of ids of the documents that match a filter, in order of id, after an id."""
@@ -479,8 +472,30 @@ def chunk_of(row: Row) -> Chunk:
     return Chunk(chunk_id, document_id, text, title, ordinal, start, values, unpack_headings(headings), page)
 
 
+def shallow(metadata: str) -> str:
+    """Return metadata as JSON with "…" for what is nested too deeply. Earlier versions stored it.
+
+    >>> shallow('{"a": [1, "]"]}') == '{"a": [1, "]"]}'
+    True
+    >>> shallow('{"a":' * 60 + "1" + "}" * 60).count("a")
+    50
+    """
+    if metadata.count("{") + metadata.count("[") <= MAX_METADATA_DEPTH:
+        return metadata
+    kept, depth, at = list[str](), 0, 0
+    for match in _STRING_OR_BRACKET.finditer(metadata):
+        if match[0] in "[{":
+            depth += 1
+            if depth == MAX_METADATA_DEPTH + 1:
+                kept += metadata[at : match.start()], '"…"'
+        elif match[0] in "]}":
+            depth -= 1
+            if depth == MAX_METADATA_DEPTH:
+                at = match.end()
+    return "".join([*kept, metadata[at:]]) if kept else metadata
+
+
 def _stored_json(text: str | bytes) -> Any:
-    """Return a value that is stored as JSON."""
     try:
         return json.loads(text)
     except ValueError as error:
@@ -554,7 +569,6 @@ def parts_of(scope: Filter | None) -> tuple[Filter | None, Filter | None]:
 
 
 def _grouped(rows: Iterable[Row], column: int = 0) -> defaultdict[Any, list[Row]]:
-    """Return rows by the value of a column."""
     groups: defaultdict[Any, list[Row]] = defaultdict(list)
     for row in rows:
         groups[row[column]].append(row)
@@ -587,7 +601,6 @@ class SqlEngine:
         raise NotImplementedError
 
     def _add_accesses(self, accesses: Mapping[int, tuple[int, float]]) -> None:
-        """Add access counts to facts; deleted facts are ignored."""
         raise NotImplementedError
 
     def _check(self, *, writable: bool = False) -> None:

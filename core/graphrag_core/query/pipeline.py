@@ -126,8 +126,9 @@ class Found(NamedTuple):
 def search_steps(index: KnowledgeIndex, plan: Plan, at: float, *, warns: bool = True) -> Steps:
     """Run the query pipeline.
 
-    Scores of passages are requested while no snapshot is open; if the index has changed meanwhile, the passages are
-    ranked again. If the connection to a database is lost, so is everything that was read from it.
+    Scores of passages are requested while no snapshot is open. Keys are valid in one snapshot: if the next one has
+    others, because the index has changed meanwhile or the connection to a database was lost, the passages are ranked
+    again. What is embedded besides the question, such as expansion queries, is embedded on the open snapshot.
 
     Parameters
     ----------
@@ -147,7 +148,9 @@ def search_steps(index: KnowledgeIndex, plan: Plan, at: float, *, warns: bool = 
     while True:
         try:
             with open_snapshot(index.engine, plan, at, warns=warns) as opened:
-                if found is None or found.query.snapshot.generation != opened.snapshot.generation:
+                if found is None or not _has_same_keys(found.query.snapshot, opened.snapshot):
+                    if plan.uncounted is not None:
+                        plan.uncounted.clear()
                     found = _find(index, plan, embedded, opened, stages)
                 found, request = _scored(found, opened.snapshot, scores)
                 if request is None:
@@ -157,13 +160,15 @@ def search_steps(index: KnowledgeIndex, plan: Plan, at: float, *, warns: bool = 
             if not error.lost or attempts == 0:
                 raise
             _log.info("the question is asked again: %s", error)
-            if plan.uncounted is not None:
-                plan.uncounted.clear()
             found = None
             continue
         scores[request.key] = yield request
         stages.end("score")
         warns = False
+
+
+def _has_same_keys(snapshot: Snapshot, other: Snapshot) -> bool:
+    return snapshot.generation == other.generation and snapshot.numbering is other.numbering
 
 
 def _find(index: KnowledgeIndex, plan: Plan, embedded: Embedded, opened: Opened, stages: Stages) -> Found:
@@ -206,7 +211,8 @@ def _result(engine: Engine, plan: Plan, found: Found, opened: Opened, embedded: 
     explanation = LazyExplanation(Explanation)
     hits, links, best_score = _hits(found, explanation)
     named = tuple(query.snapshot.entities(query.entities))
-    advice = _advice(found) if hits else _advice_on_nothing(found, opened.scope, best_score)
+    is_restricted = plan.scope is not None or bool(plan.exclude)
+    advice = _advice(found) if hits else _advice_on_nothing(found, best_score, is_restricted=is_restricted)
     notes = (EMBEDDER_FAILED if query.failures else "", advice, *opened.remarks)
     explanation.compute = explainer = Explainer(
         engine=engine,
@@ -400,8 +406,8 @@ class _Shown(NamedTuple):
     chunks: list[Chunk]
 
 
-def _hits(found: Found, explanation: LazyExplanation) -> tuple[list[Hit], list[Link | None], float]:
-    """Return the hits, their links to better ones, and the best score before a limit."""
+def _hits(found: Found, explanation: LazyExplanation) -> tuple[list[Hit], list[Link | None], float | None]:
+    """Return the hits, their links to better ones, and the best score before a limit, None without passages."""
     query = found.query
     snapshot, settings = query.snapshot, query.settings
     if found.graph.ran:  # copies in plain search decide the origin of hits: one read for both
@@ -436,7 +442,7 @@ def _hits(found: Found, explanation: LazyExplanation) -> tuple[list[Hit], list[L
                 explanation=explanation,
             )
         )
-    return hits, links[:count], float(scores.max(initial=0))
+    return hits, links[:count], float(scores.max()) if len(scores) else None
 
 
 def _select(found: Found) -> _Shown:
@@ -605,15 +611,15 @@ def _advice(found: Found) -> str:
     return f"the confidence is low, {trust:.2f}: {actions}{', or lower min_confidence' if trust < least else ''}"
 
 
-def _advice_on_nothing(found: Found, scope: Filter | None, best_score: float) -> str:
+def _advice_on_nothing(found: Found, best_score: float | None, *, is_restricted: bool) -> str:
     """Return what the caller can do about an empty result."""
     query, settings, channels = found.query, found.query.settings, found.text.channels
     least = settings.gate.min_score
     if not query.snapshot.has("chunks"):
         is_told = query.snapshot.unknown_keys  # by a remark
         no_match = "" if is_told else "no document matches the filter: check its keys and values"
-        return no_match if scope is not None else "the index is empty: add documents"
-    if settings.score_threshold is not None and best_score > 0:
+        return no_match if is_restricted else "the index is empty: add documents"
+    if settings.score_threshold is not None and best_score is not None:
         return (
             f"no passage has the score {settings.score_threshold:.2f} that score_threshold asks for, "
             f"the best has {best_score:.2f}: lower score_threshold, or ask in other words"

@@ -2,7 +2,7 @@
 
 A question runs as a generator of requests (``GraphRetriever.steps``), so that one pipeline serves plain calls and
 event loops: :func:`run_now` does what is requested, :func:`run_awaiting` awaits it. No snapshot of the index is open
-while a question waits.
+while a question waits for a request.
 """
 
 from __future__ import annotations

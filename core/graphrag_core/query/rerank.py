@@ -109,14 +109,17 @@ class ScoreReranker(Reranker):
     def _checked(self, chunks: list[Chunk], returned: Iterable[float | None]) -> list[float | None]:
         """Return the scores of chunks, each a number that can be stored, or None."""
         name = getattr(self.score, "__qualname__", type(self.score).__qualname__)
-        scores = list(returned)
+        try:
+            scores = list(returned)
+        except TypeError as error:
+            raise RerankerError(f"{name} returned {returned!r:.80}: return one score for each passage") from error
         if len(scores) != len(chunks):
             raise RerankerError(f"{name} returned {len(scores)} scores for {len(chunks)} passages: return one for each")
         checked: list[float | None] = []
         for chunk, value in zip(chunks, scores, strict=True):
             try:
                 number = None if value is None else float(value)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 number = np.nan
             if number is not None and not abs(number) <= _LARGEST:
                 raise RerankerError(

@@ -270,9 +270,6 @@ class ResolvedSettings(SearchSettings):
     recogniser: Recogniser
     on_embedder_error: OnEmbedderError = field(default="raise", compare=False)  # an answer is the same with both
 
-    def __post_init__(self) -> None:
-        """Check nothing: the settings were checked."""
-
     def __hash__(self) -> int:
         return self._hash
 

@@ -14,17 +14,14 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.embedded.records import Records
-from graphrag_core.engine.graph.sparse import ranges, remembered
+from graphrag_core.engine.graph.sparse import Flags, ranges, remembered
 from graphrag_core.engine.rows import damaged
 from graphrag_core.errors import FilterError
 from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Not, Unknown
 from graphrag_core.ports import Keys
-
-Flags = npt.NDArray[np.bool_]
 
 _FEW = 1_000  # documents that a column may lack, which are read again after each change
 _SMALL = 32  # and the part of it
@@ -52,7 +49,6 @@ class AttributeColumns:
         return matches[self._documents[chunks]]
 
     def _next(self, what: str) -> int:
-        """Return the key of the next document or chunk."""
         return int(self._records.meta.get(f"next_{what}", "0"))
 
     def _read_chunks(self, count: int) -> None:
@@ -87,7 +83,6 @@ class AttributeColumns:
         return matches
 
     def _column(self, name: str) -> "_Column":
-        """Return the values of a key."""
         column, count = self._columns.get(name), self._next("document")
         if column is None or count - column.main > max(_FEW, column.main // _SMALL):
             column = _Column(count, count, (self._read(name, 0),))

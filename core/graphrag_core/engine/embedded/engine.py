@@ -34,18 +34,17 @@ from graphrag_core.engine.embedded.search_indexes import PATIENCE, SearchIndexes
 from graphrag_core.engine.embedded.writer import Batch, write
 from graphrag_core.engine.graph.memory import GraphView
 from graphrag_core.engine.graph.snapshot import StoreSnapshot
-from graphrag_core.engine.graph.sparse import kept_rows, spans
+from graphrag_core.engine.graph.sparse import Flags, kept_rows, spans
 from graphrag_core.engine.rows import Accesses, check_expected, damaged
 from graphrag_core.engine.store import Store
-from graphrag_core.engine.tables import SqlEngine, Tables, parts_of
+from graphrag_core.engine.tables import SqlEngine, Tables, chunk_of, parts_of
 from graphrag_core.errors import DamagedIndex, GraphRAGError, InputError, NotAnIndex, StorageError
 from graphrag_core.filters import Filter, unknown_keys
 from graphrag_core.key_sets import among, best
-from graphrag_core.model import Stats, Verification
+from graphrag_core.model import Chunk, Stats, Verification
 from graphrag_core.ports import Keys, Kind, Matrix, ParsedDocument, Ranking, Scores
 
 _T = TypeVar("_T")
-Flags = npt.NDArray[np.bool_]
 _log = logging.getLogger(__name__)
 
 _READING = (
@@ -184,7 +183,6 @@ class EmbeddedEngine(SqlEngine):
         self, added: Sequence[ParsedDocument], removed: Sequence[str], name_vectors: Mapping[str, Matrix],
         settings: Mapping[str, str],
     ) -> None:  # fmt: skip
-        """Run a transaction; publish when enough of them are committed."""
         publishing = self._publishing
         if publishing is not None and len(self._unpublished) + 1 >= _TOGETHER:
             publishing.finish()
@@ -394,7 +392,8 @@ class EmbeddedEngine(SqlEngine):
 
     @property
     def generation(self) -> int:
-        self._check()  # and no lock: what was committed counts, whether it is published or not
+        if self._closed or self._inherited:
+            self._check()  # and no lock: what was committed counts, whether it is published or not
         if batches := self._unpublished:
             return batches[-1].change.generation
         generation = self.indexes.generation
@@ -528,7 +527,7 @@ class EmbeddedStore(Store):
     def __init__(self, indexes: SearchIndexes, records: Records, accesses: Accesses, scope: Filter | None) -> None:
         graph, id_places = indexes.current_graph()
         self.tables = self._records = records
-        self.accesses, self._all = accesses, graph
+        self.accesses, self.numbering, self._all = accesses, graph, graph
         self._vectors, self._keywords = indexes.vectors, indexes.keywords
         self.generation, self.edits = indexes.generation, records.meta.get("edits", "")
         self.names = records.names
@@ -539,6 +538,7 @@ class EmbeddedStore(Store):
         self.fact_keys, self.fact_numbers = graph["facts.key"].__getitem__, graph["facts.key"].searchsorted
         self.statistics_count = self.chunk_count = len(graph) - graph.removed
         self.sees = None
+        self._terms: dict[int, tuple[bytes, bytes]] = {}  # of chunks, as far as they were read
         self._visible: dict[str, Flags] = {}  # in a scope: which chunks, facts and names are in it, by key
         seen = None if scope is None else self._restricted(scope, indexes)
         self.graph = GraphView(graph, seen)
@@ -577,7 +577,6 @@ class EmbeddedStore(Store):
         return self._visible.get(kind)
 
     def has(self, kind: Kind, *, vectors: bool = False) -> bool:
-        """Return whether there are any chunks, facts or entities, or any vectors of them."""
         if vectors:
             return len(self._vectors[_KINDS[kind]].keys) > 0
         graph, exists = self._all, True
@@ -589,7 +588,6 @@ class EmbeddedStore(Store):
         return self.chunk_count > 0 and exists
 
     def nearest(self, kind: str, vectors: Matrix, k: int) -> list[Ranking]:
-        """Return for each vector the best ``k`` chunks, facts or names, and what ties with the last."""
         if kind == "names":
             return self._nearest_names(vectors, k)
         rankings = self._vectors[kind].search(vectors, k, self._inside(kind))
@@ -611,14 +609,12 @@ class EmbeddedStore(Store):
             wanted *= _AHEAD
 
     def keywords(self, kind: str, text: str, k: int) -> Ranking:
-        """Return the best ``k`` chunks or facts by BM25, and what ties with the last."""
         keys, scores = self._keywords[kind].search(text, k, self._inside(kind))
         known = self._all[f"{kind}.key"]
         there = among(keys, known)  # the keyword index may have some that are gone
         return known.searchsorted(keys[there]), scores[there]
 
     def similarities(self, kind: str, keys: Keys, vector: Matrix) -> Scores:
-        """Return the cosine similarity of chunks or facts to a vector."""
         known = self._all[f"{kind}.key"]
         # Row by row: a matrix product rounds a row differently by its position.
         scores: Scores = np.vecdot(self._vectors[kind].get(known[keys]), vector)
@@ -627,34 +623,43 @@ class EmbeddedStore(Store):
     # -- rows
 
     def signatures(self, chunks: Keys) -> list[tuple[int, Sequence[int]]]:
-        """Return the signatures of chunks, and of all in scope that have one in common with them."""
         rows = self._in_scope(self.tables.rows(_NEAR, (self.tables.array(self.chunk_keys(chunks)),)))
         numbers = self.chunk_numbers(np.array([row[0] for row in rows], np.int64))
         return [(number, row[1:]) for number, row in zip(numbers.tolist(), rows, strict=True)]
 
+    def chunks(self, chunks: Keys) -> list[Chunk]:
+        columns = self.tables.chunk_columns
+        rows = (
+            self._by_key(columns, "chunks c", chunks, "JOIN documents d ON d.key = c.document") if len(chunks) else []
+        )
+        return [chunk_of(row[1:]) for row in rows]
+
     def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
-        """Return the packed terms of chunks and of their facts."""
-        packed, (_, counts) = super().chunk_terms(chunks), spans(self._all["facts.chunk"], chunks)
-        for (terms, facts), count in zip(packed, counts.tolist(), strict=True):
-            if len(terms) % TERM_BYTES or not is_packed(terms, facts or None, count):
-                raise damaged("the terms of a chunk cannot be decoded")
-        return packed
+        wanted, known = chunks.tolist(), self._terms
+        if missing := [chunk for chunk in dict.fromkeys(wanted) if chunk not in known]:
+            rows = self._by_key("c.terms, c.fact_terms", "chunks c", np.array(missing, np.int64))
+            _, counts = spans(self._all["facts.chunk"], np.array(missing, np.int64))
+            for chunk, (_, terms, facts), count in zip(missing, rows, counts.tolist(), strict=True):
+                if len(terms) % TERM_BYTES or not is_packed(terms, facts or None, count):
+                    raise damaged("the terms of a chunk cannot be decoded")
+                known[chunk] = terms, facts or b""
+        return [known[chunk] for chunk in wanted]
 
     def claims(self, names: Sequence[int]) -> list[tuple[int, str, str]]:
-        """Return the types and descriptions that chunks in scope give to names."""
-        return super().claims(names) if self._records.has_claims else []
+        known = self._records.has_claims  # of a generation
+        if known[0] != self.generation:
+            exists = bool(self._records.value("SELECT EXISTS (SELECT 1 FROM claims)"))
+            known = self._records.has_claims = self.generation, exists
+        return super().claims(names) if known[1] else []
 
     def facts_in(self, chunks: Keys) -> Keys:
-        """Return the facts of chunks."""
         return spans(self._all["facts.chunk"], chunks)[0]
 
     def name_terms(self, names: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
-        """Return the terms of names as hashes: how many each has, and which."""
         counts, terms = self._all.rows["name_terms"].gather(self._all["names.key"].searchsorted(names))
         return counts, terms.astype(np.uint32)
 
     def fact_columns(self, facts: Keys) -> tuple[Scores, Keys]:
-        """Return the weights of facts, and numbers that are the same for those that say the same."""
         return self._all["facts.weight"][facts], self._all["facts.statement"][facts]
 
 

@@ -33,6 +33,9 @@ def graph_rows(rows: Mapping[str, Sequence[Row]]) -> GraphRows:
         text or (unwrapped[chunk][start:stop] if start is not None else "")
         for text, chunk, start, stop in zip(own_texts, fact_chunks, starts, stops, strict=True)
     ]
+    ids_of = {title: [hash64(normalise(name)) for name in title_names(title)] for title in set(titles)}
+    title_chunks = [at for at, title in enumerate(titles) for _ in ids_of[title]]
+    title_ids = [name_id for title in titles for name_id in ids_of[title]]
     return GraphRows(
         chunks,
         np.array(documents, np.int64),
@@ -41,7 +44,7 @@ def graph_rows(rows: Mapping[str, Sequence[Row]]) -> GraphRows:
         np.array(ids, np.int64),
         np.array([surface.startswith(ADDRESS) for surface in surfaces], np.bool_),
         terms_of_names(norms),
-        _titles(titles),
+        (np.array(title_chunks, np.int64), np.array(title_ids, np.int64)),
         (mention_chunk, mentioned, place < np.array(subjects, np.int64)[mention_chunk]),
         (
             np.array(fact_keys, np.int64),
@@ -57,13 +60,6 @@ def graph_rows(rows: Mapping[str, Sequence[Row]]) -> GraphRows:
             np.array(long, np.int64),
         ),
     )
-
-
-def _titles(titles: Sequence[str]) -> tuple[Keys, Keys]:
-    """Return the ids of the entities that the titles of chunks name, and for each the place of the chunk."""
-    known = {title: [hash64(normalise(name)) for name in title_names(title)] for title in set(titles)}
-    owners = [at for at, title in enumerate(titles) for _ in known[title]]
-    return np.array(owners, np.int64), np.array([one for title in titles for one in known[title]], np.int64)
 
 
 def _unpacked(lists: Sequence[bytes]) -> tuple[Keys, Keys, Keys]:

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import tantivy
 
 from graphrag_core import forks
 from graphrag_core.deadline import check_deadline
 from graphrag_core.engine import analysis
+from graphrag_core.engine.graph.sparse import Flags
 from graphrag_core.engine.rows import FIELDS, Texts
 from graphrag_core.errors import DiskError
 from graphrag_core.key_sets import best
@@ -27,7 +27,6 @@ _log = logging.getLogger(__name__)
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-Flags = npt.NDArray[np.bool_]
 
 _HEAP = 16_000_000  # bytes for each writer; tantivy needs at least 15 million
 _STATE = "state.json"
@@ -258,7 +257,6 @@ class TantivyKeywords:
             yield from found
 
     def _file_problems(self) -> Iterator[str]:
-        """Yield what is wrong with the files, all of which are read."""
         folder = self.folder
         if folder is None or not ((folder / _STATE).exists() or any(folder.glob("*.json"))):
             return  # a new index
@@ -337,7 +335,6 @@ class TantivyKeywords:
         return np.sort(_hit_keys(searcher, hits))
 
     def _known(self, keys: Sequence[int]) -> list[int]:
-        """Return which keys have a text."""
         known, searcher = set[int](), self._index.searcher()
         for start in range(0, len(keys) if searcher.num_docs else 0, _SMALL_SCOPE):
             page = keys[start : start + _SMALL_SCOPE]
@@ -370,12 +367,10 @@ def stored_generation(folder: Path) -> int:
 
 
 def _hit_keys(searcher: tantivy.Searcher, hits: Sequence[Any]) -> Keys:
-    """Return the keys of the texts that were found."""
     return np.array(searcher.fast_field_values("key", [address for _, address in hits]), np.int64)
 
 
 def _segment_files(meta: Any) -> list[str]:
-    """Return the files of all segments in tantivy's list of them."""
     files = []
     for segment in meta["segments"]:
         name, deletes = segment["segment_id"].replace("-", ""), segment["deletes"]

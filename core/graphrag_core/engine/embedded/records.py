@@ -23,7 +23,7 @@ from graphrag_core.engine.codes import code_size, decode
 from graphrag_core.engine.embedded import schema
 from graphrag_core.engine.embedded.schema import FORMAT, KINDS, OLDEST_FORMAT, Change, document_checksums, unpack
 from graphrag_core.engine.rows import Row, Texts, damaged
-from graphrag_core.engine.tables import Query, Span, Tables, text_of_fact
+from graphrag_core.engine.tables import Query, Span, Tables, storable, text_of_fact
 from graphrag_core.errors import DamagedIndex, DiskError, FilterError, GraphRAGError, NotAnIndex, UnsupportedFormat
 from graphrag_core.filters import Condition
 from graphrag_core.ports import Keys, Matrix
@@ -103,7 +103,7 @@ class Records(Tables):
         self._older = older
         self.lock = threading.RLock()
         self._meta: dict[str, str] | None = None  # as it was read since the last change
-        self._has_claims = -1, False  # a generation, and whether it has claims
+        self.has_claims = -1, False  # a generation, and whether it has claims
         self._side_lock = threading.Lock()
         self._side: sqlite3.Connection | None = None  # reads committed rows while the other one writes
         self._immutable = False
@@ -271,11 +271,10 @@ class Records(Tables):
         with self.lock:
             return self._fetch(self._db, sql, parameters)
 
-    def committed(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """Return the rows of a statement as of the last commit, without waiting for a transaction in a file."""
-        if self.path is None or self.read_only:
-            return self.rows(sql, parameters)
-        return self._newest_rows(sql, parameters)
+    def stored(self, ids: Sequence[str]) -> dict[str, str]:
+        """Return the digests of the documents that exist, as of the last commit. No transaction in a file delays it."""
+        read = self.rows if self.path is None or self.read_only else self._newest_rows
+        return dict(read(f"SELECT id, digest FROM documents WHERE id {LISTED}", (self.array(storable(ids)),)))
 
     def _newest_rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         with self._side_lock:
@@ -473,14 +472,6 @@ class Records(Tables):
             db.execute("DELETE FROM journal WHERE generation <= ?", (generation,))
 
     # -- rows
-
-    @property
-    def has_claims(self) -> bool:
-        """Whether some chunk gives a name a type or a description."""
-        generation = self.generation
-        if self._has_claims[0] != generation:
-            self._has_claims = generation, bool(self.value("SELECT EXISTS (SELECT 1 FROM claims)"))
-        return self._has_claims[1]
 
     def unpack_names(self, stored: bytes) -> list[int]:
         names: list[int] = unpack(stored).tolist()

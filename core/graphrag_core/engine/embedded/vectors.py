@@ -14,7 +14,7 @@ import numpy.typing as npt
 from graphrag_core import forks
 from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
-from graphrag_core.engine.graph.sparse import in_memory, rows_of
+from graphrag_core.engine.graph.sparse import Flags, in_memory, rows_of
 from graphrag_core.key_sets import among, best, distinct
 from graphrag_core.ports import Keys, Matrix, Ranking
 
@@ -29,7 +29,6 @@ _LISTS = "lists.arrays"
 _FLOAT16 = faiss.ScalarQuantizer.QT_fp16
 
 Codes = npt.NDArray[np.uint8]
-Flags = npt.NDArray[np.bool_]
 Source = Callable[[], Iterable[tuple[Keys, Matrix]]]
 
 
@@ -403,7 +402,6 @@ def _inverted(coarse: Any, lists: int = 0) -> Any:
 
 
 def _nearest_list(coarse: Any, codes: Codes) -> Keys:
-    """Return the list of each vector."""
     if len(codes) == 0:
         return np.empty(0, np.int64)
     lists: Keys = coarse.search(codes.view(np.float16).astype(np.float32), 1)[1][:, 0]

@@ -76,7 +76,6 @@ class EditedGraph:
         self.ids, self.are_addresses, self.uses = graph.ids, graph.are_addresses, graph.uses
 
     def _details(self, *actions: str) -> list[dict[str, Any]]:
-        """Return the details of the edits of some actions."""
         return [edit["details"] for edit in self._edits if edit["action"] in actions]
 
     # -- which entities are one
@@ -166,7 +165,6 @@ class EditedGraph:
         return shown, new_names
 
     def find(self, ids: Sequence[int]) -> dict[int, list[int]]:
-        """Return the entities of each id of a name."""
         found = {}
         for name_id, entities in self._graph.find(ids).items():
             own = self._representing(np.array(entities, np.int64))
@@ -175,13 +173,11 @@ class EditedGraph:
         return found
 
     def names(self, entities: Keys) -> Pairs:
-        """Return the keys of the names of entities."""
         counts, members = self._members(entities)
         sizes, names = self._graph.names(members)
         return np.bincount(np.arange(len(counts)).repeat(counts), sizes, len(counts)).astype(np.int64), names
 
     def counts(self, entities: Keys) -> tuple[Keys, Flags]:
-        """Return how many chunks mention each entity, and whether it is the subject of any."""
         counts, subjects = self._graph.counts(entities)
         if (several := among(entities, self._merged[0])).any():
             edges = self.walk(entities[several])
@@ -189,7 +185,6 @@ class EditedGraph:
         return counts, subjects
 
     def top(self, count: int) -> Keys:
-        """Return the entities that the most chunks mention, most first, without addresses."""
         members, representatives = self._merged
         found = self._graph.top(min(count + len(members) + len(self._deleted), 1 << 40))
         found = distinct(self._representing(found), representatives)
@@ -199,7 +194,6 @@ class EditedGraph:
     # -- edges
 
     def walk(self, nodes: Keys) -> Adjacency:
-        """Return the mentions of nodes."""
         is_chunk = nodes < self.first_entity
         counts, members = self._members(nodes)
         edges = self._graph.walk(members)
@@ -216,7 +210,6 @@ class EditedGraph:
         return Adjacency(np.bincount(owner, minlength=len(nodes)), targets, weights, totals)
 
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
-        """Return the number of mentions of each node. Of one that has at least ``most``, any number from there on."""
         found = np.empty(len(nodes), np.float32)
         read = (nodes < self.first_entity) | among(nodes, self._merged[0])
         found[read] = self.walk(nodes[read]).counts
@@ -290,7 +283,6 @@ class EditedGraph:
         return np.where(gone, 0, counts), entities[~gone.repeat(counts)]
 
     def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs:
-        """Return the facts that hold each entity, in order, at most ``limit`` of each."""
         counts, members = self._members(entities)
         owner = np.arange(len(entities)).repeat(counts)
         if self.has_edges:  # an edge that leads to a document holds its title

@@ -6,7 +6,7 @@ chunks as they leave out those that are not in scope. :class:`GraphView` is what
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -145,7 +145,6 @@ class MemoryGraph:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in memory."""
         columns = sum(column.nbytes for column in self._columns.values())
         return columns + sum(rows.nbytes for rows in self.rows.values())
 
@@ -466,8 +465,13 @@ class GraphView:
     def __init__(self, graph: MemoryGraph, chunks: Flags | None) -> None:
         self._graph = graph
         self._rows = graph.rows
-        self.first_entity, self.node_limit = graph.first_entity, graph.node_limit
-        self.has_edges, self._numbers = len(graph.edge_facts) > 0, graph.numbers
+        self.first_entity, self.node_limit = graph.first_entity, len(graph.everything)
+        self.has_edges = len(graph.edge_facts) > 0
+        # The places of chunks and entities, given by number, and their numbers.
+        self._places: Callable[[Keys], Numbers] = np.asarray
+        self._nodes: Callable[[Numbers], Keys] = np.asarray
+        if graph.numbers is not None:
+            self._nodes, self._places = (numbers.__getitem__ for numbers in graph.numbers)
         self._in_scope = chunks is not None
         self._seen = graph.everything  # which chunks and entities exist for the question, by place
         if chunks is not None:  # whether a chunk in scope mentions an entity is looked up later, but for addresses
@@ -479,18 +483,6 @@ class GraphView:
         self._all_there = chunks is None and graph.removed == 0
         self._degrees: npt.NDArray[np.float32] | None = None  # of nodes in a scope, as far as they were counted
 
-    def _places(self, nodes: Keys) -> Numbers:
-        """Return the places of chunks and entities."""
-        return nodes if self._numbers is None else self._numbers[1][nodes]
-
-    def _nodes(self, places: Numbers) -> Keys:
-        """Return the numbers of chunks and entities."""
-        return places if self._numbers is None else self._numbers[0][places]
-
-    def _slots(self, entities: Keys) -> Numbers:
-        """Return the rows of entities in the tables of the graph."""
-        return self._places(entities) - self.first_entity
-
     # -- entities
 
     def find(self, ids: Sequence[int]) -> dict[int, list[int]]:
@@ -498,10 +490,12 @@ class GraphView:
         slots = self._graph._slots(np.array(ids, np.int64))  # noqa: SLF001 - of this module
         known = np.flatnonzero(slots >= 0)
         found: dict[int, list[int]] = {}
-        nodes = self._nodes(slots[known] + self.first_entity)
-        for place, node, exists in zip(known.tolist(), nodes.tolist(), self.exist(nodes).tolist(), strict=True):
-            if exists:
-                found[ids[place]] = [node]
+        places = slots[known] + self.first_entity
+        nodes, exist = self._nodes(places), self._seen[places]
+        if self._in_scope:
+            exist = exist & (self.degrees(nodes, np.ones(len(nodes))) > 0)
+        for place, node in zip(known[exist].tolist(), nodes[exist].tolist(), strict=True):
+            found[ids[place]] = [node]
         if len(self._graph["aliases.chunk"]):
             for slot, node in self._aliases(slots[known]):
                 for place in known[slots[known] == slot].tolist():
@@ -520,30 +514,25 @@ class GraphView:
         pairs = distinct(of_name[at][seen] << 32 | self._nodes(meant[seen]))
         return [*zip((pairs >> 32).tolist(), (pairs & 0xFFFFFFFF).tolist(), strict=True)]
 
-    def exist(self, entities: Keys) -> Flags:
-        """Return which entities exist for the question."""
-        there = self._seen[self._places(entities)]
-        return there & (self.degrees(entities, np.ones(len(entities))) > 0) if self._in_scope else there
-
     def ids(self, entities: Keys) -> Keys:
         """Return the ids of entities."""
-        return self._graph["entities.id"][self._slots(entities)]
+        return self._graph["entities.id"][self._places(entities) - self.first_entity]
 
     def are_addresses(self, entities: Keys) -> Flags:
         """Return whether each entity is the address of a section."""
-        return self._graph["entities.is_address"][self._slots(entities)]
+        return self._graph["entities.is_address"][self._places(entities) - self.first_entity]
 
     def counts(self, entities: Keys) -> tuple[Keys, Flags]:
         """Return how many chunks mention each entity, and whether it is the subject of any."""
         if self._in_scope:
             edges = self.walk(entities)
             return edges.counts, edges.totals > edges.counts * MENTION
-        counters = self._graph["entities.counters"][self._slots(entities)]
+        counters = self._graph["entities.counters"][self._places(entities) - self.first_entity]
         return counters[:, 0].astype(np.int64), counters[:, 1] > 0
 
     def names(self, entities: Keys) -> Pairs:
         """Return the names of entities that chunks in scope write: how many each has, and their keys."""
-        slots = self._slots(entities)
+        slots = self._places(entities) - self.first_entity
         counts, names = self._rows["entity_names"].gather(slots)
         if not self._all_there or len(self._graph["aliases.chunk"]):
             several = (counts > 1).repeat(counts)
@@ -573,7 +562,7 @@ class GraphView:
         uses = self._graph["entities.counters"][:, 0]
         if self._in_scope:
             entities = self.walk(np.flatnonzero(self._seen[: len(self._graph)])).targets
-            uses = np.bincount(self._slots(entities), minlength=len(uses))
+            uses = np.bincount(self._places(entities) - self.first_entity, minlength=len(uses))
         found = np.flatnonzero(things & (uses > 0))
         found = found[np.lexsort((self._graph["entities.id"][found], -uses[found]))[:count]]
         return self._nodes(self.first_entity + found)
@@ -595,7 +584,7 @@ class GraphView:
         is_chunk = nodes < self.first_entity
         found = np.empty(len(nodes), np.float32)
         if not self._in_scope:
-            found[~is_chunk] = self._graph["entities.counters"][self._slots(nodes[~is_chunk]), 0]
+            found[~is_chunk] = self._graph["entities.counters"][self._places(nodes[~is_chunk]) - self.first_entity, 0]
             found[is_chunk] = self._walked(nodes[is_chunk])
             return found
         if self._degrees is None:
@@ -641,7 +630,9 @@ class GraphView:
 
     def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs:
         """Return the first ``limit`` facts that hold each entity: how many, and which."""
-        counts, facts = self._rows["entity_facts"].gather(self._slots(entities), limit if self._all_there else None)
+        counts, facts = self._rows["entity_facts"].gather(
+            self._places(entities) - self.first_entity, limit if self._all_there else None
+        )
         if self._all_there:
             return counts, facts
         kept = self._seen[self._graph["facts.chunk"][facts]]

@@ -48,14 +48,14 @@ class StoreSnapshot:
         self._edited: EditedGraph | None = None
         if store.edits or store.graph.has_edges:
             self._graph = self._edited = EditedGraph(store.graph, store.edits, self._named_facts)
-        self.generation, self.unknown_keys = store.generation, store.unknown_keys
+        self.generation, self.numbering = store.generation, store.numbering
+        self.unknown_keys = store.unknown_keys
         self.chunk_count, self.statistics_count = store.chunk_count, store.statistics_count
         self.first_entity = store.graph.first_entity
         self.metadata_keys, self.has, self.record_access = store.tables.metadata_keys, store.has, store.record_access
         self.walk, self.degrees = self._graph.walk, self._graph.degrees
         self.chunks, self.find_chunks = store.chunks, store.find_chunks
         # Rows that were read: the stages of a query ask for the same again.
-        self._terms: dict[int, tuple[bytes, bytes]] = {}
         self._entities: dict[int, Entity] = {}
         self._counts: dict[str, int] = {}  # chunks that have a term
         self._copies: dict[int, Keys] = {}  # of chunks
@@ -83,7 +83,6 @@ class StoreSnapshot:
         return rankings
 
     def _entities_of_names(self, names: Keys, scores: Scores, k: int) -> Ranking:
-        """Return the best ``k`` entities of names."""
         entities = self._of_names(names)
         entities, scores = entities[entities >= 0], scores[entities >= 0]
         things = ~self._graph.are_addresses(entities)
@@ -123,29 +122,18 @@ class StoreSnapshot:
         if len(keys) == 0:
             return np.zeros((0, len(terms)), np.bool_)
         if kind == "entities":
-            return self._terms_in_names(keys, terms)
+            in_names = np.zeros((len(keys), len(terms)), np.bool_)
+            owner, name, column, _ = self._matched_names(keys, terms)
+            in_names[owner[name], column] = True
+            for row, columns in self._matched_new_names(keys, terms):
+                in_names[row, columns[columns >= 0]] = True
+            return in_names
         if kind == "chunks":
-            in_chunks: Flags = term_places([packed for packed, _ in self._packed_terms(keys)], terms) >= 0
+            in_chunks: Flags = term_places([packed for packed, _ in self._store.chunk_terms(keys)], terms) >= 0
             return in_chunks
         chunks, ordinals = self._store.fact_places(keys)
         chunks, place = np.unique(chunks, return_inverse=True)
-        return contained_in_facts(self._packed_terms(chunks), place, ordinals, terms)
-
-    def _packed_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
-        """Return the packed terms of chunks and of their facts."""
-        wanted = chunks.tolist()
-        if missing := [key for key in wanted if key not in self._terms]:
-            read = self._store.chunk_terms(np.array(missing, np.int64))
-            self._terms.update(zip(missing, read, strict=True))
-        return [self._terms[key] for key in wanted]
-
-    def _terms_in_names(self, entities: Keys, terms: Sequence[str]) -> Flags:
-        found = np.zeros((len(entities), len(terms)), np.bool_)
-        owner, name, column, _ = self._matched_names(entities, terms)
-        found[owner[name], column] = True
-        for row, columns in self._matched_new_names(entities, terms):
-            found[row, columns[columns >= 0]] = True
-        return found
+        return contained_in_facts(self._store.chunk_terms(chunks), place, ordinals, terms)
 
     def names_within(self, entities: Keys, terms: Sequence[str]) -> list[tuple[int, list[int]]]:
         owner, name, column, sizes = self._matched_names(entities, terms)
@@ -237,18 +225,18 @@ class StoreSnapshot:
         by_id = {hash64(name): name for name in names if name[:1] != "→"}  # no question names an address
         if not by_id:
             return {}
-        found = {by_id[name_id]: self._most_mentioned(own) for name_id, own in self._graph.find([*by_id]).items()}
+        found = {
+            by_id[name_id]: entities[0] if len(entities) == 1 else self._most_mentioned(entities)
+            for name_id, entities in self._graph.find([*by_id]).items()
+        }
         renamed = {} if self._edited is None else self._edited.edits[1]
         return found | {by_id[name_id]: entity for name_id, entity in renamed.items() if name_id in by_id}
 
     def _most_mentioned(self, entities: Sequence[int]) -> int:
         """Return one of the entities of a name. Of equal ones an alias counts more than the name itself, the first."""
-        if len(entities) == 1:
-            return entities[0]
         counts = self._graph.counts(np.array(entities, np.int64))[0].tolist()
-        return -max((count, at > 0, -entity) for at, (count, entity) in enumerate(zip(counts, entities, strict=True)))[
-            2
-        ]
+        ranked = ((count, at > 0, -entity) for at, (count, entity) in enumerate(zip(counts, entities, strict=True)))
+        return -max(ranked)[2]
 
     def entity_counts(self, entities: Keys) -> tuple[Keys, Flags]:
         counts, is_subject = self._graph.counts(entities)
@@ -387,7 +375,6 @@ class StoreSnapshot:
         return facts
 
     def _read_facts(self, keys: Keys) -> tuple[list[tuple[list[int], Fact]], dict[int, Name]]:
-        """Return the names that facts hold by key, the facts, and the names."""
         rows = self._store.facts(keys)
         return rows, self._store.names(sorted({name for names, _ in rows for name in names}))
 
@@ -410,7 +397,11 @@ class StoreSnapshot:
             counts, all_held = self._graph.entities_of(facts)
             held = np.split(all_held, counts.cumsum()[:-1])
         return [
-            [(name, _first_of(entities[name], inside)) for name in keys if name in entities]
+            [
+                (name, next((entity for entity in entities[name] if entity in inside), entities[name][0]))
+                for name in keys
+                if name in entities
+            ]
             for keys, inside in zip(names, held, strict=True)
         ]
 
@@ -530,11 +521,6 @@ def _in_all(counts: Keys, values: Keys) -> Keys:
     for row in rows[1:]:  # look the few up in the many
         found = found[among(found, row)]
     return found
-
-
-def _first_of(candidates: Sequence[int], held: Keys) -> int:
-    """Return the first candidate that a fact holds; the first one if it holds none."""
-    return next((entity for entity in candidates if entity in held), candidates[0])
 
 
 def _described(entity_id: int, names: Sequence[Name], claims: Sequence[tuple[str, str]], mentions: int) -> Entity:

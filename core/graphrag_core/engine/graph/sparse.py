@@ -51,7 +51,6 @@ class Growing:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in memory."""
         return in_memory(self._buffer)
 
 
@@ -91,7 +90,6 @@ class Rows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in memory."""
         return sum(part.nbytes for part in (self._starts, self.counts, self._room, self.indices) if part is not None)
 
     def extend(self, rows: int) -> None:

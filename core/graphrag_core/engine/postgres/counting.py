@@ -109,12 +109,6 @@ def count_again(cursor: Cursor, index: int) -> Counts:
     return counts
 
 
-def recount(cursor: Cursor, index: int) -> None:
-    """Store the counters of all entities again."""
-    cursor.execute("DELETE FROM entities WHERE index = %s", (index,))
-    store_counts(cursor, index, count_again(cursor, index))
-
-
 def problems(cursor: Cursor, index: int) -> Iterator[str]:
     """Yield what differs between the stored counters and the mentions of all chunks."""
     wanted = count_again(cursor, index)

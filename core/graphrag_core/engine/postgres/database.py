@@ -255,7 +255,6 @@ class Database:
         )
 
     def _configure(self, connection: Connection) -> None:
-        """Prepare a new connection."""
         path = f"{self.address.schema}, "
         connection.execute(
             "SELECT set_config('search_path', %s || current_setting('search_path'), false), "

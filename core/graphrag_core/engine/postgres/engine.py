@@ -207,7 +207,6 @@ class PostgresEngine(SqlEngine):
             self._kept.clear()
 
     def _indexed_kinds(self) -> tuple[str, ...]:
-        """Return the kinds of vectors that have an HNSW index."""
         rows = self.database.rows(
             "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
             "JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -223,7 +222,7 @@ class PostgresEngine(SqlEngine):
         def run() -> None:
             with self.database.transaction() as cursor:
                 lock(cursor, self.index)
-                for table in ("postings", "segments", "dead_chunks"):
+                for table in ("postings", "segments", "dead_chunks", "entities"):
                     cursor.execute(f"DELETE FROM {table} WHERE index = %s", (self.index,))
                 # A new generation: no process keeps what it has read of the old tables.
                 cursor.execute(
@@ -233,7 +232,7 @@ class PostgresEngine(SqlEngine):
                     writer.copy(cursor, "segments", [(self.index, segment.first, segment.texts)])
                     writer.copy(cursor, "postings", segment.rows(self.index, segment.first))
                     keywords.tidy(cursor, self.index)
-                counting.recount(cursor, self.index)
+                counting.store_counts(cursor, self.index, counting.count_again(cursor, self.index))
 
         self.database.repeated(run)
         self.flush()
@@ -472,7 +471,7 @@ class PostgresEngine(SqlEngine):
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._check()
-        return _open, (self.url, self.read_only, self.exact)
+        return partial(PostgresEngine, read_only=self.read_only, exact=self.exact), (self.url,)
 
     def after_fork_in_child(self) -> None:
         """Leave the connections to the parent, and open others when they are needed."""
@@ -484,11 +483,6 @@ class PostgresEngine(SqlEngine):
         self.accesses = Accesses()
         self.database = Database(self.url, read_only=self.read_only)
         self.database.pool.open()  # without connecting
-
-
-def _open(url: str, read_only: bool, exact: bool) -> PostgresEngine:
-    """Open the engine of a pickle or of a copy. Both may write: so may many processes."""
-    return PostgresEngine(url, read_only=read_only, exact=exact)
 
 
 def _segments(tables: PostgresTables) -> Iterator[tuple[keywords.Segment, list[int]]]:

@@ -220,7 +220,6 @@ def _idf(holding: int, size: int) -> float:
 
 
 def _summed(keys: Keys, scores: npt.NDArray[np.float64]) -> tuple[Keys, npt.NDArray[np.float64]]:
-    """Return each key once, with the sum of its scores."""
     if len(keys) == 0:
         return keys, scores
     first, last = int(keys.min()), int(keys.max())
@@ -233,7 +232,6 @@ def _summed(keys: Keys, scores: npt.NDArray[np.float64]) -> tuple[Keys, npt.NDAr
 
 
 def _occurrences(tokens: Sequence[str], phrase: Sequence[str]) -> int:
-    """Return how often a phrase occurs."""
     width, first, wanted = len(phrase), phrase[0], list(phrase)
     return sum(tokens[at : at + width] == wanted for at, token in enumerate(tokens) if token == first)
 

@@ -274,6 +274,5 @@ def as_size(count: int) -> str:
 
 
 def _row(connection: Connection, sql: str, parameters: Sequence[object] = ()) -> Row:
-    """Return the row of a statement that has exactly one."""
     (row,) = connection.execute(sql, parameters).fetchall()
     return row

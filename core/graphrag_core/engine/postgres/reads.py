@@ -168,7 +168,6 @@ class PostgresTables(Tables):
         }
 
     def _one_row(self, sql: str, parameters: dict[str, Any]) -> Row:
-        """Return the only row of a statement."""
         return self.rows(sql, {"index": self.index, **parameters})[0]
 
     def count(self, table: str) -> int:
@@ -416,7 +415,6 @@ def _chunk_graph(in_scope: bool, has_aliases: bool) -> Statement:
 
 @cache
 def _entity_tables(in_scope: bool, has_aliases: bool) -> Statement:
-    """Return entities and their names."""
     names = _names_of("SELECT id AS entity FROM n WHERE there", in_scope, has_aliases)
     return {**GIVEN, "n": _entity_rows("SELECT key AS id FROM w", in_scope), **names}
 
@@ -433,7 +431,6 @@ def addresses_of(table: str, in_scope: bool) -> tuple[str, Columns]:
 
 @cache
 def _fact_graph(in_scope: bool) -> Statement:
-    """Return what is read of the graph with facts: their entities."""
     return {
         **GIVEN,
         "x": (rows_in("w", "fact_entities", "fact = w.key", _FACT_EDGE), _FACT_EDGE),

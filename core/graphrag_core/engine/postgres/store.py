@@ -48,12 +48,12 @@ class PostgresStore(Store):
         self.names, self.rows = transaction.names, transaction.rows
         self._cache, self._small, self._approximate = transaction.cache, graph, approximate
         if graph is None:
-            numbering = transaction.cache.numbering
+            self.numbering = numbering = transaction.cache.numbering
             self.graph = TableGraph(transaction)
             self.chunk_keys, self.chunk_numbers = numbering.chunks, numbering.of_chunks
             self.fact_keys = self.fact_numbers = np.asarray
         else:
-            self.graph = GraphView(graph, None)
+            self.numbering, self.graph = graph, GraphView(graph, None)
             self.chunk_keys, self.chunk_numbers = graph["chunks.key"].__getitem__, graph["chunks.key"].searchsorted
             self.fact_keys, self.fact_numbers = graph["facts.key"].__getitem__, graph["facts.key"].searchsorted
         self.linked_share = transaction.linked_share
@@ -226,7 +226,6 @@ class PostgresStore(Store):
         return [(number, row[1]) for number, row in zip(numbers.tolist(), rows, strict=True)]
 
     def chunks(self, chunks: Keys) -> list[Chunk]:
-        """Return chunks in the order given."""
         keys, rows = self.chunk_keys(chunks).tolist(), self._chunk_rows
         if missing := [key for key in keys if key not in rows]:
             read = self.tables.chunk_rows("c.key = ANY(%s)", np.array(missing, np.int64))

@@ -278,7 +278,6 @@ def read_scope(transaction: Transaction, chunks: Keys) -> MemoryGraph:
 
 
 def _graph_rows(found: dict[str, dict[str, Any]]) -> GraphRows:
-    """Return the rows of a scope."""
     chunks, names, facts = found["c"], found["s"], found["f"]
     order = np.argsort(names["key"])
     key, spelling, is_address = (names[column][order] for column in ("key", "spelling", "is_address"))

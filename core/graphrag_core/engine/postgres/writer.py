@@ -148,7 +148,6 @@ class Batch:
         return Counts(mentions, np.array(self._in_triples, np.int64))
 
     def _add_document(self, parsed: ParsedDocument, keys: Sequence[int]) -> None:
-        """Add a document with its chunks, facts, vectors and filterable metadata."""
         document, index = parsed.document, self.index
         self.tables["documents"].append((index, *document_row(keys[0], parsed, 0, self.now)))
         for name, (kind, value) in dict.fromkeys(attributes(document.metadata)) if document.metadata else ():
@@ -184,7 +183,6 @@ class Batch:
         return {short: long for short, long in alone.items() if long not in shorts}
 
     def _add_chunk(self, key: int, document: int, rows: ChunkRows, longs: Mapping[str, int]) -> None:
-        """Add a chunk with its facts, aliases and the types and descriptions of its entities."""
         index, tables, known, chunk = self.index, self.tables, self.names, rows.chunk
         lengths = self.segment.add_chunk(key, rows.fields)
         whole = unwrap(chunk.text)
