@@ -83,7 +83,7 @@ class RetrieveMiddleware(AgentMiddleware[Any, Any]):
     ) -> ModelResponse[Any]:
         """Call the model with what was found."""
         question = _last_question(request.messages)
-        result = traced_search(self.retriever, question, None, {"filter": self._filter(request)}) if question else None
+        result = traced_search(self.retriever, question, filter=self._filter(request)) if question else None
         return handler(self._with(request, result))
 
     @override
@@ -92,9 +92,7 @@ class RetrieveMiddleware(AgentMiddleware[Any, Any]):
     ) -> ModelResponse[Any]:
         """Async version of :meth:`wrap_model_call`."""
         question = _last_question(request.messages)
-        result = None
-        if question:
-            result = await atraced_search(self.retriever, question, None, {"filter": self._filter(request)})
+        result = await atraced_search(self.retriever, question, filter=self._filter(request)) if question else None
         return await handler(await run_in_executor(None, self._with, request, result))
 
     def _filter(self, request: ModelRequest[Any]) -> Where | None:

@@ -63,14 +63,13 @@ def from_graph_documents(graph_documents: Iterable[Any]) -> list[graphrag_core.D
 
 def _knowledge(graphs: Sequence[Any]) -> Knowledge:
     """Return the nodes and relationships of one source's graphs."""
-    relations = [relation for graph in graphs for relation in graph.relationships]
     entities: dict[str, dict[str, str]] = {}
+    relations = []
     for graph in graphs:
         ends = [end for relation in graph.relationships for end in (relation.source, relation.target)]
-        for entity in map(_entity, (*ends, *graph.nodes)):
-            if entity["name"]:
-                entities[entity["name"]] = entity
-    return {"entities": list(entities.values()), "relations": [_relation(relation) for relation in relations]}
+        entities |= {entity["name"]: entity for entity in map(_entity, (*ends, *graph.nodes)) if entity["name"]}
+        relations += [_relation(relation) for relation in graph.relationships]
+    return {"entities": list(entities.values()), "relations": relations}
 
 
 def _entity(node: Any) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from inspect import signature
 from typing import Any
@@ -19,7 +19,6 @@ from graphrag_core.errors import InputError
 from graphrag_core.filters import Where, parse_all
 from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool
-from graphrag_core.query.settings import Option
 from langchain_graphrag.documents import to_documents
 from langchain_graphrag.retriever import GraphRAGRetriever, atraced_search, traced_search
 
@@ -40,18 +39,16 @@ def create_memory_search_tool(
     Parameters
     ----------
     retriever
-        The retriever to search. Its ``filter``, and that in its ``search_kwargs``, apply to every call of the agent.
+        The retriever to search. Its filters apply to every call of the agent.
     name, description
         Shown to the model.
     filter
-        Narrows the retriever's filter.
+        Narrows the retriever's filters.
     context
-        ``max_tokens`` (that of ``context`` of the settings, or 1,000), ``style`` (``"passages"``),
-        ``include_relationships`` and ``include_sources`` of :meth:`graphrag_core.Result.context`.
+        Arguments of :meth:`graphrag_core.Result.context`.
     """
     if not isinstance(retriever, GraphRAGRetriever):
         raise InputError(f"expected a GraphRAGRetriever, got {type(retriever).__qualname__}")
-
     signature(Result.context).bind(None, **context)
     scope = parse_all(filter)  # read once, not by each call
 
@@ -62,17 +59,16 @@ def create_memory_search_tool(
         return memory_tool.to_content(result, context), [*to_documents(result, retriever.add_metadata)]
 
     def search(query: str, callbacks: Callbacks = None, **arguments: Any) -> tuple[str, list[Document]]:
-        with _reported_errors():
-            result = traced_search(retriever, query, {"callbacks": callbacks}, settings_of(arguments))
-            return to_output(memory_tool.limited(result, arguments))
+        result = traced_search(retriever, query, callbacks, **settings_of(arguments))
+        return to_output(memory_tool.limited(result, arguments))
 
     async def asearch(query: str, callbacks: Callbacks = None, **arguments: Any) -> tuple[str, list[Document]]:
         with _reported_errors():
-            result = await atraced_search(retriever, query, {"callbacks": callbacks}, settings_of(arguments))
+            result = await atraced_search(retriever, query, callbacks, **settings_of(arguments))
             return await run_in_executor(None, to_output, memory_tool.limited(result, arguments))
 
-    more = {"coroutine": asearch, "response_format": "content_and_artifact"}
-    return _structured_tool(name, description, memory_tool.SEARCH_ARGUMENTS, search, **more)
+    tool = memory_tool.Tool(name, description, memory_tool.SEARCH_ARGUMENTS, search)
+    return _to_tool(tool, coroutine=asearch, response_format="content_and_artifact")
 
 
 def create_memory_tools(
@@ -85,40 +81,31 @@ def create_memory_tools(
     """Return the tools of a memory: ``memory_search``, and tools that remember, confirm, reject and forget facts.
 
     Facts that the agent remembers are staged until they are confirmed. The tools change remembered facts of their scope
-    alone, and no document.
+    alone, and no document. ``settings`` as for :func:`create_memory_search_tool`.
 
     Parameters
     ----------
-    retriever
-        The retriever to search, and whose index is written. Its ``filter`` applies to every search.
     metadata
         The scope of the facts, such as ``{"user": "ada"}``: facts of other scopes are neither found nor changed. By
-        default what the retriever's filter asks for.
+        default what the retriever's filters ask for.
     source
         The source of the facts that the agent remembers.
-    settings
-        Those of :func:`create_memory_search_tool`.
     """
     writer = memory_tool.MemoryWriter.of(retriever.index, metadata, retriever.scope, source)
     search = create_memory_search_tool(retriever, filter=writer.searched, **settings)
-
     return [search, *map(_to_tool, writer.tools())]
 
 
-def _to_tool(tool: memory_tool.Tool) -> StructuredTool:
-    def run(**arguments: Any) -> str:
-        with _reported_errors():
-            return tool.run(**arguments)
-
-    return _structured_tool(tool.name, tool.description, tool.arguments, run)
-
-
-def _structured_tool(
-    name: str, description: str, arguments: Iterable[Option], func: Callable[..., Any], **more: Any
-) -> StructuredTool:
-    more |= {"args_schema": memory_tool.arguments_model(name, arguments)}
-    more |= {"handle_tool_error": True, "handle_validation_error": True}
-    return StructuredTool(name=name, description=description, func=func, **more)
+def _to_tool(tool: memory_tool.Tool, **more: Any) -> StructuredTool:
+    return StructuredTool(
+        name=tool.name,
+        description=tool.description,
+        func=_reported_errors()(tool.run),
+        args_schema=memory_tool.arguments_model(tool.name, tool.arguments),
+        handle_tool_error=True,
+        handle_validation_error=True,
+        **more,
+    )
 
 
 @contextmanager

@@ -29,7 +29,7 @@ class GraphContextTransformer(BaseModel, BaseDocumentTransformer):
         Looks up facts for documents without ``metadata["graphrag"]``: those that join two names which the documents
         mention, within the retriever's filter. Without it such documents are returned as they are.
     tokenizer
-        Counts tokens, as for :meth:`graphrag_core.Result.context`.
+        As for :meth:`graphrag_core.Result.context`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")

@@ -29,20 +29,12 @@ def compressor_reranker(
 ) -> ScoreReranker:
     """Return a reranker that orders the best passages with a LangChain document compressor.
 
-    ``GraphRAGRetriever(..., reranker=compressor)`` does the same with the defaults. Passages that the compressor leaves
-    out or has not seen are dropped, so set its ``top_n`` to at least ``k``. The score of a document is the compressor's
+    ``GraphRAGRetriever(..., reranker=compressor)`` does the same with the defaults. ``passages`` and ``first`` are
+    those of :class:`graphrag_core.strategies.ScoreReranker`. Passages that the compressor leaves out or has not seen
+    are dropped, so set its ``top_n`` to at least ``k``. The score of a document is the compressor's
     (``relevance_score`` in the metadata it returns) if it falls with the rank, otherwise 1 / rank. A compressor that
-    changes texts cannot order passages: use LangChain's ``ContextualCompressionRetriever``.
-
-    Parameters
-    ----------
-    compressor
-        It gets documents as the retriever returns them, best first. ``ainvoke`` awaits its own ``acompress_documents``;
-        without one, ``compress_documents`` runs in a thread. An exception that it raises is not caught.
-    passages
-        How many passages it gets, and at least as many as the query returns.
-    first
-        Orders the passages before; :class:`graphrag_core.strategies.Coverage` by default.
+    changes texts cannot order passages: use LangChain's ``ContextualCompressionRetriever``. ``ainvoke`` awaits the
+    compressor's own ``acompress_documents``; without one, ``compress_documents`` runs in a thread.
     """
     if not isinstance(compressor, BaseDocumentCompressor):
         raise InputError(f"{compressor!r:.80} is not a document compressor: pass a LangChain BaseDocumentCompressor")
@@ -54,9 +46,7 @@ def to_reranker(reranker: Any) -> Any:
     return compressor_reranker(reranker) if isinstance(reranker, BaseDocumentCompressor) else reranker
 
 
-RUN: ContextVar[CallbackManagerForRetrieverRun | AsyncCallbackManagerForRetrieverRun | None] = ContextVar(
-    "run", default=None
-)
+RUN = ContextVar[CallbackManagerForRetrieverRun | AsyncCallbackManagerForRetrieverRun | None]("run", default=None)
 """The run of the retriever whose callbacks a compressor gets."""
 
 

@@ -7,14 +7,13 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun, Callbacks
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.indexing.base import DeleteResponse, DocumentIndex, UpsertResponse
 from langchain_core.retrievers import LangSmithRetrieverParams
-from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStore
 from pydantic import ConfigDict, Field, PrivateAttr
@@ -40,6 +39,7 @@ from graphrag_core.ports import Embedder
 from graphrag_core.query.requests import Request
 from graphrag_core.query.settings import Plan
 from langchain_graphrag.documents import (
+    Documents,
     LongDocumentChunker,
     from_texts,
     to_core_documents,
@@ -109,11 +109,11 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     settings
         The settings of every question (:class:`graphrag_core.SearchSettings`). Its fields are keywords too:
         ``GraphRAGRetriever(index=index, k=10, method="keyword")``. ``reranker`` may be a LangChain
-        ``BaseDocumentCompressor`` such as ``CrossEncoderReranker`` (:func:`~langchain_graphrag.compressor_reranker`).
+        ``BaseDocumentCompressor`` (:func:`~langchain_graphrag.compressor_reranker`).
         To change settings, make another retriever of the same index: ``retriever.model_copy(update={"k": 10})``.
     filter
-        Restricts every query to matching documents, and :meth:`get` and :meth:`delete` too. A filter passed with a call
-        narrows it further. It is read once: changing the mapping later has no effect.
+        Restricts every query, :meth:`get` and :meth:`delete` to matching documents. A filter passed with a call narrows
+        it further. It is read once: changing the mapping later has no effect.
     search_type
         ``"similarity"``, ``"mmr"`` for diverse documents (maximal marginal relevance), or
         ``"similarity_score_threshold"``, which needs a ``score_threshold`` in ``search_kwargs``.
@@ -122,9 +122,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         ``lambda_mult`` (for ``"mmr"``), and the others that ``invoke`` takes. They override ``settings``, and a call
         overrides them. Filters never override, they narrow.
     add_metadata
-        What is added to the metadata of a retrieved document, unless it has such a key itself: ``"section"`` (the
-        headings above the passage), ``"page"``, ``"document_id"``, ``"score"``, ``"channels"``, ``"path"`` and
-        ``"graphrag"`` (everything about the hit). The last two take time, as they have to be explained.
+        What is added to the metadata of a retrieved document, unless it has such a key itself: ``"section"``,
+        ``"page"``, ``"document_id"``, ``"score"``, ``"channels"``, ``"path"`` and ``"graphrag"`` (everything).
     cache, refresh_every
         As for :class:`graphrag_core.GraphRetriever`.
 
@@ -141,9 +140,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     about the hits. A document of more than 512 tokens is split into passages, unless ``chunker=None``. Their id is
     ``"<document id>#<number>"``, and ``metadata["document_id"]`` is the id for :meth:`delete` and :meth:`get`.
 
-    A retriever with a ``path`` can be pickled and deep-copied: the copy opens the folder for reading. A forked process
-    reads the index that it inherited, and cannot write it. With PostgreSQL a copy and a forked process open their own
-    connections, and may write.
+    A retriever with a ``path`` can be pickled and deep-copied, as :class:`graphrag_core.KnowledgeIndex` says. With
+    PostgreSQL a copy and a forked process open their own connections, and may write.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -222,12 +220,11 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         Parameters
         ----------
         documents
-            Those of more than 512 tokens are split into passages; ``chunker=None`` keeps them whole, and another
-            :class:`graphrag_core.Chunker` splits them in another way. A document without an id gets one
+            Long documents are split into passages; ``chunker=None`` keeps them whole. A document without an id gets one
             from its content. One without text is skipped.
         embedding
             Any LangChain ``Embeddings``, or an embedder of the core such as ``WordLlama()``. None for an
-            index without vectors, which serves keyword and graph search and needs no model.
+            index without vectors.
         settings
             The keywords below, parameters of this class (``settings``, ``k``, ``filter``, ``tags``, ...) and settings
             of :class:`graphrag_core.KnowledgeIndex` (``chunker``, ``extractor``, ``embed_facts``, ...).
@@ -235,11 +232,11 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         Other Parameters
         ----------------
         path
-            A folder for the index, or an address such as ``postgresql://user@host/database?index=NAME``. It is
-            created if absent; an existing index is extended. None keeps the index in memory.
+            A folder or a database for the index (:meth:`graphrag_core.KnowledgeIndex.open`); an existing index is
+            extended. None keeps the index in memory.
         llm
-            A chat model that extracts entities and relations from every passage, in addition to the extraction without
-            a model. Use :func:`~langchain_graphrag.llm_extractor` for its settings.
+            A chat model that extracts entities and relations from every passage, too. Use
+            :func:`~langchain_graphrag.llm_extractor` for its settings.
         """
         return cls._filled(to_core_documents, documents, embedding, **settings)
 
@@ -280,15 +277,9 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     ) -> Self:
         """Index the sources of graph documents with their nodes and relationships.
 
-        Takes what LangChain's ``LLMGraphTransformer`` returns. Each node becomes a typed entity
-        and each relationship a fact of its source, in addition to what is extracted from the text.
-
-        Parameters
-        ----------
-        graph_documents
-            Objects with ``nodes``, ``relationships`` and ``source``. The sources are not split.
-        embedding, settings
-            As for :meth:`from_documents`.
+        Takes what LangChain's ``LLMGraphTransformer`` returns: objects with ``nodes``, ``relationships`` and
+        ``source``. Each node becomes a typed entity and each relationship a fact of its source, in addition to what is
+        extracted from the text. The sources are not split. ``settings`` as for :meth:`from_documents`.
         """
         unsplit = _unsplit(settings, "relationships of a graph document belong")
         return cls._filled(from_graph_documents, graph_documents, embedding, **unsplit)
@@ -311,15 +302,15 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         again or split, and the store is not changed. Called again with the same ``path``, it adds what is new, replaces
         what has changed and skips the rest.
 
-        An embedding model of the core that runs in this process, such as ``WordLlama``, embeds facts and names too.
-        With ``embed_facts=False, embed_names=False`` nothing at all is embedded; this is the default for other models.
+        With ``embed_facts=False, embed_names=False`` nothing at all is embedded; this is the default for models that do
+        not run in this process.
 
         Parameters
         ----------
         store
             The store.
         embedding
-            The model that computed the vectors of the store; by default the store's own. It embeds the questions.
+            The model that computed the vectors; by default the store's own. It embeds the questions.
         settings
             The keywords below, and the settings of :meth:`from_documents`. ``batch_size`` (1,000) is also the number of
             documents in a request to the store.
@@ -382,12 +373,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             The embedding model that built the index; another one is refused. None if it has no vectors.
         settings
             As for :meth:`from_documents`; ``chunker``, ``extractor`` and ``llm`` apply to documents added from now on.
-
-        Other Parameters
-        ----------------
-        read_only
-            One process may write while any number read. A reader sees new documents after :meth:`refresh`, or by itself
-            with ``refresh_every``.
+            And ``read_only``, True if another process writes (:meth:`graphrag_core.KnowledgeIndex.open`).
         """
         return cls._open(embedding, path, must_exist=True, **settings)
 
@@ -442,15 +428,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
         A document without text is skipped, and an earlier version of it deleted, with a warning in the log.
 
-        Parameters
-        ----------
-        documents
-            What to add.
-        ids
-            Their ids, in place of ``Document.id``.
-        embeddings
-            Their vectors, computed by the retriever's embedding model: such a document is not embedded again and
-            must not be split by a ``chunker``. A document whose vector is None is embedded.
+        ``ids`` replace ``Document.id``. ``embeddings`` are vectors computed by the retriever's embedding model, or None
+        for a document to embed: one with a vector is not embedded again and must not be split by a ``chunker``.
         """
         return self._add(*with_vectors(documents, ids, embeddings))
 
@@ -575,8 +554,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             raise InputError(f"unknown search_type {kind!r}: use {', '.join(_SEARCH_TYPES)}")
         if kind == "similarity_score_threshold" and "score_threshold" not in merged:
             raise InputError("search_type='similarity_score_threshold' needs search_kwargs={'score_threshold': ...}")
-        filters = (self.filter, self.search_kwargs.get("filter"), given.get("filter"), merged.get("where"))
-        merged |= {"settings": merged.get("settings") or self.settings, "where": parse_all(*filters)}
+        where = parse_all(self.scope, given.get("filter"), merged.get("where"))
+        merged |= {"settings": merged.get("settings") or self.settings, "where": where}
         plan = self._core.plan(query, **merged)
         if kind == "mmr":
             if not 0 <= lambda_mult <= 1:
@@ -611,22 +590,16 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return params
 
 
-def traced_search(
-    retriever: GraphRAGRetriever, query: str, config: RunnableConfig | None, settings: Mapping[str, Any]
-) -> Result:
+def traced_search(retriever: GraphRAGRetriever, query: str, callbacks: Callbacks = None, **settings: Any) -> Result:
     """Search as :meth:`GraphRAGRetriever.search` does, in a run that callbacks see."""
-    documents: Any = retriever.invoke(query, config, **settings)
-    result: Result = documents.result
-    return result
+    return cast("Documents", retriever.invoke(query, {"callbacks": callbacks}, **settings)).result
 
 
 async def atraced_search(
-    retriever: GraphRAGRetriever, query: str, config: RunnableConfig | None, settings: Mapping[str, Any]
+    retriever: GraphRAGRetriever, query: str, callbacks: Callbacks = None, **settings: Any
 ) -> Result:
     """Async version of :func:`traced_search`."""
-    documents: Any = await retriever.ainvoke(query, config, **settings)
-    result: Result = documents.result
-    return result
+    return cast("Documents", await retriever.ainvoke(query, {"callbacks": callbacks}, **settings)).result
 
 
 def _unsplit(settings: Mapping[str, Any], reason: str) -> dict[str, Any]:

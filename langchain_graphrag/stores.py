@@ -26,7 +26,6 @@ _SAME_MODEL = 0.9  # the cosine similarity of two embeddings of one text; hosted
 Row = tuple[str, str | None, Mapping[str, Any] | None, Sequence[float] | None]
 """Id, text, metadata and vector of a stored document. One without text is skipped, one without a vector embedded."""
 
-
 _Access = tuple[Callable[[Any], Iterable[Any]], Callable[[Sequence[Any]], Iterable[Row]]]
 """How a store is read: the ids that match a filter of the store, and the rows of some ids."""
 
@@ -53,12 +52,10 @@ def read_store(
     """Return the rows of a vector store: id, text, metadata and vector of each document.
 
     Reads Chroma, FAISS, LanceDB, Qdrant, PGVector, PGVectorStore and InMemoryVectorStore, which are not changed.
-    Documents that are deleted while the rows are read are left out.
+    Documents that are deleted while the rows are read are left out. ``batch_size`` rows are read in a request.
 
     Parameters
     ----------
-    store
-        The store.
     where
         Restricts the rows, in the store's own filter language: a dict for Chroma, PGVector and PGVectorStore, a
         ``models.Filter`` for Qdrant, SQL for LanceDB, a dict or a function of the metadata for FAISS, a function of the
@@ -66,8 +63,6 @@ def read_store(
     ids
         The documents to read; by default all. With ids any other store can be read that has ``get_by_ids``, but such
         rows have no vectors.
-    batch_size
-        The number of rows in a request.
 
     Examples
     --------
@@ -109,11 +104,10 @@ def store_rows(
 
 def embedding_of(store: VectorStore) -> Any:
     """Return the embedding model of a store."""
-    embedding = store.embeddings
-    if embedding is None:
+    if store.embeddings is None:
         kind = type(store).__qualname__
         raise InputError(f"{kind} has no embedding model: pass embedding=..., the one that computed its vectors")
-    return embedding
+    return store.embeddings
 
 
 class _StoreDocuments:
@@ -177,8 +171,7 @@ def copy_store(
             "nothing was read from the store, and remove_missing=True would empty the index: "
             "check the name of the collection, or remove the folder of the index"
         )
-    if gone:
-        index.delete(gone)
+    index.delete(gone)
 
 
 def _check_embedding(embedding: CheckedEmbedder, document: graphrag_core.Document, vector: Any) -> None:

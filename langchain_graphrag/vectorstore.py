@@ -27,16 +27,8 @@ class GraphRAGVectorStore(VectorStore):
     :class:`GraphRAGTranslator`), the indexing API. In a chain, use the retriever itself: its documents say why they
     were found. Create one with ``retriever.as_vectorstore()``, :meth:`from_texts` or :meth:`from_documents`.
 
-    Parameters
-    ----------
-    retriever
-        The retriever, which is also where the store's index is.
-
-    Notes
-    -----
-    Every search takes the settings that the retriever's ``invoke`` takes: ``filter``, ``method``, ``use_graph`` and so
-    on. ``method="vector"`` gives plain vector search. Scores are the scores of the hits, higher is better;
-    relevance scores are the same, limited to the range from 0 to 1.
+    Every search takes the settings of the retriever's ``invoke``; ``method="vector"`` gives plain vector search.
+    Relevance scores are the scores of the hits, limited to the range from 0 to 1.
 
     If the retriever has a ``chunker``, a search returns passages with the ids ``"<document id>#<number>"``.
     :meth:`get_by_ids` takes both kinds of ids, :meth:`delete` ids of documents.
@@ -127,41 +119,34 @@ class GraphRAGVectorStore(VectorStore):
     @override
     def as_retriever(self, **kwargs: Any) -> Any:
         """Return LangChain's retriever of this store; a filter in ``search_kwargs`` is read once, now."""
-        search_kwargs = dict(kwargs.get("search_kwargs") or {})
+        search_kwargs = kwargs.get("search_kwargs") or {}
         if search_kwargs.get("filter") is not None:
             kwargs["search_kwargs"] = {**search_kwargs, "filter": parse(search_kwargs["filter"])}
         return super().as_retriever(**kwargs)
 
     # -- searches
 
-    def _search(self, query: str, k: int, kwargs: Mapping[str, Any], **more: Any) -> _Scored:
-        result = self.retriever.search(query, **{"search_type": "similarity", "k": k, **kwargs, **more})
+    @override
+    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> _Scored:
+        """Return the best documents for a question with their scores, higher is better."""
+        result = self.retriever.search(query, **{"search_type": "similarity", "k": k, **kwargs})
         return [(to_document(hit.chunk), hit.score) for hit in result]
 
-    async def _asearch(self, query: str, k: int, kwargs: Mapping[str, Any], **more: Any) -> _Scored:
-        """Search; the question is embedded on the event loop if the model has its own coroutine."""
-        result = await self.retriever.asearch(query, **{"search_type": "similarity", "k": k, **kwargs, **more})
+    @override
+    async def asimilarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> _Scored:
+        """Async version of :meth:`similarity_search_with_score`; awaits the embedding model if it has a coroutine."""
+        result = await self.retriever.asearch(query, **{"search_type": "similarity", "k": k, **kwargs})
         return [(to_document(hit.chunk), hit.score) for hit in result]
 
     @override
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """Return the best documents for a question, as they were added."""
-        return [document for document, _ in self._search(query, k, kwargs)]
+        return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
 
     @override
     async def asimilarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """Async version of :meth:`similarity_search`."""
-        return [document for document, _ in await self._asearch(query, k, kwargs)]
-
-    @override
-    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> _Scored:
-        """Return the best documents for a question with their scores, higher is better."""
-        return self._search(query, k, kwargs)
-
-    @override
-    async def asimilarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> _Scored:
-        """Async version of :meth:`similarity_search_with_score`."""
-        return await self._asearch(query, k, kwargs)
+        return [document for document, _ in await self.asimilarity_search_with_score(query, k, **kwargs)]
 
     @override
     def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
@@ -170,7 +155,8 @@ class GraphRAGVectorStore(VectorStore):
 
     def similarity_search_with_score_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> _Scored:
         """Return the documents nearest to a vector with their scores."""
-        return self._search(_BY_VECTOR, k, kwargs, embedding=embedding, method="vector")
+        kwargs |= {"embedding": embedding, "method": "vector"}
+        return self.similarity_search_with_score(_BY_VECTOR, k, **kwargs)
 
     @override
     def max_marginal_relevance_search(
@@ -180,23 +166,23 @@ class GraphRAGVectorStore(VectorStore):
 
         ``lambda_mult`` is from 0 for the most diverse to 1 for the most relevant documents.
         """
-        found = self._search(query, k, kwargs, search_type="mmr", fetch_k=fetch_k, lambda_mult=lambda_mult)
-        return [document for document, _ in found]
+        kwargs |= {"search_type": "mmr", "fetch_k": fetch_k, "lambda_mult": lambda_mult}
+        return self.similarity_search(query, k, **kwargs)
 
     @override
     async def amax_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """Async version of :meth:`max_marginal_relevance_search`."""
-        found = await self._asearch(query, k, kwargs, search_type="mmr", fetch_k=fetch_k, lambda_mult=lambda_mult)
-        return [document for document, _ in found]
+        kwargs |= {"search_type": "mmr", "fetch_k": fetch_k, "lambda_mult": lambda_mult}
+        return await self.asimilarity_search(query, k, **kwargs)
 
     @override
     def max_marginal_relevance_search_by_vector(
         self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """Return documents that are near to a vector and differ from each other."""
-        kwargs = {**kwargs, "method": "vector", "embedding": embedding}
+        kwargs |= {"method": "vector", "embedding": embedding}
         return self.max_marginal_relevance_search(_BY_VECTOR, k, fetch_k, lambda_mult, **kwargs)
 
     @override

@@ -31,8 +31,6 @@ class GraphRAGMemoryBlock(BaseMemoryBlock[str]):
         Metadata of the messages that are remembered, such as ``{"user": "ada"}``.
     max_tokens
         The budget of what is found.
-    name, description, priority, accept_short_term_memory
-        As for every memory block.
 
     Examples
     --------
@@ -52,7 +50,7 @@ class GraphRAGMemoryBlock(BaseMemoryBlock[str]):
     @override
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
         asked = [message.content for message in messages or () if message.role == MessageRole.USER and message.content]
-        if not asked or not asked[-1]:
+        if not asked:
             return ""
         result = await self.retriever.asearch(asked[-1])
         return str(result.context(self.max_tokens, tokenizer=count_tokens)) if result.hits else ""

@@ -58,13 +58,10 @@ def memory_search_tool(
         Shown to the model.
     return_direct
         Whether the context is the agent's final answer.
-    where
-        A filter in the form of :mod:`graphrag_core.filters` that narrows the retriever's filters.
-    filters, node_ids, doc_ids
-        Narrow the retriever's own, too.
+    where, filters, node_ids, doc_ids
+        Narrow the retriever's filters; ``where`` has the form of :mod:`graphrag_core.filters`.
     context
-        ``max_tokens`` (that of ``context`` of the settings, or 1,000), ``style`` (``"passages"``),
-        ``include_relationships`` and ``include_sources`` of :meth:`graphrag_core.Result.context`.
+        Arguments of :meth:`graphrag_core.Result.context`.
     """
     signature(Result.context).bind(None, **context)
     where = parse_all(where, to_where(filters), *ids_where(node_ids, doc_ids))  # read once
@@ -80,15 +77,8 @@ def memory_search_tool(
         result = await retriever.asearch(query, where=where, **memory_tool.search_settings(arguments))
         return await asyncio.to_thread(to_memories, memory_tool.limited(result, arguments))
 
-    return FunctionTool.from_defaults(
-        fn=search,
-        async_fn=asearch,
-        name=name,
-        description=description,
-        fn_schema=memory_tool.arguments_model(name, memory_tool.SEARCH_ARGUMENTS),
-        return_direct=return_direct,
-        callback=str,
-    )
+    tool = memory_tool.Tool(name, description, memory_tool.SEARCH_ARGUMENTS, search)
+    return _to_tool(tool, async_fn=asearch, return_direct=return_direct, callback=str)
 
 
 def memory_tools(
@@ -101,30 +91,23 @@ def memory_tools(
     """Return the tools of a memory: ``memory_search``, and tools that remember, confirm, reject and forget facts.
 
     Facts that the agent remembers are staged until they are confirmed. The tools change remembered facts of their scope
-    alone, and no node.
+    alone, and no node. ``settings`` as for :func:`memory_search_tool`.
 
     Parameters
     ----------
-    retriever
-        The retriever to search, and whose index is written. Its filters apply to every search.
     metadata
         The scope of the facts, such as ``{"user": "ada"}``: facts of other scopes are neither found nor changed. By
         default what the retriever's filters ask for; one that is restricted by ``node_ids`` or ``doc_ids`` needs it.
     source
         The source of the facts that the agent remembers.
-    settings
-        Those of :func:`memory_search_tool`.
     """
     writer = memory_tool.MemoryWriter.of(retriever.index, metadata, retriever.scope, source)
     search = memory_search_tool(retriever, where=writer.searched, **settings)
+    return [search, *map(_to_tool, writer.tools())]
 
-    written = [
-        FunctionTool.from_defaults(
-            fn=tool.run,
-            name=tool.name,
-            description=tool.description,
-            fn_schema=memory_tool.arguments_model(tool.name, tool.arguments),
-        )
-        for tool in writer.tools()
-    ]
-    return [search, *written]
+
+def _to_tool(tool: memory_tool.Tool, **more: Any) -> FunctionTool:
+    schema = memory_tool.arguments_model(tool.name, tool.arguments)
+    return FunctionTool.from_defaults(
+        fn=tool.run, name=tool.name, description=tool.description, fn_schema=schema, **more
+    )

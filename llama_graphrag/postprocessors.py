@@ -28,20 +28,12 @@ def postprocessor_reranker(
 ) -> ScoreReranker:
     """Return a reranker that orders the best nodes with a LlamaIndex postprocessor.
 
-    ``GraphRAGRetriever(..., reranker=postprocessor)`` does the same with the defaults. Nodes that the postprocessor
-    leaves out or has not seen are dropped, so set its ``top_n`` to at least ``similarity_top_k``. A node has the score
-    of the postprocessor if it falls with the rank, otherwise 1 / rank. A postprocessor that changes texts or adds nodes
-    cannot order nodes: pass it to a query engine as ``node_postprocessors=[...]``.
-
-    Parameters
-    ----------
-    postprocessor
-        It gets the nodes as they were inserted, best first, with 1 / rank as score. ``aretrieve`` awaits its own
-        coroutine; without one, the plain method runs in a thread. An exception that it raises is not caught.
-    passages
-        How many nodes it gets, and at least as many as the query returns.
-    first
-        Orders the nodes before; :class:`graphrag_core.strategies.Coverage` by default.
+    ``GraphRAGRetriever(..., reranker=postprocessor)`` does the same with the defaults. ``passages`` and ``first`` are
+    those of :class:`graphrag_core.strategies.ScoreReranker`. The postprocessor gets nodes with 1 / rank as score. Nodes
+    that it leaves out or has not seen are dropped, so set its ``top_n`` to at least ``similarity_top_k``. A node has
+    the score of the postprocessor if it falls with the rank, otherwise 1 / rank. A postprocessor that changes texts or
+    adds nodes cannot order nodes: pass it to a query engine as ``node_postprocessors=[...]``. ``aretrieve`` awaits the
+    postprocessor's own coroutine; without one, the plain method runs in a thread.
     """
     if not isinstance(postprocessor, BaseNodePostprocessor):
         raise InputError(f"{postprocessor!r:.80} is not a node postprocessor: pass a LlamaIndex BaseNodePostprocessor")

@@ -72,7 +72,7 @@ from llama_graphrag.models import EmbedModel, LlamaEmbedder, count_tokens, to_ch
 from llama_graphrag.nodes import SOURCE, is_node, knowledge_of, metadata_of, source_hash, source_of, to_nodes
 from llama_graphrag.postprocessors import to_reranker
 from llama_graphrag.sources import ReadNodes, read_property_graph, read_vector_index
-from llama_graphrag.vector_store import GraphRAGVectorStore, read_docstore
+from llama_graphrag.vector_store import GraphRAGVectorStore, StoredNodes
 
 _log = logging.getLogger(__name__)
 _OF_CALL: ContextVar[Mapping[str, Any]] = ContextVar("settings", default={})  # noqa: B039 - never changed
@@ -141,18 +141,14 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         Split documents into nodes in :meth:`insert`, :meth:`update_ref_doc` and :meth:`refresh_ref_docs`; by default
         ``Settings.transformations``.
     add_metadata
-        What is added to the metadata of a retrieved node, unless it has such a key itself: ``"section"`` (the headings
-        above the passage), ``"page"``, ``"document_id"`` (the source document), ``"score"``, ``"channels"``, ``"path"``
-        and ``"graphrag"`` (everything about the hit). The last two take time, as they have to be explained. The LLM and
-        the embedding see the first three alone.
-    cache, refresh_every
-        As for :class:`graphrag_core.GraphRetriever`.
-    callback_manager, object_map, objects, verbose
-        As for every LlamaIndex retriever.
+        What is added to the metadata of a retrieved node, unless it has such a key itself: ``"section"``, ``"page"``,
+        ``"document_id"``, ``"score"``, ``"channels"``, ``"path"`` and ``"graphrag"`` (everything). The LLM and the
+        embedding see the first three only.
+    cache, refresh_every, callback_manager, object_map, objects, verbose
+        As for :class:`graphrag_core.GraphRetriever`, and for every LlamaIndex retriever.
     fields
         Other values of fields of ``settings``: ``method``, ``graph``, ``use_graph``, ...
-        ``reranker`` may be a LlamaIndex ``BaseNodePostprocessor`` such as ``SentenceTransformerRerank``
-        (:func:`~llama_graphrag.postprocessor_reranker`).
+        ``reranker`` may be a LlamaIndex ``BaseNodePostprocessor`` (:func:`~llama_graphrag.postprocessor_reranker`).
 
     Notes
     -----
@@ -162,9 +158,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     threads and tasks at once. In a coroutine await ``aretrieve``, :meth:`ainsert_nodes` and :meth:`adelete_nodes`: they
     do not block the event loop.
 
-    A retriever with a ``path`` can be pickled and deep-copied: the copy opens the folder for reading. A forked process
-    reads the index that it inherited, and cannot write it. With PostgreSQL a copy and a forked process open their own
-    connections, and may write.
+    A retriever with a ``path`` can be pickled and deep-copied, as :class:`graphrag_core.KnowledgeIndex` says. With
+    PostgreSQL a copy and a forked process open their own connections, and may write.
     """
 
     def __init__(
@@ -289,15 +284,14 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             As for :meth:`from_documents`.
         settings
             The keywords below, parameters of the class (``settings``, ``similarity_top_k``, ``filters``, ...) and
-            settings of :class:`~graphrag_core.KnowledgeIndex`: ``extractor``, ``embed_facts``, ``embed_names``, and
-            ``edges``, the metadata fields that link nodes, such as ``[("author", "author"), ("links", "id")]``. An id
+            settings of :class:`~graphrag_core.KnowledgeIndex` (``extractor``, ``embed_facts``, ...). An id in ``edges``
             belongs to a node, or to the document it was cut from.
 
         Other Parameters
         ----------------
         path
-            A folder for the index, or an address such as ``postgresql://user@host/database?index=NAME``; None keeps
-            it in memory. Nodes that it has unchanged are skipped, so calling this again updates it.
+            A folder or a database for the index (:meth:`graphrag_core.KnowledgeIndex.open`); None keeps it in memory.
+            Nodes that it has unchanged are skipped, so calling this again updates it.
         llm
             Extracts entities and relations, in addition to the extraction without a model.
         remove_missing
@@ -377,15 +371,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     ) -> Self:
         """Index an existing property graph: text nodes, entities with types and descriptions, and relations.
 
-        Parameters
-        ----------
-        store
-            Any ``PropertyGraphStore``, or a ``PropertyGraphIndex``; it is not changed. Embeddings of its text
-            nodes are reused.
-        embed_model
-            Defaults to the embedding model of the index, then to ``Settings.embed_model``.
-        settings
-            As for :meth:`from_nodes`.
+        The store is not changed. Embeddings of its text nodes are reused. ``embed_model`` defaults to the model of the
+        index, then to ``Settings.embed_model``; ``settings`` as for :meth:`from_nodes`.
         """
         return cls.from_nodes(read_property_graph(store), **_like(store, embed_model, settings))
 
@@ -413,14 +400,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         embed_model
             The embedding model that built the index; False if it has no vectors.
         settings
-            The keyword below, and the settings of :meth:`from_nodes`, for nodes inserted from now on; without ``edges``
-            the index keeps its own.
-
-        Other Parameters
-        ----------------
-        read_only
-            True if another process writes. A reader sees new nodes after :meth:`refresh`, or by itself with
-            ``refresh_every``.
+            As for :meth:`from_nodes`, for nodes inserted from now on; without ``edges`` the index keeps its own. And
+            ``read_only``, True if another process writes (:meth:`graphrag_core.KnowledgeIndex.open`).
         """
         return cls._open(embed_model, path, must_exist=True, **settings)
 
@@ -483,7 +464,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     @property
     def docstore(self) -> KVDocumentStore:
         """The nodes within the filters as a docstore to read from, such as for ``PrevNextNodePostprocessor``."""
-        return read_docstore(self)
+        return KVDocumentStore(StoredNodes(self))
 
     def as_query_engine(self, llm: LLM | None = None, **settings: Any) -> RetrieverQueryEngine:
         """Return a query engine that answers from what this retriever finds.
@@ -498,14 +479,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     ) -> BaseChatEngine:
         """Return a chat engine that answers from what this retriever finds.
 
-        Parameters
-        ----------
-        chat_mode
-            ``"condense_plus_context"`` (also ``"best"``), ``"context"`` or ``"condense_question"``.
-        llm
-            Defaults to ``Settings.llm``.
-        settings
-            Those of the engine's ``from_defaults``: ``memory``, ``system_prompt``, ``node_postprocessors``, ...
+        ``chat_mode`` is ``"condense_plus_context"`` (also ``"best"``), ``"context"`` or ``"condense_question"``.
+        ``llm`` is ``Settings.llm`` by default; ``settings`` go to the engine's ``from_defaults``: ``memory``, ...
         """
         mode = chat_mode.value if isinstance(chat_mode, ChatMode) else chat_mode
         if mode in ("condense_plus_context", "best"):

@@ -320,8 +320,8 @@ def _relations(store: PropertyGraphStore, entities: Mapping[str, EntityNode]) ->
     if isinstance(store, SimplePropertyGraphStore):  # its get_triplets compares every triplet with every id
         triplets = sorted(store.graph.get_triplets(), key=lambda t: (t[1].source_id, t[1].label, t[1].target_id))
     else:
-        ids, size = list(entities), _PAGE
-        pages = (ids[start : start + size] for start in range(0, len(ids), size))
+        ids = list(entities)
+        pages = (ids[start : start + _PAGE] for start in range(0, len(ids), _PAGE))
         triplets = (triplet for page in pages for triplet in store.get_triplets(ids=page))
     relations: dict[tuple[str, ...], Relation] = {}
     for _, relation, _ in triplets:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.schema import BaseNode, QueryBundle
-from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
 from llama_index.core.storage.docstore.utils import doc_to_json
 from llama_index.core.storage.kvstore.types import DEFAULT_COLLECTION, BaseKVStore
 from llama_index.core.vector_stores.types import (
@@ -115,7 +114,7 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
 
     @override
     def query(self, query: VectorStoreQuery, **settings: Any) -> VectorStoreQueryResult:
-        """Return the nodes for a query of LlamaIndex. It needs the text of the question, unless the method is vector.
+        """Return the nodes for a query, which needs the text of the question, unless the method is ``"vector"``.
 
         ``settings`` as for :meth:`GraphRAGRetriever.search <llama_graphrag.GraphRAGRetriever.search>`.
         """
@@ -140,19 +139,15 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
         return QueryBundle(query.query_str or "the vector", embedding=query.query_embedding)
 
     def _settings(self, query: VectorStoreQuery) -> dict[str, Any]:
-        return {
-            "k": query.similarity_top_k,
-            "filters": query.filters,
-            "node_ids": query.node_ids or None,  # an index without a docstore passes an empty list
-            "doc_ids": query.doc_ids or None,
-        }
+        ids = {"node_ids": query.node_ids or None, "doc_ids": query.doc_ids or None}  # LlamaIndex may pass empty lists
+        return {"k": query.similarity_top_k, "filters": query.filters, **ids}
 
     def _result(self, found: Sequence[Any]) -> VectorStoreQueryResult:
         nodes, scores = [hit.node for hit in found], [hit.score for hit in found]
         return VectorStoreQueryResult(nodes=nodes, similarities=scores, ids=[node.node_id for node in nodes])
 
 
-class _StoredNodes(BaseKVStore):
+class StoredNodes(BaseKVStore):
     """The nodes of an index as a store of keys and values that can be read."""
 
     def __init__(self, retriever: GraphRAGRetriever) -> None:
@@ -191,8 +186,3 @@ class _StoredNodes(BaseKVStore):
     @override
     async def adelete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
         return self.delete(key, collection)
-
-
-def read_docstore(retriever: GraphRAGRetriever) -> KVDocumentStore:
-    """Return the nodes within a retriever's filters as a docstore to read from."""
-    return KVDocumentStore(_StoredNodes(retriever))

@@ -27,10 +27,14 @@ from graphrag_core.result import Hit, Result
 from graphrag_core.retriever import GraphRetriever
 
 CITATION = ("section", "page", "document_id")
-"""Those of the metadata that can be added which belong to the passage and can be cited."""
+"""The added metadata that belongs to the passage and can be cited."""
 
 ADDED = (*CITATION, "score", "channels", "path", "graphrag")
-"""What can be added to the metadata of a retrieved passage."""
+"""What can be added to the metadata of a retrieved passage.
+
+``section`` has the headings above it, ``document_id`` its source document, ``graphrag`` everything about the hit.
+``path`` and ``graphrag`` take time, as they have to be explained.
+"""
 
 _INDEX_OPTIONS = {*signature(KnowledgeIndex).parameters, *signature(KnowledgeIndex.open).parameters} - {"settings"}
 _NAMED = 5  # blank documents that a warning names
@@ -179,8 +183,8 @@ class AdapterRetriever:
         query
             The question, in the form that the framework's own method takes.
         settings
-            Those of the framework's own method: fields of :class:`graphrag_core.SearchSettings` such as ``k`` and
-            ``method``, filters, and ``as_of``, ``seed_entities``, ``exclude``, ``count_access`` and ``explain`` of
+            The settings of the framework's own method: fields of :class:`graphrag_core.SearchSettings`, filters, and
+            ``as_of``, ``seed_entities``, ``exclude``, ``count_access`` and ``explain`` of
             :meth:`graphrag_core.GraphRetriever.retrieve`.
         """
         result: Result = run_now(self._core.steps(self._plan(query, settings)))
@@ -203,7 +207,7 @@ class AdapterRetriever:
         max_tokens
             The budget of the passages in the prompt.
         settings
-            Those of :meth:`search`.
+            As for :meth:`search`.
 
         Returns
         -------

@@ -74,7 +74,7 @@ class Tool(NamedTuple):
     name: str
     description: str
     arguments: tuple[Option, ...]
-    run: Callable[..., str]
+    run: Callable[..., Any]
 
 
 def arguments_model(name: str, arguments: Iterable[Option]) -> type[BaseModel]:
