@@ -62,6 +62,8 @@ _SEARCH_TYPES = ("similarity", "mmr", "similarity_score_threshold")
 class RetrieverOptions(Options, total=False):
     """Keywords of the constructors of :class:`GraphRAGRetriever`."""
 
+    k: int | None
+    progress: bool | None
     filter: Any
     search_type: str
     search_kwargs: dict[str, Any]

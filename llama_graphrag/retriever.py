@@ -90,9 +90,6 @@ class RetrieverOptions(Options, total=False):
     transformations: Sequence[TransformComponent] | None
     show_progress: bool
     callback_manager: CallbackManager | None
-    object_map: dict[str, Any] | None
-    objects: list[IndexNode] | None
-    verbose: bool
 
 
 class NewOptions(RetrieverOptions, total=False):
@@ -106,6 +103,9 @@ class NewOptions(RetrieverOptions, total=False):
 class IndexOptions(NewOptions, total=False):
     """Keywords of :meth:`GraphRAGRetriever.from_index`."""
 
+    object_map: dict[str, Any] | None
+    objects: list[IndexNode] | None
+    verbose: bool
     read: ReadNodes | None
     nodes: Iterable[BaseNode] | None
 

@@ -45,20 +45,16 @@ _T = TypeVar("_T")
 class Options(TypedDict, total=False):
     """Keywords of the constructors of both adapters: settings of a question, of a retriever and of an index.
 
-    For type checkers: an unknown keyword is an error. At run time the values are checked where they are used.
+    For type checkers: an unknown keyword is an error. At run time the values are checked where they are used, and all
+    other fields of ``SearchSettings`` are taken too; in typed code they are a part of ``settings``.
     """
 
     settings: SearchSettings | None
     method: Method | None
-    k: int | None
     graph: Any
     use_graph: bool | None
     fusion: Any
     reranker: Any
-    gate: Any
-    recogniser: Any
-    router: Any
-    candidates: int | None
     vector_weight: float | None
     score_threshold: float | None
     on_embedder_error: Literal["raise", "keyword"] | None
@@ -71,7 +67,6 @@ class Options(TypedDict, total=False):
     embed_facts: bool | None
     embed_names: bool | None
     batch_size: int
-    progress: bool | None
     edges: Any
 
 
