@@ -15,7 +15,7 @@ from graphrag_core import Chunk, Chunker, Result
 from graphrag_core.adapter import added_metadata
 from graphrag_core.errors import DocumentError, InputError
 from graphrag_core.filters import json_value
-from graphrag_core.ingest.chunker import stated_title, whole_document
+from graphrag_core.ingest.chunker import stated_title
 from graphrag_core.model import ADAPTER_KEY
 from graphrag_core.text import fingerprint
 
@@ -32,10 +32,6 @@ class LongDocumentChunker(Chunker):
     def keeps_whole(self, document: graphrag_core.Document) -> bool:
         """Return whether a document is not split."""
         return ADAPTER_KEY in document.metadata or super().keeps_whole(document)
-
-    def split(self, document: graphrag_core.Document) -> list[Chunk]:
-        """Return the passages of a document, in order."""
-        return [whole_document(document)] if self.keeps_whole(document) else super().split(document)
 
 
 def to_core_document(document: Document) -> graphrag_core.Document:

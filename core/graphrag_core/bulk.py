@@ -122,7 +122,7 @@ def sync_files(
             if (registered := run.register(file)) is not None:
                 entry, digest, _ = registered
                 changed[entry.key] = entry, digest
-                items.append({"file": entry.key, "name": entry.name, **asdict(file), "path": str(file.path)})
+                items.append({"file": entry.key, **asdict(file), "name": entry.name, "path": str(file.path)})
         total = Added()
         if items:
             writer = _WriterSettings(url, embedder, batch_size, settings, catalogue.run)

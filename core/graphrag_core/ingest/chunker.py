@@ -132,7 +132,8 @@ class Chunker:
         """Return the passages of a document, in order."""
         whole = whole_document(document)
         headings = [mark for mark in whole.marks if mark.kind == "heading"]
-        if (self.long_only or len(headings) < 2) and self._is_whole(whole.text):
+        is_short = len(headings) < 2 and not self.long_only and self._is_whole(whole.text)
+        if is_short or self.keeps_whole(document):
             return [whole]
         parts = list(self._parts(whole, headings))
         if len(parts) == 1:

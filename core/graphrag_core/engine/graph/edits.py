@@ -146,7 +146,7 @@ class EditedGraph:
 
     @remembered
     def edits(self) -> tuple[dict[int, Shown], dict[int, int]]:
-        """What is shown of edited entities, and the entities of names that no document writes, by id of the name."""
+        """Edited display fields by entity, and by name id the entity of each name that an edit introduced."""
         changes = []
         for details in self._details("rename", "merge", "describe", "add_entity"):
             ids = [hash64(norm) for norm in (*details.get("into", ()), *details["of"])]

@@ -135,7 +135,7 @@ class MemoryGraph:
         return self._columns[column].values
 
     def __len__(self) -> int:
-        """Return the number of chunks, removed ones included as long as there are rows of them."""
+        """Return the number of chunks, including deleted ones that are not compacted yet."""
         return len(self["chunks.key"])
 
     @property
@@ -580,7 +580,7 @@ class GraphView:
         return Adjacency(counts, self._nodes(codes >> _BITS), weights, totals)
 
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
-        """Return the number of mentions of each node. Of one that has at least ``most``, any number from there on."""
+        """Return the degree of each node. A degree of ``most`` or more may be any number from ``most`` on."""
         is_chunk = nodes < self.first_entity
         found = np.empty(len(nodes), np.float32)
         if not self._in_scope:

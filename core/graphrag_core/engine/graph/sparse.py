@@ -106,7 +106,7 @@ class Rows:
         return counts, self.indices.values[ranges(self._starts.values[rows], counts)].astype(np.int64)
 
     def append(self, owners: Numbers, indices: Array) -> None:
-        """Add pairs of a row and an index at the ends of the rows."""
+        """Append ``indices[i]`` to row ``owners[i]``."""
         if len(owners) == 0:
             return
         if len(self.indices.values) == 0:
@@ -133,7 +133,7 @@ class remembered(Generic[S, T]):  # noqa: N801 - used like a property
     """A property that is computed when it is first read, and kept in the object under its name.
 
     ``functools.cached_property`` has a lock before Python 3.12: a child of a process that forks while another thread
-    computes would wait for it for ever. Here threads that come together compute it once each.
+    computes would wait for it for ever. Here concurrent first readers may each compute the value.
     """
 
     def __init__(self, function: Callable[[S], T]) -> None:
@@ -167,7 +167,7 @@ def ranges(starts: Array, counts: Array) -> Numbers:
 
 
 def spans(column: Array, keys: Array) -> Pairs:
-    """Return the places of the rows that have each key, and how many each has, in a sorted column."""
+    """Return the positions of each key in a sorted column, and how often each key occurs."""
     keys = keys.astype(column.dtype)
     starts = np.searchsorted(column, keys, "left")
     counts = np.searchsorted(column, keys, "right") - starts

@@ -107,7 +107,7 @@ class TableGraph:
         return self._known(self._cache.passages, entities).astype(np.int64), self._cache.is_subject.of(entities) > 0
 
     def _known(self, values: Values, entities: Keys) -> Scores:
-        """Return values of entities, which are read unless they were."""
+        """Return values of entities; read what is not cached."""
         if len(missing := distinct(entities[values.of(entities) < 0])):
             self._transaction.see_entities(self._numbering.entities(missing))
         return values.of(entities)
@@ -153,7 +153,7 @@ class TableGraph:
         return Adjacency(*self._cache.edges.gather(nodes))
 
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
-        """Return the number of mentions of each node. The mentions of nodes with fewer than ``most`` are read, too."""
+        """Return the degree of each node. The mentions of nodes with a degree below ``most`` are read, too."""
         known = self._cache.degrees.of(nodes)
         wanted = np.full(len(nodes), np.inf) if most is None else most
         few = known < wanted
