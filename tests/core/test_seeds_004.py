@@ -113,7 +113,7 @@ def test_weights_that_make_no_sense_are_refused():
             ReciprocalRank(**bad)
     with pytest.raises(InputError, match="2 rankings and 1 weights"):
         ReciprocalRank().fuse_all(["a", "b"], [1.0])
-    with pytest.raises(InputError, match="those of vector, graph"):
+    with pytest.raises(InputError, match="the weights are for vector, graph"):
         RESEARCH.fusion.fuse_all({"recency": ["a"]})
     with KnowledgeIndex() as index, pytest.raises(InputError, match="no ranking is named 'text'"):
         GraphRetriever(index, fusion=ReciprocalRank(weights={"text": 1.0}))
