@@ -556,7 +556,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             raise InputError(f"unknown search_type {kind!r}: use {', '.join(_SEARCH_TYPES)}")
         if kind == "similarity_score_threshold" and "score_threshold" not in merged:
             raise InputError("search_type='similarity_score_threshold' needs search_kwargs={'score_threshold': ...}")
-        where = parse_all(self.scope, given.get("filter"), merged.get("where"))
+        filters = (self.filter, self.search_kwargs.get("filter"), given.get("filter"), merged.get("where"))
+        where = parse_all(*filters)
         merged |= {"settings": merged.get("settings") or self.settings, "where": where}
         plan = self._core.plan(query, **merged)
         if kind == "mmr":
