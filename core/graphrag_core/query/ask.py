@@ -457,15 +457,17 @@ def write_extract(
         return write_nearest(result)
     paragraphs = []
     for rank, (first, *others) in groupby(chosen, key=lambda sentence: sentence.rank):
-        text, place = first.text, first.place
+        text, last = first.text, first
         for sentence in others:
-            text = _joined(text, f"… {sentence.text}" if sentence.place > place + 1 else sentence.text)
-            place = sentence.place
-        paragraphs.append(_joined(text, f"[{rank}]"))
+            more = f"… {sentence.text}" if sentence.place > last.place + 1 else sentence.text
+            text = _appended(text, more) if sentence.paragraph == last.paragraph else f"{text}\n{more}"
+            last = sentence
+        paragraphs.append(_appended(text, f"[{rank}]"))
     return "\n\n".join(paragraphs), End("extract", frozenset(sentence.rank for sentence in chosen))
 
 
-def _joined(text: str, more: str) -> str:
+def _appended(text: str, more: str) -> str:
+    """Return a text that goes on in its last line, or in a new one after code."""
     return f"{text}\n{more}" if text.endswith("```") else f"{text} {more}"
 
 
@@ -522,12 +524,13 @@ def _choose(question: str, result: Result, snapshot: Snapshot, embedder: Checked
         values = (has_term @ (weights * left) + fixed) * quality + bridges
         values[(bridges == 0) & (ranks > _FIRST_PASSAGES)] = 0
         values[[_repeats(sentence, taken) for sentence in candidates]] = 0
+        room = _LENGTH - sum(len(sentence.text) for sentence in taken)
+        values[chosen] = 0
         at = int(values.argmax())
-        excerpt = _excerpt(candidates, at, chosen, _LENGTH - sum(len(sentence.text) for sentence in taken))
-        if not excerpt or values[at] <= 0 or values[at] < _SHARE_OF_BEST * best:
+        if values[at] <= 0 or values[at] < _SHARE_OF_BEST * best or len(candidates[at].text) > room:
             break
         best = max(best, float(values[at]))
-        chosen += excerpt
+        chosen += _excerpt(candidates, at, chosen, room)
     return [candidates[at] for at in sorted(chosen)]
 
 
@@ -551,14 +554,12 @@ def _fixed_values(
 
 
 def _excerpt(candidates: Sequence[_Sentence], at: int, taken: Sequence[int], room: int) -> list[int]:
-    """Return the places of a sentence and of the sentences shown with it; none if it has no room.
+    """Return the places of a sentence and of the sentences shown with it.
 
     These are sentences of its paragraph up to a length, first those before it, then those after it.
     """
     best = candidates[at]
-    left = min(room, max(_EXCERPT, len(best.text))) - len(best.text)
-    if left < 0:
-        return []
+    left = min(room, _EXCERPT) - len(best.text)
 
     def fits(other: int) -> bool:
         if not 0 <= other < len(candidates) or other in taken:
