@@ -11,12 +11,13 @@ dispatcher = instrument.get_dispatcher(__name__)
 
 
 class GraphRAGRetrievalEvent(BaseEvent):
-    """How a question was answered. ``stages`` are milliseconds."""
+    """How a question was answered. ``stages`` are milliseconds, ``confidence`` is None if the gate does not use it."""
 
     question: str
     method: str
     route: str
-    confidence: float
+    decided: str
+    confidence: float | None
     entities: list[str]
     skipped: str
     fallback: str
@@ -31,9 +32,9 @@ class GraphRAGRetrievalEvent(BaseEvent):
     @classmethod
     def from_result(cls, result: Result) -> GraphRAGRetrievalEvent:
         """Return the event for a result."""
-        same = {name: getattr(result, name) for name in ("question", "method", "route", "confidence", "fallback")}
+        same = ("question", "method", "route", "decided", "confidence", "fallback")
         return cls(
-            **same,
+            **{name: getattr(result, name) for name in same},
             entities=[entity.name for entity in result.entities],
             skipped=result.expansion_skipped,
             node_ids=[hit.chunk.id for hit in result.hits],

@@ -21,7 +21,7 @@ def explained(
     method,
     hits=(),
     entities=(),
-    confidence=0.5,
+    confidence=None,
     facts=(),
     known=None,
     *others,
@@ -47,7 +47,7 @@ def hit(chunk: Chunk, *stations: str, rank: int = 1, facts: tuple[str, ...] = ()
             steps.append(Step("fact", f"f{at}", text))
         steps.append(Step("entity", name.lower(), name))
     path = (Step("question", "", "?"), *steps, Step("chunk", chunk.id, chunk.title)) if steps else ()
-    channels = {"vector": Channel(rank, 0.5, 0.25), "keyword": Channel(rank, 7.5, 0.25), "graph": Channel(1, -1.5, 0.5)}
+    channels = {"vector": Channel(rank, 0.5), "keyword": Channel(rank, 7.5), "graph": Channel(1, -1.5)}
     return explained_hit(chunk, 1 / rank, **{"channels": channels, "path": path} | changes)
 
 
@@ -62,7 +62,7 @@ PORTAL = explained(
         hit(passage("Partner Portal", "# Partner Portal\n\nThe Partner Portal signs in with Oauth."), "Partner Portal"),
         hit(passage("Oauth", "Oauth is a layer."), "Partner Portal", "Oauth", rank=2),
         hit(passage("Team", "The team runs Oauth."), "Partner Portal", "Oauth", rank=3, origin="graph"),
-        hit(passage("Lunch", "Lunch is at noon."), rank=4, channels={"vector": Channel(2, 0.3, 1.0)}),
+        hit(passage("Lunch", "Lunch is at noon."), rank=4, channels={"vector": Channel(2, 0.3)}),
     ),
     (entity("Partner Portal", type="service", mentions=2),),
     0.79,
@@ -74,6 +74,7 @@ PORTAL = explained(
     ),
     {name.lower(): entity(name) for name in ("Partner Portal", "Oauth", "Keyring", "Tallinn", "Mars", "Venus")},
     route="the question names what a passage is about",
+    decided="the graph led: the question names Partner Portal",
     trace=Trace({"embed": 0.5, "search": 1.25}),
 )
 
@@ -86,25 +87,27 @@ LINKED = explained(
         hit(passage("Keyring", "Keyring maintains sign-in."), "Oauth", "Keyring", rank=2, words=("maintains",),
             covers=("maintains",), link=Link(1, "Oauth", "keyring", "Keyring", "about")),
         hit(passage("Contract", "The contract with Keyring ends in Tallinn."), rank=3, words=("Oauth",),
-            link=Link(2, "Keyring", "tallinn", "Tallinn", "both_mention"), channels={"keyword": Channel(3, 2.0, 1.0)}),
+            link=Link(2, "Keyring", "tallinn", "Tallinn", "both_mention"), channels={"keyword": Channel(3, 2.0)}),
         hit(passage("Notice", "Ninety days for Tallinn."), rank=4, origin="graph",
             link=Link(1, "Oauth", "notice", "Notice of the whole contract", "about", followed=True),
-            channels={"links": Channel(1, 1.0, 1.0)}),
+            channels={"links": Channel(1, 1.0)}),
     ),
     (entity("Oauth"),),
     0.8,
     (Fact(("oauth", "keyring"), "Oauth needs Keyring.", id="f1"),),
     {name.lower(): entity(name) for name in ("Oauth", "Keyring", "Tallinn", "Notice")},
-    gate="the graph leads: 62% of the question consists of rare names that the graph knows",
+    decided="the graph led: the question names Oauth",
+    gate="trust 1.00: 62% of the question consists of rare names that the graph knows",
     uncovered=("winter",),
 )  # fmt: skip
 
-NOTHING = explained("Why?", "vector")
+NOTHING = explained("Why?", "vector", decided="no passage was found")
 
 PLAIN = explained(
     "What is for lunch?",
     "keyword",
     tuple(hit(passage(f"Menu {n}"), rank=n, channels={"keyword": Channel(n, 9.0 - n)}) for n in (1, 2)),
+    decided="keyword search alone: the graph was not used",
     expansion_skipped="the graph was not used",
     fallback="no embedder was given: keywords carry the question",
 )
@@ -162,7 +165,7 @@ EVIL = explained(
     HOSTILE,
     (
         hit(passage(HOSTILE, HOSTILE), HOSTILE, HOSTILE + "2", facts=(HOSTILE,), graph_expansion=HOSTILE),
-        hit(passage("x", "\x00\ud800\x1b[31m", "\u202egnp.exe"), rank=2, channels={HOSTILE: Channel(1, 1.0, 1.0)},
+        hit(passage("x", "\x00\ud800\x1b[31m", "\u202egnp.exe"), rank=2, channels={HOSTILE: Channel(1, 1.0)},
             words=(HOSTILE, "x"), covers=(HOSTILE,), link=Link(1, HOSTILE, "y", HOSTILE, "about")),
     ),
     (Entity(HOSTILE.lower(), HOSTILE, HOSTILE, HOSTILE, (HOSTILE,), 3),),

@@ -9,14 +9,14 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from graphrag_core.context.context import Context, Style, write_context
-from graphrag_core.context.display import Highlighter, citation, hit_texts, uncovered_words
+from graphrag_core.context.display import Highlighter, citation, hit_texts, rank_text, uncovered_words
 from graphrag_core.context.escape import one_line
 from graphrag_core.context.settings import ContextFormat
 from graphrag_core.model import Chunk, Community, Entity, Fact
 from graphrag_core.text import Tokenizer
 
 CONFIDENCE_WITHOUT_GRAPH = 0.5
-"""The confidence of a result in which plain search decides."""
+"""The confidence of a result in which plain search decides, with a gate that uses the confidence."""
 
 _SNIPPET = 240  # characters
 
@@ -39,12 +39,11 @@ class Channel:
     """How one channel ranked a passage.
 
     ``rank`` counts from 1. ``score`` is the channel's own: cosine similarity, BM25, or the graph
-    strategy's score. ``share`` is proportional to 1 / rank; the shares of a hit add up to 1.
+    strategy's score.
     """
 
     rank: int
     score: float
-    share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,18 +270,20 @@ class Result:
         The entities that the question names, within the scope. Only the hybrid and the graph method look for them, and
         not with ``use_graph=False``.
     confidence
-        How far the graph can be trusted with this question, from 0 to 1.
+        How far the graph can be trusted with this question, from 0 to 1; None if the gate does not use it.
     route
         Which rule of the ``agentic`` method chose the method, and why; empty otherwise.
     expansion_skipped
-        Why the graph did not lead or did not run; empty if it did.
+        Why the graph did not run or found nothing; empty if it found something, or if the method does not search it.
     fallback
         What was unavailable, such as the embedder; empty if nothing was.
     trace
         How long each stage took.
+    decided
+        What decided the order of the hits, and why, in one sentence: "the graph led: the question names Ada Lovelace".
     gate
-        Why the graph led: how much of the question consists of rare names that it knows. Empty if it did not, or if
-        no reranker decided.
+        The numbers behind :attr:`decided`: how much of the question consists of rare names that the graph knows, how
+        much plain search leaves open, and how far the graph and links count. Empty if there are none.
     graph_ran
         Whether the graph was searched. False with ``use_graph=False``, for the methods ``vector`` and
         ``keyword``, and where the gate skipped it.
@@ -306,11 +307,12 @@ class Result:
     method: str
     hits: tuple[Hit, ...] = ()
     entities: tuple[Entity, ...] = ()
-    confidence: float = 0.5
+    confidence: float | None = None
     route: str = ""
     expansion_skipped: str = ""
     fallback: str = ""
     trace: Trace = field(default_factory=Trace)
+    decided: str = ""
     gate: str = ""
     graph_ran: bool = True
     scores_are_probabilities: bool = False
@@ -340,7 +342,7 @@ class Result:
 
     @property
     def advice(self) -> str:
-        """What to do about an empty result, a low confidence or an embedder that failed; empty if none of these is."""
+        """What to do about an empty result, an embedder that failed, or a confidence that the gate finds low."""
         return self.explanation.value.advice
 
     @property
@@ -434,8 +436,9 @@ class Result:
             its origin, or else ``"vector"``, ``"keyword"`` or ``"global"``; one of the graph has the
             ``entity`` and the ``hops``.
             ``graph_context``: the question's ``entities`` and the ``relationships`` among :attr:`facts`; None if the
-            graph was not used or the question names no entity. ``confidence``. ``metadata``: ``vector_results``,
-            ``graph_results``, ``entities_recognized`` and ``expansion_skipped``, the reason or an empty string.
+            graph was not used or the question names no entity. ``confidence``, or None. ``metadata``:
+            ``vector_results``, ``graph_results``, ``entities_recognized`` and ``expansion_skipped``, the reason or an
+            empty string.
         """
         chunks = []
         for hit in self.hits:
@@ -485,29 +488,33 @@ class Result:
         own = hit.to_dict()
         for name in ("id", "text", "metadata", "score"):
             del own[name]
-        return own | {
-            "facts": [fact.text for fact in self.facts],
-            "entities": [entity.name for entity in self.entities],
-            "method": self.method,
-            "confidence": self.confidence,
-            "route": self.route,
-            "expansion_skipped": self.expansion_skipped,
-            "gate": self.gate,
-            "uncovered": list(self.uncovered),
-            "fallback": self.fallback,
-            "counts": self.counts,
-            "advice": self.advice,
-        }
+        confidence = {} if self.confidence is None else {"confidence": self.confidence}
+        return (
+            own
+            | confidence
+            | {
+                "facts": [fact.text for fact in self.facts],
+                "entities": [entity.name for entity in self.entities],
+                "method": self.method,
+                "route": self.route,
+                "decided": self.decided,
+                "expansion_skipped": self.expansion_skipped,
+                "gate": self.gate,
+                "uncovered": list(self.uncovered),
+                "fallback": self.fallback,
+                "counts": self.counts,
+                "advice": self.advice,
+            }
+        )
 
     def explain(self) -> str:
         """Return a report for a person: each hit with its channels, its best sentence, its path, and what it adds."""
         named = ", ".join(one_line(entity.name) for entity in self.entities) or "no known entity"
-        graph = f"graph confidence {self.confidence:.2f}" if self.graph_used else "graph not used"
-        lines = [one_line(self.question), f"  entities: {named}; method {self.method}, {graph}"]
+        confidence = "" if self.confidence is None else f", confidence {self.confidence:.2f}"
+        lines = [one_line(self.question), f"  entities: {named}; method {self.method}{confidence}"]
         remarks = (
             self.route,
-            self.gate,
-            self.expansion_skipped,
+            self.decided,
             self.fallback,
             one_line(uncovered_words(self)),
             self.advice,
@@ -519,10 +526,7 @@ class Result:
         texts = Highlighter(self)
         for shown in hit_texts(self):
             hit = shown.hit
-            found = ", ".join(
-                f"{name} #{channel.rank} ({channel.score:.3g}, {channel.share:.0%})"
-                for name, channel in hit.channels.items()
-            )
+            found = ", ".join(f"{name} {rank_text(channel)}" for name, channel in hit.channels.items())
             lines.append(f"{shown.rank:>3}. {one_line(citation(hit.chunk))}  [{hit.score:.3f}]  {found}")
             path = " → ".join(one_line(step.text) for step in shown.path)
             reason = f"{path} → this passage" if path else shown.found

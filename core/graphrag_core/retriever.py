@@ -316,7 +316,8 @@ class GraphRetriever:
         if embed_key is None and not plan.text.strip():
             _log.warning("the question is empty: nothing is searched")
             advice = LazyExplanation.of(Explanation(advice="the question is empty: ask in words"))
-            return None, Result(plan.text, plan.settings.method, graph_ran=False, explanation=advice)
+            why = "nothing was searched: the question is empty"
+            return None, Result(plan.text, plan.settings.method, decided=why, graph_ran=False, explanation=advice)
         waited = self._clock() - self._refreshed
         if self.refresh_every is not None and self.index.read_only and waited >= self.refresh_every:
             self.refresh()  # a writer sees everything

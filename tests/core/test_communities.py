@@ -188,7 +188,8 @@ def test_a_question_with_a_subject_gets_the_theme_of_that_subject_first(index):
     result = GraphRetriever(index, k=3).retrieve("Give me an overview of Mars and Jupiter", method="global")
     assert "Mars" in result.communities[0].names
     assert result.hits[0].chunk.metadata["tenant"] == "sky"
-    assert "share of the passages" in result.explain()
+    assert result.decided == "the themes with the most passages that match the question decided"
+    assert "share of the passages" in result.gate
 
 
 def test_excluded_documents_are_not_central(index):

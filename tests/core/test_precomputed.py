@@ -123,7 +123,7 @@ def test_a_hit_as_plain_data_has_everything_but_text_metadata_and_score(services
     assert told["entities"] == ["OAuth Provider"]
     assert told["channels"]["vector"]["rank"] == hit.channels["vector"].rank
     assert [step["text"] for step in told["path"]] == [step.text for step in hit.path]
-    assert (told["method"], told["confidence"], told["origin"]) == ("hybrid", result.confidence, hit.origin)
+    assert (told["method"], told["decided"], told["origin"]) == ("hybrid", result.decided, hit.origin)
     told["path"].clear()
     assert result.details(hit)["path"]
 

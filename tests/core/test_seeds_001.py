@@ -101,13 +101,13 @@ def test_vector_hits_below_min_score_are_left_out(told):
 
 
 def test_confidence_counts_the_best_hit_that_min_score_allows(told):
-    gate = Gate(min_score=0.7)
+    gate = Gate(min_score=0.7, weigh_by_confidence=True)
     # 32 characters: 0.3 · 0.32 = 0.096; an entity: 0.3; the best hit 0.875: 0.4 · 0.875 = 0.35. Sum 0.746.
     assert GraphRetriever(told, gate=gate).retrieve(QUESTION).confidence == pytest.approx(0.746, abs=ROUNDING)
     # No hit from 0.95 on: 0.096 + 0.3 + 0 = 0.396.
-    assert GraphRetriever(told).retrieve(QUESTION, **{"gate.min_score": 0.95}).confidence == pytest.approx(
-        0.396, abs=ROUNDING
-    )
+    least = {"gate.min_score": 0.95}
+    assert GraphRetriever(told, gate=gate).retrieve(QUESTION, **least).confidence == pytest.approx(0.396, abs=ROUNDING)
+    assert GraphRetriever(told).retrieve(QUESTION, **least).confidence is None, "the gate does not use it"
 
 
 def test_the_defaults_of_the_design_are_one_setting_away(told):
@@ -252,8 +252,9 @@ def test_an_empty_result_says_what_to_do(told, index):
 
 def test_a_low_confidence_says_what_would_raise_it(told):
     # "zebra": 0.015 + 0.15 + 0.35 = 0.515, which is not low; without vector hits 0.165.
-    assert GraphRetriever(told).retrieve("zebra").advice == ""
-    low = GraphRetriever(told).retrieve("lunch or zebra", **{"gate.min_score": 0.95})
+    weighing = GraphRetriever(told, gate=Gate(weigh_by_confidence=True))
+    assert weighing.retrieve("zebra").advice == ""
+    low = weighing.retrieve("lunch or zebra", **{"gate.min_score": 0.95})
     # 14 characters: 0.042 + 0.3 (Lunch is an entity) + 0 = 0.342
     assert low.confidence == pytest.approx(0.342, abs=ROUNDING)
     assert low.advice.startswith("the confidence is low, 0.34: ask in a whole sentence, check that the index has")
@@ -263,6 +264,7 @@ def test_a_low_confidence_says_what_would_raise_it(told):
     assert strict.advice.startswith("the confidence is low, 0.18: name something that the index knows")
     assert strict.advice.endswith(", or lower min_confidence")
     assert strict.details(strict.hits[0])["advice"] == strict.advice
+    assert GraphRetriever(told).retrieve("lunch or zebra", **{"gate.min_score": 0.95}).advice == ""
 
 
 def test_the_result_in_the_form_of_the_document(told):

@@ -307,14 +307,6 @@ def test_the_gate_can_insist_on_an_entity(told):
     assert all("graph" not in hit.channels for hit in result.hits)
 
 
-def test_shares_of_the_channels_follow_their_ranks_and_add_up(told):
-    for hit in GraphRetriever(told).retrieve("Auth Service").hits:
-        inverse = {name: 1 / channel.rank for name, channel in hit.channels.items()}
-        assert sum(channel.share for channel in hit.channels.values()) == pytest.approx(1)
-        for name, channel in hit.channels.items():
-            assert channel.share == pytest.approx(inverse[name] / sum(inverse.values()))
-
-
 def test_an_object_that_is_no_strategy_is_refused(told):
     with pytest.raises(InputError, match="graph strategy"):
         GraphRetriever(told, graph="pagerank")

@@ -74,7 +74,7 @@ class TestDocuments:
         assert details["keyring"]["method"] == "hybrid"
         assert details["keyring"]["document_id"] == "keyring"
         assert [step["text"] for step in details["oauth"]["path"]][1::2] == ["Auth Service", "OAuth Provider"]
-        assert details["auth"]["channels"]["vector"].keys() == {"rank", "score", "share"}
+        assert details["auth"]["channels"]["vector"].keys() == {"rank", "score"}
         skipped = detailed.invoke(QUESTION, use_graph=False)[0].metadata["graphrag"]
         assert skipped["expansion_skipped"] == "the graph was not used"
 

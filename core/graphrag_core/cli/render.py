@@ -27,14 +27,13 @@ from graphrag_core.context.display import Highlighter, HitText
 from graphrag_core.context.escape import for_terminal, json_for_terminal, one_line
 from graphrag_core.errors import FileError
 from graphrag_core.model import Community
-from graphrag_core.result import Channel, Step
+from graphrag_core.result import Step
 
 _CHANNELS = {"graph": "magenta", "vector": "cyan", "keyword": "yellow", "links": "blue"}
 _STYLES = {"title": "bold", "match": "bold", "quiet": "dim", "good": "green", "bad": "red", "partial": "yellow"}
 _THEME = Theme({**_STYLES, **_CHANNELS})
 _MAX_PASSAGE = 400  # characters
 _MAX_FACTS = 8
-_BAR_WIDTH = 24
 _UNLIMITED = 100_000  # columns
 _STEP_LABELS = {"entity": "", "fact": "fact: ", "chunk": "passage: "}
 
@@ -168,17 +167,15 @@ def relative(path: str) -> str:
 
 def show_result(result: Result) -> None:
     """Print the hits: section, best sentences, rank in each channel, the path, the link and new words."""
-    for note in (result.route, result.fallback):
-        if note:
-            print_line((note, "quiet"))
-            print_line()
+    for note in filter(None, (result.route, result.decided if result.hits else "", result.fallback)):
+        print_line((one_line(note), "quiet"))
+        print_line()
     print_communities(result.communities)
     if result.communities:
         print_line()
     for shown in _print_hits(result):
         hit = shown.hit
-        found_by = [Text.assemble((name, name), (f" #{channel.rank}", "quiet")) for name, channel in _channels(hit)]
-        print_indented(Text(" · ").join(found_by) if found_by else Text(shown.found, "quiet"))
+        print_indented(_ranks(hit) or Text(shown.found, "quiet"))
         if len(hit.path) > 3:
             print_indented(_path_line(shown.path))
         link = "".join(shown.link if len(hit.path) > 3 else display.link_pieces(hit))
@@ -192,12 +189,14 @@ def show_explanation(result: Result) -> None:
     """Print the recognised entities, the method, each hit's scores, path, link and new words, and the facts."""
     print_line((result.question, "title"))
     entities = (f"{entity.name} ({entity.type})" if entity.type else entity.name for entity in result.entities)
-    graph = f"graph confidence {result.confidence:.2f}" if result.graph_used else "graph not used"
     rows = [
         ("entities", ", ".join(entities) or "none recognised"),
-        ("method", f"{result.method}, {graph}"),
+        ("method", result.method),
         ("route", result.route),
-        ("graph", result.expansion_skipped or result.gate),
+        ("decided", one_line(result.decided)),
+        ("gate", result.gate),
+        ("graph", one_line(result.expansion_skipped)),
+        ("confidence", "" if result.confidence is None else f"{result.confidence:.2f}"),
         ("fallback", result.fallback),
         ("words", one_line(display.uncovered_words(result))),
         ("advice", result.advice if result.hits else ""),
@@ -217,12 +216,8 @@ def show_explanation(result: Result) -> None:
 
 
 def _print_reasons(shown: HitText) -> None:
-    """Print the share of each channel, the path, the link and the new words of a hit."""
-    bars = []
-    for name, channel in _channels(shown.hit):
-        bar = "━" * max(round(channel.share * _BAR_WIDTH), 1)
-        bars.append(Text.assemble((bar, name), f" {name} {channel.share:.0%}, #{channel.rank}"))
-    print_indented(Text("  ").join(bars))
+    """Print the rank and the score of each channel, the path, the link and the new words of a hit."""
+    print_indented(_ranks(shown.hit, with_scores=True))
     if shown.path:
         stdout().print(Padding(path_tree((*shown.path, shown.hit.path[-1])), (0, 0, 0, 4)))
     else:
@@ -244,8 +239,13 @@ def _print_hits(result: Result, *, position: bool = False) -> Iterator[HitText]:
         yield shown
 
 
-def _channels(hit: Hit) -> list[tuple[str, Channel]]:
-    return [(name, hit.channels[name]) for name in _CHANNELS if name in hit.channels]
+def _ranks(hit: Hit, *, with_scores: bool = False) -> Text:
+    """Return the rank of a hit in each channel."""
+    ranks = []
+    for name, channel in ((name, hit.channels[name]) for name in _CHANNELS if name in hit.channels):
+        rank = display.rank_text(channel) if with_scores else f"#{channel.rank}"
+        ranks.append(Text.assemble((name, name), (f" {rank}", "quiet")))
+    return Text(" · ").join(ranks)
 
 
 def print_communities(communities: Sequence[Community]) -> None:
@@ -279,10 +279,10 @@ def path_tree(path: tuple[Step, ...], *leaves: Text) -> Tree:
 def result_to_dict(result: Result) -> dict[str, Any]:
     """Return a result for :func:`print_json`."""
     texts = Highlighter(result)
-    names = ("question", "method", "route", "expansion_skipped", "gate", "fallback", "uncovered", "counts", "advice")
+    names = ("question", "method", "route", "decided", "gate", "expansion_skipped", "fallback", "uncovered", "counts")
     return {
-        **{name: getattr(result, name) for name in (*names, "entities", "communities")},
-        "confidence": round(result.confidence, 4),
+        **{name: getattr(result, name) for name in (*names, "advice", "entities", "communities")},
+        **({} if result.confidence is None else {"confidence": round(result.confidence, 4)}),
         "hits": [
             {"rank": rank, "snippet": texts.snippet(hit, _MAX_PASSAGE), **hit.to_dict()}
             for rank, hit in enumerate(result.hits, 1)

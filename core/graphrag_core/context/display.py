@@ -16,7 +16,7 @@ from graphrag_core.text.sentences import best_sentence
 from graphrag_core.text.words import QUESTION_STOP_WORDS, WORD
 
 if TYPE_CHECKING:
-    from graphrag_core.result import Hit, Result, Step
+    from graphrag_core.result import Channel, Hit, Result, Step
 
 _BREAK = re.compile(r"(?<![.!?:;,…。！？\s])[ \t]*\n\s*(?=[^\sa-z])")
 _POSSESSIVE = re.compile(r"['’]s\b")
@@ -101,6 +101,16 @@ def copies_note(hit: Hit) -> str:
     """Return how often the text of a passage occurs elsewhere; empty if it does not."""
     count = len(hit.copies)
     return f"also in {count:,} other place{'' if count == 1 else 's'}" if count else ""
+
+
+def rank_text(channel: Channel) -> str:
+    """Return the rank of a passage in a channel, and its score there if that is not negative, as a logarithm may be.
+
+    >>> from graphrag_core.result import Channel
+    >>> rank_text(Channel(2, 0.4567)), rank_text(Channel(1, -1.5))
+    ('#2 (0.457)', '#1')
+    """
+    return f"#{channel.rank} ({channel.score:.3g})" if channel.score >= 0 else f"#{channel.rank}"
 
 
 def how_found(hit: Hit) -> str:

@@ -6,7 +6,7 @@ identifier is indexed by its parts and as a whole: ``CELERY_BROKER_URL``, ``cele
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
 from zlib import crc32
@@ -36,13 +36,14 @@ _JOINTS = re.compile(r"[_./:-]+")
 _QUOTED = re.compile(r'"([^"]{3,200})"|“([^”]{3,200})”|„([^“”]{3,200})[“”]|「([^」]{2,200})」|《([^》]{2,200})》')
 
 
-def analyzer() -> tantivy.TextAnalyzer:
-    """Return the analyzer that every keyword index uses."""
+def analyzer(without: Iterable[str] = ()) -> tantivy.TextAnalyzer:
+    """Return the analyzer that every keyword index uses, or one that leaves some words out before it stems."""
     build = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
     for step in (
         tantivy.Filter.remove_long(_LONGEST),
         tantivy.Filter.lowercase(),
         tantivy.Filter.ascii_fold(),
+        tantivy.Filter.custom_stopword([*without]),
         tantivy.Filter.stemmer("english"),
     ):
         build = build.filter(step)
@@ -50,6 +51,7 @@ def analyzer() -> tantivy.TextAnalyzer:
 
 
 _ANALYZER = analyzer()
+_CONTENT_ANALYZER = analyzer(KEYWORD_STOP_WORDS)  # "does" has the stem "doe"
 
 
 def prepare(text: str) -> str:
@@ -94,8 +96,9 @@ def terms(text: str) -> list[str]:
 
 @lru_cache(maxsize=256)  # the stages of a question ask for its terms again
 def content_terms(text: str) -> tuple[str, ...]:
-    """Return the terms of a text, each once, without stop words."""
-    return tuple(term for term in dict.fromkeys(_ANALYZER.analyze(prepare(text))) if term not in KEYWORD_STOP_WORDS)
+    """Return the terms of a text, each once, without stop words and words such as "being", whose stem is one."""
+    found = dict.fromkeys(_CONTENT_ANALYZER.analyze(prepare(text)))
+    return tuple(term for term in found if term not in KEYWORD_STOP_WORDS)
 
 
 def phrases(text: str) -> list[list[str]]:
@@ -119,7 +122,7 @@ class _Hashes(dict[str, tuple[int, ...]]):
             found = self[bare]
         else:
             is_plain = word.isascii() and word.isalnum() and _HINT.search(word) is None
-            terms = _ANALYZER.analyze(word) if is_plain else tokens(word)
+            terms = _CONTENT_ANALYZER.analyze(word if is_plain else prepare(word))
             found = tuple({crc32(term.encode("utf-8")) & _MASK for term in terms if term not in KEYWORD_STOP_WORDS})
         if len(word) <= _LONGEST:
             if len(self) >= _MOST_CACHED:

@@ -290,11 +290,12 @@ class Report:
     @property
     def decided(self) -> str:
         """On how many questions the graph led the hybrid method, and on how many plain search; empty if not asked."""
-        reasons = [answer.decided for answer in self.answered if answer.decided]
-        by_graph = sum(reason.startswith("the graph leads") for reason in reasons)
-        alone = sum(reason.startswith("plain search decides alone") for reason in reasons)
-        plain = f"plain search on {len(reasons) - by_graph}, on {alone} of them alone"
-        return f"The graph led on {by_graph} of {len(reasons)} questions, {plain}." if reasons else ""
+        leads = [answer.decided.partition(":")[0] for answer in self.answered]
+        leads = [lead for lead in leads if " led" in lead or lead.endswith(" alone")]
+        by_graph = leads.count("the graph led")
+        alone = sum(lead.endswith(" alone") for lead in leads)
+        plain = f"plain search on {len(leads) - by_graph}, on {alone} of them alone"
+        return f"The graph led on {by_graph} of {len(leads)} questions, {plain}." if leads else ""
 
     @property
     def verdict(self) -> str:  # noqa: PLR0911 - one for each outcome
@@ -460,7 +461,7 @@ class _Comparison:
             results = self._others[name](text)
             return [result if isinstance(result, Chunk) else Chunk(result, result, "") for result in results], ""
         result = self._retriever.retrieve(text, k=count, embedding=vector, count_access=False, **METHODS[name])
-        return [hit.chunk for hit in result.hits], result.expansion_skipped or result.gate
+        return [hit.chunk for hit in result.hits], result.decided
 
     def _embed(self, text: str) -> Any:
         """Return the vector of a question, None without an embedder, or the error that embedding it raised."""

@@ -9,7 +9,7 @@ import base64
 import sys
 import tempfile
 import webbrowser
-from itertools import accumulate, groupby
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,14 +56,14 @@ def page(result: Result) -> str:
         "page.html", result, network, css=css, script=script, policy=policy(css, script), style=None,
         title=f"Why: {shorten(result.question, _MAX_TITLE)}",
         texts=Highlighter(result),
-        graph_use=_graph_use(result),
+        decided=_decided(result),
         notes=[(heading, _sentence(text)) for heading, text in notes.items() if text.strip()],
         key=[(kind, text) for kind, text in _KEY.items() if kind in kinds],
         channels=list(dict.fromkeys(name for hit in result.hits for name in hit.channels)),
         shown=hit_texts(result),
         covering=[(rank, hit.covers) for rank, hit in enumerate(result.hits, 1) if hit.covers],
         passage_name=passage_name, whole_text=_whole_text, source=_source, sentence=_sentence, words=marked_words,
-        shares=_shares, snippet_length=_MAX_SNIPPET, max_words=_MAX_WORDS,
+        snippet_length=_MAX_SNIPPET, max_words=_MAX_WORDS,
     )  # fmt: skip
 
 
@@ -124,17 +124,11 @@ def _render(template: str, result: Result, network: Network, **values: object) -
     )  # fmt: skip
 
 
-def _graph_use(result: Result) -> str:
-    """Return a sentence on what the graph contributed."""
-    if result.expansion_skipped:
-        return _sentence(result.expansion_skipped)
-    if not result.graph_used:
-        return "The graph was not used."
-    graph_only = sum(hit.origin == "graph" for hit in result.hits)
-    used = (result.gate or "the graph was used").rstrip(".")
-    return _sentence(
-        f"{used}; {graph_only} of {len(result.hits)} passages were added or moved up by it" if graph_only else used
-    )
+def _decided(result: Result) -> str:
+    """Return what decided the order of the hits, and how many of them the graph contributed."""
+    by_graph = result.counts["graph"]
+    moved = f"{by_graph} of {len(result.hits)} passages were added or moved up by the graph" if by_graph else ""
+    return _sentence("; ".join(filter(None, (result.decided, moved))) or "no passage was found")
 
 
 def _sentence(text: str) -> str:
@@ -153,11 +147,3 @@ def _whole_text(hit: Hit) -> str:
 def _source(shown: HitText) -> str:
     chunk = shown.hit.chunk
     return " · ".join([*([chunk.id] if passage_name(chunk) != chunk.id else []), *shown.place()])
-
-
-def _shares(hit: Hit) -> list[tuple[str, float, float]]:
-    """Return each channel's part of the share bar: name, start and width in percent."""
-    shares = {name: max(0.0, channel.share) for name, channel in hit.channels.items()}
-    total = sum(shares.values())
-    widths = [100 * share / total for share in shares.values()] if total > 0 else []
-    return list(zip(shares, accumulate(widths, initial=0.0), widths, strict=False))

@@ -285,7 +285,7 @@ class Explorer:
             method=result.method,
             entities=view.nodes(result.entities),
             notes=[note for note in (result.route, result.fallback, uncovered_words(result)) if note],
-            graph_use=result.expansion_skipped or result.gate,
+            decided=result.decided,
             advice=result.advice,
             hits=[_hit(shown, texts) for shown in hit_texts(result)],
             facts=[_fact(fact, names) for fact in result.facts[: 2 * _FACTS]],

@@ -24,6 +24,8 @@ Flags = npt.NDArray[np.bool_]
 
 _SUBJECT = 5.0  # an edge from a chunk to its subject weighs more than this
 _LEAST_LINK = 0.05  # a link that adds less to the score is not a reason
+_LEAST_PART = 0.1  # a name that adds less than this part of the best one is not said to decide
+_MANY = 10  # passages
 _NOTHING: Ranking = (np.empty(0, np.int64), np.empty(0, np.float32))
 
 
@@ -179,6 +181,17 @@ class Reasons(NamedTuple):
 _LINK_KINDS: tuple[LinkKind, ...] = ("about", "mentions", "both_mention")
 
 
+class Named(NamedTuple):
+    """The names in the question that decide the trust in the graph.
+
+    ``places`` are their positions in :attr:`Query.entities <graphrag_core.query.query.Query.entities>`; ``remark``
+    says why they count little, and is empty if they count.
+    """
+
+    places: Sequence[int] = ()
+    remark: str = ""
+
+
 @dataclass(frozen=True)
 class Reranked:
     """The final ranking of a query.
@@ -188,13 +201,13 @@ class Reranked:
     keys, scores
         All chunks, best first; the scores fall with the rank.
     trust
-        How far the graph decided, from 0 to 1.
-    remark
-        Why plain search decided; empty if the graph did.
+        How far the graph decided, from 0 to 1; it led from 0.5 on.
+    named
+        The names that decided this; None if the reranker does not look at names.
     linked
         Passages that were found through links of other passages, and their strengths, best first.
     gate
-        Why the graph decided; empty if plain search did.
+        The numbers that decided.
     reasons
         What the hits are explained with; None if nothing is known.
     """
@@ -202,7 +215,7 @@ class Reranked:
     keys: Keys
     scores: Scores
     trust: float = 1.0
-    remark: str = ""
+    named: Named | None = None
     linked: Ranking = _NOTHING
     gate: str = ""
     reasons: Reasons | None = None
@@ -310,10 +323,9 @@ class Coverage(Reranker):
         terms = snapshot.terms(query.text)
         everything = _each_once(plain[0], graph[0])
         if not terms or len(everything) == 0:
-            remark = "plain search leads: the question has no words to cover"
-            return Reranked(everything, _by_rank(everything), trust=0.0, remark=remark)
+            return Reranked(everything, _by_rank(everything), trust=0.0, named=Named())
         weights = word_weights(snapshot.term_counts(terms), snapshot.statistics_count)
-        trust, share = self._trust(query, terms, weights)
+        trust, share, named = self._trust(query, terms, weights)
         keys = _each_once(graph[0][: self.graph_candidates], plain[0][: self.plain_candidates])
         covered = snapshot.terms_in("chunks", keys, terms)
         first = covered[among(keys, np.sort(plain[0][: self.first]))]
@@ -324,14 +336,14 @@ class Coverage(Reranker):
         kept = _each_once(query.best if trust < 0.5 else nothing, query.best_of(parts) if parts else nothing)[
             : self.head
         ]
-        why = (
-            f"{share:.0%} of the question consists of rare names that the graph knows, "
-            f"and the first passages of plain search leave {left_open:.0%} of it open"
+        numbers = (
+            f"trust {trust:.2f}: {share:.0%} of the question consists of rare names that the graph knows, "
+            f"and the first passages of plain search leave {left_open:.0%} of it open; "
         )
         if trust < self.little_trust and reach < 0.5:
             chosen = self._with_kept(everything, kept)
-            remark = f"plain search decides alone: {why}"
-            return Reranked(chosen, _by_rank(chosen), trust, remark, reasons=Reasons(nothing, terms))
+            gate = f"{numbers}neither the graph nor links count"
+            return Reranked(chosen, _by_rank(chosen), trust, named, gate=gate, reasons=Reasons(nothing, terms))
         most_passages = min(self.most_passages, max(self.few, snapshot.chunk_count / 10))
         followed, bridges = _NOTHING, None
         if self.bridge > 0 and trust < 1 and snapshot.linked_share >= self.least_linked:
@@ -360,14 +372,13 @@ class Coverage(Reranker):
         chosen = _each_once(chosen, everything)
         if bridges is not None:
             bridges = bridges._replace(strengths=bridges.strengths * follow_weight)
-        how_far = f"leads (graph {max(trust, self.least_graph):.0%}, links {max(trust, reach):.0%}): {why}"
         return Reranked(
             chosen,
             _by_rank(chosen),
             trust,
-            remark=f"plain search {how_far}" if trust < 0.5 else "",
+            named,
             linked=followed,
-            gate=f"the graph {how_far}" if trust >= 0.5 else "",
+            gate=f"{numbers}the graph counts {max(trust, self.least_graph):.0%}, links {max(trust, reach):.0%}",
             reasons=Reasons(keys, terms, links, bridges),
         )
 
@@ -376,15 +387,24 @@ class Coverage(Reranker):
         known = ranking[: self.far]
         return self.offset / (_values_of(keys, known, np.arange(len(known)), self.far) + self.offset)
 
-    def _trust(self, query: Query, terms: list[str], weights: Values) -> tuple[float, float]:
-        """Return the trust in the graph, and the share of the question that consists of rare known names."""
+    def _trust(self, query: Query, terms: list[str], weights: Values) -> tuple[float, float, Named]:
+        """Return the trust in the graph, the share of the question that consists of rare known names, and these."""
         if len(query.entities) == 0:
-            return 0.0, 0.0
+            return 0.0, 0.0, Named()
         counts, _ = query.snapshot.entity_counts(query.entities)
         named = query.snapshot.terms_in("entities", query.entities, terms)
         rarity = np.minimum(1.0, self.rare / np.maximum(counts, 1))
         share = float((named * rarity[:, None]).max(axis=0) @ weights)
-        return min(1.0, share / self.enough), share
+        trust = min(1.0, share / self.enough)
+        parts = named @ weights
+        if trust >= 0.5:
+            value = parts * rarity
+            return trust, share, Named(np.flatnonzero(value > value.max() * _LEAST_PART).tolist())
+        common = np.flatnonzero((parts > 0) & (counts > self.rare))
+        if len(common) == 0 or float(named.any(axis=0) @ weights) < 0.5 * self.enough:
+            return trust, share, Named(np.flatnonzero(parts).tolist(), ", a small part of it")
+        number = "many" if counts[common].min() >= _MANY else "several"
+        return trust, share, Named(common.tolist(), f", which {number} passages mention")
 
     def _bridges(
         self, query: Query, starts: Keys, terms: list[str], weights: Values, most_passages: float

@@ -19,7 +19,7 @@ from graphrag_core.query.paths import EntityPath, choose_facts, find_paths, path
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.steering import without_entities
 from graphrag_core.result import Explanation, Hit, Link, Reason, Step
-from graphrag_core.text import CJK, has_cjk, label, normalise
+from graphrag_core.text import CJK, FUNCTION, has_cjk, label, normalise
 
 Span = tuple[int, int]
 
@@ -192,8 +192,7 @@ def _words_of(
         own = {terms[at] for at in np.flatnonzero(flags).tolist()}
         covered.append((words.written(own), words.written(own - above, above)))
         above |= own
-    missing = words.written(set(terms) - above, above)
-    return covered, tuple(word for word in missing if word != "I")  # the keyword index has it as a word
+    return covered, words.written(set(terms) - above, above)
 
 
 class _Words:
@@ -221,7 +220,7 @@ class _Words:
         self._cjk = {term: span for term, span in self._spans.items() if has_cjk(term)}
 
     def written(self, terms: Iterable[str], above: Iterable[str] = ()) -> tuple[str, ...]:
-        """Return the words of some terms, in the order of the question.
+        """Return the words of some terms, in the order of the question, without function words.
 
         Overlapping terms are one word, such as an identifier and its parts, or the bigrams of a Chinese word, without
         the characters of the terms ``above``.
@@ -240,4 +239,9 @@ class _Words:
                 continue
             letters = ("\0" if at in covered else self._question[at] for at in range(start, end))
             words += filter(None, "".join(letters).split("\0"))
-        return tuple({word.casefold(): word for word in reversed(words)}.values())[::-1]
+        return tuple({word.casefold(): word for word in filter(_has_meaning, reversed(words))}.values())[::-1]
+
+
+def _has_meaning(word: str) -> bool:
+    """Return whether a word is not a function word; "US" is not "us"."""
+    return word.lower() not in FUNCTION or (len(word) > 1 and word.isupper())

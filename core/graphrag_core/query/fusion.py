@@ -395,12 +395,17 @@ class Gate:
         """Return a gate that prefers to skip the graph rather than to add noise."""
         return cls(min_confidence=0.5, min_graph_score=0.3, needs_entity=True)
 
-    def skipped(self, confidence: float, entities: int) -> str:
+    @property
+    def uses_confidence(self) -> bool:
+        """Whether the :func:`confidence` of a question matters; it is not computed otherwise."""
+        return self.min_confidence > 0 or self.weigh_by_confidence
+
+    def skipped(self, confidence: float | None, entities: int) -> str:
         """Return why the graph must not run; empty if it may."""
-        if confidence < self.min_confidence:
-            return f"the graph was skipped: confidence {confidence:.2f} is below {self.min_confidence:.2f}"
+        if confidence is not None and confidence < self.min_confidence:
+            return f"confidence {confidence:.2f} is below {self.min_confidence:.2f}"
         if self.needs_entity and not entities:
-            return "the graph was skipped: the question names no known entity"
+            return "the question names no known entity"
         return ""
 
     def lead(self, *, names_subject: bool, bridged: float) -> tuple[Lead, str]:
@@ -408,8 +413,8 @@ class Gate:
         if names_subject:
             return "graph", ""
         if bridged >= self.least_bridged:
-            return "both", "plain search leads: the question does not name the subject of any passage"
-        return "plain", "plain search leads: hardly any passage mentions the subject of another"
+            return "both", "the question does not name the subject of any passage"
+        return "plain", "hardly any passage mentions the subject of another"
 
 
 def confidence(question: str, entities: int, best_similarity: float) -> float:

@@ -59,10 +59,10 @@ def global_steps(index: KnowledgeIndex, plan: Plan, at: float) -> Steps:
         elif terms and (snapshot.term_counts(terms) > 0).any():
             found, scores = search(query).ranking
         ended.append(("search", time.perf_counter()))
-        chosen, matching, why = _choose(query, found, scores.tolist(), state)
+        chosen, matching, why, numbers = _choose(query, found, scores.tolist(), state)
         ended.append(("communities", time.perf_counter()))
         hits = tuple(
-            Hit(chunk, 1 / rank, {"global": Channel(rank, 1 / rank, 1.0)}, community=community)
+            Hit(chunk, 1 / rank, {"global": Channel(rank, 1 / rank)}, community=community)
             for rank, (chunk, community) in enumerate(_passages(snapshot, state, chosen, matching, settings.k), 1)
         )
     ended.append(("hits", time.perf_counter()))
@@ -73,7 +73,8 @@ def global_steps(index: KnowledgeIndex, plan: Plan, at: float) -> Steps:
         method=settings.method,
         hits=hits,
         route=plan.route,
-        gate=why,
+        decided=why if hits else "no passage was found",
+        gate=numbers,
         fallback=problem,
         trace=Trace({stage: (end - start) * 1000 for (_, start), (stage, end) in pairwise(ended)}),
         graph_ran=False,
@@ -87,29 +88,31 @@ def global_steps(index: KnowledgeIndex, plan: Plan, at: float) -> Steps:
 
 def _choose(
     query: Query, found: Keys, scores: Sequence[float], state: State
-) -> tuple[list[Community], dict[Place, str], str]:
-    """Return the communities that matter, the passages that were found with the community of each, and why.
+) -> tuple[list[Community], dict[Place, str], str, str]:
+    """Return the communities that matter, the passages found with the community of each, why, and the numbers.
 
     ``found`` are passages that match the question, best first; empty for a question about everything.
     """
     largest = state.of_level(0)
     most = max((community.documents for community in largest), default=0)
     largest = [community for community in largest if community.documents >= _LEAST_OF_LARGEST * most]
+    count = min(query.settings.k, _MOST)
     if not len(found):
-        why = f"the {min(query.settings.k, _MOST, len(largest))} largest of {len(largest):,} themes"
-        return largest[: min(query.settings.k, _MOST)], {}, why
+        numbers = f"the {min(count, len(largest))} largest of {len(largest):,} themes"
+        return largest[:count], {}, "the largest themes decided: the question asks for nothing in particular", numbers
     shares, homes = _shares(query, found[:_FOUND], scores[:_FOUND], state)
-    chosen = _best_communities(shares, state)[: min(query.settings.k, _MOST)]
+    chosen = _best_communities(shares, state)[:count]
     if not chosen:
-        return largest[: min(query.settings.k, _MOST)], {}, "no theme stands out for the question: the largest ones"
+        return largest[:count], {}, "the largest themes decided: none stands out for the question", ""
     of_chunk = {
         chunk: next(home for home in path if home in chosen)
         for chunk, path in homes.items()
         if any(home in chosen for home in path)
     }
     named = ", ".join(f"{key} {shares[key]:.0%}" for key in chosen)
-    why = f"themes by their share of the passages that match the question: {named}"
-    return [state.communities[key] for key in chosen], of_chunk, why
+    numbers = f"themes by their share of the passages that match the question: {named}"
+    why = "the themes with the most passages that match the question decided"
+    return [state.communities[key] for key in chosen], of_chunk, why, numbers
 
 
 def _best_communities(shares: Mapping[str, float], state: State) -> list[str]:

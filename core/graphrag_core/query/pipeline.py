@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -24,12 +24,12 @@ from graphrag_core.ingest.embedding import question_error
 from graphrag_core.ingest.pipeline import NO_EMBEDDER
 from graphrag_core.ingest.remembered import visible
 from graphrag_core.key_sets import among, distinct
-from graphrag_core.model import Chunk
+from graphrag_core.model import Chunk, Entity
 from graphrag_core.ports import Engine, Keys, Matrix, Ranking, Scores, Snapshot
 from graphrag_core.query.calibration import Calibration, signals_of
 from graphrag_core.query.coverage import Reranked
 from graphrag_core.query.explanation import GRAPH_CHANNELS, Explainer
-from graphrag_core.query.fusion import Gate, Lead, confidence, how_to_raise
+from graphrag_core.query.fusion import Lead, confidence, how_to_raise
 from graphrag_core.query.paths import stated_strengths
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.requests import Request, Steps
@@ -58,6 +58,7 @@ _log = logging.getLogger(__name__)
 _LOGGED: WeakSet[Engine] = WeakSet()  # engines whose graph was reported to have little to follow
 _MAX_COPIES = 100  # listed for a hit
 _MAX_UNKNOWN = 5  # keys of a filter that are named
+_MAX_NAMES = 3  # that are said to have decided
 _READ = 5  # passages read for each hit, if some hits are navigation
 _ATTEMPTS = 3  # at a question whose connection to a database is lost
 _NOT_EMBEDDED = "the question could not be embedded, keyword search only"
@@ -102,13 +103,14 @@ class TextSearch(NamedTuple):
 class GraphDecision:
     """What the graph found, and whether it leads.
 
-    ``lead`` is the gate's decision, ``skipped`` why the graph does not lead or did not run, ``ranking`` the chunks of
-    the expansion with strengths from 0 to 1.
+    ``lead`` is the gate's decision, ``why`` the reason if the graph does not lead, ``skipped`` a sentence if it did not
+    run or found nothing, ``ranking`` the chunks of the expansion with strengths from 0 to 1.
     """
 
     expansion: Expansion = _NO_EXPANSION
     lead: Lead = "graph"
-    confidence: float = CONFIDENCE_WITHOUT_GRAPH
+    why: str = ""
+    confidence: float | None = None
     skipped: str = ""
     ran: bool = False
     ranking: Ranking = _NOTHING
@@ -236,7 +238,6 @@ def _result(engine: Engine, plan: Plan, found: Found, opened: Opened, embedded: 
     counts = {"hits": len(hits), "entities": len(named), "graph_used": graph.ran}
     asked = {"method": settings.method, "k": settings.k, "filtered": opened.scope is not None}
     stages.emit("retrieve", {**asked, **counts})
-    skipped = graph.skipped or (ranked.remark + _unmatched_names(query) if ranked.remark else "")
     return Result(
         question=plan.text,
         method=settings.method,
@@ -244,8 +245,9 @@ def _result(engine: Engine, plan: Plan, found: Found, opened: Opened, embedded: 
         entities=named,
         confidence=graph.confidence,
         route=plan.route,
-        expansion_skipped=skipped,
-        gate="" if skipped else ranked.gate,
+        decided=_decided(found, named, len(opened.seeds), links) if hits else "no passage was found",
+        expansion_skipped=graph.skipped,
+        gate=ranked.gate + _unmatched_names(query) if ranked.gate else "",
         fallback="; ".join(filter(None, (embedded.problem, _missing_names(query), graph.expansion.remark))),
         trace=Trace(stages.milliseconds()),
         graph_ran=graph.ran,
@@ -340,28 +342,31 @@ def _expand(query: Query, text: TextSearch, logged: Engine | None) -> GraphDecis
     """
     settings, gate, snapshot = query.settings, query.settings.gate, query.snapshot
     if not settings.searches_graph:
-        return GraphDecision(skipped="" if settings.use_graph else "the graph was not used")
+        why = "" if settings.use_graph else "the graph was not used"
+        trust = CONFIDENCE_WITHOUT_GRAPH if gate.uses_confidence else None
+        return GraphDecision(why=why, confidence=trust, skipped=why)
     if logged is not None and snapshot.linked_share < gate.least_bridged:
         _log_unlinked(logged, query)
-    trust = confidence(query.text, len(query.entities), text.similarity)
-    if skipped := gate.skipped(trust, len(query.entities)):
-        return GraphDecision(lead="plain", confidence=trust, skipped=skipped)
+    trust = confidence(query.text, len(query.entities), text.similarity) if gate.uses_confidence else None
+    if why := gate.skipped(trust, len(query.entities)):
+        return GraphDecision(lead="plain", why=why, confidence=trust, skipped=f"the graph was skipped: {why}")
     expansion = settings.graph.expand(query, text.ranking, max(settings.candidates, settings.k))
     strong = _strong(query, expansion)
     if gate.weigh_by_confidence:
         strong = replace(strong, strength=strong.strengths * np.float32(trust))
     lead: Lead = "graph"
-    why = ""
+    skipped = ""
     if settings.method == "hybrid" and not settings.reranker and settings.fusion.uses_lead:
         _, is_subject = snapshot.entity_counts(query.entities)
         lead, why = gate.lead(names_subject=bool(is_subject.any()), bridged=snapshot.linked_share)
-        why += _unmatched_names(query)
     if not len(strong.keys):
-        why = _why_nothing(query, expansion, gate)
+        why = _why_nothing(query, expansion)
+        verb = "was skipped" if len(expansion.keys) else "adds nothing"
+        skipped = f"the graph {verb}: {why}{_unmatched_names(query)}"
         if settings.method == "graph":
             remarks = (strong.remark, "the graph leads to no passage: plain search answers")
             strong = replace(strong, remark="; ".join(filter(None, remarks)))
-    return GraphDecision(strong, lead, trust, why, ran=True, ranking=(strong.keys, strong.strengths))
+    return GraphDecision(strong, lead, why, trust, skipped, ran=True, ranking=(strong.keys, strong.strengths))
 
 
 def _strong(query: Query, expansion: Expansion) -> Expansion:
@@ -510,16 +515,12 @@ def _rankings(found: Found) -> Mapping[str, Ranking]:
 
 def _channels(keys: Keys, rankings: Mapping[str, Ranking]) -> list[dict[str, Channel]]:
     """Return how each of some chunks was ranked."""
-    ranked: list[dict[str, tuple[int, float]]] = [{} for _ in keys]
+    ranked: list[dict[str, Channel]] = [{} for _ in keys]
     for name, (places, scores) in rankings.items():
         hits, ranks = (keys[:, None] == places).nonzero()
         for hit, rank, score in zip(hits.tolist(), ranks.tolist(), scores[ranks].tolist(), strict=True):
-            ranked[hit][name] = rank + 1, score
-    totals = (sum(1 / rank for rank, _ in one.values()) for one in ranked)
-    return [
-        {name: Channel(rank, score, 1 / rank / total) for name, (rank, score) in one.items()}
-        for one, total in zip(ranked, totals, strict=True)
-    ]
+            ranked[hit][name] = Channel(rank + 1, score)
+    return ranked
 
 
 def _found_by_graph(found: Found, keys: Keys, channels: list[dict[str, Channel]]) -> set[int]:
@@ -548,6 +549,93 @@ def _entities_between(found: Found, by_graph: set[int]) -> dict[int, tuple[Step,
 # -- remarks
 
 
+def _decided(found: Found, entities: Sequence[Entity], seeds: int, links: Sequence[Link | None]) -> str:
+    """Return what decided the order of the hits, in one sentence.
+
+    ``entities`` are those of the query, of which the first ``seeds`` come from the call; ``links`` those of the hits.
+    """
+    settings, ranked, by_graph = found.query.settings, found.ranked, len(found.graph.ranking[0]) > 0
+    names = partial(_names, entities, seeds)
+    all_names = names(range(len(entities)))
+    if settings.method == "graph" and by_graph:
+        return f"the graph alone{_because(all_names)}"
+    if settings.method == "hybrid" and settings.reranker:
+        is_unknown = found.graph.ran and ranked.named is None  # a reranker of the caller's own
+        if is_unknown or isinstance(settings.reranker, ScoreReranker):
+            sources = [*(f"{name} search" for name in found.text.channels), *(["the graph"] if by_graph else [])]
+            return f"the reranker ordered what {_listed(sources)} found"
+    if not by_graph and not any(links):
+        return _decided_alone(found)
+    if ranked.named is None:
+        return _decided_by_fusion(found, names, all_names)
+    if ranked.trust >= 0.5 and by_graph:
+        return f"the graph led{_because(names(ranked.named.places))}"
+    why = f"{names(ranked.named.places)}{ranked.named.remark}" if ranked.named.places else ""
+    why = found.graph.why or why or "the question names nothing rare that the graph knows"
+    is_alone = ranked.reasons is None or ranked.reasons.links is None
+    how = "decided alone" if is_alone else f"led{', links between passages added to them' if any(links) else ''}"
+    return f"{_searches(found)} {how}: {why}"
+
+
+def _decided_alone(found: Found) -> str:
+    """Return which searches decided without the graph, and why."""
+    settings = found.query.settings
+    of_graph = found.graph.why if settings.method in ("hybrid", "graph") else ""
+    whys = (_without_vector(found.query, found.text.channels), of_graph)
+    weighed = settings.fusion.weighed if settings.method == "hybrid" and not settings.reranker else ()
+    return f"{_searches(found, weighed)} alone{_because(', '.join(filter(None, whys)))}"
+
+
+def _decided_by_fusion(found: Found, names: Callable[[Sequence[int]], str], all_names: str) -> str:
+    """Return how a fusion joined the rankings."""
+    fusion, graph, query = found.query.settings.fusion, found.graph, found.query
+    if fusion.uses_lead and graph.lead == "graph":
+        _, is_subject = query.snapshot.entity_counts(query.entities)
+        return f"the graph led: {names(np.flatnonzero(is_subject).tolist())}"
+    if fusion.uses_lead:
+        added = ", the graph added to them" if graph.lead == "both" else ""
+        return f"{_searches(found)} led{added}: {graph.why}"
+    if fusion.weighed and "graph" not in fusion.weighed:
+        return f"{_searches(found, fusion.weighed)} alone: the fusion gives the graph no weight"
+    return f"{type(fusion).__name__} joined {_searches(found, fusion.weighed)} with the graph{_because(all_names)}"
+
+
+def _searches(found: Found, weighed: Sequence[str] = ()) -> str:
+    """Return the searches that ran besides the graph, only those that a fusion weighs if there are any."""
+    channels = [*found.text.channels]
+    return f"{' and '.join([name for name in channels if name in weighed] or channels)} search"
+
+
+def _because(why: str) -> str:
+    return f": {why}" if why else ""
+
+
+def _names(entities: Sequence[Entity], seeds: int, places: Sequence[int]) -> str:
+    """Return that the question names some of the entities, given by their positions; empty if there are none."""
+    if not places:
+        return ""
+    by_call = sum(place < seeds for place in places)
+    who = "the question and seed_entities name" if by_call else "the question names"
+    who = "seed_entities names" if by_call == len(places) else who
+    shown = [entities[place].name for place in places[:_MAX_NAMES]]
+    more = [f"{len(places) - _MAX_NAMES:,} more"] if len(places) > _MAX_NAMES else []
+    return f"{who} {_listed([*shown, *more])}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _without_vector(query: Query, channels: Mapping[str, Ranking]) -> str:
+    """Return why vector search is missing; empty if it is not, or if the settings leave it out."""
+    if "vector" in channels or query.vector is not None or query.settings.method == "keyword":
+        return ""
+    if query.failures:
+        return "the embedder failed"
+    has_vectors = query.snapshot.has("chunks", vectors=True)
+    return "the index was opened without its embedder" if has_vectors else "the index has no vectors"
+
+
 def _log_unlinked(engine: Engine, query: Query) -> None:
     """Log once for each engine that its passages give the graph little to follow."""
     if engine not in _LOGGED and query.snapshot.has("chunks"):
@@ -560,21 +648,19 @@ def _log_unlinked(engine: Engine, query: Query) -> None:
         )
 
 
-def _why_nothing(query: Query, expansion: Expansion, gate: Gate) -> str:
+def _why_nothing(query: Query, expansion: Expansion) -> str:
     """Return why the graph adds no passage."""
     if len(expansion.keys):
-        weak = f"all its passages are weaker than {gate.min_graph_score:g}: lower min_graph_score to see them"
-        return f"the graph was skipped: {weak}"
+        least = query.settings.gate.min_graph_score
+        return f"all its passages are weaker than {least:g}: lower min_graph_score to see them"
     if not query.snapshot.has("entities"):
-        reason = "no passage mentions a name, the graph is empty"
-    elif expansion.nothing:
-        reason = expansion.nothing
-    elif not len(query.entities):
-        reason = "the question names no known entity" + _unmatched_names(query)
-    else:
-        names = ", ".join(entity.name for entity in query.snapshot.entities(query.entities))
-        reason = f"no link leads from {names} to a passage"
-    return f"the graph adds nothing: {reason}"
+        return "no passage mentions a name, the graph is empty"
+    if expansion.nothing:
+        return expansion.nothing
+    if not len(query.entities):
+        return "the question names no known entity"
+    names = ", ".join(entity.name for entity in query.snapshot.entities(query.entities))
+    return f"no link leads from {names} to a passage"
 
 
 def _missing_names(query: Query) -> str:
@@ -612,7 +698,7 @@ def _advice(found: Found) -> str:
     """Return what the caller can do about a low confidence in the graph; empty if it is not low or does not matter."""
     query, trust = found.query, found.graph.confidence
     least = query.settings.gate.min_confidence
-    if not query.settings.searches_graph or trust >= max(least, CONFIDENCE_WITHOUT_GRAPH):
+    if trust is None or not query.settings.searches_graph or trust >= max(least, CONFIDENCE_WITHOUT_GRAPH):
         return ""
     actions = how_to_raise(query.text, len(query.entities), found.text.similarity)
     return f"the confidence is low, {trust:.2f}: {actions}{', or lower min_confidence' if trust < least else ''}"

@@ -554,11 +554,10 @@ class Gateway:
 
 def _response(result: Result, context_tokens: int | None) -> dict[str, Any]:
     """Return the fields of a response to a question."""
-    same = api.QueryResponse.model_fields.keys() - {"hits", "confidence", "context"}
+    same = api.QueryResponse.model_fields.keys() - {"hits", "context"}
     return {
         **{name: getattr(result, name) for name in same},
         "hits": [hit.to_dict() for hit in result.hits],
-        "confidence": result.confidence,
         "context": None if context_tokens is None else str(result.context(context_tokens)),
     }
 

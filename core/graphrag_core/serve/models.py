@@ -144,12 +144,16 @@ class QueryResponse(BaseModel):
     entities: list[Entity] = Field(description="The entities that the question names.")
     facts: list[FactValue] = Field(description="The facts that support the answer, most important first.")
     communities: list[Community] = Field(default=[], description="The themes that matter, for the method global.")
-    confidence: float = Field(description="How far the graph can be trusted with this question, from 0 to 1.")
+    confidence: float | None = Field(
+        default=None, description="How far the graph can be trusted with this question, if the gate uses it."
+    )
     graph_ran: bool
     route: str = ""
-    expansion_skipped: str = ""
+    decided: str = Field(default="", description="What decided the order of the passages, and why.")
+    gate: str = Field(default="", description="The numbers behind it.")
+    expansion_skipped: str = Field(default="", description="Why the graph did not run or found nothing.")
     fallback: str = ""
-    advice: str = Field(default="", description="What to do about an empty result or a low confidence.")
+    advice: str = Field(default="", description="What to do about an empty result.")
     context: str | None = Field(default=None, description="Prompt text, if context_tokens was given.")
 
 

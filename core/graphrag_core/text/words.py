@@ -43,7 +43,7 @@ FUNCTION = frozenset(_LISTS["function"].split())
 """Function words. They are never names and are stripped from both ends of a name."""
 
 KEYWORD_STOP_WORDS = frozenset(_LISTS["keyword stop words"].split())
-"""Terms of a keyword index that say nothing about a question. They are compared with stemmed terms.
+"""Terms of a keyword index that say nothing about a question. They are compared before and after stemming.
 
 A longer list would change which terms count."""
 

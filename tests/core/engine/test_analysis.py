@@ -19,7 +19,7 @@ from graphrag_core.text import normalise
 
 WORDS = st.sampled_from(
     "the Carol's brokerUrl broker_url celery.broker-url running runs Ångström 大学 北京大学 中文_name X 2005 A1b2 "
-    "naïve re-run don’t C++ v1.2 — HTTPServer of".split()
+    "naïve re-run don’t C++ v1.2 — HTTPServer of why Doe does".split()
 )
 TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
 
@@ -36,6 +36,11 @@ def test_packed_terms_are_those_of_the_texts(chunks, questions):
     at, ordinals = np.array(places, np.int64).reshape(-1, 2).T
     found = contained_in_facts([(terms, own or b"") for terms, own in packed], at, ordinals, wanted)
     assert found.tolist() == [[term in content_terms(chunks[c][1][o]) for term in wanted] for c, o in places]
+
+
+def test_stop_words_are_left_out_before_their_stems_look_like_other_words():
+    assert content_terms("Why does John Doe not sleep?") == ("john", "doe", "sleep")
+    assert content_terms("being, having and doing") == ()
 
 
 def test_a_chunk_does_not_have_the_terms_that_only_its_facts_have():

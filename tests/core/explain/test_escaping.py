@@ -33,6 +33,7 @@ def said_everywhere(text: str) -> Result:
         facts=(Fact(("e", "f"), text, text, value=text),),
         known={"f": Entity("f", text)},
         route=text,
+        decided=text,
         expansion_skipped=text,
         fallback=text,
         gate=text,

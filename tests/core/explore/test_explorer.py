@@ -153,6 +153,8 @@ def test_a_question_has_an_answer_passages_and_their_paths(explorer):
     answer = explorer.question("What does the OAuth Provider speak to?")
     assert answer["answer"]["kind"] in ("extract", "none")
     assert answer["hits"][0]["rank"] == 1
+    assert " led" in answer["decided"]
+    assert ": the question names OAuth Provider" in answer["decided"]
     kinds = {node["kind"] for node in answer["network"]["nodes"]}
     assert {"question", "named", "passage"} <= kinds
     keys = {node["key"] for node in answer["network"]["nodes"]}

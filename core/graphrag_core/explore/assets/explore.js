@@ -387,7 +387,7 @@
           el("p.source", { dir: "auto", title: "document" }, [hit.document, hit.copies].filter(Boolean).join(" · ")));
         return card;
       })) : el("p.hint", answer.advice || "No passage was found.")),
-      answer.graph_use && el("p.hint", `${answer.graph_use[0].toUpperCase()}${answer.graph_use.slice(1)}.`.replace(/\.\.$/, ".")),
+      answer.decided && el("p.hint", `${answer.decided[0].toUpperCase()}${answer.decided.slice(1)}.`),
       answer.facts.length > 0 && el("details.more-facts", el("summary", `${plural(answer.facts.length, "fact")} in support`), factList(answer.facts)),
     ].flat();
   }
