@@ -27,6 +27,7 @@ from graphrag_core.testing import HashEmbedder
 CORE = Path(__file__).parents[1] / "core"
 LIMIT = 60.0  # seconds, for what never takes long
 QUESTION = "Who runs the OAuth Provider?"
+UNRELATED = "Which painter restored seventeen baroque altarpieces?"
 DOCUMENTS = [
     Document("auth", "The Auth Service issues tokens. It delegates logins to the OAuth Provider.", "Auth Service"),
     Document("oauth", "The OAuth Provider is run by Mara Lindqvist.", "OAuth Provider",

@@ -189,7 +189,15 @@ class AdapterRetriever:
         """Async version of :meth:`search`: what the embedding model and a reranker can await is awaited."""
         return await run_awaiting(self._core.steps(self._plan(query, settings)))
 
-    def ask(self, query: Any, llm: Any = None, *, max_tokens: int = MAX_TOKENS, **settings: Any) -> Answer:
+    def ask(
+        self,
+        query: Any,
+        llm: Any = None,
+        *,
+        max_tokens: int = MAX_TOKENS,
+        answer_threshold: float | None = None,
+        **settings: Any,
+    ) -> Answer:
         """Answer a question from the documents, with numbered citations.
 
         Parameters
@@ -201,6 +209,9 @@ class AdapterRetriever:
             ``"http://localhost:11434/v1/llama3.1"``. Without one, the answer consists of sentences of the documents.
         max_tokens
             The budget of the passages in the prompt.
+        answer_threshold
+            The lowest score of the first passage with which the question is answered; 0 always answers
+            (:meth:`graphrag_core.GraphRetriever.ask`).
         settings
             As for :meth:`search`.
 
@@ -210,21 +221,34 @@ class AdapterRetriever:
             The text, and the passages that it cites.
         """
         plan = self._plan(query, settings)
-        with self._answer_stream(plan, run_now(self._core.steps(plan)), llm, max_tokens) as stream:
+        result = run_now(self._core.steps(plan))
+        with self._answer_stream(plan, result, llm, max_tokens, answer_threshold) as stream:
             return stream.answer
 
-    async def aask(self, query: Any, llm: Any = None, *, max_tokens: int = MAX_TOKENS, **settings: Any) -> Answer:
+    async def aask(
+        self,
+        query: Any,
+        llm: Any = None,
+        *,
+        max_tokens: int = MAX_TOKENS,
+        answer_threshold: float | None = None,
+        **settings: Any,
+    ) -> Answer:
         """Async version of :meth:`ask`: embeds on the event loop, and reads the model in a thread.
 
         Cancelling it ends the answer of the model at its next piece.
         """
         plan = self._plan(query, settings)
         result = await run_awaiting(self._core.steps(plan))
-        with self._answer_stream(plan, result, llm, max_tokens) as stream:
+        with self._answer_stream(plan, result, llm, max_tokens, answer_threshold) as stream:
             return await asyncio.to_thread(lambda: stream.answer)
 
-    def _answer_stream(self, plan: Plan, result: Result, llm: Any, max_tokens: int) -> AnswerStream:
-        return self._core.answer_from(result, where=plan.scope, max_tokens=max_tokens, **self._answering(llm))
+    def _answer_stream(
+        self, plan: Plan, result: Result, llm: Any, max_tokens: int, answer_threshold: float | None
+    ) -> AnswerStream:
+        return self._core.answer_from(
+            result, where=plan.scope, max_tokens=max_tokens, answer_threshold=answer_threshold, **self._answering(llm)
+        )
 
     def facts_about(self, texts: Iterable[str]) -> list[str]:
         """Return the facts that connect entities named in the texts, within the retriever's :attr:`scope`."""

@@ -287,6 +287,9 @@ class Result:
     graph_ran
         Whether the graph was searched. False with ``use_graph=False``, for the methods ``vector`` and
         ``keyword``, and where the gate skipped it.
+    scores_are_probabilities
+        Whether the score of a hit is the probability that it belongs to the answer. It is for the method ``hybrid``,
+        unless a fusion or a reranker has scores of its own.
     embedder_failed
         Whether vector search is missing because the embedder failed (``on_embedder_error="keyword"``). ``fallback``
         says how. Such a result is not cached.
@@ -312,6 +315,7 @@ class Result:
     decided: str = ""
     gate: str = ""
     graph_ran: bool = True
+    scores_are_probabilities: bool = False
     embedder_failed: bool = False
     communities: tuple[Community, ...] = ()
     generation: int = field(default=0, compare=False)

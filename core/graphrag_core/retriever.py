@@ -28,8 +28,9 @@ from graphrag_core.query.ask import (
     Answer,
     AnswerStream,
     End,
+    is_answered,
     write_extract,
-    write_nothing,
+    write_nearest,
     write_with,
 )
 from graphrag_core.query.explanation import Explainer
@@ -385,6 +386,7 @@ class GraphRetriever:
         llm: Any = None,
         *,
         max_tokens: int = MAX_TOKENS,
+        answer_threshold: float | None = None,
         tokenizer: Tokenizer | None = None,
         **settings: Any,
     ) -> Answer:
@@ -401,6 +403,10 @@ class GraphRetriever:
             the sentences of the passages that match best, and its ``kind`` is ``"extract"``.
         max_tokens
             The budget of the passages in the prompt.
+        answer_threshold
+            The lowest score of the first passage with which the question is answered. Below it the answer lists the
+            passages, its ``kind`` is ``"none"``, and no language model is called. 0 always answers. The default is
+            :data:`graphrag_core.query.ask.ANSWER_THRESHOLD` where scores are probabilities, and 0 elsewhere.
         tokenizer
             Counts tokens, as in :meth:`Result.context <graphrag_core.Result.context>`.
         settings
@@ -411,7 +417,9 @@ class GraphRetriever:
         LLMError
             The language model failed. Its ``partial`` is the text written before.
         """
-        with self.ask_stream(question, llm, max_tokens=max_tokens, tokenizer=tokenizer, **settings) as stream:
+        with self.ask_stream(
+            question, llm, max_tokens=max_tokens, answer_threshold=answer_threshold, tokenizer=tokenizer, **settings
+        ) as stream:
             return stream.answer
 
     def ask_stream(
@@ -420,6 +428,7 @@ class GraphRetriever:
         llm: Any = None,
         *,
         max_tokens: int = MAX_TOKENS,
+        answer_threshold: float | None = None,
         tokenizer: Tokenizer | None = None,
         **settings: Any,
     ) -> AnswerStream:
@@ -431,7 +440,10 @@ class GraphRetriever:
         if settings.get("where") is not None:
             settings["where"] = parse(settings["where"])
         result = self.retrieve(question, **settings)
-        return self.answer_from(result, model, where=settings.get("where"), max_tokens=max_tokens, tokenizer=tokenizer)
+        return self.answer_from(
+            result, model, where=settings.get("where"), max_tokens=max_tokens, answer_threshold=answer_threshold,
+            tokenizer=tokenizer,
+        )  # fmt: skip
 
     def answer_from(
         self,
@@ -440,6 +452,7 @@ class GraphRetriever:
         *,
         where: Where | None = None,
         max_tokens: int = MAX_TOKENS,
+        answer_threshold: float | None = None,
         tokenizer: Tokenizer | None = None,
     ) -> AnswerStream:
         """Answer the question of a result from its passages; parameters as of :meth:`ask`.
@@ -448,20 +461,24 @@ class GraphRetriever:
         counted within it.
         """
         check_integer(max_tokens, "max_tokens")
+        if answer_threshold is not None:
+            check_number(answer_threshold, "answer_threshold")
         model = None if llm is None else as_chat_model(llm)
         scope = None if where is None else parse(where)
 
-        def pieces() -> Generator[str, None, End]:
-            if not result.hits:
-                return (yield from write_nothing())
-            if model is not None:
-                written = write_with(model, result.question, result, max_tokens=max_tokens, tokenizer=tokenizer)
-                return (yield from written)
+        def extract() -> tuple[str, End]:
             embedder = self.index.embedding
             usable = embedder if embedder is not None and embedder.local and not result.embedder_failed else None
             engine = self.index.engine
             with engine.snapshot(visible(engine, scope, time.time())) as snapshot:
-                text, end = write_extract(result.question, result, snapshot, usable)
+                return write_extract(result.question, result, snapshot, usable)
+
+        def pieces() -> Generator[str, None, End]:
+            answered = is_answered(result, answer_threshold)
+            if answered and model is not None:
+                written = write_with(model, result.question, result, max_tokens=max_tokens, tokenizer=tokenizer)
+                return (yield from written)
+            text, end = extract() if answered else write_nearest(result)
             yield text  # not inside: a slow reader must not hold a snapshot open
             return end
 

@@ -67,6 +67,17 @@ async def test_without_a_model_sentences_are_extracted_within_the_filter(framewo
         assert "secret" not in {hit.chunk.id for hit in answer.result.hits}
 
 
+async def test_a_question_that_the_documents_do_not_answer_is_refused_unless_the_caller_wants_an_answer(
+    framework, services
+):
+    question, model = "Which painter restored seventeen baroque altarpieces?", framework.model("Never asked [1].")
+    for answer in (services.ask(question), services.ask(question, model), await services.aask(question, model)):
+        assert answer.kind == "none"
+        assert answer.text.startswith("Nothing in these documents answers this")
+    assert services.ask(question, answer_threshold=0).kind == "extract"
+    assert (await services.aask(question, model, answer_threshold=0)).kind == "llm"
+
+
 def test_a_model_that_fails_is_an_llm_error(framework, services):
     with pytest.raises(LLMError, match="no route"):
         services.ask("What does the Auth Service call?", framework.failing_model(ConnectionError("no route")))

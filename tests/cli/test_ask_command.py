@@ -23,6 +23,17 @@ def test_without_a_model_sentences_are_printed_with_their_sources_and_said_to_be
     assert "Extracted sentences, not written by a language model: name one with --llm." in result.stdout
 
 
+def test_a_question_that_the_documents_do_not_answer_exits_with_1_and_lists_the_nearest_passages(run, indexed, server):
+    question = "Which painter restored seventeen baroque altarpieces?"
+    result = run("ask", question, "--kb", indexed, "--llm", f"{server.url}/tiny")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("Nothing in these documents answers this; the nearest passages are:\n- ")
+    assert server.bodies == []
+    assert json.loads(run("ask", question, "--kb", indexed, "--json").stdout)["kind"] == "none"
+    always = run("ask", question, "--kb", indexed, "--llm", f"{server.url}/tiny", "--answer-threshold", 0)
+    assert (always.exit_code, len(server.bodies)) == (0, 1)
+
+
 def test_a_model_streams_and_its_citations_are_listed(run, indexed, server):
     result = run("ask", QUESTION, "--kb", indexed, "--llm", f"{server.url}/tiny", "-k", 3)
     assert result.exit_code == 0

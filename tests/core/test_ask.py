@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
 
@@ -11,10 +12,12 @@ from model_server import StreamServer
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex, OpenAIChat
 from graphrag_core.errors import InputError, LLMError, LLMUnreachable, MissingDependency
 from graphrag_core.llm import as_chat_model
-from graphrag_core.query.ask import INSTRUCTIONS, NO_SENTENCE, NOT_FOUND, CitationReader, build_messages
+from graphrag_core.query.ask import INSTRUCTIONS, NOT_FOUND, CitationReader, build_messages
+from graphrag_core.strategies import Coverage, ScoreReranker, Weighted
 from graphrag_core.testing import HashEmbedder
 
 QUESTION = "To whom does the Auth Service delegate?"
+UNRELATED = "Which painter restored seventeen baroque altarpieces?"
 DOCUMENTS = [
     Document("auth", "The Auth Service delegates to the OAuth Provider.", "Auth Service", {"tenant": "a"}),
     Document("oauth", "The OAuth Provider keeps its keys in Keyring.", "OAuth Provider", {"tenant": "a"}),
@@ -257,22 +260,123 @@ def test_an_extract_repeats_nothing_and_says_so_if_nothing_fits():
         assert (nothing.kind, nothing.text) == ("none", NOT_FOUND)
 
 
-def test_where_no_sentence_fits_the_passages_are_listed():
-    with KnowledgeIndex(None) as index:
-        index.add([Document("a", "Cranes lift containers from ships. The harbour opened in 1921.", "Harbour")])
-        answer = GraphRetriever(index).ask(
-            "Which painter restored seventeen baroque altarpieces in Lisbon for the harbour?"
+def test_a_question_that_the_documents_do_not_answer_gets_the_nearest_passages_and_no_model(retriever):
+    model = Scripted("Never asked")
+    for llm in (None, model):
+        answer = retriever.ask(UNRELATED, llm, where={"tenant": "a"})
+        heading, *listed = answer.text.splitlines()
+        assert heading == "Nothing in these documents answers this; the nearest passages are:"
+        assert sorted(listed) == sorted(
+            f"- {hit.chunk.title} [{rank}]" for rank, hit in enumerate(answer.result.hits, 1)
         )
-    assert answer.text == f"{NO_SENTENCE}\n- Harbour [1]"
-    assert (answer.kind, [one.number for one in answer.citations]) == ("none", [1])
+        assert answer.kind == "none"
+        assert [citation.number for citation in answer.citations] == [1, 2, 3]
+    assert model.messages == []
 
 
-def test_a_sentence_that_refers_back_is_shown_with_the_one_before_it():
-    text = "Copies are kept by Halden. It deletes every backup of the ledger after ninety days. Audits are yearly."
+def test_a_caller_chooses_from_which_score_on_a_question_is_answered(retriever):
+    assert retriever.ask(UNRELATED, answer_threshold=0).kind == "extract"
+    assert retriever.ask(UNRELATED, Scripted("Yes [1]."), answer_threshold=0).kind == "llm"
+    best = retriever.retrieve(QUESTION).hits[0].score
+    assert retriever.ask(QUESTION, answer_threshold=best).kind == "extract"
+    assert retriever.ask(QUESTION, answer_threshold=best + 0.001).kind == "none"
+    with retriever.ask_stream(QUESTION, answer_threshold=1) as stream:
+        assert stream.answer.kind == "none"
+    for wrong in (-1, float("nan"), "0.5", True):
+        with pytest.raises(InputError, match="answer_threshold"):
+            retriever.ask(QUESTION, answer_threshold=wrong)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"method": "vector"}, {"method": "graph"}, {"fusion": Weighted(), "reranker": False},
+        {"reranker": Coverage(calibration=None)}, {"reranker": ScoreReranker(lambda _, chunks: [0.01] * len(chunks))},
+    ],
+    ids=["vector", "graph", "fusion", "ranks", "reranker"],
+)  # fmt: skip
+def test_scores_that_are_no_probabilities_refuse_only_if_a_threshold_is_given(retriever, settings):
+    answer = retriever.ask(UNRELATED, **settings)
+    assert not answer.result.scores_are_probabilities
+    assert answer.kind == "extract"
+    above = answer.result.hits[0].score + 0.01
+    assert retriever.ask(UNRELATED, answer_threshold=above, **settings).kind == "none"
+
+
+def test_a_sentence_is_shown_with_its_paragraph_and_not_with_the_next_one():
+    text = "Copies are kept by Halden. It deletes every backup of the ledger after ninety days.\n\nAudits are yearly."
     with KnowledgeIndex(None) as index:
         index.add([Document("a", text, "Copies"), Document("b", "Ships carry ore. They sail at night.", "Ships")])
         answer = GraphRetriever(index).ask("When is a backup of the ledger deleted?")
-    assert answer.text.startswith("Copies are kept by Halden. It deletes every backup of the ledger after ninety days.")
+    assert answer.text == "Copies are kept by Halden. It deletes every backup of the ledger after ninety days. [1]"
+
+
+CODE = """# Using `harbour load` with Harbour
+
+To load a manifest into Harbour, choose one of the following commands:
+
+```sh
+# load a manifest into Harbour
+harbour load manifest
+```
+
+The moon is
+far away and has no harbour. To unload a ship, run:
+
+```sh
+harbour unload `ship`
+```
+
+To list all cranes, type:
+
+```
+harbour cranes
+```
+
+Tides are announced as follows:
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        (
+            "How do I load a manifest into Harbour?",
+            "choose one of the following commands:\n```\n# load a manifest into Harbour\nharbour load manifest\n```\n",
+        ),
+        ("How do I unload a ship?", "To unload a ship, run:\n```\nharbour unload `ship`\n```\n"),
+        ("How do I list all cranes?", "To list all cranes, type: `harbour cranes` "),
+    ],
+    ids=["lines", "a backtick", "one line"],
+)
+def test_code_is_shown_with_the_sentence_that_announces_it(question, text):
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add([Document("a", CODE, "Guide")])
+        answer = GraphRetriever(index).ask(question, answer_threshold=0)
+    assert text in answer.text
+    assert answer.text.endswith("[1]")
+
+
+def test_a_sentence_that_announces_something_is_not_shown_without_it():
+    items = "The ferry takes:\n\n- bicycles of every kind\n- dogs on a leash\n\nThe ferry takes in winter:\n"
+    with KnowledgeIndex(None) as index:
+        index.add([Document("a", f"{CODE}\n## Ferry\n\n{items}", "Guide")])
+        retriever = GraphRetriever(index)
+        assert "The ferry takes: bicycles of every kind" in retriever.ask("What does the ferry take?").text
+        for question in ("What does the ferry take in winter?", "How are tides announced?"):
+            assert not re.search(r":\s*(\[|…|$)", retriever.ask(question, answer_threshold=0).text)
+
+
+def test_long_code_is_cut_between_lines_and_cannot_leave_its_fence():
+    code = "\n".join(f"crane --move {number} --to harbour" for number in range(50))
+    text = f"To move all cranes, run this:\n\n~~~~sh\n```\n{code}\n~~~~\n"
+    with KnowledgeIndex(None) as index:
+        index.add([Document("a", text, "Cranes")])
+        answer = GraphRetriever(index).ask("How do I move all cranes?", answer_threshold=0)
+    lines = answer.text.splitlines()
+    assert (lines[0], lines[-3:]) == ("To move all cranes, run this:", ["…", "```", "[1]"])
+    assert answer.text.count("```") == 2
+    assert set(lines[3:-3]) < set(code.splitlines())
 
 
 # -- an endpoint
@@ -397,22 +501,3 @@ def test_no_spelling_of_the_marker_closes_the_passages(tag):
     assert tag not in asked
     assert not [line for line in inside.splitlines() if line.lstrip()[:1] in tuple("［【")]
     assert not [line for line in inside.splitlines() if line.lstrip().startswith("[") and "Fake" in line]
-
-
-def test_an_extract_has_sentences_and_no_code_headings_or_introductions():
-    text = """# Using `harbour load` with Harbour
-
-To load a manifest into Harbour, run the loader with the name of the manifest. To load a manifest into Harbour, choose
-one of the following commands:
-
-```sh
-# load a manifest into Harbour with the loader
-harbour load manifest
-```
-
-// load the manifest into Harbour
-"""
-    with KnowledgeIndex(HashEmbedder()) as index:
-        index.add([Document("a", text, "Guide")])
-        answer = GraphRetriever(index).ask("How do I load a manifest into Harbour?")
-    assert answer.text == "To load a manifest into Harbour, run the loader with the name of the manifest. [1]"

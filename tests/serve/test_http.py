@@ -10,7 +10,7 @@ import time
 
 import httpx
 import pytest
-from serving import DOCUMENTS, QUESTION, client_of, index_of, keys_of, served
+from serving import DOCUMENTS, QUESTION, UNRELATED, client_of, events_of, index_of, keys_of, served
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -103,6 +103,18 @@ def test_an_answer_without_a_language_model_is_extracted(client):
     found = client.post("/v1/ask", json={"question": QUESTION}).json()
     assert found["kind"] == "extract"
     assert found["citations"][0]["document_id"] == "oauth"
+
+
+def test_a_question_that_the_documents_do_not_answer_is_of_the_kind_none(client):
+    found = client.post("/v1/ask", json={"question": UNRELATED}).json()
+    assert found["kind"] == "none"
+    assert found["text"].startswith("Nothing in these documents answers this; the nearest passages are:\n- ")
+    with client.stream("POST", "/v1/ask", json={"question": UNRELATED, "stream": True}) as response:
+        assert list(events_of(response))[-1] == ("answer", found)
+    body = {"question": UNRELATED, "answer_threshold": 0}
+    assert client.post("/v1/ask", json=body).json()["kind"] == "extract"
+    assert client.post("/v1/ask", json={**body, "answer_threshold": -1}).status_code == 422
+    assert client.post("/v1/query", json=body).status_code == 422
 
 
 def test_documents_are_listed_page_by_page_read_added_and_deleted(writable):

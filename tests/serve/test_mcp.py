@@ -12,7 +12,7 @@ import httpx2
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from serving import DOCUMENTS, LIMIT, QUESTION, index_of, keys_of, served
+from serving import DOCUMENTS, LIMIT, QUESTION, UNRELATED, index_of, keys_of, served
 
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.errors import EmbedderError
@@ -97,6 +97,9 @@ async def test_ask_answers_with_citations(model, llm):
     async with connected(write=True) as client:
         found = await call(client, "ask", question=QUESTION)
         assert (found["kind"], found["citations"][0]["document_id"]) == ("extract", "oauth")
+        refused = await call(client, "ask", question=UNRELATED)
+        assert (refused["kind"], refused["text"].splitlines()[0][:10]) == ("none", "Nothing in")
+        assert (await call(client, "ask", question=UNRELATED, answer_threshold=0))["kind"] == "extract"
     async with connected(llm=llm) as client:
         found = await call(client, "ask", question=QUESTION)
         assert (found["kind"], found["text"]) == ("llm", "Mara Lindqvist runs it [1].")

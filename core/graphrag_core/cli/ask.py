@@ -23,12 +23,16 @@ def ask(
     search: options.Search,
     llm: LLM = None,
     max_tokens: Annotated[int, Option(min=1, help="Token limit of the passages in the prompt.")] = MAX_TOKENS,
+    answer_threshold: Annotated[
+        float | None, Option(metavar="N", min=0, help="Lowest first score that is answered; 0 answers always.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Answer a question from the documents, with numbered citations.
 
     A language model writes the answer if --llm names one. Without it, the answer consists of the sentences that match
-    the question best. The method is agentic, with 8 passages, unless you set them.
+    the question best. The method is agentic, with 8 passages, unless you set them. If the score of the first passage
+    is too low for an answer, the nearest passages are listed and the exit code is 1.
     """
     model = options.make_llm(llm)
     with ExitStack() as stack:
@@ -36,7 +40,8 @@ def ask(
             stack.callback(model.close)
         index = stack.enter_context(options.open_index(search.kb))
         retriever = search.retriever(index, method="agentic", k=8)
-        stream = stack.enter_context(retriever.ask_stream(question, model, max_tokens=max_tokens, **search.scope))
+        asked = {"max_tokens": max_tokens, "answer_threshold": answer_threshold, **search.scope}
+        stream = stack.enter_context(retriever.ask_stream(question, model, **asked))
         if json:
             render.print_json({**stream.answer.to_dict(), "model": model.model if model else None})
         else:

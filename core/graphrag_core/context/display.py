@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from graphrag_core.result import Channel, Hit, Result, Step
 
 _BREAK = re.compile(r"(?<![.!?:;,…。！？\s])[ \t]*\n\s*(?=[^\sa-z])")
-_FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _POSSESSIVE = re.compile(r"['’]s\b")
 _LETTER = re.compile(r"[^\W\d_]")
 _CJK_ENDS = re.compile(f"[{CJK}]")
@@ -247,25 +246,6 @@ def body_text(chunk: Chunk) -> str:
         while text[at : at + 1] in ("\n", "\r"):
             at += 1
     return text
-
-
-def without_code(text: str) -> str:
-    r"""Return a text without its fenced blocks of code; the text itself if there is nothing else in it.
-
-    >>> without_code("Run it:\n\n```sh\npip install x\n```\n\nThen wait.")
-    'Run it:\n\n\n\nThen wait.'
-    """
-    bare = _FENCED.sub("", text)
-    return bare if _LETTER.search(bare) else text
-
-
-def lines_of(text: str) -> list[str]:
-    r"""Return the headings, list items, rows and sentences of a text, each in one line.
-
-    >>> lines_of("Licence\nIt is free\nsoftware.")
-    ['Licence', 'It is free software.']
-    """
-    return [" ".join(line.split()) for line in _BREAK.split(text)]
 
 
 def readable(text: str) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from itertools import groupby
+from dataclasses import asdict, dataclass
+from itertools import accumulate, groupby
+from textwrap import dedent
 from threading import Event
 from typing import Any, Literal
 
@@ -19,8 +20,8 @@ import numpy.typing as npt
 from typing_extensions import Self
 
 from graphrag_core.communities import central_sentence
-from graphrag_core.context.display import body_text, citation, lines_of, readable, section, without_code
-from graphrag_core.context.escape import one_line, without_tags
+from graphrag_core.context.display import body_text, citation, readable
+from graphrag_core.context.escape import fenced, one_line, without_tags
 from graphrag_core.errors import InputError
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.llm import ChatModel, Message, checked_stream
@@ -29,6 +30,7 @@ from graphrag_core.ports import Snapshot
 from graphrag_core.query.routing import specific_words
 from graphrag_core.result import Hit, Result
 from graphrag_core.text import FUNCTION, Tokenizer, has_cjk, sentences, unwrap
+from graphrag_core.text.markup import split_code
 from graphrag_core.text.sentences import best_sentence, is_statement
 from graphrag_core.text.words import WORD
 
@@ -51,10 +53,13 @@ MAX_TOKENS = 3_000
 """The default budget of the passages in the prompt."""
 
 NOT_FOUND = "The documents do not contain the answer."
-"""The text of an answer of the kind ``"none"``."""
+"""The text of an answer of the kind ``"none"`` without passages, or if a language model says so."""
 
-NO_SENTENCE = "No sentence answers this question. The passages are:"
-"""What the answer without a language model says if passages were found and none of their sentences fits."""
+NEAREST = "Nothing in these documents answers this; the nearest passages are:"
+"""What an answer of the kind ``"none"`` says above the passages, if there are any."""
+
+ANSWER_THRESHOLD = 0.15
+"""The default of ``answer_threshold``: the lowest score of the first passage with which a question is answered."""
 
 _SENTINEL = "NOT IN THE DOCUMENTS"
 _MARKS = " \t\r\n*_\"'`#"  # blanks and marks before the sentinel
@@ -96,7 +101,7 @@ class Answer:
         What was retrieved for the question.
     kind
         ``"llm"``: a language model wrote the text. ``"extract"``: the text consists of sentences of the passages.
-        ``"none"``: the documents do not contain the answer.
+        ``"none"``: the documents do not contain the answer; the text may list the nearest passages.
     unknown_citations
         Numbers that the text cites and that no passage has.
     """
@@ -367,22 +372,33 @@ def _numbers_in(inside: str) -> list[int]:
 # -- without a language model
 
 
-def write_nothing() -> Generator[str, None, End]:
-    """Yield the answer to a question for which nothing was retrieved."""
-    yield NOT_FOUND
-    return End("none")
+def is_answered(result: Result, threshold: float | None = None) -> bool:
+    """Return whether the first passage has the score that an answer needs.
+
+    None is :data:`ANSWER_THRESHOLD` where scores are probabilities, and 0 elsewhere.
+    """
+    if threshold is None:
+        threshold = ANSWER_THRESHOLD if result.scores_are_probabilities else 0.0
+    return bool(result.hits) and (threshold == 0 or round(result.hits[0].score, 6) >= round(threshold, 6))
+
+
+def write_nearest(result: Result) -> tuple[str, End]:
+    """Return the answer to a question that the documents do not answer: the list of the passages, if there are any."""
+    if not result.hits:
+        return NOT_FOUND, End("none")
+    names = [f"- {one_line(citation(hit.chunk))} [{rank}]" for rank, hit in enumerate(result.hits, 1)]
+    return "\n".join([NEAREST, *names]), End("none", frozenset(range(1, len(names) + 1)))
 
 
 _FIRST_PASSAGES = 5  # sentences of later passages are used only if a chosen sentence leads to them
 _LENGTH = 700  # characters of the answer
-_EXCERPT = 300  # characters of a sentence with those that follow it
+_EXCERPT = 300  # characters of a sentence with others of its paragraph
 _LONGEST_SENTENCE = 400  # characters
+_LONGEST_CODE = 300  # characters of the code that a sentence announces
 _FEWEST_WORDS = 4
 _SHARE_OF_BEST = 0.45  # a sentence worth less than this share of the best one is left out
-_LEAST_COVERED = 0.28  # share of the question's words, weighted by rarity: below it, no sentence answers the question
-_LEAST_SIMILAR = 0.5  # cosine of a sentence and the question, if it covers less
-_HEADING, _NEIGHBOUR, _AGAIN = 0.5, 0.2, 0.5  # what a word counts in a heading, in the next sentence, a second time
-_SIMILARITY, _RANK, _FIRST = 0.6, 0.3, 0.15  # what similarity, the rank of the passage and its first sentence add
+_AGAIN = 0.5  # what a word counts a second time
+_SIMILARITY, _RANK = 0.3, 0.3  # what similarity and the rank of the passage add
 _KIND = 0.4  # the bonus of a sentence with a year where the question asks when, or with an amount where it asks for one
 _ASKS_TIME = re.compile(
     r"\b(?:when|year|date|born|died|how old|wann|jahr|datum)\b|什么时候|何时|哪年|年份|日期", re.IGNORECASE
@@ -399,29 +415,30 @@ _AMOUNT = re.compile(
     r"|daily|weekly|monthly|yearly|ein|zwei|drei|vier|f\xfcnf)\b|[一二三四五六七八九十百千万]",
     re.IGNORECASE,
 )
-_TITLE_BRIDGE = 0.8  # the bonus of a passage whose title a chosen sentence names
+_BRIDGE = 0.8  # the bonus of a passage whose title a chosen sentence names
 _DISAMBIGUATION = re.compile(r"\s*\([^)]*\)$")
-_BRIDGE = 0.2  # the bonus of a passage that the graph reached through a name in a chosen sentence
 _SAME = 0.7  # share of common words from which two sentences say the same
-_NO_PROSE = 0.5  # the worth of a sentence that is code, or a row of a table
+_NO_PROSE = 0.75  # the worth of a sentence that is code, or a row of a table
 _LEAST_FUNCTION_WORDS = 0.12  # share of the words of a sentence
 _EDGES = ".,;:!?\"'()¿¡"
 _CODE = re.compile(r"[{}|\\]|==|^(?:[$#>]|//|/\*|--)|;$|https?://\S+$|^(?:import|from|def|class|return|SELECT|INSERT) ")
 _TERM = re.compile(r"-{0,2}\w[\w.-]*[_-]\w[\w.-]*(?: .{0,60}[^.!?:,;])?")  # an option, above its description
-_REFERS_BACK = re.compile(r"(?:It|This|That|These|Those|They|He|She|Such|Its|Their|His|Her|But|So|Otherwise)\b")
 
 
 @dataclass(frozen=True)
 class _Sentence:
-    """A sentence of a passage: the passage's rank, its place in it, its text, its terms and its words."""
+    """A sentence of a passage: the passage's rank, its paragraph and place in it, its text, its terms and its words.
+
+    The code that it announces belongs to its text.
+    """
 
     rank: int
+    paragraph: int
     place: int
     text: str
     terms: frozenset[str]
     words: frozenset[str]
-    around: frozenset[str] = field(default_factory=frozenset)  # terms of the title and the headings
-    quality: float = 1.0  # less for what is no prose, such as code and rows of tables
+    quality: float  # less for what is no prose, such as code and rows of tables
 
 
 def write_extract(
@@ -429,25 +446,29 @@ def write_extract(
 ) -> tuple[str, End]:
     """Return the sentences of the passages that answer a question best, a paragraph for each passage.
 
-    The value of a sentence is the inverse document frequency of the question's words in it. A word in its headings or
-    in the sentences beside it counts less, and so does a word of a chosen sentence. Cosine similarity is added if
-    ``embedder`` is given, and a bonus if a chosen sentence names what leads to the passage. If no sentence fits, the
-    text lists the passages.
+    The value of a sentence is the inverse document frequency of the question's words in it. A word of a chosen
+    sentence counts less. Cosine similarity is added if ``embedder`` is given, and a bonus if a chosen sentence names
+    the title of the passage. If the passages have no sentence, the text lists them.
     """
     if result.communities:
         return _themes(question, result, snapshot)
     chosen = _choose(question, result, snapshot, embedder)
     if not chosen:
-        names = [f"- {one_line(citation(hit.chunk))} [{rank}]" for rank, hit in enumerate(result.hits, 1)]
-        return "\n".join([NO_SENTENCE, *names]), End("none", frozenset(range(1, len(names) + 1)))
+        return write_nearest(result)
     paragraphs = []
     for rank, (first, *others) in groupby(chosen, key=lambda sentence: sentence.rank):
-        text, place = first.text, first.place
+        text, last = first.text, first
         for sentence in others:
-            text += f"{' … ' if sentence.place > place + 1 else ' '}{sentence.text}"
-            place = sentence.place
-        paragraphs.append(f"{text} [{rank}]")
+            more = f"… {sentence.text}" if sentence.place > last.place + 1 else sentence.text
+            text = _appended(text, more) if sentence.paragraph == last.paragraph else f"{text}\n{more}"
+            last = sentence
+        paragraphs.append(_appended(text, f"[{rank}]"))
     return "\n\n".join(paragraphs), End("extract", frozenset(sentence.rank for sentence in chosen))
+
+
+def _appended(text: str, more: str) -> str:
+    """Return a text that goes on in its last line, or in a new one after code."""
+    return f"{text}\n{more}" if text.endswith("```") else f"{text} {more}"
 
 
 def _themes(question: str, result: Result, snapshot: Snapshot) -> tuple[str, End]:
@@ -487,7 +508,7 @@ def _choose(question: str, result: Result, snapshot: Snapshot, embedder: Checked
         return []
     weight_of = _weigh_terms(question, snapshot)
     weights = np.array(list(weight_of.values()))
-    has_term, counted = _count_terms(candidates, list(weight_of))
+    has_term = np.array([[term in sentence.terms for term in weight_of] for sentence in candidates], bool)
     similar = np.zeros(len(candidates))
     if embedder is not None:
         vectors = embedder.documents([sentence.text for sentence in candidates], ["the answer"] * len(candidates))
@@ -500,18 +521,16 @@ def _choose(question: str, result: Result, snapshot: Snapshot, embedder: Checked
         taken = [candidates[at] for at in chosen]
         left = np.where(has_term[chosen].any(axis=0), _AGAIN, 1.0)
         bridges = np.array([_bridge(question, hit, taken) for hit in result.hits])[ranks - 1]
-        values = (counted @ (weights * left) + fixed) * quality + bridges
+        values = (has_term @ (weights * left) + fixed) * quality + bridges
         values[(bridges == 0) & (ranks > _FIRST_PASSAGES)] = 0
         values[[_repeats(sentence, taken) for sentence in candidates]] = 0
+        room = _LENGTH - sum(len(sentence.text) for sentence in taken)
+        values[chosen] = 0
         at = int(values.argmax())
-        excerpt = _excerpt(candidates, at, chosen, _LENGTH - sum(len(sentence.text) for sentence in taken))
-        if not excerpt or values[at] <= 0 or values[at] < _SHARE_OF_BEST * best:
+        if values[at] <= 0 or values[at] < _SHARE_OF_BEST * best or len(candidates[at].text) > room:
             break
         best = max(best, float(values[at]))
-        chosen += excerpt
-    covered = counted[chosen].max(axis=0, initial=0) @ weights
-    if covered < _LEAST_COVERED and similar[chosen].max(initial=0) < _LEAST_SIMILAR:
-        return []
+        chosen += _excerpt(candidates, at, chosen, room)
     return [candidates[at] for at in sorted(chosen)]
 
 
@@ -523,80 +542,87 @@ def _weigh_terms(question: str, snapshot: Snapshot) -> dict[str, float]:
     return dict(zip(terms, idf / max(float(idf.sum()), 1e-9), strict=True))
 
 
-def _count_terms(
-    candidates: Sequence[_Sentence], asked: Sequence[str]
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
-    """Return which terms each sentence has, and what each term counts there: less in a heading or beside it."""
-    has_term, in_heading = (
-        np.array([[term in terms for term in asked] for terms in sets], bool).reshape(len(candidates), len(asked))
-        for sets in ([sentence.terms for sentence in candidates], [sentence.around for sentence in candidates])
-    )
-    ranks = np.array([sentence.rank for sentence in candidates])
-    follows = (ranks[1:] == ranks[:-1])[:, None]
-    beside = np.zeros_like(has_term)
-    beside[1:] |= has_term[:-1] & follows
-    beside[:-1] |= has_term[1:] & follows
-    return has_term, np.maximum(has_term, np.maximum(_HEADING * in_heading, _NEIGHBOUR * beside))
-
-
 def _fixed_values(
     question: str, candidates: Sequence[_Sentence], similar: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """Return the value of each sentence by similarity, rank, place, and a year or an amount if one is asked for."""
+    """Return the value of each sentence by similarity, rank, and a year or an amount if one is asked for."""
     kinds = [answer for asks, answer in ((_ASKS_TIME, _YEAR), (_ASKS_AMOUNT, _AMOUNT)) if asks.search(question)]
     ranks = np.array([sentence.rank for sentence in candidates])
     values: npt.NDArray[np.float64] = _SIMILARITY * similar / max(float(similar.max()), 1e-9) + _RANK / ranks
-    values += [_FIRST * (sentence.place == 0) for sentence in candidates]
     values += [_KIND * any(kind.search(sentence.text) for kind in kinds) for sentence in candidates]
     return values
 
 
 def _excerpt(candidates: Sequence[_Sentence], at: int, taken: Sequence[int], room: int) -> list[int]:
-    """Return the places of a sentence and of the sentences shown with it; none if it has no room.
+    """Return the places of a sentence and of the sentences shown with it.
 
-    The sentence before it is shown if it refers back to that one; sentences after it are shown up to a length.
+    These are sentences of its paragraph up to a length, first those before it, then those after it.
     """
+    best = candidates[at]
+    left = min(room, _EXCERPT) - len(best.text)
 
     def fits(other: int) -> bool:
         if not 0 <= other < len(candidates) or other in taken:
             return False
-        return candidates[other].rank == candidates[at].rank and len(candidates[other].text) <= room
+        sentence = candidates[other]
+        is_beside = (sentence.rank, sentence.paragraph) == (best.rank, best.paragraph)
+        return is_beside and len(sentence.text) <= left
 
-    if not fits(at):
-        return []
-    excerpt = [at]
-    room = min(room, max(_EXCERPT, len(candidates[at].text))) - len(candidates[at].text)
-    if _REFERS_BACK.match(candidates[at].text) and fits(at - 1):
-        excerpt.insert(0, at - 1)
-        room -= len(candidates[at - 1].text)
-    while fits(after := excerpt[-1] + 1) and candidates[after].quality == 1:
-        room -= len(candidates[after].text)
-        excerpt.append(after)
-    while excerpt[-1] != at and candidates[excerpt[-1]].text.endswith((":", "：")):  # what it introduces is not shown
-        excerpt.pop()
-    return excerpt
+    first = last = at
+    while fits(first - 1):
+        first -= 1
+        left -= len(candidates[first].text)
+    while fits(last + 1):
+        last += 1
+        left -= len(candidates[last].text)
+    return list(range(first, last + 1))
 
 
 def _sentences_of(rank: int, hit: Hit, snapshot: Snapshot) -> Iterator[_Sentence]:
-    text = unwrap(readable(without_code(body_text(hit.chunk))))
-    around = frozenset(snapshot.terms(section(hit.chunk)))
-    lines = [line for start, end in sentences(text) for line in lines_of(text[start:end])]
-    term = ""
-    for place, whole in enumerate(lines):
-        if _TERM.fullmatch(whole):
-            term = whole
+    for place, (paragraph, line, code) in enumerate(_lines_with_code(hit.chunk)):
+        is_short = len(WORD.findall(line)) < _FEWEST_WORDS and not (has_cjk(line) and len(line) > 6)
+        if (is_short and not code) or line.endswith(("?", "？")):
             continue
-        flat, term = f"{term}: {whole}" if term else whole, ""
-        is_short = len(WORD.findall(flat)) < _FEWEST_WORDS and not (has_cjk(flat) and len(flat) > 6)
-        if is_short or flat.endswith(("?", "？")):
-            continue
-        if len(flat) > _LONGEST_SENTENCE:
-            flat = flat[: flat.rfind(" ", _LONGEST_SENTENCE // 2, _LONGEST_SENTENCE)].rstrip(" ,;:") + " …"
-        line = one_line(flat)
-        terms = frozenset(snapshot.terms(line))
-        words = WORD.findall(flat.lower())
-        content = terms if has_cjk(flat) else frozenset(words) - FUNCTION
-        yield _Sentence(rank, place, line, terms, content, around, 1.0 if _is_prose(flat, words) else _NO_PROSE)
+        text = one_line(line)
+        if len(text) > _LONGEST_SENTENCE:
+            text = text[: text.rfind(" ", _LONGEST_SENTENCE // 2, _LONGEST_SENTENCE)].rstrip(" ,;:") + " …"
+        is_good = _is_prose(line, WORD.findall(line.lower())) or (line and code)
+        if code:
+            text = f"{text}{_shown_code(code)}".strip()
+        terms = frozenset(snapshot.terms(text))
+        words = terms if has_cjk(text) else frozenset(WORD.findall(text.lower())) - FUNCTION
+        yield _Sentence(rank, paragraph, place, text, terms, words, 1.0 if is_good else _NO_PROSE)
+
+
+def _lines_with_code(chunk: Chunk) -> Iterator[tuple[int, str, str]]:
+    """Yield the sentences of a passage, each with the number of its paragraph and with the code that it announces.
+
+    A list item or a row of a table is a paragraph. A sentence that announces the next one, or is the term that the
+    next one describes, is joined with that one. Code that is not announced belongs to the paragraph before it.
+    """
+    number, before = 0, ""
+    for prose, code in split_code(body_text(chunk)):
+        for paragraph in filter(str.strip, readable(unwrap(prose)).splitlines()):
+            number += 1
+            for start, end in sentences(paragraph):
+                line = " ".join(paragraph[start:end].split())
+                whole = f"{before} {line}".lstrip()
+                is_term = _TERM.fullmatch(line) is not None
+                before = f"{line}:" if is_term else whole if line.endswith((":", "：")) else ""
+                if not before:
+                    yield number, whole, ""
+        if code.strip():
+            yield max(number, 1), before, code
+            before = ""
+
+
+def _shown_code(code: str) -> str:
+    """Return the first lines of some code as they follow a sentence: one between backticks, several between fences."""
+    lines = dedent(code).strip().splitlines()
+    shown = [line for line, end in zip(lines, accumulate(map(len, lines)), strict=True) if end <= _LONGEST_CODE]
+    if len(lines) == 1 and shown and "`" not in lines[0]:
+        return f" `{one_line(lines[0])}`"
+    return "\n" + fenced("\n".join([*shown, *["…"][: len(shown) < len(lines)]]))
 
 
 def _is_prose(text: str, words: Sequence[str]) -> bool:
@@ -607,19 +633,10 @@ def _is_prose(text: str, words: Sequence[str]) -> bool:
 
 
 def _bridge(question: str, hit: Hit, chosen: Sequence[_Sentence]) -> float:
-    """Return the bonus of a passage if a chosen sentence names its title, or the entity of its link or path.
-
-    A name in the question adds nothing.
-    """
-
-    def is_named(name: str) -> bool:
-        new = bool(name) and name.casefold() not in question.casefold()
-        return new and any(name in sentence.text for sentence in chosen)
-
-    if is_named(_DISAMBIGUATION.sub("", hit.chunk.title).strip()):
-        return _TITLE_BRIDGE
-    names = {step.text for step in hit.path if step.kind == "entity"} | ({hit.link.entity} if hit.link else set())
-    return _BRIDGE if any(map(is_named, names)) else 0.0
+    """Return the bonus of a passage if a chosen sentence names its title and the question does not."""
+    title = _DISAMBIGUATION.sub("", hit.chunk.title).strip()
+    is_new = bool(title) and title.casefold() not in question.casefold()
+    return _BRIDGE * (is_new and any(title in sentence.text for sentence in chosen))
 
 
 def _repeats(sentence: _Sentence, chosen: Sequence[_Sentence]) -> bool:

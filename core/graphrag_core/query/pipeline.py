@@ -26,7 +26,7 @@ from graphrag_core.ingest.remembered import visible
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.model import Chunk, Entity
 from graphrag_core.ports import Engine, Keys, Matrix, Ranking, Scores, Snapshot
-from graphrag_core.query.calibration import signals_of
+from graphrag_core.query.calibration import Calibration, signals_of
 from graphrag_core.query.coverage import Reranked
 from graphrag_core.query.explanation import GRAPH_CHANNELS, Explainer
 from graphrag_core.query.fusion import Lead, confidence, how_to_raise
@@ -34,7 +34,7 @@ from graphrag_core.query.paths import stated_strengths
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.requests import Request, Steps
 from graphrag_core.query.rerank import ScoreReranker
-from graphrag_core.query.settings import Plan
+from graphrag_core.query.settings import Plan, ResolvedSettings
 from graphrag_core.query.steering import did_you_mean, steer, without_documents
 from graphrag_core.result import (
     CONFIDENCE_WITHOUT_GRAPH,
@@ -251,6 +251,7 @@ def _result(engine: Engine, plan: Plan, found: Found, opened: Opened, embedded: 
         fallback="; ".join(filter(None, (embedded.problem, _missing_names(query), graph.expansion.remark))),
         trace=Trace(stages.milliseconds()),
         graph_ran=graph.ran,
+        scores_are_probabilities=_calibration(settings) is not None,
         embedder_failed=bool(query.failures),
         generation=query.snapshot.generation,
         context_format=settings.context,
@@ -465,13 +466,17 @@ def _select(found: Found) -> _Shown:
 
 def _scores(found: Found, shown: _Shown, links: list[Link | None]) -> Scores:
     """Return the scores of hits: calibrated where the ranking has nothing but an order."""
-    settings = found.query.settings
-    calibration = (settings.reranker or settings.fusion).calibration
-    if calibration is None or settings.method != "hybrid" or not len(shown.keys):
+    calibration = _calibration(found.query.settings)
+    if calibration is None or not len(shown.keys):
         return shown.scores
     trust = found.ranked.trust if found.graph.ran else None
     linked = [link is not None for link in links]
     return calibration.scores(signals_of(found.query, found.ranked.keys, shown.keys, trust=trust, linked=linked))
+
+
+def _calibration(settings: ResolvedSettings) -> Calibration | None:
+    """Return what computes the scores of hits, None if the ranking has scores of its own."""
+    return (settings.reranker or settings.fusion).calibration if settings.method == "hybrid" else None
 
 
 def _text_first(found: Found) -> Found:

@@ -339,7 +339,7 @@ def _add_ask(app: FastAPI, gateway: Gateway) -> None:
         return http.EventStream(_events(pieces, first, key), gateway.limits.answer_seconds)
 
     streams = Annotated[bool, Field(description="True answers with Server-Sent Events: piece, then answer, or error.")]
-    asked = request_model("ask", [*parameters(gateway.answer), parameter("stream", streams, default=False)])
+    asked = request_model("ask", [*parameters(gateway.ask), parameter("stream", streams, default=False)])
     _add_route(
         app, "POST", "/v1/ask", ask, [parameter("body", asked)],
         tags=["questions"], response_model=api.AskResponse, **_described(ask),

@@ -276,7 +276,7 @@ class Gateway:
         """Yield the pieces of an answer as they are written, then the whole answer with its citations.
 
         The pieces are read from the language model in a thread, and wait here for the client. Close the iterator to
-        stop the language model. ``arguments`` are those of :meth:`retrieve`.
+        stop the language model. ``arguments`` are those of :meth:`ask`.
         """
         where, settings = arguments.pop("where", None), DESIGNS.get(arguments.pop("design", None) or "")
         arguments = self._changed(arguments, arguments.pop("set", None))
@@ -316,9 +316,11 @@ class Gateway:
             with self._lock:
                 self._answers.discard(answer)
 
-    async def ask(self, key: Key, question: api.Question, **arguments: Any) -> api.AskResponse:
+    async def ask(
+        self, key: Key, question: api.Question, *, answer_threshold: api.AnswerThreshold = None, **arguments: Any
+    ) -> api.AskResponse:
         """Return the whole answer to a question, with its citations. ``arguments`` are those of :meth:`retrieve`."""
-        async with aclosing(self.answer(key, question, **arguments)) as pieces:
+        async with aclosing(self.answer(key, question, answer_threshold=answer_threshold, **arguments)) as pieces:
             answer = [piece async for piece in pieces][-1]
         assert not isinstance(answer, str)  # noqa: S101 - the last one is the whole answer
         return answer

@@ -52,6 +52,14 @@ Changes = Annotated[
         examples=[{"gate.min_score": 0.3, "vector_weight": 0.4}],
     ),
 ]
+AnswerThreshold = Annotated[
+    float | None,
+    Field(
+        ge=0,
+        description="The lowest score of the first passage with which the question is answered; 0 always answers. "
+        "Below it the kind is none. Omit it if unsure.",
+    ),
+]
 ContextTokens = Annotated[
     int | None, Field(ge=1, le=100_000, description="Also return the result as prompt text, with at most N tokens.")
 ]
@@ -161,7 +169,8 @@ class AskResponse(_Value):
     question: str
     text: str
     kind: AnswerKind = Field(
-        description="llm: a language model wrote it. extract: sentences of the passages. none: not in the documents."
+        description="llm: a language model wrote it. extract: sentences of the passages. none: the documents do not "
+        "answer the question; the text lists the nearest passages, if there are any."
     )
     cited: bool = Field(description="Whether the answer cites a passage. Do not rely on one that does not.")
     citations: list[Citation]

@@ -193,8 +193,8 @@ def mcp_server(gateway: Gateway) -> MCPServer:
     add(
         "ask", gateway.ask, api.AskResponse, lambda answer: answer,
         "Answer a question from the indexed documents, with numbered citations. Use it when a finished answer is "
-        "wanted; use search to read the passages and to reason over several steps. The kind none means that the answer "
-        "is not in the documents: say so instead of guessing.",
+        "wanted; use search to read the passages and to reason over several steps. The kind none means that the "
+        "documents do not answer the question, and the text lists the nearest passages: say so instead of guessing.",
         omit=["as_of", "set"],
     )  # fmt: skip
     add(

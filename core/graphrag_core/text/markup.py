@@ -586,6 +586,20 @@ def plain(text: str) -> str:
     return text if prose == text else _GAPS.sub("\n\n", prose).strip()
 
 
+def split_code(text: str) -> list[tuple[str, str]]:
+    r"""Return the parts of a text between its fenced blocks of code, each with the code that follows it.
+
+    >>> split_code("Run it:\n\n```sh\npip install x\n```\nThen wait.")
+    [('Run it:\n\n', 'pip install x\n'), ('\nThen wait.', '')]
+    """
+    parts, at = [], 0
+    for fenced in _FENCED.finditer(text):
+        if fenced["name"] is None or fenced["name"] in _CODE_DIRECTIVES:
+            parts.append((text[at : fenced.start()], fenced["code"]))
+            at = fenced.end()
+    return [*parts, (text[at:], "")]
+
+
 def _role_target(content: str) -> tuple[str, str]:
     """Return the words and the target of a role's content: "words <target>", or one for both."""
     named = _ROLE_TARGET.match(content)
