@@ -33,6 +33,7 @@ _HEAD = 4_000  # characters in which a document's own heading is looked for
 _HEADING_HINT = re.compile(r"(?:\A|\n)(?:[ \t]{0,3}#{1,6}[ \t]|[=\-]{3,}[ \t\r]*(?:\n|\Z))")
 _FRONT_TITLE = re.compile(r"\A---[ \t]*\r?\n(?:[^\r\n]*\r?\n){0,50}?title:[ \t]*([^\r\n]+)")
 _MANUAL_PAGE = re.compile(r"\s*([\w.+:-]+)\((\d\w*)\)[ \t].{0,200}\1\(\2\)[ \t\r]*\n", re.IGNORECASE)
+_FILE_ID = re.compile(r"\w\.(?:txt|md|rst|html?|pdf|docx)$", re.IGNORECASE)  # a document's id that is a file's name
 _HEADER_KEY = re.compile(r"(?:header|heading|h)[ _-]?([1-6])", re.IGNORECASE)
 _NAME_KEYS = ("file_name", "filename", "file_path", "source", "url")
 # Names of files that say nothing: hashes, numbers, temporary files, names that programs make up.
@@ -500,7 +501,8 @@ def title_of(document: Document, marks: Sequence[Mark] | None = None) -> str:
 
     The first of: its own title; ``title`` or ``name`` in the metadata; the outermost heading in the
     metadata (``Header 1``, ``header_path``); a heading of level 1 that the text starts with; the name of
-    its file or the last part of its URL, if that says something; any heading that the text starts with.
+    its file or the last part of its URL in the metadata, or an id with the suffix of a text file, if that says
+    something; any heading that the text starts with.
 
     >>> title_of(Document("1", "# Auth Service\n\nIssues tokens.", metadata={"file_name": "x.md"}))
     'Auth Service'
@@ -512,8 +514,8 @@ def title_of(document: Document, marks: Sequence[Mark] | None = None) -> str:
     own, is_outermost = _own_heading(document, marks)
     if own and is_outermost:
         return own
-    for key in _NAME_KEYS:
-        name = document.metadata.get(key)
+    file_id = document.id if _FILE_ID.search(document.id) else None
+    for name in (*map(document.metadata.get, _NAME_KEYS), file_id):
         if isinstance(name, str) and (title := _readable_name(name)):
             return title
     return own
