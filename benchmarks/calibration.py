@@ -6,8 +6,10 @@ that some questions have no answer in the index. All are asked with and without 
 set, scored with weights that were fitted on the other sets alone, without variants of the same questions:
 
 - error: how far the scores are from the share of right hits, on average over ten bins (expected calibration error);
+- bins: the largest difference between score and share in one bin, neighbouring bins joined to 100 hits or more;
 - first: the mean score of the first hit, and how often it is right;
-- AUC: how often a right hit has a higher score than a wrong one, of all hits and of first hits.
+- AUC: how often a right hit has a higher score than a wrong one, of all hits and of first hits;
+- foreign: of 20 questions of the other set, asked with the graph, how many have a first score below 0.15.
 
 The curve over all sets, each scored without its own weights, is written to ``docs/scores.png``.
 """
@@ -18,9 +20,9 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, fields, replace
-from itertools import chain, compress
+from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
@@ -31,7 +33,7 @@ from graphrag_core import Chunk, GraphRetriever
 from graphrag_core.evaluation import Judged, Question, fit_calibration, judge_hits, reliability, scores_of
 from graphrag_core.strategies import Calibration
 
-SETS = tuple(chain(*GROUPS.values()))
+SETS = (*GROUPS["documents"], *GROUPS["passages"])
 OTHER = {  # by family; docs_dev for the others
     "musique": "scifact_train",
     "scifact": "xquad_en",
@@ -39,6 +41,9 @@ OTHER = {  # by family; docs_dev for the others
     "docs_dev2": "hotpotqa_train",
 }
 FOREIGN = 40
+DOCUMENTS = GROUPS["documents"]
+HIGH, LOW = 0.7, 0.15
+FEWEST = 100  # hits of a bin
 PICTURE = Path(__file__).parents[1] / "docs" / "scores.png"
 
 
@@ -65,8 +70,15 @@ def without_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
     return "".join(compress(text, kept))
 
 
-def judged(name: str, embedder: str) -> Judged:
-    """Index a set, ask its questions and those of another, and return all hits."""
+class Hits(NamedTuple):
+    """The hits of a set, and which belong to questions of the other set that were asked with the graph."""
+
+    judged: Judged
+    foreign: npt.NDArray[np.bool_]
+
+
+def hits_of(name: str, embedder: str) -> Hits:
+    """Index a set, ask its questions and those of another, with and without the graph, and return all hits."""
     dataset = load(name)
     own = {row["question"]: row for row in dataset.questions}
 
@@ -75,11 +87,14 @@ def judged(name: str, embedder: str) -> Judged:
 
     other = OTHER.get(family(name), "docs_dev")
     foreign = [row["question"] for row in lines(SHARED / "data" / other / "questions.jsonl")[:FOREIGN]]
-    questions = [Question(text) for text in (*own, *foreign)]
     with index_of(without_answers(dataset), embedder) as index:
         retriever = GraphRetriever(index)
-        parts = [judge_hits(retriever, questions, is_answer=is_right, use_graph=graph) for graph in (True, False)]
-    return Judged(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        parts, flags = [], []
+        for texts, graph in ((own, True), (own, False), (foreign, True), (foreign, False)):
+            part = judge_hits(retriever, map(Question, texts), is_answer=is_right, use_graph=graph)
+            parts.append(part)
+            flags.append(np.full(len(part.labels), texts is foreign and graph))
+    return Hits(Judged(*(np.concatenate(columns) for columns in zip(*parts, strict=True))), np.concatenate(flags))
 
 
 def auc(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_]) -> float:
@@ -92,6 +107,21 @@ def auc(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_]) -> float:
 def error(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_]) -> float:
     """Return the expected calibration error."""
     return sum(part.hits * abs(part.score - part.share) for part in reliability(scores, labels)) / len(labels)
+
+
+def largest_difference(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_]) -> float:
+    """Return the largest difference between score and share of a bin; bins of few hits are joined with the next."""
+    bins: list[list[float]] = []  # hits, sum of scores, right hits
+    for part in reliability(scores, labels):
+        sums = [part.hits, part.hits * part.score, part.hits * part.share]
+        if bins and bins[-1][0] < FEWEST:
+            bins[-1] = [a + b for a, b in zip(bins[-1], sums, strict=True)]
+        else:
+            bins.append(sums)
+    if len(bins) > 1 and bins[-1][0] < FEWEST:
+        last = bins.pop()
+        bins[-1] = [a + b for a, b in zip(bins[-1], last, strict=True)]
+    return max(abs(score - right) / hits for hits, score, right in bins)
 
 
 def draw(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_], first: npt.NDArray[np.bool_]) -> None:
@@ -111,25 +141,32 @@ def draw(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_], first: npt.NDA
 
 
 def main(embedders: Sequence[str]) -> None:
-    sets = {(name, embedder): judged(name, embedder) for embedder in embedders for name in SETS}
-    print(f"{'':<36}{'error':>7}{'first':>14}{'AUC':>8}{'first':>8}")
-    found = []
-    for (name, embedder), hits in sets.items():
-        calibration = fit_calibration([part for (other, _), part in sets.items() if family(other) != family(name)])
-        scores, first = scores_of(calibration, hits), hits.ranks == 0
+    sets = {(name, embedder): hits_of(name, embedder) for embedder in embedders for name in SETS}
+    print(f"{'':<36}{'error':>7}{'bins':>7}{'first':>14}{'AUC':>8}{'first':>8}{'foreign':>9}")
+    found, high = [], []
+    for (name, embedder), (hits, foreign) in sets.items():
+        others = [part.judged for (other, _), part in sets.items() if family(other) != family(name)]
+        scores, first = scores_of(fit_calibration(others), hits), hits.ranks == 0
         found.append((scores, hits.labels, first))
         shown = f"{scores[first].mean():.2f} / {hits.labels[first].mean():.2f}"
         areas = auc(scores, hits.labels), auc(scores[first], hits.labels[first])
+        low = 20 * (scores[first & foreign] < LOW).mean()
+        bins = largest_difference(scores, hits.labels)
         print(
-            f"{name + ', ' + embedder:<36}{error(scores, hits.labels):>7.3f}{shown:>14}{areas[0]:>8.2f}{areas[1]:>8.2f}"
+            f"{name + ', ' + embedder:<36}{error(scores, hits.labels):>7.3f}{bins:>7.2f}{shown:>14}{areas[0]:>8.2f}"
+            f"{areas[1]:>8.2f}{low:>9.1f}"
         )
+        if name in DOCUMENTS:
+            high.append(hits.labels[scores >= HIGH])
     scores, labels, first = (np.concatenate(column) for column in zip(*found, strict=True))
     print(f"\nall sets: error {error(scores, labels):.3f}, of first hits {error(scores[first], labels[first]):.3f}")
+    right = np.concatenate(high)
+    print(f"hits of documents with a score of {HIGH} or more: {len(right):,}, of which {right.mean():.0%} are right")
     for title, chosen in (("all hits", slice(None)), ("first hits", first)):
         print(f"\n{title:<14}{'hits':>8}{'score':>8}{'right':>8}")
         for part in reliability(scores[chosen], labels[chosen]):
             print(f"{part.low:.1f} to {part.high:.1f}{part.hits:>12}{part.score:>8.2f}{part.share:>8.2f}")
-    fitted = fit_calibration(list(sets.values()))
+    fitted = fit_calibration([hits.judged for hits in sets.values()])
     print("\nfitted on all sets:")
     for one, value, default in zip(fields(Calibration), astuple(fitted), astuple(Calibration()), strict=True):
         print(f"  {one.name:<10}{value:>8.2f}   default {default:.2f}")

@@ -127,20 +127,6 @@ NOTES = [
 
 
 @pytest.mark.parametrize(
-    "question",
-    ["What does a lamp cost in the shop?", "Where is a heater near a window?", "Who owns what makes light for a desk?"],
-)
-def test_the_best_of_vector_and_of_keyword_search_are_among_the_first_five(question):
-    with KnowledgeIndex(HashEmbedder()) as index:
-        index.add(NOTES)
-        retriever = GraphRetriever(index, cache=False)
-        result = retriever.retrieve(question, k=5)
-        firsts = [ids(retriever.retrieve(question, method=method, k=1))[0] for method in ("vector", "keyword")]
-        assert result.decided.startswith("vector and keyword search")
-        assert set(firsts) <= set(ids(result))
-
-
-@pytest.mark.parametrize(
     ("question", "parts"),
     [
         ("What is the difference between room 3 and room 9?", ("room 3", "room 9")),

@@ -17,6 +17,7 @@ from graphrag_core.model import Chunk, Mark
 from graphrag_core.text import normalise, title_names
 from graphrag_core.text.markup import plain
 from graphrag_core.text.mentions import code_names
+from graphrag_core.text.names import file_address
 from graphrag_core.text.numbering import is_version
 from graphrag_core.text.words import FUNCTION, GENERIC_HEADINGS, GENERIC_TITLES, NEVER_ALONE, OPENERS
 
@@ -88,7 +89,7 @@ def read_subjects(chunk: Chunk, inherited: tuple[str, ...]) -> Subjects:
     """Return the subjects of a chunk; ``inherited`` are the addresses of the section that it continues."""
     title = _title(chunk.title) if chunk.title else ()
     if not chunk.headings and all(mark.kind == "paragraph" for mark in chunk.marks):
-        return Subjects(title, (), (), (document_address(chunk),) if _has_address(chunk) else ())
+        return Subjects(title, (), (), tuple(_document_addresses(chunk)))
     addresses = tuple(dict.fromkeys((*_addresses(chunk), *inherited)))
     return Subjects(title, tuple(_headings(chunk)), tuple(_terms(chunk)), addresses)
 
@@ -187,9 +188,18 @@ def _has_address(chunk: Chunk) -> bool:
     return has_place or "/" in chunk.document_id or "." in chunk.document_id
 
 
+def _document_addresses(chunk: Chunk) -> Iterator[str]:
+    """Yield the address of a chunk's document, if it has one, and for its first chunk the address of its file."""
+    if not _has_address(chunk):
+        return
+    yield document_address(chunk)
+    if chunk.ordinal == 0 and _SUFFIX.search(place := _place(chunk) or chunk.document_id):
+        yield file_address(place)
+
+
 def _addresses(chunk: Chunk) -> Iterator[str]:
-    if (chunk.ordinal == 0 or not chunk.headings) and _has_address(chunk):
-        yield document_address(chunk)
+    if chunk.ordinal == 0 or not chunk.headings:
+        yield from _document_addresses(chunk)
     anchors = [mark.value for mark in chunk.marks if mark.kind == "anchor" and mark.value.strip()]
     for anchor in anchors[:_MOST_ANCHORS]:
         yield from section_addresses(chunk, anchor)

@@ -40,6 +40,8 @@ class Calibration:
         The same, of words that no better passage has.
     together
         The same, in the first five passages together.
+    missing_names
+        The share of the words that are names, in capitals or capitalised, and in none of the first five passages.
     trust
         How far the graph decided the order (:attr:`Reranked.trust <graphrag_core.strategies.Reranked>`).
     link
@@ -53,6 +55,7 @@ class Calibration:
     words: float = 1.9
     new_words: float = 3.65
     together: float = 1.8
+    missing_names: float = 0.0
     trust: float = 1.25
     link: float = 1.0
     without_graph: float = 1.05
@@ -79,8 +82,9 @@ def signals_of(
     ``trust`` is None if the graph was not searched.
     """
     first = ranking[:_TOGETHER]
-    content = " ".join(word for word in WORD_OR_IDENTIFIER.findall(query.text) if word.lower() not in FUNCTION)
-    terms = query.snapshot.terms(content or query.text)
+    first_word, *others = WORD_OR_IDENTIFIER.findall(query.text) or [""]
+    words = [word for word in (first_word, *others) if word.lower() not in FUNCTION]
+    terms = query.snapshot.terms(" ".join(words) or query.text)
     weights = word_weights(query.snapshot.term_counts(terms).clip(1), query.snapshot.statistics_count + _BACKGROUND)
     found = query.snapshot.terms_in("chunks", np.concatenate([first, shown]), terms)
     together = found[: len(first)].any(axis=0) @ weights
@@ -88,12 +92,15 @@ def signals_of(
     above = np.logical_or.accumulate(own, axis=0)
     new = own.copy()
     new[1:] &= ~above[:-1]
+    names = {term for word in others if word[:1].isupper() for term in query.snapshot.terms(word)}
+    is_missing = np.array([term in names for term in terms], np.bool_) & ~found[: len(first)].any(axis=0)
     columns = [
         np.ones(len(shown)),
         np.log(np.arange(1, len(shown) + 1)),
         own @ weights,
         new @ weights,
         np.full(len(shown), together),
+        np.full(len(shown), is_missing @ weights),
         np.full(len(shown), trust or 0.0),
         np.array(linked, np.float64),
         np.full(len(shown), float(trust is None)),

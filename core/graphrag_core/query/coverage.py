@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -15,6 +16,8 @@ import numpy.typing as npt
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Keys, Ranking, Scores
 from graphrag_core.query.calibration import Calibration
+from graphrag_core.query.matching import QuestionWords
+from graphrag_core.query.named_document import named_document
 from graphrag_core.query.query import Query, word_weights
 from graphrag_core.query.recognise import sides
 from graphrag_core.result import Link, LinkKind
@@ -85,10 +88,6 @@ class _Names(NamedTuple):
         needed = (held.sum(axis=0) > 1) | subject.any(axis=0)
         entities, held, subject = entities[needed], held[:, needed], subject[:, needed]
         return cls(entities, snapshot.terms_in("entities", entities, terms), held, subject)
-
-    def in_subjects(self) -> Flags:
-        """Return which terms the names of each candidate's subjects have."""
-        return (self.subject.astype(np.float32) @ self.terms.astype(np.float32)) > 0
 
 
 class Bridges(NamedTuple):
@@ -210,6 +209,8 @@ class Reranked:
         The numbers that decided.
     reasons
         What the hits are explained with; None if nothing is known.
+    document
+        The document that the question names; empty if it names none.
     """
 
     keys: Keys
@@ -219,6 +220,7 @@ class Reranked:
     linked: Ranking = _NOTHING
     gate: str = ""
     reasons: Reasons | None = None
+    document: str = ""
 
 
 class Reranker(ABC):
@@ -252,14 +254,19 @@ class Coverage(Reranker):
     - how much of the question the first three passages of plain search leave open. Links between passages, and the
       passages that the best ones lead to (``bridge``), count by this or by the trust.
 
-    Plain search keeps its order where both are low. If the trust is below 0.5, the first five passages contain the best
-    ones of plain search (:attr:`Query.best <graphrag_core.query.query.Query.best>`), and plain search has every other
-    place below them. If the question compares two things, the first five contain the first passage for each of them.
+    Plain search decides alone where both are low. If the trust is below 0.5, or if the question compares two things,
+    plain search has every other place below the first five. The first five contain the first passage for each of two
+    things that the question compares.
 
     Parameters
     ----------
+    similar
+        The weight of the words that a passage contains exactly or by a similar word, beside the score of plain search.
+        Without an embedder that has token vectors, similar words do not count.
+    document
+        The weight of the rank inside the document that the question names, by its file, its id or its name.
     cover
-        The weight of newly covered words with full trust; less without.
+        The weight of newly covered words.
     link
         The weight of links between passages: one mentions the subject of the other, or both mention an entity.
     bridge
@@ -278,10 +285,12 @@ class Coverage(Reranker):
         Computes the scores of hits: how likely each belongs to the answer. None for 1 / rank.
     """
 
-    cover: float = 1.5
+    similar: float = 0.4
+    document: float = 1.0
+    cover: float = 1.0
     link: float = 1.0
     bridge: float = 0.7
-    rare: float = 3.0
+    rare: float = 2.0
     enough: float = 0.35
     open: float = 0.1
     most_passages: int = 40
@@ -294,23 +303,20 @@ class Coverage(Reranker):
     # 0.1 / -0.7, enough=0.01 0.5 / -0.1, open=0 0.0 / 0.0, most_passages=1000 -0.2 / 0.0, least_linked=0 0.1 / -0.3.
     offset: float = 10.0  # a rank counts offset / (rank + offset), counted from 0; 60: 0.1 / 0.2
     far: int = 100  # the rank of a passage in a ranking that does not contain it; 40: 0.1 / 0.0
-    cover_plain: float = 0.9  # the weight of newly covered words without trust; 1.5: 0.0 / 0.1
-    title: float = 0.3  # the weight of the question's words in a passage's subject; 0: 0.1 / -0.2
     subject_link: float = 0.25  # one passage mentions the subject of the other; 0: 0.5 / 0.1
     subject_evidence: float = 1.0  # times the share of the question in the sentence that does; 0: 0.9 / 0.2
     shared_link: float = 0.2  # both mention an entity, times 2 / number of passages that mention it; 0: 0.0 / 0.2
     shared_evidence: float = 0.5  # times the share of the question in the sentence; 0: 0.3 / 0.1
-    siblings: float = 0.5  # of a bridge between passages about the same thing, such as two sections; 1: 0.0 / 0.0
     few: int = 5  # an entity that at most this many passages mention links them in any index; 0: 0.0 / 0.0
     first: int = 3  # plain passages that are looked at for what they leave open; 1: 0.0 / 0.0
     slope: float = 0.08  # how sharply the open share decides; 0.01: 0.0 / 0.0
     little_trust: float = 0.3  # below it plain search keeps its order if it leaves little open; 0: 0.0 / 0.0, slower
     least_graph: float = 0.3  # how far the graph's rank counts without trust; 0: 0.0 / 0.4
-    pinned: int = 1  # plain passages that stay first if the graph does not lead; 0: 0.0 / 0.0
     starts: int = 5  # plain passages that are followed; 2: 0.3 / 0.3
     anchors: int = 2  # passages that are chosen before bridges count; 0: 0.0 / 0.2
     head: int = 5  # the first places, among which plain search has its best passages; 0: 0.3 / 0.3
     steps: int = 10  # passages that are chosen one by one; the others follow by their last score; 5: 0.0 / 0.3
+    similar_candidates: int = 60  # plain passages that are ordered by similar words
     graph_candidates: int = 40  # chosen among these first passages of the graph, 20: 0.0 / 0.0
     plain_candidates: int = 20  # of plain search, 10: 0.0 / 0.0
     bridge_candidates: int = 20  # and of bridges, 10: 0.0 / -0.1
@@ -319,57 +325,62 @@ class Coverage(Reranker):
 
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
         """Return all chunks of both rankings and those that the best plain passages lead to; the score is 1 / rank."""
-        snapshot, nothing = query.snapshot, plain[0][:0]
+        snapshot = query.snapshot
         terms = snapshot.terms(query.text)
         everything = _each_once(plain[0], graph[0])
         if not terms or len(everything) == 0:
             return Reranked(everything, _by_rank(everything), trust=0.0, named=Named())
         weights = word_weights(snapshot.term_counts(terms), snapshot.statistics_count)
         trust, share, named = self._trust(query, terms, weights)
-        keys = _each_once(graph[0][: self.graph_candidates], plain[0][: self.plain_candidates])
+        document = named_document(query)
+        inside = plain[0][:0]  # the passages of the named document
+        if document is not None:
+            inside = plain[0][snapshot.documents_of(plain[0]) == document.number][: self.plain_candidates]
+        keys = _each_once(plain[0][: self.similar_candidates], graph[0][: self.graph_candidates], inside)
         covered = snapshot.terms_in("chunks", keys, terms)
-        first = covered[among(keys, np.sort(plain[0][: self.first]))]
-        left_open = float(weights[~first.any(axis=0)].sum())
+        words = QuestionWords.of(query, terms, weights)
+        word_weight = words.weighed(covered)
+        matches = words.matches(query, keys, covered)
+        by_plain = self._by_similar_words(plain, matches @ word_weight)
+        left_open = float(weights[~covered[np.isin(keys, by_plain[: self.first])].any(axis=0)].sum())
         reach = 1 / (1 + math.exp((self.open - left_open) / self.slope))
         parts = sides(query.text)
-        # The passages of plain search that must be among the first five.
-        kept = _each_once(query.best if trust < 0.5 else nothing, query.best_of(parts) if parts else nothing)[
-            : self.head
-        ]
+        # The first passage of plain search for each side must be among the first five.
+        kept = _each_once(query.best_of(parts))[: self.head] if parts else plain[0][:0]
         numbers = (
             f"trust {trust:.2f}: {share:.0%} of the question consists of rare names that the graph knows, "
             f"and the first passages of plain search leave {left_open:.0%} of it open; "
         )
-        if trust < self.little_trust and reach < 0.5:
-            chosen = self._with_kept(everything, kept)
+        if trust < self.little_trust and reach < 0.5 and document is None:
+            chosen = self._with_kept(_each_once(by_plain, everything), kept)
             gate = f"{numbers}neither the graph nor links count"
-            return Reranked(chosen, _by_rank(chosen), trust, named, gate=gate, reasons=Reasons(nothing, terms))
+            return Reranked(chosen, _by_rank(chosen), trust, named, gate=gate, reasons=Reasons(plain[0][:0], terms))
         most_passages = min(self.most_passages, max(self.few, snapshot.chunk_count / 10))
         followed, bridges = _NOTHING, None
         if self.bridge > 0 and trust < 1 and snapshot.linked_share >= self.least_linked:
-            followed, bridges = self._bridges(query, plain[0][: self.starts], terms, weights, most_passages)
-        keys = _each_once(keys, followed[0], kept)
-        if len(keys) > len(covered):
-            covered = np.concatenate([covered, snapshot.terms_in("chunks", keys[len(covered) :], terms)])
-        names = _Names.of(query, keys, terms)
+            followed, bridges = self._bridges(query, by_plain[: self.starts], terms, weights, most_passages)
+        candidates = _each_once(
+            graph[0][: self.graph_candidates], by_plain[: self.plain_candidates], inside, followed[0], kept
+        )
+        further = candidates[~np.isin(candidates, keys)]
+        if len(further):
+            of_further = snapshot.terms_in("chunks", further, terms)
+            matches = np.concatenate([matches, words.matches(query, further, of_further)])
+        matches = matches[_places(np.concatenate([keys, further]), candidates)]
+        names = _Names.of(query, candidates, terms)
 
-        by_graph, by_plain = (self._rank_values(keys, ranking[0]) for ranking in (graph, plain))
-        prior = max(trust, self.least_graph) * by_graph + (1 - trust) * by_plain
-        prior += trust * self.title * (names.in_subjects() @ weights)
+        values_of = partial(self._rank_values, candidates)
+        prior = max(trust, self.least_graph) * values_of(graph[0]) + (1 - trust) * values_of(by_plain)
+        in_document = by_plain[np.isin(by_plain, inside)]
+        prior += self.document * np.isin(candidates, inside) * values_of(in_document)
         follow_weight = (1 - trust) ** 1.5 * self.bridge * reach
-        bridged = follow_weight * _values_of(keys, *followed, 0.0)
-        links = self._links(query, keys, names, terms, weights, most_passages, max(trust, reach))
-        cover = self.cover_plain + (self.cover - self.cover_plain) * trust
-        places = {key: place for place, key in enumerate(keys.tolist())}
-        pinned = [places[key] for key in plain[0][: self.pinned].tolist()] if trust < 0.5 else []
-        must = [places[key] for key in kept.tolist()]
-        chosen = keys[self._choose(prior, bridged, cover * weights, covered, links.strengths, pinned, must)]
-        if trust < 0.5:  # plain search has every other place below the first five
-            head = chosen[: self.head]
-            others = plain[0][~np.isin(plain[0], head)][: len(chosen) - len(head)]
-            turns = np.stack([others, chosen[self.head : self.head + len(others)]], axis=1).ravel()
-            chosen = np.concatenate([head, turns, chosen])
-        chosen = _each_once(chosen, everything)
+        bridged = follow_weight * _values_of(candidates, *followed, 0.0)
+        links = self._links(query, candidates, names, terms, weights, most_passages, max(trust, reach))
+        must = _places(candidates, kept).tolist()
+        chosen = candidates[self._choose(prior, bridged, self.cover * word_weight, matches, links.strengths, must)]
+        if trust < 0.5 or parts:
+            chosen = self._with_turns(chosen, plain[0])
+        chosen = _each_once(chosen, by_plain, everything)
         if bridges is not None:
             bridges = bridges._replace(strengths=bridges.strengths * follow_weight)
         return Reranked(
@@ -379,8 +390,21 @@ class Coverage(Reranker):
             named,
             linked=followed,
             gate=f"{numbers}the graph counts {max(trust, self.least_graph):.0%}, links {max(trust, reach):.0%}",
-            reasons=Reasons(keys, terms, links, bridges),
+            reasons=Reasons(candidates, terms, links, bridges),
+            document="" if document is None else document.name,
         )
+
+    def _by_similar_words(self, plain: Ranking, similar: Values) -> Keys:
+        """Return the ranking of plain search, its first passages in the order of their score and their words.
+
+        ``similar`` says how far each passage contains the words of the question; the first are those of ``plain``.
+        """
+        keys, scores = plain[0][: self.similar_candidates], plain[1][: self.similar_candidates]
+        if len(keys) == 0:
+            return keys
+        similar = similar[: len(keys)] - similar[: len(keys)].min()
+        values = scores + self.similar * similar / max(float(similar.max()), 1e-9)
+        return np.concatenate([keys[np.argsort(-values.round(6), kind="stable")], plain[0][len(keys) :]])
 
     def _rank_values(self, keys: Keys, ranking: Keys) -> Values:
         """Return what the ranks of chunks in a ranking count."""
@@ -435,7 +459,6 @@ class Coverage(Reranker):
         prior = self.offset / (np.arange(len(starts)) + self.offset) * (0.3 + covered @ weights)
         value = (prior[start] * np.minimum(1, 4 / counts) ** 0.5)[pair]
         missing = np.where(covered, 0, weights)  # of each start
-        value *= np.where(start_is_about & is_about, self.siblings, 1.0)
         value *= (0.15 + (has @ weights)[at] + (has[at] * missing[start[pair]]).sum(axis=1)) ** 2
         best = np.zeros(len(chunks))
         np.maximum.at(best, at, value)
@@ -493,44 +516,41 @@ class Coverage(Reranker):
         return Links(links, entities, held, subject, to_subject, to_mention)
 
     def _choose(
-        self,
-        prior: Values,
-        bridged: Values,
-        weights: Values,
-        terms: Flags,
-        links: Values,
-        pinned: list[int],
-        kept: list[int],
+        self, prior: Values, bridged: Values, weights: Values, matches: Values, links: Values, kept: list[int]
     ) -> Keys:
         """Return positions of candidates, best first: the first ten one by one, each with regard to those before it.
 
-        A score consists of what a candidate has by its rank and by bridges, the weights of its terms, and its links.
-        ``pinned`` come first, and ``kept`` are among the first five.
+        A score consists of what a candidate has by its rank and by bridges, the weights of the words that it contains
+        more than those before it, and its links. ``kept`` are among the first five.
         """
-        missing, linked = weights.copy(), np.zeros(len(prior))
+        contained, linked = np.zeros(len(weights)), np.zeros(len(prior))
         left = np.ones(len(prior), np.bool_)
-        covered = terms.astype(np.float64)
         chosen: list[int] = []
         while True:
-            score = prior + covered @ missing + linked
+            score = prior + np.maximum(matches - contained, 0) @ weights + linked
             if len(chosen) >= self.anchors:
                 score += bridged
             score = score.round(6)  # equal whatever the order of the sums
             if len(chosen) == min(self.steps, len(score)):
                 break
             waiting = [place for place in kept if left[place]]
-            if len(chosen) < len(pinned):
-                best = pinned[len(chosen)]
-            elif len(chosen) < self.head <= len(chosen) + len(waiting):
+            if len(chosen) < self.head <= len(chosen) + len(waiting):
                 best = max(waiting, key=lambda place: (score[place], -place))
             else:
                 best = int(np.where(left, score, -np.inf).argmax())
             chosen.append(best)
             left[best] = False
-            missing[terms[best]] = 0
+            contained = np.maximum(contained, matches[best])
             linked = np.maximum(linked, links[best])
         rest = np.flatnonzero(left)
         return np.array([*chosen, *rest[np.argsort(-score[rest], kind="stable")].tolist()], np.int64)
+
+    def _with_turns(self, chosen: Keys, plain: Keys) -> Keys:
+        """Return a ranking in which plain search has every other place below the first five."""
+        head = chosen[: self.head]
+        others = plain[~np.isin(plain, head)][: len(chosen) - len(head)]
+        turns = np.stack([others, chosen[self.head : self.head + len(others)]], axis=1).ravel()
+        return np.concatenate([head, turns, chosen])
 
     def _with_kept(self, keys: Keys, kept: Keys) -> Keys:
         """Return a ranking whose first five contain some passages: these replace the last of the others."""
@@ -549,6 +569,12 @@ def _strongest(values: Values, flags: Flags) -> Values:
         first = np.concatenate([[0], 1 + np.flatnonzero(rows[1:] != rows[:-1])])
         strongest[rows[first]] = np.maximum.reduceat(values.T[columns], first)
     return strongest
+
+
+def _places(keys: Keys, wanted: Keys) -> Keys:
+    """Return the places of some keys among all; each is there once."""
+    place_of = {key: place for place, key in enumerate(keys.tolist())}
+    return np.array([place_of[key] for key in wanted.tolist()], np.int64)
 
 
 def _values_of(keys: Keys, known: Keys, values: npt.NDArray[Any], otherwise: float) -> Values:

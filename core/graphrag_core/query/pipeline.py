@@ -310,7 +310,7 @@ def open_snapshot(engine: Engine, plan: Plan, at: float, *, warns: bool) -> Iter
 def search(query: Query) -> TextSearch:
     """Run vector and keyword search."""
     settings = query.settings
-    method, weight, count = settings.method, settings.vector_weight, max(settings.candidates, settings.k)
+    method, weight, count = settings.method, query.vector_weight, max(settings.candidates, settings.k)
     by_vector = query.vector is not None and (method == "vector" or (method != "keyword" and weight > 0))
     by_vector_alone = by_vector and (method == "vector" or not settings.fusion.uses_keywords)
     channels: dict[str, Ranking] = {}
@@ -568,13 +568,16 @@ def _decided(found: Found, entities: Sequence[Entity], seeds: int, links: Sequen
         return _decided_alone(found)
     if ranked.named is None:
         return _decided_by_fusion(found, names, all_names)
+    document = (
+        f"the question names the document {ranked.document}, whose passages come first: " if ranked.document else ""
+    )
     if ranked.trust >= 0.5 and by_graph:
-        return f"the graph led{_because(names(ranked.named.places))}"
+        return f"{document}the graph led{_because(names(ranked.named.places))}"
     why = f"{names(ranked.named.places)}{ranked.named.remark}" if ranked.named.places else ""
     why = found.graph.why or why or "the question names nothing rare that the graph knows"
     is_alone = ranked.reasons is None or ranked.reasons.links is None
     how = "decided alone" if is_alone else f"led{', links between passages added to them' if any(links) else ''}"
-    return f"{_searches(found)} {how}: {why}"
+    return f"{document}{_searches(found)} {how}: {why}"
 
 
 def _decided_alone(found: Found) -> str:

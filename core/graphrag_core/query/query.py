@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from graphrag_core.engine.subgraph import subgraph
 from graphrag_core.errors import EmbedderError
-from graphrag_core.ingest.embedding import CheckedEmbedder, question_error
+from graphrag_core.ingest.embedding import DEFAULT_VECTOR_WEIGHT, CheckedEmbedder, question_error
 from graphrag_core.key_sets import distinct, ordered
 from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores, Snapshot
 
@@ -71,6 +71,13 @@ class Query:
     uncounted: list[Keys] | None = None
     failures: list[str] = field(default_factory=list)
     best: Keys = field(default_factory=_NO_KEYS)
+
+    @property
+    def vector_weight(self) -> float:
+        """The weight of vector search in plain search: of the settings, or else of the embedder."""
+        if self.settings.vector_weight is not None:
+            return self.settings.vector_weight
+        return DEFAULT_VECTOR_WEIGHT if self.embedder is None else self.embedder.vector_weight
 
     def record_access(self, facts: Keys, now: float) -> None:
         """Count an access of each fact, unless this query does not count."""
@@ -157,7 +164,7 @@ class Query:
                 cosine /= max(float(cosine.max(initial=0)), 1e-9)
             keyword_share = np.zeros(len(keys), np.float32)
             keyword_share[np.searchsorted(keys, matched)] = scores
-            share = self.settings.vector_weight
+            share = self.vector_weight
             scores = share * cosine + (1 - share) * keyword_share
         order = self.order(kind, keys, scores)
         return keys[order], scores[order].astype(np.float32)

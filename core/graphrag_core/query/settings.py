@@ -110,7 +110,7 @@ class SearchSettings:
         How many passages each channel is asked for, at least ``k``.
     vector_weight
         The weight of vector search in plain search, from 0 to 1; keyword search has the rest. A channel with weight 0
-        is not searched.
+        is not searched. None is the weight that suits the embedder: its attribute ``vector_weight``, or else 0.5.
     score_threshold
         Hits with a lower score are left out, so that a result can be empty. It applies to
         :attr:`Hit.score <graphrag_core.Hit>`, whatever the score of the method and the fusion is.
@@ -161,7 +161,7 @@ class SearchSettings:
     recogniser: Recogniser | None = None
     router: Router = _ROUTER
     candidates: int = 100
-    vector_weight: float = 0.6
+    vector_weight: float | None = None
     score_threshold: float | None = field(
         default=None,
         metadata={"type": float, "help": "Leave out hits with a lower score, from 0 to 1.", "minimum": 0},
@@ -179,8 +179,9 @@ class SearchSettings:
             "candidates": check_integer(self.candidates, "candidates"),
             "use_graph": bool(self.use_graph),
             "reranker": ScoreReranker(self.reranker) if scores else self.reranker,  # type: ignore[arg-type]
-            "vector_weight": check_number(self.vector_weight, "vector_weight", 1),
         }
+        if self.vector_weight is not None:
+            checked["vector_weight"] = check_number(self.vector_weight, "vector_weight", 1)
         if self.score_threshold is not None:
             checked["score_threshold"] = check_number(self.score_threshold, "score_threshold")
         for name, value in checked.items():

@@ -28,6 +28,16 @@ EDGE = "→="
 It is an address that no chunk has, and so no entity. See :mod:`graphrag_core.ingest.edges`.
 """
 
+
+def file_address(name: str) -> str:
+    """Return the name of the entity that stands for a file: the address of the file's name in any folder.
+
+    >>> file_address("guide/Tasks.md")
+    '→/tasks.md'
+    """
+    return f"→/{name.replace(chr(92), '/').rpartition('/')[2].lower()}"
+
+
 REFERS_TO = "refers_to"
 """The relation of a link between two sections."""
 

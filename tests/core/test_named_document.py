@@ -1,0 +1,83 @@
+"""A question that names a document gets the passages of that document first."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core.embedders import WordLlama
+from graphrag_core.query.named_document import named_document
+from graphrag_core.query.query import Query
+from graphrag_core.query.recognise import Recogniser
+
+SECTIONS = (
+    "Account data is stored for two years after the account was closed, then it is deleted.",
+    "We share payment data with banks that process a payment. We do not sell it.",
+    "Cookies remember the language of a visitor. They are deleted after thirty days.",
+    "A visitor may ask which data is stored, and may ask to delete it at any time.",
+)
+
+
+def policy(name: str, years: str) -> Document:
+    text = "\n\n".join(f"{section} {section.replace('two', years)}" for section in SECTIONS)
+    return Document(f"policies/{name}.txt", "\n\n".join([text] * 3))
+
+
+@pytest.fixture(scope="module")
+def index():
+    with KnowledgeIndex(WordLlama()) as index:
+        index.add(
+            [policy(name, years) for name, years in (("Zalora", "three"), ("Brightnest", "four"), ("Keep", "six"))]
+        )
+        index.add([Document("RFC-77", "A packet has a header. " * 200), Document("note", "Brightnest is a shop.")])
+        yield index
+
+
+def named(index, question: str) -> str | None:
+    vector = index.embedding.query(question)
+    with index.engine.snapshot() as snapshot:
+        entities = Recogniser().recognise(question, vector, snapshot, np.empty(0, np.int64))
+        found = named_document(Query(question, snapshot, vector, entities, index.embedding))
+        if found is None:
+            return None
+        every = snapshot.search_vectors("chunks", vector[None, :], 1_000)[0][0]
+        (document,) = {c.document_id for c in snapshot.chunks(every[snapshot.documents_of(every) == found.number])}
+        return document
+
+
+@pytest.mark.parametrize(
+    ("question", "document"),
+    [
+        ("According to Brightnest's policy, how long is account data stored?", "policies/Brightnest.txt"),
+        ("How long is account data stored, according to zalora.txt?", "policies/Zalora.txt"),
+        ('Consider "Keep"; which cookies are there?', "policies/Keep.txt"),
+        ("What does RFC-77 say about the header?", "RFC-77"),
+        ("For how long do you keep my account data?", None),
+        ("What is in missing.txt about RFC-78?", None),
+        ("How long is account data stored?", None),
+    ],
+)
+def test_the_document_is_found_by_its_name_its_file_and_its_id(index, question, document):
+    assert named(index, question) == document
+
+
+def test_its_passages_come_first_and_the_result_says_so(index):
+    retriever = GraphRetriever(index, cache=False)
+    for name in ("Zalora", "Brightnest"):
+        result = retriever.retrieve(f"According to {name}, how long is account data stored?", k=3)
+        assert {hit.chunk.document_id for hit in result.hits} == {f"policies/{name}.txt"}
+        assert result.decided.startswith(f"this question names {name}: passages of that document come first; ")
+    other = retriever.retrieve("How long is account data stored?")
+    assert "this question names" not in other.decided
+
+
+def test_a_document_outside_the_scope_is_not_named(index):
+    with KnowledgeIndex(WordLlama()) as scoped:
+        for name, team in (("Zalora", "a"), ("Brightnest", "b")):
+            document = policy(name, "three")
+            scoped.add([Document(document.id, document.text, metadata={"team": team})])
+        question = "According to Zalora, how long is account data stored? See Zalora.txt."
+        result = GraphRetriever(scoped, cache=False).retrieve(question, where={"team": "b"})
+        assert "this question names" not in result.decided
+        assert all(hit.chunk.metadata["team"] == "b" for hit in result.hits)
