@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from graphrag_core.embedders import WordLlama
 from graphrag_core.errors import ChangedMeanwhile, DocumentError
 from graphrag_core.filters import Where, parse
 from graphrag_core.index import KnowledgeIndex
+from graphrag_core.ingest.chunker import Chunker
 from graphrag_core.model import Document, Fact, Mark
 from graphrag_core.ports import Engine, Snapshot
 from graphrag_core.retriever import GraphRetriever
@@ -230,6 +232,59 @@ class EngineSuite:
             assert snapshot.terms_in("chunks", keys[:0], terms).shape == (0, 3)
         with self._filled() as index, index.engine.snapshot(parse({"tenant": "acme"})) as snapshot:
             assert snapshot.term_counts([*terms, university]).tolist() == [2, 1, 0, 1]
+
+    def test_token_ids_of_chunks_are_stored(self) -> None:
+        """Of the text that is embedded, in any order; also in a scope, after edits, other edges and a rebuild.
+
+        A rebuild adds those that are missing.
+        """
+        embedder, documents = WordLlama(), [*_DOCUMENTS, Document("d", "**Delta** text.", "Manual")]
+        texts = [*(document.text for document in _DOCUMENTS), "Manual\nDelta text."]
+        ids = [own.tolist() for own in embedder.token_ids(texts)]
+        extractor = FixedExtractor(_FACTS, _SUBJECTS)
+        with KnowledgeIndex(embedder, engine=self.make(), extractor=extractor, chunker=None, progress=False) as index:
+            index.add(documents)
+            expected = dict(zip("abcd", ids, strict=True))
+            assert _tokens(index) == expected
+            assert _tokens(index, {"tenant": "acme"}) == {"a": ids[0], "b": ids[1]}
+            with index.engine.snapshot() as snapshot:
+                keys = np.array([snapshot.find_chunks(["a", "b"])[name] for name in "bab"], np.int64)
+                snapshot.terms_in("chunks", keys[:1], ["token"])
+                counts, tokens = snapshot.tokens(keys)
+                assert counts.tolist() == [len(ids[1]), len(ids[0]), len(ids[1])]
+                assert (tokens.tolist(), tokens.dtype) == (ids[1] + ids[0] + ids[1], np.uint16)
+                assert [len(column) for column in snapshot.tokens(keys[:0])] == [0, 0]
+            (parsed,) = index.engine.parsed(["d"])
+            assert parsed.chunk_tokens == [np.array(ids[3], "<u2").tobytes()]
+            index.engine.write([replace(parsed, chunk_tokens=None)], ["d"])
+            assert _tokens(index) == {**expected, "d": []}
+            index.rebuild()
+            assert _tokens(index) == expected
+            index.graph.rename("Alpha", "Omega")
+            index.pipeline.derive_edges([("tenant", "tenant")])
+            assert _tokens(index) == expected
+            index.delete("a")
+            index.add([Document("b", "Other words.")])
+            (other,) = embedder.token_ids(["Other words."])
+            assert _tokens(index) == {"b": other.tolist(), "c": ids[2], "d": ids[3]}
+            assert index.verify()
+
+    def test_an_embedder_without_token_ids_stores_none(self) -> None:
+        """No chunk has any, and documents are read as they were written."""
+        with self._filled() as index:
+            assert _tokens(index) == {"a": [], "b": [], "c": []}
+            assert [one.chunk_tokens for one in index.engine.parsed(["a", "b"])] == [None, None]
+            assert index.verify()
+
+    def test_chunks_of_a_document_share_a_number(self) -> None:
+        """Also in a scope, and after a deletion."""
+        chunker = Chunker(max_tokens=32, overlap=0, whole_until=32)
+        with KnowledgeIndex(HashEmbedder(), engine=self.make(), chunker=chunker, progress=False) as index:
+            index.add([Document(name, f"Alpha is {name}. " * 40, metadata={"name": name}) for name in "abc"])
+            for where in (None, {"name": {"in": ["a", "c"]}}, {"name": "b"}):
+                assert _share_numbers(index, where), where
+            index.delete("a")
+            assert _share_numbers(index, None)
 
     def test_ids_order_ties(self) -> None:
         """``id_order`` sorts chunks by id and facts by chunk id and position."""
@@ -534,6 +589,24 @@ def _copies(index: KnowledgeIndex, where: Where | None) -> dict[str, list[str]]:
         chunks, copies = snapshot.chunks(keys), snapshot.copies("chunks", keys)
         found = {c.id: [other.id for other in snapshot.chunks(k)] for c, k in zip(chunks, copies, strict=True)}
         return dict(sorted(found.items()))
+
+
+def _tokens(index: KnowledgeIndex, where: Where | None = None) -> dict[str, list[int]]:
+    with index.engine.snapshot(None if where is None else parse(where)) as snapshot:
+        found = snapshot.find_chunks(["a", "b", "c", "d"])
+        counts, ids = snapshot.tokens(np.array([*found.values()], np.int64))
+        own = np.split(ids, counts.cumsum())
+        return {name: tokens.tolist() for name, tokens in sorted(zip(found, own, strict=False))}
+
+
+def _share_numbers(index: KnowledgeIndex, where: Where | None) -> bool:
+    """Return whether chunks in a scope have the same number if they are of the same document."""
+    with index.engine.snapshot(None if where is None else parse(where)) as snapshot:
+        keys, _ = snapshot.search_keywords("chunks", "Alpha", 100)
+        documents = [chunk.document_id for chunk in snapshot.chunks(keys)]
+        assert len(documents) > 2 * len(set(documents)) > 0
+        numbers = snapshot.documents_of(keys).tolist()
+        return len({*zip(numbers, documents, strict=True)}) == len({*numbers}) == len({*documents})
 
 
 def _fact_ids(snapshot: Snapshot, keys: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[str]:

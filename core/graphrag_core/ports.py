@@ -40,7 +40,13 @@ class Embedder(Protocol):
     Optional attributes: ``identity``, a string that changes when the vectors change; ``local``,
     true for a model that runs in this process; ``embedded``, true for one whose cost is negligible;
     ``embed_queries``, a method that embeds a list of questions in one call, for strategies that search
-    with many. Without it ``embed_query`` is called for each.
+    with many. Without it ``embed_query`` is called for each. ``vector_weight`` is the weight of vector search
+    in plain search that suits the vectors, 0.5 without it.
+
+    Two optional methods of static models, whose vocabulary has at most 65,536 tokens:
+    ``token_ids(texts: list[str]) -> list[npt.NDArray[np.uint16]]`` returns the distinct ids of the tokens of
+    each text, ascending; ``token_vectors(ids: npt.NDArray[np.integer]) -> Matrix`` returns the unit vectors of
+    tokens, one row each. With both, the token ids of passages are stored.
     """
 
     def embed_documents(self, texts: list[str]) -> Any:
@@ -81,6 +87,9 @@ class ParsedDocument:
     chunk_vectors, fact_vectors
         One row for each chunk, and one for each fact in the order of the extractions; None if
         they are not embedded.
+    chunk_tokens
+        For each chunk the distinct ids of the tokens of the text that is embedded for it, packed as
+        little-endian 16-bit numbers; None if the embedder has no token ids.
     """
 
     document: Document
@@ -91,6 +100,7 @@ class ParsedDocument:
     names: Sequence[Mapping[str, bool]]
     chunk_vectors: Matrix | None = None
     fact_vectors: Matrix | None = None
+    chunk_tokens: Sequence[bytes] | None = None
 
 
 class Adjacency(NamedTuple):
@@ -213,6 +223,12 @@ class Snapshot(Protocol):
 
     def similarities(self, kind: Kind, keys: Keys, vector: Matrix | None) -> Scores:
         """Return the cosine similarity of chunks or facts to a vector; 0 where one of the two has no vector."""
+
+    def tokens(self, chunks: Keys) -> tuple[Keys, npt.NDArray[np.uint16]]:
+        """Return the number of token ids of each chunk (0 without), and the ids one chunk after the other."""
+
+    def documents_of(self, chunks: Keys) -> Keys:
+        """Return a number for each chunk, which chunks of the same document share."""
 
     def id_order(self, kind: Kind, keys: Keys) -> Keys:
         """Return numbers that sort chunks by id, or facts by chunk id and position in the chunk."""

@@ -8,10 +8,12 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support import SERVICES
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core.embedders import WordLlama
 from graphrag_core.errors import InputError
 from graphrag_core.testing import CountingEmbedder, HashEmbedder
 from graphrag_core.transfer import copy_index
@@ -48,6 +50,19 @@ def test_copies_know_the_ids_of_facts(tmp_path):
         with KnowledgeIndex.open(tmp_path / name) as index:
             index.memory.forget(told)
             assert index.memory.remember(*fact).id == told.id
+
+
+def test_copies_have_the_token_ids_of_passages(tmp_path):
+    with KnowledgeIndex.open(tmp_path / "kb", WordLlama(), progress=False) as index:
+        index.add(SERVICES)
+        index.backup(tmp_path / "backup")
+    copy_index(tmp_path / "kb", tmp_path / "copy", progress=False)
+    (expected,) = WordLlama().token_ids([f"{SERVICES[0].title}\n{SERVICES[0].text}"])
+    for name in ("kb", "backup", "copy"):
+        with KnowledgeIndex.open(tmp_path / name, read_only=True) as index, index.engine.snapshot() as snapshot:
+            counts, ids = snapshot.tokens(np.array([*snapshot.find_chunks(["auth"]).values()]))
+            assert (counts.tolist(), ids.tolist()) == ([len(expected)], expected.tolist()), name
+            assert index.verify(), str(index.verify())
 
 
 def test_an_index_in_memory_can_be_backed_up(services, tmp_path):

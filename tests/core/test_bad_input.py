@@ -221,7 +221,7 @@ def test_an_sqlite_file_of_another_kind_and_another_format_are_refused(tmp_path)
     newer = tmp_path / "newer"
     KnowledgeIndex.open(newer, HashEmbedder()).close()
     database = sqlite3.connect(newer / "records.sqlite")
-    for version, advice in ((99, "upgrade hybrid-graphrag"), (0, "index the documents again into another folder")):
+    for version, advice in ((99, "upgrade hybrid-graphrag"), (2, "index the documents again into another folder")):
         database.execute(f"PRAGMA user_version = {version}")
         for read_only in (False, True):
             with pytest.raises(UnsupportedFormat, match=f"format {version}, .*: {advice}"):

@@ -9,6 +9,7 @@ import sqlite3
 import threading
 from contextlib import suppress
 
+import numpy as np
 import pytest
 from fault_runs import Damage, answers, damage, damages, make_base, state_of
 from support import SERVICES
@@ -137,6 +138,7 @@ CHANGES = {
     "name": "UPDATE names SET surface = 'AUTH service' WHERE surface = 'Auth Service'",
     "vector": "UPDATE chunk_vectors SET vector = zeroblob(length(vector)) WHERE key = 0",
     "vector of a fact": "UPDATE fact_vectors SET vector = zeroblob(length(vector))",
+    "tokens": "UPDATE chunks SET tokens = x'0100' WHERE key = (SELECT min(key) FROM chunks)",
     "digest": "UPDATE documents SET digest = 'x'",
     "setting": "UPDATE meta SET value = '32' WHERE name = 'dim'",
     "generation": "UPDATE meta SET value = '77' WHERE name = 'generation'",
@@ -154,6 +156,16 @@ def test_changed_rows_are_found(base, tmp_path, change):
     with suppress(DamagedIndex), KnowledgeIndex.open(work, HashEmbedder(16), read_only=True) as index:
         found = index.verify()
     assert not found
+
+
+def test_tokens_of_another_length_are_not_read(base, tmp_path):
+    work = tmp_path / "kb"
+    shutil.copytree(base, work)
+    with KnowledgeIndex.open(work, HashEmbedder(16)) as index:
+        index.engine.records.rows("UPDATE chunks SET tokens = x'01' WHERE id = 'auth'")
+        assert "the terms or tokens of 1 chunks are damaged" in str(index.verify())
+        with index.engine.snapshot() as snapshot, pytest.raises(DamagedIndex, match="tokens of a chunk"):
+            snapshot.tokens(np.array([*snapshot.find_chunks(["auth"]).values()]))
 
 
 def test_verify_does_not_raise_on_rows_that_cannot_be_read(base, tmp_path):

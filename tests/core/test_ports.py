@@ -130,6 +130,26 @@ class TestWordLlama(EmbedderSuite):
         vectors = self.make().embed_documents(list(expected))
         np.testing.assert_allclose(vectors[:, :4], list(expected.values()), atol=1e-6)
 
+    def test_token_ids_are_distinct_and_ascending(self):
+        embedder = self.make()
+        texts = ["a b b a", "", "<s> the", "word " * 1_100, *(f"number {count}" for count in range(1_100))]
+        ids = embedder.token_ids(texts)
+        assert len(ids) == len(texts)
+        assert all(own.dtype == np.uint16 and (np.diff(own.astype(np.int64)) > 0).all() for own in ids)
+        assert [len(own) for own in ids[:2]] == [2, 0]
+        assert embedder.token_ids([]) == []
+        tokens = [embedder._tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+        assert [own.tolist() for own in ids] == [sorted({*own}) for own in tokens]
+
+    def test_the_vector_of_a_text_is_that_of_the_sum_of_its_tokens(self):
+        embedder = self.make()
+        (ids,) = embedder.token_ids(["the"])
+        np.testing.assert_allclose(embedder.token_vectors(ids), embedder.embed_documents(["the"]), atol=1e-6)
+        every = embedder.token_vectors(np.arange(len(embedder._weights)))
+        norms = np.linalg.norm(every, axis=1)
+        np.testing.assert_allclose(norms[norms > 0], 1, atol=1e-5)
+        assert embedder.token_vectors(ids[:0]).shape == (0, embedder.dim)
+
     def test_a_vector_does_not_depend_on_the_other_texts(self):
         texts = ["word " * (count % 40) for count in range(1_100)]  # more than one batch
         embedder = self.make()

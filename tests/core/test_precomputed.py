@@ -9,6 +9,7 @@ import pytest
 from support import SERVICES, snapshot, vector_search
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core.embedders import WordLlama
 from graphrag_core.errors import DocumentError, EmbedderError
 from graphrag_core.ingest.embedding import CheckedEmbedder, unit_vector
 from graphrag_core.testing import CountingEmbedder, HashEmbedder
@@ -137,3 +138,24 @@ def test_a_unit_vector_stays_as_it_is_however_it_comes():
         assert np.array_equal(unit_vector(unit_vector(HashEmbedder().embed_query(text), None), None), vector)
         assert np.allclose(unit_vector(3 * vector, None), vector)
         assert np.array_equal(embedder.documents([text, "other"], ["a", "b"])[0], vector)
+
+
+def test_token_ids_are_optional_and_checked():
+    class Large(HashEmbedder):
+        vector_weight = "high"
+
+        def token_ids(self, texts):
+            return [np.array([70_000]) for _ in texts]
+
+        def token_vectors(self, ids):
+            raise ConnectionError("no connection")
+
+    llama, plain, large = CheckedEmbedder(WordLlama()), CheckedEmbedder(HashEmbedder()), CheckedEmbedder(Large())
+    assert (llama.has_tokens, plain.has_tokens, large.has_tokens) == (True, False, True)
+    assert (llama.vector_weight, plain.vector_weight, large.vector_weight) == (0.4, 0.5, 0.5)
+    (ids,) = llama.token_ids(["a red fox"])
+    assert np.array_equal(llama.token_vectors(ids), WordLlama().token_vectors(ids))
+    with pytest.raises(EmbedderError, match="more than 65,536 tokens"):
+        large.token_ids(["a red fox"])
+    with pytest.raises(EmbedderError, match="ConnectionError on 1 tokens"):
+        large.token_vectors(ids[:1])

@@ -1,13 +1,11 @@
-"""``index.rebuild`` extracts again from the stored text; folders of an older format are converted."""
+"""``index.rebuild`` extracts again from the stored text."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
-from contextlib import ExitStack, closing
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +16,10 @@ from graphrag_core import (
     Document,
     Extraction,
     Fact,
-    GraphRetriever,
     KnowledgeIndex,
     Mention,
 )
-from graphrag_core.engine.embedded.upgrade import upgraded
-from graphrag_core.errors import IndexLocked, InputError, ReadOnlyIndex, UnsupportedFormat
+from graphrag_core.errors import InputError, ReadOnlyIndex
 from graphrag_core.research import research_documents
 from graphrag_core.testing import CountingEmbedder, HashEmbedder
 
@@ -205,7 +201,7 @@ KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[2])
 from graphrag_core import Combined, SentenceExtractor
-from test_rebuild import opened, upgraded
+from test_rebuild import opened
 
 class Deadly(SentenceExtractor):
     def extract(self, chunks):
@@ -214,7 +210,7 @@ class Deadly(SentenceExtractor):
         return super().extract(chunks)
 
 where = sys.argv[1]
-with upgraded(where) as folder, opened(folder, extractor=Combined(Deadly()), batch_size=1) as index:
+with opened(where, extractor=Combined(Deadly()), batch_size=1) as index:
     index.rebuild()
 """
 
@@ -238,107 +234,3 @@ def test_killed_in_the_middle_it_leaves_a_valid_index_that_the_next_call_finishe
     with opened(tmp_path / "new") as index:
         index.add(DOCUMENTS)
         assert contents(index) == found
-
-
-# -- folders of an older format
-
-SETTINGS_OF_FORMAT_1 = {"merge_similar": "None", "edits_saved": "c804ce198ec337e3dc762bdd1a09aece"}
-
-
-@pytest.fixture
-def format_1(tmp_path):
-    """A folder of format 1: the same tables, two more settings, other names."""
-    folder = tmp_path / "kb"
-    with opened(folder, extractor=Shout()) as index:
-        index.add(DOCUMENTS)
-        index.memory.remember("Harbour Team", "owns", "Keyring")
-        index.graph.describe("Keyring", type="vault")
-        with index.engine.snapshot() as snapshot:
-            keys = np.array([*snapshot.find_entities(["keyring"]).values()], np.int64)
-            snapshot.record_access(snapshot.facts_of(keys), 5.0)
-    (folder / "answers.sqlite").write_bytes(b"of the command line")
-    database = sqlite3.connect(folder / "records.sqlite")
-    database.executemany("INSERT INTO meta VALUES (?, ?)", SETTINGS_OF_FORMAT_1.items())
-    database.execute("PRAGMA user_version = 1")
-    database.commit()
-    database.close()
-    return folder
-
-
-def convert(folder, **settings):
-    with upgraded(folder) as place, opened(place, **settings) as index:
-        return place, index.rebuild()
-
-
-def test_an_older_format_is_refused_with_the_command_that_converts_it(format_1):
-    for read_only in (False, True):
-        with pytest.raises(UnsupportedFormat, match=f"has format 1, .*`hybrid-graphrag rebuild {format_1}`"):
-            KnowledgeIndex.open(format_1, HashEmbedder(), read_only=read_only)
-
-
-def test_an_older_format_is_converted_in_its_place(format_1):
-    embedder = CountingEmbedder()
-    place, report = convert(format_1, embedder=embedder)
-    assert place != format_1
-    assert not place.exists()
-    assert report.replaced == len(DOCUMENTS) + 1
-    assert not {chunk.text for d in DOCUMENTS for chunk in CHUNKER.split(d)} & set(embedder.texts)
-    assert (format_1 / "answers.sqlite").read_bytes() == b"of the command line"
-    with opened(format_1) as index:
-        assert index.verify(), str(index.verify())
-        assert index.graph.entity("Shouted Name") is None
-        assert index.graph.entity("Keyring").type == "vault"
-        (told,) = index.memory.facts()
-        assert contents(index)[told.chunk_id][2] == [
-            [("Harbour Team owns Keyring", ("Harbour Team", "Keyring"), "owns", 1)]
-        ]
-        assert index.add(DOCUMENTS).unchanged == len(DOCUMENTS)
-        assert GraphRetriever(index).retrieve("Who sells the Keyring?").hits
-        found = {name: rows for name, rows in contents(index).items() if not name.startswith("fact:")}
-    with opened(format_1.parent / "new") as index:
-        index.add(DOCUMENTS)
-        assert contents(index) == found
-    assert convert(format_1)[0] == format_1, "a folder of the current format is rebuilt in its place"
-
-
-def format_and_rows(folder):
-    with closing(sqlite3.connect(folder / "records.sqlite")) as database:
-        return database.execute("PRAGMA user_version").fetchone()[0], list(database.iterdump())
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_the_old_records_are_there_until_the_new_ones_are_complete(format_1, monkeypatch):
-    before = format_and_rows(format_1)
-    kill_in_the_middle(format_1)
-    assert format_and_rows(format_1) == before
-    with pytest.raises(KeyboardInterrupt), upgraded(format_1):
-        raise KeyboardInterrupt
-    assert format_and_rows(format_1) == before
-    assert [path.name for path in format_1.parent.iterdir()] == ["kb"], "nothing of the killed process is left"
-
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    for method in ("replace", "rename"):  # before and after the new records are in place
-        with ExitStack() as ended:
-            with opened(ended.enter_context(upgraded(format_1))) as index:
-                index.rebuild()
-            monkeypatch.setattr(Path, method, interrupt)
-            with pytest.raises(KeyboardInterrupt):
-                ended.close()
-            monkeypatch.undo()
-        assert (format_and_rows(format_1) == before) == (method == "replace")
-    with opened(format_1) as index:
-        assert index.verify(), str(index.verify())
-        assert len(index) == len(DOCUMENTS) + 1
-        assert index.graph.entity("Shouted Name") is None
-
-
-def test_a_folder_that_somebody_uses_is_not_converted(format_1):
-    reader = sqlite3.connect(format_1 / "records.sqlite")
-    reader.execute("BEGIN")
-    reader.execute("SELECT count(*) FROM meta").fetchone()
-    with pytest.raises(IndexLocked, match="close the index there"), upgraded(format_1):
-        pass
-    reader.close()
-    convert(format_1)

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -122,10 +122,10 @@ class FileJob:
         """All extractors."""
         return self.settings.extractor(*filter(None, [self.llm_extractor]))
 
-    def open(self, place: str | Path | None = None) -> KnowledgeIndex:
-        """Open the index for writing, or a copy of it in another place."""
+    def open(self) -> KnowledgeIndex:
+        """Open the index for writing."""
         return KnowledgeIndex.open(
-            self.kb if place is None else place,
+            self.kb,
             self.model,
             chunker=self.settings.chunker,
             extractor=self.extractor,
@@ -220,15 +220,13 @@ def rebuild(
 ) -> None:
     """Extract entities and facts again from the stored passages, and build the search indexes again.
 
-    Use it after an upgrade, also for a folder of an older format, or to extract with other settings. No passage is
-    embedded again. Remembered facts and edits of the graph are kept. Ctrl-C is safe: run the same command again.
+    Use it after an upgrade, or to extract with other settings. No passage is embedded again. Remembered facts and edits
+    of the graph are kept. Ctrl-C is safe: run the same command again.
     """
     options.check_exists(kb)
-    from graphrag_core.engine.embedded.upgrade import upgraded
-
     job = IndexJob(kb, embedder, embedder_url, graph, quiet=quiet, llm=llm)
     _check_settings(job)
-    with nullcontext(kb) if is_address(kb) else upgraded(kb) as place, job.open(place) as opened:
+    with job.open() as opened:
         if job.llm_extractor:
             documents = (document for document in opened.documents() if FACT_KEY not in document.metadata)
             chunks = (opened.chunks(document.id) for document in documents)

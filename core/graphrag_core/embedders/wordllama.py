@@ -1,14 +1,16 @@
 """``WordLlama``: a 16 MB static embedding model whose weights ship in its wheel."""
 
+from functools import cached_property
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from graphrag_core.errors import MissingDependency, optional_import
-from graphrag_core.ports import Matrix
+from graphrag_core.ports import Keys, Matrix
 
 _BATCH = 1_000  # texts per batch; bounds the memory for their tokens
 
@@ -30,6 +32,7 @@ class WordLlama:
     identity = "wordllama-l2-supercat-256"
     embedded = True
     dim = 256
+    vector_weight = 0.4
 
     def __init__(self) -> None:
         # Only the two files are read: importing wordllama changes the root logger, and needs its compiled modules.
@@ -60,15 +63,40 @@ class WordLlama:
         vector: Matrix = self._embed([text])[0]
         return vector
 
-    def _embed(self, texts: list[str]) -> Matrix:
-        from scipy.sparse import csr_array  # slow to import
+    def token_ids(self, texts: list[str]) -> list[npt.NDArray[np.uint16]]:
+        """Return the distinct ids of the tokens of each text, ascending."""
+        distinct: list[npt.NDArray[np.uint16]] = []
+        for start in range(0, len(texts), _BATCH):
+            count, ids = self._tokens(texts[start : start + _BATCH])
+            codes = np.unique(np.arange(len(count)).repeat(count) << 16 | ids)
+            starts = (codes >> 16).searchsorted(np.arange(1, len(count)))
+            distinct += np.split((codes & 0xFFFF).astype(np.uint16), starts)
+        return distinct
 
+    def token_vectors(self, ids: npt.NDArray[np.integer[Any]]) -> Matrix:
+        """Return the unit vectors of tokens, one row each."""
+        vectors: Matrix = self._weights[ids] / self._norms[ids, None]
+        return vectors
+
+    @cached_property
+    def _norms(self) -> Matrix:
+        norms: Matrix = np.maximum(np.sqrt(np.vecdot(self._weights, self._weights)), 1e-12)
+        return norms
+
+    def _tokens(self, texts: list[str]) -> tuple[Keys, npt.NDArray[np.int32]]:
+        """Return the number of tokens of each text, and their ids."""
         # encode_batch_fast, where available, does not compute character offsets.
         encode = getattr(self._tokenizer, "encode_batch_fast", self._tokenizer.encode_batch)
         tokens = [encoding.ids for encoding in encode(texts, add_special_tokens=False)]
         count = np.fromiter(map(len, tokens), np.int64, len(tokens))
+        ids = np.fromiter(chain.from_iterable(tokens), np.int32, count.sum())
+        return count, ids.clip(max=len(self._weights) - 1)
+
+    def _embed(self, texts: list[str]) -> Matrix:
+        from scipy.sparse import csr_array  # slow to import
+
+        count, ids = self._tokens(texts)
         ends = np.concatenate([[0], np.cumsum(count)])
-        ids = np.fromiter(chain.from_iterable(tokens), np.int32, ends[-1]).clip(max=len(self._weights) - 1)
         once = np.ones(len(ids), np.float32)
         total = csr_array((once, ids, ends), shape=(len(texts), len(self._weights))) @ self._weights
         mean = total / np.maximum(count, 1).astype(np.float32)[:, None]

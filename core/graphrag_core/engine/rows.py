@@ -25,6 +25,9 @@ ADDRESS = "→"
 LETTERS = {word: word[0] for word in (*get_args(FactSource), *get_args(FactStatus))}
 """How the sources and statuses of facts are stored."""
 
+TOKEN_BYTES = 2
+"""Of a packed token id."""
+
 Texts = tuple[str, ...]
 """The texts of the fields, body first; missing fields are empty."""
 
@@ -86,8 +89,8 @@ class ChunkRows(NamedTuple):
         How many of the chunk's names are its subjects; they come first.
     fields
         The fields of keyword search.
-    terms, near, fact_terms
-        The packed terms of the chunk, its signatures, and the packed terms of its facts.
+    terms, near, fact_terms, tokens
+        The packed terms of the chunk, its signatures, the packed terms of its facts, and its packed token ids.
     claims, aliases
         The names, types and descriptions that the chunk gives entities; short and long names.
     """
@@ -100,6 +103,7 @@ class ChunkRows(NamedTuple):
     terms: bytes
     near: Sequence[int]
     fact_terms: bytes | None
+    tokens: bytes | None
     claims: list[tuple[str, str, str]]
     aliases: list[tuple[str, str]]
     facts: list[FactRow]
@@ -121,7 +125,9 @@ def chunk_rows(parsed: ParsedDocument, known: Container[str]) -> Iterator[ChunkR
     ``known`` are the names that chunks of the batch mention. Others are left out of facts, aliases and descriptions.
     """
     heading = parsed.chunks[0].title
-    for chunk, extraction, names in zip(parsed.chunks, parsed.extractions, parsed.names, strict=True):
+    all_tokens: Sequence[bytes | None] = parsed.chunk_tokens or [None] * len(parsed.chunks)
+    rows = zip(parsed.chunks, parsed.extractions, parsed.names, all_tokens, strict=True)
+    for chunk, extraction, names, tokens in rows:
         subjects = [name for name, is_subject in names.items() if is_subject]
         text = plain(chunk.text)
         fields = keyword_fields(heading, chunk.headings, subjects, text)
@@ -137,6 +143,7 @@ def chunk_rows(parsed: ParsedDocument, known: Container[str]) -> Iterator[ChunkR
             terms,
             signatures(title, text),
             fact_terms,
+            tokens,
             [(one.name, one.type, one.description) for one in mentions if one.type or one.description],
             [(alias, one.name) for one in mentions for alias in one.aliases if alias in known],
             [_fact_row(fact, title, chunk.text, known) for fact in extraction.facts],

@@ -132,6 +132,14 @@ class Store:
         """Return the packed terms of chunks and of their facts."""
         raise NotImplementedError
 
+    def chunk_tokens(self, chunks: Keys) -> list[bytes]:
+        """Return the packed token ids of chunks, which are read with :meth:`chunk_terms`; empty without."""
+        raise NotImplementedError
+
+    def documents_of(self, chunks: Keys) -> Keys:
+        """Return a number for each chunk, which chunks of the same document share."""
+        raise NotImplementedError
+
     def chunks(self, chunks: Keys) -> list[Chunk]:
         """Return chunks in the order given."""
         raise NotImplementedError

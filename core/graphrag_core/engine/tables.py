@@ -20,6 +20,7 @@ from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.analysis import is_packed
 from graphrag_core.engine.rows import (
     LETTERS,
+    TOKEN_BYTES,
     Accesses,
     Name,
     Row,
@@ -217,6 +218,8 @@ class Tables:
         extracted, rows_of = self._extracted(rows, accesses=accesses), _grouped(rows, 2)  # 2: the document
         keys = np.array([*extracted], np.int64)
         vectors_of_chunks, vectors_of_facts = self.vectors_of("chunks", keys), self.vectors_of("facts", keys)
+        sql = f"SELECT c.key, c.tokens FROM chunks c WHERE {self.own['c']}c.key {self.listed}"
+        tokens_of: dict[int, bytes | None] = dict(self.rows(sql, (self.array(keys),)))
         sql = (
             "SELECT d.id, d.title, d.metadata, d.marks, d.digest FROM documents d "
             f"WHERE {self.own['d']}d.id {self.listed_texts}"
@@ -227,6 +230,7 @@ class Tables:
             chunks = [chunk_of(chunk) for chunk in rows_of[row[0]]]
             parts = [extracted[chunk[0]] for chunk in rows_of[row[0]]]
             chunk_vectors = _matrix(vectors_of_chunks, [chunk[0] for chunk in rows_of[row[0]]])
+            tokens = [ids for chunk in rows_of[row[0]] if (ids := tokens_of[chunk[0]]) is not None]
             facts = [key for _, _, facts_of_chunk in parts for key in facts_of_chunk]
             fact_vectors = _matrix(vectors_of_facts, facts)
             if chunk_vectors is not None and not facts:
@@ -236,6 +240,7 @@ class Tables:
                     document_of(row[:4], chunks), shallow(row[2]), row[4], chunks,
                     [Extraction(tuple(mentions), tuple(stated.values())) for _, mentions, stated in parts],
                     [names for names, _, _ in parts], chunk_vectors, fact_vectors,
+                    tokens if len(tokens) == len(chunks) else None,
                 )
             )  # fmt: skip
         return parsed
@@ -419,14 +424,14 @@ class Tables:
         if wrong:
             yield f"records: {len(wrong)} names are damaged, such as key {min(wrong)}"
         held = f"(SELECT count(*) FROM facts f WHERE {self.own['f']}{self.holds})"
-        without = [
+        wrong = [
             key
-            for page in self.pages(f"SELECT c.key, c.terms, c.fact_terms, {held} FROM chunks c", "c")
-            for key, terms, fact_terms, count in page
-            if not is_packed(terms, fact_terms, count)
+            for page in self.pages(f"SELECT c.key, c.terms, c.fact_terms, c.tokens, {held} FROM chunks c", "c")
+            for key, terms, fact_terms, tokens, count in page
+            if not is_packed(terms, fact_terms, count) or len(tokens or b"") % TOKEN_BYTES
         ]
-        if without:
-            yield f"records: {len(without)} chunks lack the terms of their facts, such as key {min(without)}"
+        if wrong:
+            yield f"records: the terms or tokens of {len(wrong)} chunks are damaged, such as key {min(wrong)}"
         for page in self.pages("SELECT d.key, d.id, d.metadata FROM documents d", "d"):
             for document_id in self._damaged_metadata(page):
                 yield f"records: the metadata of document {document_id!r} is damaged"

@@ -7,12 +7,14 @@ from types import new_class
 from typing import Any, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from graphrag_core.errors import DocumentError, EmbedderError, GraphRAGError, InputError
 from graphrag_core.ports import Embedder, Matrix
 
 _Error = TypeVar("_Error", bound=GraphRAGError)
 
+_VECTOR_WEIGHT = 0.5  # of vector search, for an embedder that does not state it
 _TINY = 1e-12
 _ROUNDING = 2e-6  # how far the norm of a unit vector in single precision may be from 1
 
@@ -111,7 +113,8 @@ def _unit_vectors(values: object) -> Matrix:
 class CheckedEmbedder:
     """Wraps an embedder: returns unit vectors of one dimension, or raises :class:`EmbedderError`.
 
-    ``dim`` is the dimension of the index; None until the first documents are embedded.
+    ``dim`` is the dimension of the index; None until the first documents are embedded. ``vector_weight`` is the weight
+    of vector search in plain search that suits the embedder.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -123,7 +126,33 @@ class CheckedEmbedder:
         self.identity = identity_of(embedder)
         self.embedded = getattr(embedder, "embedded", False) is True
         self.local = self.embedded or getattr(embedder, "local", False) is True
+        weight = getattr(embedder, "vector_weight", None)
+        self.vector_weight = float(weight) if isinstance(weight, (int, float)) else _VECTOR_WEIGHT
         self.dim: int | None = None
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether the embedder has ``token_ids`` and ``token_vectors``."""
+        return all(callable(getattr(self.embedder, method, None)) for method in ("token_ids", "token_vectors"))
+
+    def token_ids(self, texts: Sequence[str]) -> list[npt.NDArray[np.uint16]]:
+        """Return the distinct ids of the tokens of each text, ascending."""
+        embedder: Any = self.embedder
+        with self._naming_errors(f"{len(texts)} texts"):
+            ids = [np.asarray(one) for one in embedder.token_ids(list(texts))]
+        if len(ids) != len(texts) or any(one.dtype != np.uint16 or one.ndim != 1 for one in ids):
+            raise EmbedderError(
+                f"{self.identity} returned invalid token ids for {len(texts)} texts: token_ids must return one 1-D "
+                "array of uint16 for each text, so leave the method out for a vocabulary of more than 65,536 tokens"
+            )
+        return ids
+
+    def token_vectors(self, ids: npt.NDArray[np.integer[Any]]) -> Matrix:
+        """Return the unit vectors of tokens, one row each."""
+        embedder: Any = self.embedder
+        with self._naming_errors(f"{len(ids)} tokens"):
+            vectors: Matrix = embedder.token_vectors(ids)
+        return vectors
 
     def documents(
         self, texts: Sequence[str], owners: Sequence[str], embeddings: Mapping[str, Any] | None = None

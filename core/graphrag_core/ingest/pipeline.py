@@ -339,10 +339,10 @@ class Pipeline:
         stored: Sequence[ParsedDocument],
         embeddings: Vectors = _NONE,
     ) -> tuple[list[ParsedDocument], dict[str, Matrix]]:
-        """Return the documents with vectors of their chunks and facts, and vectors of new names.
+        """Return the documents with vectors of their chunks and facts and token ids, and vectors of new names.
 
-        Documents that have vectors of their chunks keep them. ``stored`` are the documents that they replace: what they
-        have in common is not embedded again.
+        Documents that have vectors or token ids of their chunks keep them. ``stored`` are the documents that they
+        replace: what they have in common is not embedded again.
         """
         given = {p.document.id for p in parsed if p.chunk_vectors is not None}
         texts, known, new = self._texts_to_embed(parsed, stored, given)
@@ -350,11 +350,14 @@ class Pipeline:
         if known:
             rows = np.concatenate([rows, np.stack(list(known.values()))])
         row_of = {text: row for row, text in enumerate((*new, *known))}
+        pairs = zip(parsed, texts, strict=True)
+        tokens = _packed_tokens(embedder, [text for p, (of, _) in pairs if p.chunk_tokens is None for text in of])
         embedded = []
         for p, (chunks, facts) in zip(parsed, texts, strict=True):
             of_chunks = rows[[row_of[text] for text in chunks]] if p.chunk_vectors is None else p.chunk_vectors
             of_facts = rows[[row_of[text] for text in facts]] if self.embeds.facts else None
-            embedded.append(replace(p, chunk_vectors=of_chunks, fact_vectors=of_facts))
+            ids = p.chunk_tokens or ([tokens[text] for text in chunks] if tokens else None)
+            embedded.append(replace(p, chunk_vectors=of_chunks, fact_vectors=of_facts, chunk_tokens=ids))
         names = self.engine.new_names(_embedded_names(parsed)) if self.embeds.names else []  # waits for the last batch
         return embedded, self._name_vectors(embedder, names, parsed, embeddings)
 
@@ -538,8 +541,10 @@ class Pipeline:
         chunked = [with_marks(one.document, one.chunks) for one in stored]
         digests = {one.document.id: self._digest_of_stored(one) for one in stored}
         parsed = self._extract([one.document for one in stored], chunked, self.extractor, digests)
-        pairs = zip(parsed, stored, strict=True)
-        return [replace(new, metadata=old.metadata, chunk_vectors=old.chunk_vectors) for new, old in pairs]
+        return [
+            replace(new, metadata=old.metadata, chunk_vectors=old.chunk_vectors, chunk_tokens=old.chunk_tokens)
+            for new, old in zip(parsed, stored, strict=True)
+        ]
 
     def _digest_of_stored(self, stored: ParsedDocument) -> str:
         """Return the digest of a document, or one that none has if the chunker would cut it in another way."""
@@ -623,6 +628,13 @@ def embedded_texts(parsed: ParsedDocument, *, facts: bool) -> tuple[list[str], l
         if facts:
             of_facts += [fact_text(name, f.text, f.relation, (*f.entities, f.value)) for f in extraction.facts]
     return of_chunks, of_facts
+
+
+def _packed_tokens(embedder: CheckedEmbedder, texts: Sequence[str]) -> dict[str, bytes]:
+    """Return the packed ids of the distinct tokens of texts; nothing if the embedder has no token ids."""
+    if not texts or not embedder.has_tokens:
+        return {}
+    return {text: ids.astype("<u2").tobytes() for text, ids in zip(texts, embedder.token_ids(texts), strict=True)}
 
 
 def _embedded_names(parsed: Sequence[ParsedDocument]) -> dict[str, str]:

@@ -35,7 +35,7 @@ from graphrag_core.engine.embedded.writer import Batch, write
 from graphrag_core.engine.graph.memory import GraphView
 from graphrag_core.engine.graph.snapshot import StoreSnapshot
 from graphrag_core.engine.graph.sparse import Flags, kept_rows, spans
-from graphrag_core.engine.rows import Accesses, check_expected, damaged
+from graphrag_core.engine.rows import TOKEN_BYTES, Accesses, check_expected, damaged
 from graphrag_core.engine.store import Store
 from graphrag_core.engine.tables import SqlEngine, Tables, chunk_of, parts_of
 from graphrag_core.errors import DamagedIndex, GraphRAGError, InputError, NotAnIndex, StorageError
@@ -540,6 +540,7 @@ class EmbeddedStore(Store):
         self.statistics_count = self.chunk_count = len(graph) - graph.removed
         self.sees = None
         self._terms: dict[int, tuple[bytes, bytes]] = {}  # of chunks, as far as they were read
+        self._tokens: dict[int, bytes] = {}  # of the same chunks
         self._visible: dict[str, Flags] = {}  # in a scope: which chunks, facts and names are in it, by key
         seen = None if scope is None else self._restricted(scope, indexes)
         self.graph = GraphView(graph, seen)
@@ -636,15 +637,32 @@ class EmbeddedStore(Store):
         return [chunk_of(row[1:]) for row in rows]
 
     def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
-        wanted, known = chunks.tolist(), self._terms
-        if missing := [chunk for chunk in dict.fromkeys(wanted) if chunk not in known]:
-            rows = self._by_key("c.terms, c.fact_terms", "chunks c", np.array(missing, np.int64))
-            _, counts = spans(self._all["facts.chunk"], np.array(missing, np.int64))
-            for chunk, (_, terms, facts), count in zip(missing, rows, counts.tolist(), strict=True):
-                if len(terms) % TERM_BYTES or not is_packed(terms, facts or None, count):
-                    raise damaged("the terms of a chunk cannot be decoded")
-                known[chunk] = terms, facts or b""
-        return [known[chunk] for chunk in wanted]
+        wanted = chunks.tolist()
+        self._read_terms(wanted)
+        return [self._terms[chunk] for chunk in wanted]
+
+    def chunk_tokens(self, chunks: Keys) -> list[bytes]:
+        wanted = chunks.tolist()
+        self._read_terms(wanted)
+        return [self._tokens[chunk] for chunk in wanted]
+
+    def _read_terms(self, chunks: Sequence[int]) -> None:
+        """Read the terms and tokens of chunks that were not read yet."""
+        missing = [chunk for chunk in dict.fromkeys(chunks) if chunk not in self._terms]
+        if not missing:
+            return
+        rows = self._by_key("c.terms, c.fact_terms, c.tokens", "chunks c", np.array(missing, np.int64))
+        _, counts = spans(self._all["facts.chunk"], np.array(missing, np.int64))
+        for chunk, (_, terms, facts, tokens), count in zip(missing, rows, counts.tolist(), strict=True):
+            if len(terms) % TERM_BYTES or not is_packed(terms, facts or None, count):
+                raise damaged("the terms of a chunk cannot be decoded")
+            self._tokens[chunk] = tokens or b""
+            if len(self._tokens[chunk]) % TOKEN_BYTES:
+                raise damaged("the tokens of a chunk cannot be decoded")
+            self._terms[chunk] = terms, facts or b""
+
+    def documents_of(self, chunks: Keys) -> Keys:
+        return self._all["chunks.document"][chunks].astype(np.int64)
 
     def claims(self, names: Sequence[int]) -> list[tuple[int, str, str]]:
         known = self._records.has_claims  # of a generation

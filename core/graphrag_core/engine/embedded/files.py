@@ -172,24 +172,6 @@ class Folder:
         finally:
             shutil.rmtree(new, ignore_errors=True)
 
-    def replace_records(self, new: "Folder") -> None:
-        """Replace the records and what is derived from them by the files of another folder, in one step.
-
-        Other files stay. Nobody may have either of the two open. A process that crashes meanwhile leaves the old
-        records or the new ones; what is derived and missing is built again when the index is opened.
-        """
-        try:
-            _sync(new.records)
-            for path in (self.keywords, self.derived):
-                shutil.rmtree(path, ignore_errors=True)
-            new.records.replace(self.records)
-            _sync(self.path)
-            for old, other in ((self.keywords, new.keywords), (self.derived, new.derived)):
-                if other.is_dir() and not old.exists():
-                    other.rename(old)
-        except OSError as error:
-            raise DiskError(f"{self.path} cannot be written ({error}): check its permissions, and retry") from error
-
     def tidy(self, keep: Path | None = None) -> None:
         """Delete unfinished generations, and all but ``keep`` if it is given."""
         for path in self.derived.iterdir() if self.derived.is_dir() else ():

@@ -21,7 +21,7 @@ import numpy as np
 from graphrag_core import forks
 from graphrag_core.engine.codes import code_size, decode
 from graphrag_core.engine.embedded import schema
-from graphrag_core.engine.embedded.schema import FORMAT, KINDS, OLDEST_FORMAT, Change, document_checksums, unpack
+from graphrag_core.engine.embedded.schema import FORMAT, KINDS, Change, document_checksums, unpack
 from graphrag_core.engine.rows import Row, Texts, damaged
 from graphrag_core.engine.tables import Query, Span, Tables, storable, text_of_fact
 from graphrag_core.errors import DamagedIndex, DiskError, FilterError, GraphRAGError, NotAnIndex, UnsupportedFormat
@@ -39,9 +39,8 @@ _KEY_BYTES = 8  # of a removed key in the journal
 _BUSY_TIMEOUT = 10_000  # milliseconds to wait for another process
 CHECKSUM = "checksum"
 """The setting with the checksum of the others."""
-_UNCHECKED = (CHECKSUM, "edits_saved", "merge_similar")  # written outside of changes, the last two by format 1
 _MANY_LOG_BYTES = 4_000_000  # of the write-ahead log, from which on it is emptied after a change
-_INTERNAL = (*_UNCHECKED, "generation", "next_chunk", "next_document", "next_fact", "next_name")
+_INTERNAL = (CHECKSUM, "generation", "next_chunk", "next_document", "next_fact", "next_name")
 
 _SIGNS_OF_DAMAGE = (
     "malformed", "no such table", "no such column", "no such collation", "has no column", "Could not decode",
@@ -82,8 +81,7 @@ SELECT json_group_array(
 class Records(Tables):
     """The database of an index, in a file or in memory. Safe to use from many threads.
 
-    A read-only database stays on the generation it first saw until :meth:`refresh`. With ``older``, one of an older
-    format is opened too, to copy it (:meth:`copy_to`).
+    A read-only database stays on the generation it first saw until :meth:`refresh`.
     """
 
     mark = "?"
@@ -95,12 +93,10 @@ class Records(Tables):
     holds = "f.chunk = c.key"
     wide = "length(n.surface) < length(CAST(n.surface AS BLOB))"
 
-    def __init__(self, path: Path | None, *, read_only: bool = False, older: bool = False) -> None:
+    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
         super().__init__()
         self.path = path
         self.read_only = read_only
-        self.format = FORMAT
-        self._older = older
         self.lock = threading.RLock()
         self._meta: dict[str, str] | None = None  # as it was read since the last change
         self.has_claims = -1, False  # a generation, and whether it has claims
@@ -157,11 +153,11 @@ class Records(Tables):
             self._db.executescript(f"BEGIN; {schema.TABLES} {numbers} COMMIT;")
         elif run("PRAGMA application_id").fetchone()[0] != schema.APPLICATION_ID:
             raise NotAnIndex(f"{self.path} is an SQLite file, but not an index: choose another folder")
-        self.format = run("PRAGMA user_version").fetchone()[0]
-        if self.format != FORMAT and not (self._older and OLDEST_FORMAT <= self.format < FORMAT):
-            raise UnsupportedFormat(
-                f"{self.path} has format {self.format}, this release reads format {FORMAT}: {self._advice()}"
-            )
+        found = run("PRAGMA user_version").fetchone()[0]
+        if found != FORMAT:
+            again = "index the documents again into another folder"
+            advice = "upgrade hybrid-graphrag" if found > FORMAT else again
+            raise UnsupportedFormat(f"{self.path} has format {found}, this release reads format {FORMAT}: {advice}")
         if self.read_only:
             self.refresh()
         else:
@@ -173,13 +169,6 @@ class Records(Tables):
                 f"{self.path}: the settings of the index are damaged: restore a backup, or index the documents again "
                 "into another folder"
             )
-
-    def _advice(self) -> str:
-        if self.format > FORMAT or self.path is None:
-            return "upgrade hybrid-graphrag"
-        if self.format < OLDEST_FORMAT:
-            return "index the documents again into another folder"
-        return f"convert it with `hybrid-graphrag rebuild {self.path.parent}`, which embeds no passage again"
 
     def _check_new(self, folder: Path, *, had_content: bool) -> None:
         """Raise if a database without tables does not belong to a new index, or cannot be created by a reader."""
@@ -378,10 +367,7 @@ class Records(Tables):
         return not busy
 
     def copy_to(self, path: Path) -> None:
-        """Copy the last committed generation to a new file, without waiting for a transaction in a file.
-
-        The copy has the current format: the tables of older ones are the same.
-        """
+        """Copy the last committed generation to a new file, without waiting for a transaction in a file."""
         target = sqlite3.connect(path, isolation_level=None)
         try:
             if self.path is None or self._immutable:
@@ -393,7 +379,6 @@ class Records(Tables):
                     source.backup(target)
                 finally:
                     source.close()
-            target.execute(f"PRAGMA user_version = {FORMAT}")
             target.execute("PRAGMA journal_mode = WAL")
             found = target.execute("PRAGMA quick_check(1)").fetchone()[0]
             if found != "ok":
@@ -654,7 +639,7 @@ def reported(what: str, check: Callable[[], Iterator[str]]) -> Iterator[str]:
 def meta_checksum(db: sqlite3.Connection, meta: Mapping[str, str]) -> str:
     """Return the checksum of settings and table definitions, with the generation for which it was computed."""
     tables: list[Row] = db.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
-    checked = sorted((item for item in meta.items() if item[0] not in _UNCHECKED), key=repr)
+    checked = sorted((item for item in meta.items() if item[0] != CHECKSUM), key=repr)
     return f"{meta['generation']}:{crc32(repr((checked, tables)).encode('utf-8', 'surrogatepass'))}"
 
 

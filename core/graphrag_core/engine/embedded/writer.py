@@ -114,7 +114,7 @@ class _Rows:
             tables["chunks"].append((
                 chunk_key, chunk.id, key, chunk.ordinal, chunk.start, chunk.text, rows.subjects,
                 pack([known[name] for name in rows.names]), rows.headings, chunk.page, rows.terms, *rows.near,
-                rows.fact_terms,
+                rows.fact_terms, rows.tokens,
             ))  # fmt: skip
             tables["claims"] += [(chunk_key, known[name], *claim) for name, *claim in rows.claims]
             tables["aliases"] += [(chunk_key, known[short], known[long]) for short, long in rows.aliases]

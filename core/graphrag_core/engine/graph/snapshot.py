@@ -17,7 +17,7 @@ from graphrag_core.engine.copies import find_copies
 from graphrag_core.engine.graph.counters import SUBJECT
 from graphrag_core.engine.graph.edits import EditedGraph, Shown
 from graphrag_core.engine.graph.sparse import Flags, kept_rows, ranges
-from graphrag_core.engine.rows import Name
+from graphrag_core.engine.rows import TOKEN_BYTES, Name
 from graphrag_core.engine.store import Store, StoreGraph
 from graphrag_core.key_sets import among, distinct, ordered
 from graphrag_core.model import Chunk, Entity, Fact
@@ -54,7 +54,7 @@ class StoreSnapshot:
         self.first_entity = store.graph.first_entity
         self.metadata_keys, self.has, self.record_access = store.tables.metadata_keys, store.has, store.record_access
         self.walk, self.degrees = self._graph.walk, self._graph.degrees
-        self.chunks, self.find_chunks = store.chunks, store.find_chunks
+        self.chunks, self.find_chunks, self.documents_of = store.chunks, store.find_chunks, store.documents_of
         # Rows that were read: the stages of a query ask for the same again.
         self._entities: dict[int, Entity] = {}
         self._counts: dict[str, int] = {}  # chunks that have a term
@@ -134,6 +134,11 @@ class StoreSnapshot:
         chunks, ordinals = self._store.fact_places(keys)
         chunks, place = np.unique(chunks, return_inverse=True)
         return contained_in_facts(self._store.chunk_terms(chunks), place, ordinals, terms)
+
+    def tokens(self, chunks: Keys) -> tuple[Keys, npt.NDArray[np.uint16]]:
+        packed = self._store.chunk_tokens(chunks)
+        counts = np.fromiter(map(len, packed), np.int64, len(packed)) // TOKEN_BYTES
+        return counts, np.frombuffer(b"".join(packed), "<u2").astype(np.uint16)
 
     def names_within(self, entities: Keys, terms: Sequence[str]) -> list[tuple[int, list[int]]]:
         owner, name, column, sizes = self._matched_names(entities, terms)

@@ -202,6 +202,8 @@ class Cache:
         self.numbering = Numbering(chunk_count)
         # Of chunks, by key.
         self.ids: dict[int, str] = {}
+        self.documents: dict[int, int] = {}
+        self.tokens: dict[int, bytes] = {}  # of all chunks in the next one, and maybe more
         self.terms: dict[int, tuple[bytes, bytes]] = {}
         self.vectors: dict[int, Matrix] = {}
         self.facts_in: dict[int, Keys] = {}

@@ -384,9 +384,9 @@ IN_CHUNK = f"key >= w.key << {FACT_BITS} AND key < (w.key + 1) << {FACT_BITS}"
 _CHUNK_TABLES: Statement = {
     **GIVEN,
     "c": (
-        "SELECT n.key, n.id, n.terms, coalesce(n.fact_terms, ''::bytea) AS fact_terms FROM w "
-        + one_row("chunks", "n", "n.key = w.key"),
-        {"key": np.int64, "id": object, "terms": object, "fact_terms": object},
+        "SELECT n.key, n.id, n.document, n.terms, coalesce(n.fact_terms, ''::bytea) AS fact_terms, "
+        "coalesce(n.tokens, ''::bytea) AS tokens FROM w " + one_row("chunks", "n", "n.key = w.key"),
+        {"key": np.int64, "id": object, "document": np.int64, "terms": object, "fact_terms": object, "tokens": object},
     ),
     "v": (
         "SELECT n.key, n.vector FROM unnest(%(vectors)s::bigint[]) t(key) "
@@ -548,9 +548,11 @@ class Transaction(PostgresTables):
         without = np.array([key for key in missing.tolist() if key not in cache.vectors], np.int64)
         found = self.read(_CHUNK_TABLES, keys=missing, vectors=without)
         chunks, vectors, facts = found["c"], found["v"], found["f"]
-        ids, terms = chunks["id"], zip(chunks["terms"], chunks["fact_terms"], strict=True)
-        cache.ids.update(zip(chunks["key"].tolist(), ids, strict=True))
-        cache.terms.update(zip(chunks["key"].tolist(), terms, strict=True))
+        read, terms = chunks["key"].tolist(), zip(chunks["terms"], chunks["fact_terms"], strict=True)
+        cache.ids.update(zip(read, chunks["id"], strict=True))
+        cache.documents.update(zip(read, chunks["document"].tolist(), strict=True))
+        cache.tokens.update(zip(read, chunks["tokens"], strict=True))
+        cache.terms.update(zip(read, terms, strict=True))
         cache.vectors.update(zip(vectors["key"].tolist(), vectors["vector"], strict=True))
         self._keep_facts(facts)
         of_chunk = np.sort(facts["key"])

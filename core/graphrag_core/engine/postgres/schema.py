@@ -16,8 +16,8 @@ needed for which they would wait for each other.
 
 A fact without ``text`` is the slice of its chunk from ``start`` to ``stop`` with newlines replaced by spaces, or with
 ``is_plain`` that slice without markup. ``statement`` is the same number for facts that say the same.
-``chunks.terms``, ``fact_terms`` and ``near`` are as in the embedded engine, ``chunks.lengths`` the number of tokens
-in each field of keyword search, then the number of tokens in all facts of the chunk.
+``chunks.terms``, ``fact_terms``, ``tokens`` and ``near`` are as in the embedded engine, ``chunks.lengths`` the number
+of terms in each field of keyword search, then the number of terms in all facts of the chunk.
 
 ``postings`` has a row for each field, term and segment: the keys of the texts that have the term, how often each has
 it, and the quantised length of each. A segment are the texts of one write, or of some that were merged (see
@@ -36,7 +36,7 @@ the first thousand are a sample.
 import re
 from functools import cache
 
-VERSION = 3
+VERSION = 4
 """The version of the tables. A database of another one is refused."""
 
 BLOCK = 32
@@ -58,8 +58,9 @@ TABLES = {
     "chunks": """
         index integer NOT NULL, key bigint NOT NULL, id text COLLATE "C" NOT NULL, document bigint NOT NULL,
         ordinal integer NOT NULL, start integer NOT NULL, text text NOT NULL, subjects integer NOT NULL,
-        headings text, page integer, terms bytea NOT NULL, fact_terms bytea, near integer[] NOT NULL,
-        facts integer NOT NULL, lengths integer[] NOT NULL, sample bigint NOT NULL, PRIMARY KEY (index, key)
+        headings text, page integer, terms bytea NOT NULL, fact_terms bytea, tokens bytea,
+        near integer[] NOT NULL, facts integer NOT NULL, lengths integer[] NOT NULL, sample bigint NOT NULL,
+        PRIMARY KEY (index, key)
     """,
     "names": """
         index integer NOT NULL, key bigint NOT NULL, surface text COLLATE "C" NOT NULL, spelling bigint NOT NULL,

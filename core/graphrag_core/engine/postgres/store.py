@@ -234,11 +234,30 @@ class PostgresStore(Store):
         return [chunk_of(rows[key]) for key in keys]
 
     def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
-        keys, terms = self.chunk_keys(chunks).tolist(), self._cache.terms
-        missing = [key for key in dict.fromkeys(keys) if key not in terms]
-        for key, chunk_id, packed, of_facts in self._read_missing("n.id, n.terms, n.fact_terms", "chunks", missing):
-            terms[key], self._cache.ids[key] = (packed, of_facts or b""), chunk_id
-        return [terms[key] for key in keys]
+        keys = self.chunk_keys(chunks).tolist()
+        self._read_terms(keys)
+        return [self._cache.terms[key] for key in keys]
+
+    def chunk_tokens(self, chunks: Keys) -> list[bytes]:
+        keys = self.chunk_keys(chunks).tolist()
+        self._read_terms(keys)
+        return [self._cache.tokens[key] for key in keys]
+
+    def _read_terms(self, keys: Sequence[int]) -> None:
+        """Read the terms, tokens, ids and documents of chunks, given by key, whose terms were not read yet."""
+        cache = self._cache
+        missing = [key for key in dict.fromkeys(keys) if key not in cache.terms]
+        columns = "n.id, n.document, n.tokens, n.terms, n.fact_terms"
+        for key, chunk_id, document, tokens, terms, of_facts in self._read_missing(columns, "chunks", missing):
+            cache.ids[key], cache.documents[key], cache.tokens[key] = chunk_id, document, tokens or b""
+            cache.terms[key] = terms, of_facts or b""
+
+    def documents_of(self, chunks: Keys) -> Keys:
+        if self._small is not None:
+            return self._small["chunks.document"][chunks].astype(np.int64)
+        keys, documents = self.chunk_keys(chunks).tolist(), self._cache.documents
+        documents.update(self._read_missing("n.document", "chunks", [key for key in keys if key not in documents]))
+        return np.array([documents[key] for key in keys], np.int64)
 
     def facts_in(self, chunks: Keys) -> Keys:
         keys = self.chunk_keys(chunks)
