@@ -21,7 +21,7 @@ SECTIONS = (
 
 def policy(name: str, years: str) -> Document:
     text = "\n\n".join(f"{section} {section.replace('two', years)}" for section in SECTIONS)
-    return Document(f"policies/{name}.txt", "\n\n".join([text] * 3))
+    return Document(f"policies/{name}.txt", "\n\n".join([text] * 9))
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from graphrag_core.ports import Embedder, Matrix
 
 _Error = TypeVar("_Error", bound=GraphRAGError)
 
-_VECTOR_WEIGHT = 0.5  # of vector search, for an embedder that does not state it
+DEFAULT_VECTOR_WEIGHT = 0.5  # of vector search, for an embedder that does not state it
 _TINY = 1e-12
 _ROUNDING = 2e-6  # how far the norm of a unit vector in single precision may be from 1
 
@@ -127,7 +127,7 @@ class CheckedEmbedder:
         self.embedded = getattr(embedder, "embedded", False) is True
         self.local = self.embedded or getattr(embedder, "local", False) is True
         weight = getattr(embedder, "vector_weight", None)
-        self.vector_weight = float(weight) if isinstance(weight, (int, float)) else _VECTOR_WEIGHT
+        self.vector_weight = float(weight) if isinstance(weight, (int, float)) else DEFAULT_VECTOR_WEIGHT
         self.dim: int | None = None
 
     @property

@@ -568,16 +568,14 @@ def _decided(found: Found, entities: Sequence[Entity], seeds: int, links: Sequen
         return _decided_alone(found)
     if ranked.named is None:
         return _decided_by_fusion(found, names, all_names)
-    document = (
-        f"the question names the document {ranked.document}, whose passages come first: " if ranked.document else ""
-    )
+    named = f"this question names {ranked.document}: passages of that document come first; " if ranked.document else ""
     if ranked.trust >= 0.5 and by_graph:
-        return f"{document}the graph led{_because(names(ranked.named.places))}"
+        return f"{named}the graph led{_because(names(ranked.named.places))}"
     why = f"{names(ranked.named.places)}{ranked.named.remark}" if ranked.named.places else ""
     why = found.graph.why or why or "the question names nothing rare that the graph knows"
     is_alone = ranked.reasons is None or ranked.reasons.links is None
     how = "decided alone" if is_alone else f"led{', links between passages added to them' if any(links) else ''}"
-    return f"{document}{_searches(found)} {how}: {why}"
+    return f"{named}{_searches(found)} {how}: {why}"
 
 
 def _decided_alone(found: Found) -> str:

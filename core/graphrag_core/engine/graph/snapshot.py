@@ -227,7 +227,8 @@ class StoreSnapshot:
         return self._store.fact_keys(_NONE if self._edited is None else self._edited.every_hidden())
 
     def find_entities(self, names: Iterable[str]) -> dict[str, int]:
-        by_id = {hash64(name): name for name in names if name[:1] != "→"}  # no question names an address
+        # A question names no address but that of a file.
+        by_id = {hash64(name): name for name in names if name[:1] != "→" or name[1:2] == "/"}
         if not by_id:
             return {}
         found = {
