@@ -12,6 +12,7 @@ import numpy.typing as npt
 from graphrag_core.errors import MissingDependency, optional_import
 from graphrag_core.ports import Keys, Matrix
 
+_TOKEN_DIMENSIONS = 64  # the model was trained so that the first ones can be used alone
 _BATCH = 1_000  # texts per batch; bounds the memory for their tokens
 
 
@@ -74,14 +75,14 @@ class WordLlama:
         return distinct
 
     def token_vectors(self, ids: npt.NDArray[np.integer[Any]]) -> Matrix:
-        """Return the unit vectors of tokens, one row each."""
-        vectors: Matrix = self._weights[ids] / self._norms[ids, None]
+        """Return the unit vectors of tokens, one row each: their first 64 dimensions, which tell as much."""
+        vectors: Matrix = self._token_table[ids]
         return vectors
 
     @cached_property
-    def _norms(self) -> Matrix:
-        norms: Matrix = np.maximum(np.sqrt(np.vecdot(self._weights, self._weights)), 1e-12)
-        return norms
+    def _token_table(self) -> Matrix:
+        table: Matrix = self._weights[:, :_TOKEN_DIMENSIONS]
+        return table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
 
     def _tokens(self, texts: list[str]) -> tuple[Keys, npt.NDArray[np.int32]]:
         """Return the number of tokens of each text, and their ids."""

@@ -316,7 +316,7 @@ class Coverage(Reranker):
     anchors: int = 2  # passages that are chosen before bridges count; 0: 0.0 / 0.2
     head: int = 5  # the first places, among which plain search has its best passages; 0: 0.3 / 0.3
     steps: int = 10  # passages that are chosen one by one; the others follow by their last score; 5: 0.0 / 0.3
-    similar_candidates: int = 60  # plain passages that are ordered by similar words
+    similar_candidates: int = 40  # plain passages that are ordered by similar words
     graph_candidates: int = 40  # chosen among these first passages of the graph, 20: 0.0 / 0.0
     plain_candidates: int = 20  # of plain search, 10: 0.0 / 0.0
     bridge_candidates: int = 20  # and of bridges, 10: 0.0 / -0.1
