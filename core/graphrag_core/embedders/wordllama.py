@@ -81,8 +81,9 @@ class WordLlama:
 
     @cached_property
     def _token_table(self) -> Matrix:
-        table: Matrix = self._weights[:, :_TOKEN_DIMENSIONS]
-        return table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
+        table = self._weights[:, :_TOKEN_DIMENSIONS]
+        unit: Matrix = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
+        return unit
 
     def _tokens(self, texts: list[str]) -> tuple[Keys, npt.NDArray[np.int32]]:
         """Return the number of tokens of each text, and their ids."""

@@ -50,15 +50,15 @@ class Calibration:
         Whether the graph was not searched: there is no trust or link then.
     """
 
-    base: float = -4.75
+    base: float = -3.9
     rank: float = -1.15
-    words: float = 1.9
-    new_words: float = 3.65
-    together: float = 1.8
-    missing_names: float = 0.0
-    trust: float = 1.25
-    link: float = 1.0
-    without_graph: float = 1.05
+    words: float = 1.75
+    new_words: float = 2.6
+    together: float = 1.15
+    missing_names: float = -3.45
+    trust: float = 1.35
+    link: float = 0.7
+    without_graph: float = 0.85
 
     def scores(self, signals: Signals) -> Scores:
         """Return a probability for each hit; each is lower than the one before."""
