@@ -44,6 +44,9 @@ class _CachedEmbeddings:
         self.identity = identity_of(model)
         self.embedded = bool(getattr(model, "embedded", False))
         self.local = bool(getattr(model, "local", False))
+        for optional in ("vector_weight", "token_ids", "token_vectors"):
+            if hasattr(model, optional):
+                setattr(self, optional, getattr(model, optional))
 
 
 def to_chat_model(llm: Any) -> ChatModel | Any:

@@ -280,7 +280,12 @@ class Words(BaseEmbedding):
 
 def recall_cases():
     """Return an embedder, settings of the adapter, and settings of the core's index that rank alike."""
-    return [
-        (WordLlama(), {}, {"chunker": None}),
-        (Words(embed_batch_size=1_000), {}, {"chunker": None, "embed_facts": False, "embed_names": False}),
-    ]
+    like_words = {"embedder": WithoutTokens(), "chunker": None, "embed_facts": False, "embed_names": False}
+    return [(WordLlama(), {}, {"chunker": None}), (Words(embed_batch_size=1_000), {}, like_words)]
+
+
+class WithoutTokens(WordLlama):
+    """WordLlama as the core sees it behind a model of LlamaIndex."""
+
+    vector_weight = 0.5
+    token_ids = None  # type: ignore[assignment]

@@ -174,7 +174,7 @@ async def test_on_2wiki_the_recall_is_that_of_the_core(framework, shared, case):
     ]
     embedder, settings, core_settings = framework.recall_cases()[case]
     with (
-        KnowledgeIndex(WordLlama(), **core_settings) as index,
+        KnowledgeIndex(**{"embedder": WordLlama(), **core_settings}) as index,
         framework.build(documents, embedder, k=10, **settings) as retriever,
     ):
         index.add(documents)

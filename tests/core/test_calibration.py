@@ -136,7 +136,7 @@ class TestFitting:
         rng = np.random.default_rng(0)
         signals = np.concatenate([judged.signals] * 400)
         signals = signals + np.append(0, np.full(signals.shape[1] - 1, 0.3)) * rng.normal(size=signals.shape)
-        truth = np.array([-1, -1, 1, 2, 1, 0.5, 1, 0.3])
+        truth = np.array([-1, -1, 1, 2, 1, -1, 0.5, 1, 0.3])
         labels = rng.random(len(signals)) < 1 / (1 + np.exp(-signals @ truth))
         fitted = fit_calibration(judged._replace(signals=signals, labels=labels))
         assert np.abs(np.array(list(vars(fitted).values())) - truth).max() < 0.25
