@@ -14,7 +14,7 @@ from graphrag_core.errors import InputError
 from graphrag_core.evaluation.questions import Question, contains
 from graphrag_core.model import Chunk
 from graphrag_core.ports import Scores
-from graphrag_core.query.calibration import Calibration, Signals
+from graphrag_core.query.calibration import HIGHEST, Calibration, Signals
 from graphrag_core.retriever import GraphRetriever
 
 _RIDGE = 0.01  # keeps the weights finite if the labels can be separated
@@ -126,10 +126,12 @@ def fit_calibration(judged: Judged | Sequence[Judged]) -> Calibration:
         raise InputError("all hits are right, or none is: give questions with gold documents, and some without answer")
     counts = np.concatenate([np.full(len(part.labels), 1000 / max(len(part.labels), 1)) for part in sets])
     weights = np.zeros(signals.shape[1])
-    for _ in range(_STEPS):  # Newton's method
-        probability = 1 / (1 + np.exp(-signals @ weights))
-        gradient = signals.T @ (counts * (probability - labels)) + _RIDGE * weights
-        curvature = (signals * (counts * probability * (1 - probability))[:, None]).T @ signals
+    for _ in range(_STEPS):  # Fisher scoring
+        share = 1 / (1 + np.exp(-signals @ weights))
+        probability, slope = HIGHEST * share, HIGHEST * share * (1 - share)
+        certainty = counts * slope / np.maximum(probability * (1 - probability), 1e-12)
+        gradient = signals.T @ (certainty * (probability - labels)) + _RIDGE * weights
+        curvature = (signals * (certainty * slope)[:, None]).T @ signals
         step = np.linalg.solve(curvature + _RIDGE * np.eye(len(weights)), gradient)
         weights = weights - step
         if np.abs(step).max() < 1e-8:

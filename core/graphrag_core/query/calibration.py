@@ -18,13 +18,15 @@ Signals = npt.NDArray[np.float64]
 
 _BACKGROUND = 1000  # passages added to the count when words are weighed: in a small index all words are rare
 _TOGETHER = 5  # the passages that are looked at together, whatever k is
+HIGHEST = 0.87
+"""The highest probability: of passages that have all words of a question, some are not right."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
     """Logistic regression from what is known about a hit to the probability that it belongs to the answer.
 
-    The probability does not depend on ``k``, nor on the embedding model, whose similarities mean something else for
+    It is at most 0.87. The probability does not depend on ``k``, nor on the embedding model, whose similarities mean something else for
     each model. It never rises with the rank. The defaults were fitted by ``make bench-calibration`` on questions of
     which a part has no answer in the index; :func:`graphrag_core.evaluation.fit_calibration` fits them to others.
 
@@ -50,21 +52,21 @@ class Calibration:
         Whether the graph was not searched: there is no trust or link then.
     """
 
-    base: float = -3.9
-    rank: float = -1.15
-    words: float = 1.75
-    new_words: float = 2.6
+    base: float = -4.25
+    rank: float = -1.05
+    words: float = 2.15
+    new_words: float = 4.0
     together: float = 1.15
-    missing_names: float = -3.45
-    trust: float = 1.35
-    link: float = 0.7
-    without_graph: float = 0.85
+    missing_names: float = -3.7
+    trust: float = 1.4
+    link: float = 0.8
+    without_graph: float = 0.9
 
     def scores(self, signals: Signals) -> Scores:
         """Return a probability for each hit; each is lower than the one before."""
         if len(signals) == 0:
             return np.empty(0, np.float32)
-        probability = 1 / (1 + np.exp(-signals @ np.array(astuple(self))))
+        probability = HIGHEST / (1 + np.exp(-signals @ np.array(astuple(self))))
         falling: Scores = np.minimum.accumulate(probability).astype(np.float32)
         return falling * (1 - np.float32(1e-6) * np.arange(len(signals), dtype=np.float32))
 

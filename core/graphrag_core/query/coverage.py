@@ -299,7 +299,7 @@ class Coverage(Reranker):
 
     # Behind each: what another value costs in points of recall@5 / @10, as the mean of musique_train,
     # hotpotqa_train:untitled, 2wiki_train:untitled, emanual_qa, privacy_qa, chroma_chunking and scifact_train
-    # (make bench-settings). Of the fields above: cover=0 1.4 / 0.0, link=0 2.9 / 0.7, bridge=0 0.2 / 0.2, rare=1000
+    # (make bench-settings), before similar words and named documents counted. Of the fields above: cover=0 1.4 / 0.0, link=0 2.9 / 0.7, bridge=0 0.2 / 0.2, rare=1000
     # 0.1 / -0.7, enough=0.01 0.5 / -0.1, open=0 0.0 / 0.0, most_passages=1000 -0.2 / 0.0, least_linked=0 0.1 / -0.3.
     offset: float = 10.0  # a rank counts offset / (rank + offset), counted from 0; 60: 0.1 / 0.2
     far: int = 100  # the rank of a passage in a ranking that does not contain it; 40: 0.1 / 0.0
@@ -314,7 +314,7 @@ class Coverage(Reranker):
     least_graph: float = 0.3  # how far the graph's rank counts without trust; 0: 0.0 / 0.4
     starts: int = 5  # plain passages that are followed; 2: 0.3 / 0.3
     anchors: int = 2  # passages that are chosen before bridges count; 0: 0.0 / 0.2
-    head: int = 5  # the first places, among which plain search has its best passages; 0: 0.3 / 0.3
+    head: int = 5  # the first places, below which plain search has every other one without trust; 0: 0.3 / 0.3
     steps: int = 10  # passages that are chosen one by one; the others follow by their last score; 5: 0.0 / 0.3
     similar_candidates: int = 40  # plain passages that are ordered by similar words
     graph_candidates: int = 40  # chosen among these first passages of the graph, 20: 0.0 / 0.0
