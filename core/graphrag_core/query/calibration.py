@@ -26,9 +26,10 @@ HIGHEST = 0.87
 class Calibration:
     """Logistic regression from what is known about a hit to the probability that it belongs to the answer.
 
-    It is at most 0.87. The probability does not depend on ``k``, nor on the embedding model, whose similarities mean something else for
-    each model. It never rises with the rank. The defaults were fitted by ``make bench-calibration`` on questions of
-    which a part has no answer in the index; :func:`graphrag_core.evaluation.fit_calibration` fits them to others.
+    The probability is at most 0.87. It does not depend on ``k``, nor on the embedding model, whose similarities mean
+    something else for each model. It never rises with the rank. The defaults were fitted by ``make bench-calibration``
+    on questions of which a part has no answer in the index; :func:`graphrag_core.evaluation.fit_calibration` fits them
+    to others.
 
     Parameters
     ----------

@@ -299,8 +299,9 @@ class Coverage(Reranker):
 
     # Behind each: what another value costs in points of recall@5 / @10, as the mean of musique_train,
     # hotpotqa_train:untitled, 2wiki_train:untitled, emanual_qa, privacy_qa, chroma_chunking and scifact_train
-    # (make bench-settings), before similar words and named documents counted. Of the fields above: cover=0 1.4 / 0.0, link=0 2.9 / 0.7, bridge=0 0.2 / 0.2, rare=1000
-    # 0.1 / -0.7, enough=0.01 0.5 / -0.1, open=0 0.0 / 0.0, most_passages=1000 -0.2 / 0.0, least_linked=0 0.1 / -0.3.
+    # (make bench-settings), measured before similar words and named documents counted. Of the fields above:
+    # link=0 2.9 / 0.7, bridge=0 0.2 / 0.2, enough=0.01 0.5 / -0.1, open=0 0.0 / 0.0, most_passages=1000 -0.2 / 0.0,
+    # least_linked=0 0.1 / -0.3.
     offset: float = 10.0  # a rank counts offset / (rank + offset), counted from 0; 60: 0.1 / 0.2
     far: int = 100  # the rank of a passage in a ranking that does not contain it; 40: 0.1 / 0.0
     subject_link: float = 0.25  # one passage mentions the subject of the other; 0: 0.5 / 0.1
