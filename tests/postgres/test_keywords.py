@@ -54,7 +54,7 @@ def store(engine: PostgresEngine, corpus, *, segments: int) -> tuple[TantivyKeyw
                 document = (engine.index, key, str(key), "", "", "{}", "", 0, 0.0, None)
                 writer.copy(cursor, "documents", [document])
                 writer.copy(cursor, "chunks", [(engine.index, key, str(key), key, 0, 0, fields[0], 0, None, None, b"",
-                                                None, [0, 0, 0], 0, [0] * 5, key)])  # fmt: skip
+                                                None, None, [0, 0, 0], 0, [0] * 5, key)])  # fmt: skip
             cursor.execute(
                 "UPDATE indexes SET chunks = chunks + %s, facts = facts + %s, generation = generation + 1, lengths = "
                 "ARRAY(SELECT a + b FROM unnest(lengths, %s::bigint[]) WITH ORDINALITY t(a, b, n) ORDER BY n) "
