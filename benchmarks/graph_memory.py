@@ -73,7 +73,7 @@ def surroundings(index: KnowledgeIndex) -> str:
             keys = np.array([*snapshot.find_entities([normalise(document.title)]).values()], np.int64)
             query = Query(document.title, snapshot, entities=keys)
             start = time.process_time()
-            graph = query.surroundings()
+            graph = query.surroundings(keys[:0])
             times["surroundings"].append(time.process_time() - start)
             edges.append(graph.ecount())
             seeds = [vertex.index for vertex in graph.vs if vertex["key"] in set(keys.tolist())]

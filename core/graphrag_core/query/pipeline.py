@@ -89,13 +89,11 @@ class Opened(NamedTuple):
 class TextSearch(NamedTuple):
     """The rankings of vector and keyword search, and their weighted mean.
 
-    ``best`` are the best chunks (:attr:`Query.best <graphrag_core.query.query.Query.best>`), ``similarity`` is the
-    cosine of the first vector hit.
+    ``similarity`` is the cosine of the first vector hit.
     """
 
     channels: dict[str, Ranking]
     ranking: Ranking
-    best: Keys
     similarity: float
 
 
@@ -187,7 +185,7 @@ def _find(index: KnowledgeIndex, plan: Plan, embedded: Embedded, opened: Opened,
     if settings.searches_graph:
         named = settings.recogniser.recognise(plan.text, query.vector, snapshot, text.ranking[0])
         entities = np.concatenate([seeds, named[~among(named, np.sort(seeds))]]) if len(seeds) else named
-    query = replace(query, entities=entities, best=text.best)
+    query = replace(query, entities=entities)
     stages.end("recognise")
     graph = _expand(query, text, index.engine if opened.scope is None else None)
     stages.end("expand")
@@ -329,10 +327,7 @@ def search(query: Query) -> TextSearch:
     ranking = next(iter(channels.values()))
     if len(channels) > 1 or not (method in ("vector", "keyword") or by_vector_alone):
         ranking = query.blend("chunks", vectors, channels.get("keyword", _NOTHING))
-    firsts = [keys[:2] for keys, _ in channels.values()]
-    agreed = [firsts[0][np.isin(firsts[0], firsts[1])]] if len(firsts) > 1 else []
-    best = np.concatenate([*(keys[:1] for keys in firsts), *agreed])
-    return TextSearch(channels, ranking, best, float(vectors[1].max(initial=0)))
+    return TextSearch(channels, ranking, float(vectors[1].max(initial=0)))
 
 
 def _expand(query: Query, text: TextSearch, logged: Engine | None) -> GraphDecision:

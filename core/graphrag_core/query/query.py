@@ -47,9 +47,6 @@ class Query:
         One generation of the index, restricted to the query's scope.
     vector
         The question's embedding; None if there is none.
-    best
-        The best chunks of plain search: the first one of vector search, the first one of keyword search, and those
-        that both have among their first two.
     entities
         The entities that the question names.
     embedder
@@ -70,7 +67,6 @@ class Query:
     settings: ResolvedSettings = field(default_factory=_default_settings)
     uncounted: list[Keys] | None = None
     failures: list[str] = field(default_factory=list)
-    best: Keys = field(default_factory=_NO_KEYS)
 
     @property
     def vector_weight(self) -> float:
@@ -104,15 +100,15 @@ class Query:
             return [self.snapshot.search_keywords("chunks", text, k) for text in texts], problem
         return self.snapshot.search_vectors("chunks", vectors, k), ""
 
-    def surroundings(self, passages: Keys | None = None, *, hops: int = 2, limit: int = 5_000) -> Graph:
+    def surroundings(self, passages: Keys, *, hops: int = 2, limit: int = 5_000) -> Graph:
         """Return the graph around the question as an ``igraph.Graph``, for strategies that use igraph's algorithms.
 
-        It begins at the entities that the question names and at what the best plain passages mention.
+        It begins at the entities that the question names and at what some passages mention.
 
         Parameters
         ----------
         passages
-            The passages to begin at, instead of :attr:`best`.
+            The passages to begin at, such as the first ones of plain search.
         hops
             How many facts to follow.
         limit
@@ -124,7 +120,7 @@ class Query:
             Vertices have ``kind`` (``"entity"`` or ``"passage"``), ``key`` and ``name``; edges ``weight``, ``relation``
             and ``fact``. A strategy returns the keys of passages.
         """
-        return subgraph(self.snapshot, self.entities, self.best if passages is None else passages, hops, limit)
+        return subgraph(self.snapshot, self.entities, passages, hops, limit)
 
     def best_of(self, texts: Sequence[str]) -> Keys:
         """Return the chunk that vector and keyword search together rank first for each text, if there is one."""
