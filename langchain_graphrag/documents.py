@@ -41,8 +41,6 @@ def to_core_document(document: Document) -> graphrag_core.Document:
     Titles, headings and pages are taken from what loaders and splitters write to the metadata:
     ``title``, ``Header 1``, ``source``, ``page``.
     """
-    from graphrag_core.documents.html import readable  # noqa: PLC0415 - with the readers of all formats, slow to import
-
     if not isinstance(document, Document):
         raise InputError(f"expected a LangChain Document, got {type(document).__qualname__}")
     metadata, serialised = document.metadata, ""
@@ -50,7 +48,12 @@ def to_core_document(document: Document) -> graphrag_core.Document:
         metadata = json_value(metadata, "metadata")  # as it is stored, so that ids made from it do not change
         serialised = "" if document.id else json.dumps(metadata, sort_keys=True, ensure_ascii=False)
     document_id = document.id or fingerprint([document.page_content, serialised])
-    core = readable(graphrag_core.Document(document_id, document.page_content, metadata=metadata))
+    core = graphrag_core.Document(document_id, document.page_content, metadata=metadata)
+    if not core.text.lstrip().startswith("<"):
+        return core
+    from graphrag_core.documents.html import readable  # noqa: PLC0415 - with the readers of all formats, slow to import
+
+    core = readable(core)
     # The loader's title comes before the page's.
     return replace(core, title="") if core.title and stated_title(metadata) else core
 

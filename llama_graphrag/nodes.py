@@ -75,9 +75,12 @@ def _source_title(first: BaseNode) -> str:
 
 
 def _readable(node: BaseNode) -> Document:
+    bare = _bare(node)
+    if not bare.text.lstrip().startswith("<"):
+        return bare
     from graphrag_core.documents.html import readable  # noqa: PLC0415 - with the readers of all formats, slow to import
 
-    return readable(_bare(node))
+    return readable(bare)
 
 
 def _to_document(node: BaseNode, source_title: str) -> Document:

@@ -6,9 +6,10 @@ identifier is indexed by its parts and as a whole: ``CELERY_BROKER_URL``, ``cele
 """
 
 import re
+import struct
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, repeat
 from zlib import crc32
 
 import numpy as np
@@ -110,20 +111,17 @@ def phrases(text: str) -> list[list[str]]:
 
 def hashes(text: str) -> set[int]:
     """Return the 24-bit hashes of a text's terms, without stop words."""
-    return set(chain.from_iterable(map(_HASHES.__getitem__, text.split())))
+    words = map(str.strip, text.split(), repeat(_PUNCTUATION))  # which changes no term
+    return set(chain.from_iterable(map(_HASHES.__getitem__, words)))
 
 
 class _Hashes(dict[str, tuple[int, ...]]):
     """The hashes of the terms of words: the same words are in many texts. Long words are not kept."""
 
     def __missing__(self, word: str) -> tuple[int, ...]:
-        bare = word.strip(_PUNCTUATION)  # which changes no term
-        if bare != word:
-            found = self[bare]
-        else:
-            is_plain = word.isascii() and word.isalnum() and _HINT.search(word) is None
-            terms = _CONTENT_ANALYZER.analyze(word if is_plain else prepare(word))
-            found = tuple({crc32(term.encode("utf-8")) & _MASK for term in terms if term not in KEYWORD_STOP_WORDS})
+        is_plain = word.isascii() and word.isalnum() and _HINT.search(word) is None
+        terms = _CONTENT_ANALYZER.analyze(word if is_plain else prepare(word))
+        found = tuple({crc32(term.encode("utf-8")) & _MASK for term in terms if term not in KEYWORD_STOP_WORDS})
         if len(word) <= _LONGEST:
             if len(self) >= _MOST_CACHED:
                 self.clear()
@@ -257,4 +255,6 @@ def term_places(packed: Sequence[bytes], wanted: Sequence[str]) -> Keys:
 
 
 def _pack(numbers: Sequence[int]) -> bytes:
-    return np.array(numbers, "<u4").view(np.uint8).reshape(-1, 4)[:, :TERM_BYTES].tobytes()
+    packed = bytearray(struct.pack(f"<{len(numbers)}I", *numbers))
+    del packed[TERM_BYTES::4]
+    return bytes(packed)

@@ -12,7 +12,6 @@ Texts in two formats, such as PDF and HTML, differ in ligatures, hyphens and sec
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from zlib import crc32
 
 import numpy as np
@@ -121,7 +120,10 @@ def _words(text: str) -> list[str]:
     """Return the words of a text; of a long one without lines of copyright."""
     if not text.isascii():
         text = unify(text)
-    text = _PRINTED_REFERENCE.sub(r"\1", _HYPHENATION.sub("", text))
+    if "-\n" in text or "-\r" in text or not (text.isascii() or {"\u00ad", "‐"}.isdisjoint(text)):
+        text = _HYPHENATION.sub("", text)
+    if "]," in text:
+        text = _PRINTED_REFERENCE.sub(r"\1", text)
     lower = segment(text).lower()
     words = WORD.findall(lower)
     hinted = "copyr" in lower or "(c)" in lower or "©" in lower
@@ -142,12 +144,7 @@ def _hyphenated_as(words: list[str], known: set[str]) -> list[str]:
     return joined
 
 
-@lru_cache(maxsize=65_536)
-def _word_hash(word: str) -> int:
-    return crc32(word.encode("utf-8"))
-
-
 def _triples(words: list[str]) -> npt.NDArray[np.uint64]:
-    hashes = np.array([*map(_word_hash, words)], np.uint64)
+    hashes = np.fromiter(map(crc32, "\n".join(words).encode("utf-8").split(b"\n")), np.uint64, len(words))
     found: npt.NDArray[np.uint64] = hashes[:-2] * _PLACES[0] + hashes[1:-1] * _PLACES[1] + hashes[2:] * _PLACES[2]
     return found

@@ -121,11 +121,12 @@ def _names_by_sentence(prose: Prose, names: list[NameMatch]) -> list[list[NameMa
     text, spans = prose.text, prose.sentences
     by_sentence: list[list[NameMatch]] = [[] for _ in spans]
     at = 0
+    later = [span.start for span in spans[1:]]
     for name in names if spans else ():
-        while at + 1 < len(spans) and spans[at + 1].start <= name.start:
+        while at < len(later) and later[at] <= name.start:
             at += 1
         by_sentence[at].append(name)
-    if any(hint in text for hint in _BOILERPLATE_HINTS) or _PAGE_HINT.search(text) is not None:
+    if any(map(text.__contains__, _BOILERPLATE_HINTS)) or _PAGE_HINT.search(text) is not None:
         for span, matches in zip(spans, by_sentence, strict=True):
             if matches and is_boilerplate(text[span.start : span.end]):
                 matches.clear()

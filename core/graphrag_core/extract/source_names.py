@@ -11,7 +11,8 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import accumulate, chain, compress
 from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -21,14 +22,14 @@ from graphrag_core.model import ADAPTER_KEY, Chunk
 from graphrag_core.text import CJK, FUNCTION, normalise, title_names
 from graphrag_core.text.mentions import NameMatch, code_names, find_names, outside
 from graphrag_core.text.sentences import Prose
-from graphrag_core.text.words import COMMON_NOUNS, OPENERS, VERBS, WORD, is_ordinary
+from graphrag_core.text.words import COMMON_NOUNS, OPENERS, VERBS, is_ordinary
 
 Instead = dict[str, tuple[str, ...]]
 """What candidates stand for: other names, or none."""
 
 _SOURCE_KEYS = ("source", "file_path", "url")
 _POSITION_KEYS = frozenset({"start_index", "page", "page_label", "page_number", ADAPTER_KEY})
-_LOWER_WORD = re.compile(r"\b[^\W\d_A-Z][^\W_]*")
+_WORD_OR_GAP = re.compile(r"([^\W_]+)")
 _SUBJECT_VERB = re.compile(
     r"(?:['’]s|,)?\s+(?:is|was|has|had|does|did|will|can|became|began|won|joined|says?|said|wrote|uses?|provides?"
     r"|supports?|owns?|leads?|runs?|handles?|stores?|sends?|issues?)\b"
@@ -126,14 +127,14 @@ class SourceNames:
 
     def __init__(self, readings: Sequence[Reading]) -> None:
         candidates = [match for reading in readings for match in reading.found]
-        certain = Counter(match.name for match in candidates if match.certain)
+        certain = Counter([name for name, _, _, is_certain in candidates if is_certain])
         named = (name for reading in readings for name in reading.subjects.names())
         subjects = dict.fromkeys(name for name in named if name[0] != "→")  # in order: results must not vary
         stated = _stated(readings)
         texts = [reading.prose.text for reading in readings]
         self._is_short = len(readings) <= _SHORT
         self._inside = _names_inside(readings)
-        words = self._ordinary_words({*subjects, *(match.name for match in candidates)}, texts)
+        words = self._ordinary_words({*subjects, *[match[0] for match in candidates]}, texts)
         self._instead: Instead = dict.fromkeys(words - stated, ())
         shorter = _without_openers(readings, certain, self._inside)
         self._instead |= {name: rest for name, rest in shorter.items() if name not in subjects}
@@ -153,7 +154,7 @@ class SourceNames:
         """Return the single words that are not names, as the source has them in lower case more often."""
         words = {name for name in names if name.isalpha() and len(name) > 1 and (name[1:].islower() or name.isupper())}
         lower = {word.lower() for word in words}
-        self._lower = Counter(word for text in texts for word in _LOWER_WORD.findall(text) if word in lower)
+        self._lower = Counter(filter(lower.__contains__, chain.from_iterable(map(_single_words, texts))))
         ordinary = set()
         for word in words:
             count, inside = self._lower[word.lower()], self._inside[word]
@@ -173,7 +174,7 @@ class SourceNames:
         headings = [heading for heading in headings if " " in heading and _SENTENCE.search(heading)]
         if not headings:
             return {}
-        words = f" {' '.join(word for text in texts for word in WORD.findall(text.lower()))} "
+        words = f" {' '.join(chain.from_iterable(_words_and_gaps(text)[1::2] for text in texts))} ".lower()
         names: Instead = {}
         for heading in headings:
             if f" {normalise(heading)} " not in words:
@@ -206,10 +207,13 @@ class SourceNames:
         introduced = {short for short, _ in reading.aliases}
         matches = []
         for match in reading.found:
-            name = match.name
-            if match.certain or self._inside[name] or (match.start in starts and self._opens(text, match)):
-                names = (name,) if name in introduced else self._instead.get(name, (name,))
-                matches += [NameMatch(other, match.start, match.end) for other in names]
+            name, start, end, is_certain = match
+            if is_certain or self._inside[name] or (start in starts and self._opens(text, match)):
+                names = None if name in introduced else self._instead.get(name)
+                if names is None:
+                    matches.append(match)
+                else:
+                    matches += [NameMatch(other, start, end) for other in names]
         if phrases := list(self._phrases.find(text)):
             phrases = outside(phrases, sorted((match.start, match.end) for match in matches))
             return sorted([*matches, *phrases], key=attrgetter("start"))
@@ -245,7 +249,7 @@ class SourceNames:
         names: list[str] = []
         for reading in readings:
             names += [name for name in reading.subjects.names() if name[0] != "→"]
-            names += [match.name for match in reading.found if match.certain]
+            names += [name for name, _, _, is_certain in reading.found if is_certain]
         full = _ends_of_names(self._all(names))
         if len(readings) == 1:  # there a surname alone links the document with others on the person
             full = {word: name for word, name in full.items() if name.startswith(f"{word} ")}
@@ -260,13 +264,18 @@ def _persons(full_names: Mapping[str, str], texts: Sequence[str]) -> Instead:
 
     has_person = any(map(_PERSON.search, texts))
     acting = words(_ACTS, _ADDRESSED, _GREETED) | (words(_IS) if has_person else set())
+    persons: Instead = {
+        word: (name,)
+        for word, name in full_names.items()
+        if word in acting or (has_person and not name.startswith(f"{word} "))
+    }
+    if not persons:
+        return {}
     others, lower = words(_NO_PERSON), words(_LOWER)
-    persons: Instead = {}
-    for word, name in full_names.items():
-        is_person = word in acting or (has_person and not name.startswith(f"{word} "))
+    for word, (name,) in [*persons.items()]:
         first, *_, last = name.lower().split()
-        if is_person and word not in others and lower.isdisjoint((first, last)):
-            persons[word] = (name,)
+        if word in others or not lower.isdisjoint((first, last)):
+            del persons[word]
     return persons
 
 
@@ -288,10 +297,11 @@ def _names_inside(readings: Sequence[Reading]) -> Counter[str]:
     inside: Counter[str] = Counter()
     for reading in readings:
         text, starts = reading.prose.text, reading.prose.starts
-        for match in reading.found:
-            before = text[max(match.start - 2, 0) : match.start].rstrip()[-1:]
-            if match.certain and match.start not in starts and (before.isalnum() or before in _CONTINUES):
-                inside[match.name] += 1
+        for name, start, _, is_certain in reading.found:
+            if is_certain and start not in starts:
+                before = text[max(start - 2, 0) : start].rstrip()[-1:]
+                if before.isalnum() or before in _CONTINUES:
+                    inside[name] += 1
     return inside
 
 
@@ -303,7 +313,7 @@ def _without_openers(readings: Sequence[Reading], certain: Counter[str], inside:
     opening: Counter[str] = Counter()
     for reading in readings:
         starts = reading.prose.starts
-        opening.update(match.name for match in reading.found if match.start in starts and " " in match.name)
+        opening.update([name for name, start, _, _ in reading.found if start in starts and " " in name])
     shorter: Instead = {}
     for name, count in opening.items():
         first, *words = name.split(" ")
@@ -337,14 +347,30 @@ def _long_forms(readings: Sequence[Reading]) -> Instead:
     return {short: tuple(names.values()) for short, names in longs.items() if len(names) == 1}
 
 
+@lru_cache(maxsize=64)  # the texts of a source are asked for up to three times
+def _words_and_gaps(text: str) -> list[str]:
+    """Return the words of a text and what is between them, in turn; the first and the last are gaps."""
+    return _WORD_OR_GAP.split(text)
+
+
+def _single_words(text: str) -> list[str]:
+    """Return the words of a text, without those that an underscore joins to the word before."""
+    pieces = _words_and_gaps(text)
+    if "_" not in text:
+        return pieces[1::2]
+    return [word for gap, word in zip(pieces[::2], pieces[1::2], strict=False) if gap[-1:] != "_"]
+
+
 class _Phrases:
     """Names of several words, and Chinese and Japanese ones, to be found in texts in any case."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._by_first: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+        self._by_first: dict[str, list[tuple[list[str], str]]] = {}
         self._cjk: list[str] = []
         for name in dict.fromkeys(names):
-            words = tuple(normalise(name).split(" "))
+            if name.isascii() and name.isalnum():
+                continue
+            words = normalise(name).split(" ")
             if 2 <= len(words) <= _LONGEST_PHRASE and FUNCTION.isdisjoint(words) and min(map(len, words)) > 1:
                 self._by_first.setdefault(words[0], []).append((words, name))
             elif not name.isascii() and _CJK_NAME.fullmatch(name):
@@ -352,17 +378,16 @@ class _Phrases:
 
     def find(self, text: str) -> Iterator[NameMatch]:
         """Yield the names in a text: their words, with one character between them."""
-        if self._by_first and len(lower := text.lower()) == len(text):
-            words = [(match.group(), match.start(), match.end()) for match in WORD.finditer(lower)]
-            for at, (word, start, _) in enumerate(words):
-                for phrase, name in self._by_first.get(word, ()):
-                    last = at + len(phrase) - 1
-                    if (
-                        last < len(words)
-                        and words[last][2] - start == sum(map(len, phrase)) + len(phrase) - 1
-                        and all(part == words[at + i][0] for i, part in enumerate(phrase))
-                    ):
-                        yield NameMatch(name, start, words[last][2])
+        if self._by_first and len(text.lower()) == len(text):
+            pieces = _words_and_gaps(text)
+            words = [*map(str.lower, pieces[1::2])]
+            ends: list[int] = []
+            for at in compress(range(len(words)), map(self._by_first.__contains__, words)):
+                for phrase, name in self._by_first[words[at]]:
+                    last = at + len(phrase)
+                    if words[at:last] == phrase and all(len(gap) == 1 for gap in pieces[2 * at + 2 : 2 * last : 2]):
+                        ends = ends or [*accumulate(map(len, pieces))]
+                        yield NameMatch(name, ends[2 * at], ends[2 * last - 1])
         for name in self._cjk:
             at = text.find(name)
             while at >= 0:
@@ -372,7 +397,8 @@ class _Phrases:
 
 def _ends_of_names(names: Sequence[str]) -> dict[str, str]:
     """Return for each word among names the full name before it, if it is the first or last word of this name alone."""
-    short = {name for name in names if len(name) >= _SHORTEST and _PART.fullmatch(name) and not name.isupper()}
+    single = [name for name in names if " " not in name and len(name) >= _SHORTEST and not name.isupper()]
+    short = {name for name in single if name.isalpha() or _PART.fullmatch(name)}
     ends: dict[str, set[tuple[str, str]]] = defaultdict(set)
     full_names: dict[str, str] = {}
     passed: set[str] = set()

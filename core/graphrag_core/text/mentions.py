@@ -399,6 +399,8 @@ def _names_in(run: str, initial: bool, dated: bool) -> Names:
     start of a title more often ("Alice in Wonderland"), and so are small words other than "of" ("Once Upon a Time in
     America").
     """
+    if " in " not in run and " at " not in run and " on " not in run:
+        return _names_of(run, initial, dated)
     names: Names = ()
     start = 0  # of the name that is read, and of the place before that
     for place in _PLACE.finditer(run):
