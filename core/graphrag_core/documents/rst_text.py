@@ -490,12 +490,30 @@ def _parse(text: str) -> Any:
     inliner.interpreted = _read_role
     with _lock:
         # docutils looks directives up in a function of a module; Sphinx replaces it in the same way.
-        directives.directive = _find_directive
+        directives.directive, states.RSTState.nested_sm = _find_directive, _StateMachine
         try:
             rst.Parser(inliner=inliner).parse(text, document)
         finally:
-            directives.directive = _find_built_in
+            directives.directive, states.RSTState.nested_sm = _find_built_in, states.NestedStateMachine
     return document
+
+
+class _StateMachine(states.NestedStateMachine):  # type: ignore[misc]
+    """Parses a nested block. It creates its states when they are needed: most blocks need two of seventeen."""
+
+    def add_states(self, state_classes: list[Any]) -> None:
+        self.states = _States(self, {state.__name__: state for state in state_classes})
+
+
+class _States(dict[str, Any]):
+    def __init__(self, machine: _StateMachine, classes: dict[str, Any]) -> None:
+        self._machine, self._classes = machine, classes
+
+    def __missing__(self, name: str) -> Any:
+        state = self[name] = self._classes[name](self._machine, self._machine.debug)
+        if hasattr(self._machine, "memo"):  # it runs already
+            state.runtime_init()
+        return state
 
 
 def _read_role(rawsource: str, text: str, role: str, _: int) -> tuple[list[nodes.Node], list[Any]]:

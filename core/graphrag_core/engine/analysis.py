@@ -160,11 +160,19 @@ def pack_terms(text: str, facts: Sequence[str]) -> tuple[bytes, bytes | None]:
     For a long chunk the bits would take facts times terms. There the second are the number 2**24 - 1, the terms that
     the chunk lacks as above, how many terms each fact has (the number of facts, then theirs), and their places.
     """
-    own = sorted(hashes(text))
+    of_facts = [hashes(fact) for fact in facts]
+    at, rest, found = 0, [], set[int]()
+    for fact, numbers in zip(facts, of_facts, strict=True):  # most facts are sentences of the chunk
+        start = text.find(fact, at)
+        end = start + len(fact)
+        if start >= 0 and text[start - 1 : start].strip() == text[end : end + 1].strip() == "":
+            rest.append(text[at:start])
+            found |= numbers
+            at = end
+    own = sorted(found | hashes(" ".join((*rest, text[at:]))))
     packed = _pack(own)
     if not facts:
         return packed, None
-    of_facts = [hashes(fact) for fact in facts]
     more = sorted(set().union(*of_facts).difference(own))
     if len(own) + len(more) > _MOST_BITS:
         place = {number: at for at, number in enumerate([*own, *more])}

@@ -45,8 +45,9 @@ def signatures(label: str, text: str) -> tuple[int, int, int]:
     if len(words) < _FEWEST_WORDS:
         whole = _signed(crc32("\0".join((label, *words)).encode("utf-8", "surrogatepass")))
         return whole, whole, whole
-    least = (_triples(words) * _FACTORS + _OFFSETS).min(axis=1).reshape(_BANDS, _ROWS)
-    first, second, third = (_signed(crc32(band.astype("<u8").tobytes())) for band in least)
+    least = np.minimum.reduce(_triples(words) * _FACTORS + _OFFSETS, axis=1).astype("<u8").tobytes()
+    size = len(least) // _BANDS
+    first, second, third = (_signed(crc32(least[at : at + size])) for at in range(0, len(least), size))
     return first, second, third
 
 

@@ -149,6 +149,7 @@ _EXPANSION = re.compile(r"\s?\(([^()]{4,80})\)")
 _YEAR = re.compile(r"[12]\d{3}(?= )")
 _DATING = re.compile(r"\b(?:in|since|by|until|from|during|of|after|before)[ \t]+$")
 _LONGEST_NAME = 8
+_JOINTS = frozenset({"in", "at", "on", "to"})  # after which another name may begin
 _PART_NUMBER = re.compile(r"[A-Z](?:\.[0-9]+)+")  # of an appendix
 _NO_NAME_ENDS = FUNCTION | REFERENCES | CALENDAR | CALENDAR_SHORT | OPENERS
 _QUALIFIER = re.compile(
@@ -297,6 +298,7 @@ def _capitalised(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch
     pattern = _run_pattern(_upper()) if any(map(str.isupper, other)) else _RUN_ASCII
     openers = None if " the " in text else _openers_of(text)
     has_joints = "_" in text
+    new = tuple.__new__  # NameMatch(...) in a third of the time
     for match in pattern.finditer(text):
         run, at = match.group(), match.start()
         initial = at in starts or at - 1 in starts
@@ -306,10 +308,24 @@ def _capitalised(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch
             run = run.rpartition(" ")[0]
         if openers:
             at, run, initial = _without_openers(run, at, initial, openers)
-        names += _names_at(text, run, at, match.end(), initial)
+        is_inside = not initial and text[at - 2 : at] != ": "
+        if is_inside and (_is_year(run) if run.isdigit() else _is_one_name(run)):
+            names.append(new(NameMatch, (run, at, at + len(run), True)))
+        elif not (is_inside and run.isdigit()):
+            names += _names_at(text, run, at, match.end(), initial)
     if " in " in text or " at " in text:
         names = _without_places(names, starts)
     return names
+
+
+def _is_one_name(run: str) -> bool:
+    """Return whether a run inside a sentence is one name, as most are: :func:`_names_at` in short."""
+    if run.isalpha():
+        return run not in _OPENING_WORDS and bool(_names_in(run, False, False))
+    words = run.split()
+    if len(words) < 2 or words[0] in _OPENING_WORDS or not _is_whole_name(run, words):
+        return False
+    return len(words) < 3 or _JOINTS.isdisjoint(words)
 
 
 def _names_at(text: str, run: str, at: int, end: int, initial: bool) -> list[NameMatch]:
@@ -485,12 +501,17 @@ def _single_name(word: str, start: int, *, opens: bool) -> Names:
     word = _QUALIFIER.sub("", word) if "-" in word else word
     lower = word.casefold()
     if word[:1].isdigit():
-        is_name = len(word) == 4 and word[0] in "12" and word.isdigit()  # a year, not "35", "1,200" or "90312"
+        is_name = _is_year(word)
     elif lower in CALENDAR or lower in NEVER_ALONE or is_adverb(word) or _PART_NUMBER.fullmatch(word):
         is_name = False
     else:
         is_name = 1 < len(word) <= _LONGEST_CODE
     return ((word, start, not (opens and word[1:].islower())),) if is_name else ()
+
+
+def _is_year(word: str) -> bool:
+    """Return whether a number is a year, and not "35", "1,200" or "90312"."""
+    return len(word) == 4 and word[0] in "12" and word.isdigit()
 
 
 def _in_capitals(words: list[str]) -> bool:

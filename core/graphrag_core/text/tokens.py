@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from string import ascii_lowercase, ascii_uppercase
+from string import ascii_letters, digits
 
 from graphrag_core.errors import InputError
 from graphrag_core.text.cjk import CJK
@@ -11,11 +11,13 @@ from graphrag_core.text.cjk import CJK
 Tokenizer = Callable[[str], int] | str
 """Counts the tokens of a text: a function, or the name of an encoding or a model that tiktoken knows."""
 
-_LETTERS = (ascii_uppercase + ascii_lowercase).encode()
-_SPACES = b" \t\n\r\x0b\x0c"
-
-_ASCII_PIECE = re.compile(r"[A-Za-z]{1,7}|[0-9]{1,3}|[^\sA-Za-z0-9]")
-_PIECE = re.compile(rf"[{CJK}]|[A-Za-z]{{1,7}}|[0-9]{{1,3}}|(?:(?![{CJK}A-Za-z0-9])[^\W_]){{1,2}}|[^\w\s]|_")
+_LETTERS, _LETTERS_AND_DIGITS = ascii_letters.encode(), (ascii_letters + digits).encode()
+_SPACES = b" \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"
+_NON_ASCII = re.compile(r"[^\x00-\x7f]+")
+_NON_ASCII_PIECE = re.compile(rf"[{CJK}]|(?:(?![{CJK}])[^\W_]){{1,2}}|[^\w\s]")
+_IS_LETTER, _IS_DIGIT = (
+    bytes(ord("x") if chr(code) in kept else ord(" ") for code in range(256)) for kept in (ascii_letters, digits)
+)
 
 
 def estimate_tokens(text: str) -> int:
@@ -28,11 +30,20 @@ def estimate_tokens(text: str) -> int:
     >>> estimate_tokens("Retrieval that follows the graph."), estimate_tokens("東京 tower")
     (7, 3)
     """
-    return len((_ASCII_PIECE if text.isascii() else _PIECE).findall(text))
+    count = 0
+    if not text.isascii():
+        count = len(_NON_ASCII_PIECE.findall(" ".join(_NON_ASCII.findall(text))))
+        text = _NON_ASCII.sub(" ", text)
+    data = f"{text} ".encode("ascii")
+    count += len(data.translate(None, _LETTERS_AND_DIGITS + _SPACES))
+    for table, size in ((_IS_LETTER, 7), (_IS_DIGIT, 3)):
+        runs, full = data.translate(table), b"x" * size
+        count += runs.count(full) + runs.replace(full, b"").count(b"x ")  # and the rest of each run
+    return count
 
 
 def most_tokens(text: str) -> int:
-    """Return an upper bound of :func:`estimate_tokens`, about ten times faster to compute."""
+    """Return an upper bound of :func:`estimate_tokens`, several times faster to compute."""
     data = text.encode("ascii", "replace")
     others = data.translate(None, _LETTERS)
     marks = len(others.translate(None, _SPACES))
