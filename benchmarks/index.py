@@ -4,8 +4,10 @@ Every number is a ratio to something measured in the same run. Indexing is compa
 embedding the same texts in the same process, before and after. The indexed vectors are precomputed, so the
 embedder's time is not included. Adding the same documents with our WordLlama embedder is timed after that.
 ``CHUNKS=10000`` makes it smaller. The passages of the datasets in ``../shared/data`` (or ``SHARED``), a few thousand
-longer ones, are timed as well if they are there. At last 5,000 of them, or of the generated ones, are indexed through
-LangChain, in CPU time up to the first answer, as a ratio to LangChain's ``InMemoryVectorStore`` with the same embedder.
+longer ones, are timed as well if they are there. Then 5,000 of them, or of the generated ones, are indexed through
+LangChain, in CPU time up to the first answer, beside LangChain's ``InMemoryVectorStore`` and, if it is installed, its
+``FAISS``, with the same embedder. At last the documents of three sets are read and indexed in a folder: CPU time, and
+the bytes of the folder as a ratio to those of the files.
 ``make bench-lengths`` times single documents of different lengths.
 """
 
@@ -16,9 +18,11 @@ import os
 import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -27,6 +31,7 @@ import numpy as np
 from synthetic import ReadyVectors, documents
 
 from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.documents import load_documents
 from graphrag_core.embedders import WordLlama
 from graphrag_core.engine.embedded import EmbeddedEngine
 from graphrag_core.ingest.pipeline import embedded_texts
@@ -37,6 +42,7 @@ COUNT = int(os.environ.get("CHUNKS", "100000"))
 SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[2] / "shared"))
 
 _THROUGH_LANGCHAIN = 5_000  # documents
+_FILES = ("docs_dev", "docs_dev2", "emanual_qa")  # sets of which the size is measured
 
 Row = tuple[str, float, str]
 
@@ -125,15 +131,43 @@ def langchain() -> None:
     ready = list(islice(chain(real(), documents(_THROUGH_LANGCHAIN)), _THROUGH_LANGCHAIN))
     passages = [Passage(id=one.id, page_content=one.text, metadata={"title": one.title}) for one in ready]
     question, timed = f"What is said of {ready[0].title}?", dict[str, list[float]]()
+    ways: dict[str, Callable[..., Any]] = {
+        "own": GraphRAGRetriever.from_documents,
+        "InMemoryVectorStore": lambda *given: InMemoryVectorStore.from_documents(*given).as_retriever(),
+    }
+    with suppress(ImportError):
+        from langchain_community.vectorstores import FAISS  # noqa: PLC0415
+
+        ways["FAISS"] = lambda *given: FAISS.from_documents(*given).as_retriever()
     for _ in range(4):  # the first does not count
-        for name, index_all in (
-            ("own", GraphRAGRetriever.from_documents),
-            ("InMemoryVectorStore", lambda *given: InMemoryVectorStore.from_documents(*given).as_retriever()),
-        ):
+        for name, index_all in ways.items():
             start = time.process_time()
             index_all(passages, AsEmbeddings()).invoke(question)
             timed.setdefault(name, []).append(time.process_time() - start)
     print(json.dumps({name: statistics.median(times[1:]) for name, times in timed.items()}))
+
+
+def files(name: str, folder: str) -> None:
+    """Index the files of a set in a folder and print CPU time and bytes. Runs in a subprocess."""
+    source = SHARED / "data" / name
+    if (source / "corpus.tar.gz").exists():
+        with tarfile.open(source / "corpus.tar.gz") as archive:
+            archive.extractall(f"{folder}/files", filter="data")
+        read = load_documents([Path(folder, "files", "corpus")])
+        size = _size(Path(folder, "files"))
+    else:
+        rows = map(json.loads, (source / "corpus.jsonl").read_text("utf-8").splitlines())
+        read = (Document(row["id"], row["text"], row.get("title", "")) for row in rows)
+        size = (source / "corpus.jsonl").stat().st_size
+    embedder = WordLlama()
+    start = time.process_time()
+    with KnowledgeIndex.open(f"{folder}/index", embedder, progress=False) as kb:
+        kb.add(read)
+    print(json.dumps({"cpu": time.process_time() - start, "ratio": _size(Path(folder, "index")) / size}))
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def index(folder: str, embed: bool) -> None:
@@ -264,9 +298,15 @@ def main() -> None:
         print(f"\n{count:,} passages of {SHARED.name}/data")
         _show(_times(timed, True))
     timed = _run("langchain")
-    own, store = timed["own"], timed["InMemoryVectorStore"]
+    own = timed.pop("own")
     print(f"\n{_THROUGH_LANGCHAIN:,} documents through LangChain, up to the first answer")
-    _show([("CPU time", own, "s"), ("", own / store, f"× InMemoryVectorStore with the same embedder ({store:.2f} s)")])
+    _show([("CPU time", own, "s")])
+    _show([("", own / store, f"× {name} with the same embedder ({store:.2f} s)") for name, store in timed.items()])
+    for name in _FILES if (SHARED / "data").exists() else ():
+        with tempfile.TemporaryDirectory() as folder:
+            measured = _run("files", name, folder)
+        print(f"\n{name}, read and indexed in a folder")
+        _show([("CPU time", measured["cpu"], "s"), ("size", measured["ratio"], "× the bytes of its files")])
 
 
 def _times(timed: dict[str, float], embed: bool) -> list[Row]:
@@ -310,6 +350,8 @@ if __name__ == "__main__":
         lengths()
     elif sys.argv[1] == "langchain":
         langchain()
+    elif sys.argv[1] == "files":
+        files(*sys.argv[2:])
     elif sys.argv[1] == "index":
         index(sys.argv[2], sys.argv[3] == "1")
     else:

@@ -29,6 +29,7 @@ _MOST_WEIGHT = 1e6
 _FARTHEST = 1e18  # seconds
 _LARGEST = 2**63 - 1  # that a database stores
 _LONGEST_NAME = 300
+_NOTHING = Extraction()
 _MENTION_TEXTS, _FACT_TEXTS = attrgetter("type", "description"), attrgetter("text", "relation", "value")
 
 
@@ -169,6 +170,9 @@ def _checked(kind: str, chunks: Sequence[Chunk], found: Sequence[Any]) -> list[E
     """Return what an extractor of another kind returned, if it can be stored."""
     checked = []
     for chunk, extraction in zip(chunks, found, strict=True):
+        if type(extraction) is Extraction and extraction == _NOTHING:
+            checked.append(extraction)
+            continue
         try:
             plain = _plain(extraction, Extraction, _EXTRACTION)
             outside = next((fact for fact in plain.facts if fact.span and fact.span[1] > len(chunk.text)), None)
