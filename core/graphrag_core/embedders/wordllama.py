@@ -49,6 +49,7 @@ class WordLlama:
         self._tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
+        self._read_tokens: dict[str, list[int]] = {}  # the tokens of texts that are embedded next
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ()
@@ -66,9 +67,13 @@ class WordLlama:
 
     def token_ids(self, texts: list[str]) -> list[npt.NDArray[np.uint16]]:
         """Return the distinct ids of the tokens of each text, ascending."""
+        self._read_tokens = {}
         distinct: list[npt.NDArray[np.uint16]] = []
         for start in range(0, len(texts), _BATCH):
-            count, ids = self._tokens(texts[start : start + _BATCH])
+            batch = texts[start : start + _BATCH]
+            count, ids = self._tokens(batch)
+            parts = np.split(ids, np.cumsum(count)[:-1])
+            self._read_tokens |= zip(batch, (part.tolist() for part in parts), strict=True)
             codes = np.unique(np.arange(len(count)).repeat(count) << 16 | ids)
             starts = (codes >> 16).searchsorted(np.arange(1, len(count)))
             distinct += np.split((codes & 0xFFFF).astype(np.uint16), starts)
@@ -87,9 +92,13 @@ class WordLlama:
 
     def _tokens(self, texts: list[str]) -> tuple[Keys, npt.NDArray[np.int32]]:
         """Return the number of tokens of each text, and their ids."""
+        known = {}
+        if read := self._read_tokens:
+            known = {text: ids for text in texts if (ids := read.pop(text, None)) is not None}
         # encode_batch_fast, where available, does not compute character offsets.
         encode = getattr(self._tokenizer, "encode_batch_fast", self._tokenizer.encode_batch)
-        tokens = [encoding.ids for encoding in encode(texts, add_special_tokens=False)]
+        others = iter(encode([text for text in texts if text not in known], add_special_tokens=False))
+        tokens = [known[text] if text in known else next(others).ids for text in texts]
         count = np.fromiter(map(len, tokens), np.int64, len(tokens))
         ids = np.fromiter(chain.from_iterable(tokens), np.int32, count.sum())
         return count, ids.clip(max=len(self._weights) - 1)

@@ -346,12 +346,12 @@ class Pipeline:
         """
         given = {p.document.id for p in parsed if p.chunk_vectors is not None}
         texts, known, new = self._texts_to_embed(parsed, stored, given)
+        pairs = zip(parsed, texts, strict=True)
+        tokens = _packed_tokens(embedder, [text for p, (of, _) in pairs if p.chunk_tokens is None for text in of])
         rows = embedder.documents(list(new), list(new.values()), embeddings)
         if known:
             rows = np.concatenate([rows, np.stack(list(known.values()))])
         row_of = {text: row for row, text in enumerate((*new, *known))}
-        pairs = zip(parsed, texts, strict=True)
-        tokens = _packed_tokens(embedder, [text for p, (of, _) in pairs if p.chunk_tokens is None for text in of])
         embedded = []
         for p, (chunks, facts) in zip(parsed, texts, strict=True):
             of_chunks = rows[[row_of[text] for text in chunks]] if p.chunk_vectors is None else p.chunk_vectors
