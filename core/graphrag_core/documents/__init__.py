@@ -14,10 +14,15 @@ the text itself does not show. A :class:`~graphrag_core.documents.writer.Writer`
 [('auth.md', 'Auth Service')]
 """
 
-from graphrag_core.documents.catalogue import open_catalogue
-from graphrag_core.documents.load import FORMATS, load_documents
-from graphrag_core.documents.sync import FileSource, Progress, SyncReport, sync_files
-from graphrag_core.documents.walk import Problem, walk_files
+from typing import TYPE_CHECKING
+
+from graphrag_core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from graphrag_core.documents.catalogue import open_catalogue
+    from graphrag_core.documents.load import FORMATS, load_documents
+    from graphrag_core.documents.sync import FileSource, Progress, SyncReport, sync_files
+    from graphrag_core.documents.walk import Problem, walk_files
 
 __all__ = [
     "FORMATS",
@@ -30,3 +35,13 @@ __all__ = [
     "sync_files",
     "walk_files",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "catalogue": "open_catalogue",
+        "load": "FORMATS load_documents",
+        "sync": "FileSource Progress SyncReport sync_files",
+        "walk": "Problem walk_files",
+    },
+)
