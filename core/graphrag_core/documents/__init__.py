@@ -8,6 +8,7 @@ the text itself does not show. A :class:`~graphrag_core.documents.writer.Writer`
 
 >>> from pathlib import Path
 >>> from tempfile import TemporaryDirectory
+>>> from graphrag_core.documents import load_documents
 >>> with TemporaryDirectory() as folder:
 ...     _ = Path(folder, "auth.md").write_text("# Auth Service\n\nIssues tokens.")
 ...     [(document.id, document.title) for document in load_documents([folder])]
