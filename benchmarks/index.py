@@ -226,7 +226,7 @@ def _run(*arguments: str) -> dict[str, Any]:
 def _texts(ready: list[Document]) -> tuple[list[str], list[str], list[str]]:
     """Return the texts of chunks, facts and names that an index embeds by default."""
     pipeline = KnowledgeIndex(ReadyVectors()).pipeline
-    parsed = pipeline.parse(ready, pipeline.extractor)
+    parsed = pipeline.parse(ready, pipeline.used_extractor())
     texts = [embedded_texts(p, facts=True) for p in parsed]
     names = dict.fromkeys(name for p in parsed for names in p.names for name in names)
     return [text for chunks, _ in texts for text in chunks], [text for _, facts in texts for text in facts], list(names)

@@ -14,9 +14,9 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from graphrag_core import Chunk, KnowledgeIndex, Result
 from graphrag_core.adapter import overrides
 from graphrag_core.errors import InputError
-from graphrag_core.query.coverage import Reranker
+from graphrag_core.query.coverage import Coverage, Reranker
 from graphrag_core.query.external_rerank import Returned, Scores, scores_of_returned
-from graphrag_core.strategies import Coverage, ScoreReranker
+from graphrag_core.query.rerank import ScoreReranker
 from langchain_graphrag.documents import to_document
 
 _LEAST = 1e-4  # the distance of a score from 0 and 1 before its log odds are taken

@@ -20,7 +20,7 @@ from pydantic import ConfigDict, Field, PrivateAttr
 from typing_extensions import Self, Unpack, override
 
 import graphrag_core
-from graphrag_core import Cache, GraphRetriever, KnowledgeIndex, Result, SearchSettings, SentenceExtractor
+from graphrag_core import Cache, GraphRetriever, KnowledgeIndex, Result, SearchSettings, extract
 from graphrag_core.adapter import (
     AdapterRetriever,
     Options,
@@ -47,7 +47,7 @@ from langchain_graphrag.documents import (
     to_documents,
     with_vectors,
 )
-from langchain_graphrag.extraction import StoredKnowledgeExtractor, from_graph_documents, llm_extractor
+from langchain_graphrag.extraction import from_graph_documents, llm_extractor
 from langchain_graphrag.models import embeddings_of, to_chat_model, to_embedder
 from langchain_graphrag.rerank import RUN, most_diverse, to_reranker
 from langchain_graphrag.stores import Row, copy_store, embedding_of, store_rows
@@ -395,7 +395,9 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             if extractor is not None:
                 raise InputError("pass either llm or extractor: extractor=llm_extractor(llm, ...) has both")
             extractor = llm_extractor(llm)
-        options["extractor"] = StoredKnowledgeExtractor(extractor or SentenceExtractor())
+        from langchain_graphrag.stored_knowledge import StoredKnowledgeExtractor  # noqa: PLC0415 - slow to import
+
+        options["extractor"] = StoredKnowledgeExtractor(extractor or extract.SentenceExtractor())
         options.setdefault("chunker", LongDocumentChunker())
         index = open_index(to_embedder(embedding), path, must_exist=must_exist, **options)
         with closed_on_error(index):

@@ -15,18 +15,23 @@ Import the names in ``__all__`` from here; the modules inside are private.
 ['auth', 'oauth']
 """
 
+from typing import TYPE_CHECKING
+
 from graphrag_core.errors import optional_import
+from graphrag_core.lazy import lazy_names
 
 with optional_import("llama-index-core", "llama", "llama_graphrag"):
     import llama_index.core
 
-from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent
-from llama_graphrag.memory_block import GraphRAGMemoryBlock
-from llama_graphrag.memory_tool import memory_search_tool, memory_tools
-from llama_graphrag.models import LocalEmbedding
-from llama_graphrag.postprocessors import GraphContextPostprocessor, postprocessor_reranker
 from llama_graphrag.retriever import GraphRAGRetriever
-from llama_graphrag.vector_store import GraphRAGVectorStore
+
+if TYPE_CHECKING:
+    from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent
+    from llama_graphrag.memory_block import GraphRAGMemoryBlock
+    from llama_graphrag.memory_tool import memory_search_tool, memory_tools
+    from llama_graphrag.models import LocalEmbedding
+    from llama_graphrag.postprocessors import GraphContextPostprocessor, postprocessor_reranker
+    from llama_graphrag.vector_store import GraphRAGVectorStore
 
 del llama_index
 
@@ -42,3 +47,15 @@ __all__ = [
     "memory_tools",
     "postprocessor_reranker",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "events": "GraphRAGInsertEvent GraphRAGRetrievalEvent",
+        "memory_block": "GraphRAGMemoryBlock",
+        "memory_tool": "memory_search_tool memory_tools",
+        "models": "LocalEmbedding",
+        "postprocessors": "GraphContextPostprocessor postprocessor_reranker",
+        "vector_store": "GraphRAGVectorStore",
+    },
+)

@@ -13,9 +13,9 @@ from graphrag_core import Chunk
 from graphrag_core.adapter import overrides
 from graphrag_core.context.notes import graph_notes
 from graphrag_core.errors import InputError
-from graphrag_core.query.coverage import Reranker
+from graphrag_core.query.coverage import Coverage, Reranker
 from graphrag_core.query.external_rerank import Returned, Scores, scores_of_returned
-from graphrag_core.strategies import Coverage, ScoreReranker
+from graphrag_core.query.rerank import ScoreReranker
 from llama_graphrag.models import count_tokens
 from llama_graphrag.nodes import stored_node
 

@@ -39,14 +39,11 @@ from typing_extensions import Self, Unpack
 
 from graphrag_core import (
     Cache,
-    Combined,
     GraphRetriever,
-    KnowledgeExtractor,
     KnowledgeIndex,
-    LLMExtractor,
     Result,
     SearchSettings,
-    SentenceExtractor,
+    extract,
 )
 from graphrag_core.adapter import (
     AdapterRetriever,
@@ -427,11 +424,20 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         options, fields = split_options(settings)
         if options.get("chunker") is not None:
             raise InputError("nodes are not split again: remove chunker, and pass transformations to from_documents")
-        extractors = [options.get("extractor") or SentenceExtractor(), KnowledgeExtractor(knowledge=knowledge_of)]
+        extractors = [
+            options.get("extractor") or extract.SentenceExtractor(),
+            extract.KnowledgeExtractor(knowledge=knowledge_of),
+        ]
         if llm is not None:
             model = llm.metadata.model_name
-            extractors.append(LLMExtractor(lambda text: llm.complete(text).text, model=model, progress=show_progress))
-        options |= {"chunker": None, "extractor": Combined(*extractors), "edges": _node_edges(options.get("edges"))}
+            extractors.append(
+                extract.LLMExtractor(lambda text: llm.complete(text).text, model=model, progress=show_progress)
+            )
+        options |= {
+            "chunker": None,
+            "extractor": extract.Combined(*extractors),
+            "edges": _node_edges(options.get("edges")),
+        }
         embedder = to_embedder(embed_model)
         index = open_index(embedder, path, must_exist=must_exist, **{"progress": show_progress, **options})
         with closed_on_error(index):

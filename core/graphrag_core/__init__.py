@@ -8,16 +8,21 @@
 ['Charles Babbage']
 """
 
-from graphrag_core.extract import Combined, KnowledgeExtractor, LLMExtractor, SentenceExtractor
-from graphrag_core.index import KnowledgeIndex
-from graphrag_core.ingest.chunker import Chunker
-from graphrag_core.llm import OpenAIChat
-from graphrag_core.model import Added, Chunk, Document, Edit, Entity, Extraction, Fact, Mention, Stats
-from graphrag_core.query.ask import Answer
-from graphrag_core.query.cross_encoder import CrossEncoder
-from graphrag_core.query.settings import SearchSettings
-from graphrag_core.result import Hit, Result
-from graphrag_core.retriever import Cache, GraphRetriever
+from typing import TYPE_CHECKING
+
+from graphrag_core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from graphrag_core.extract import Combined, KnowledgeExtractor, LLMExtractor, SentenceExtractor
+    from graphrag_core.index import KnowledgeIndex
+    from graphrag_core.ingest.chunker import Chunker
+    from graphrag_core.llm import OpenAIChat
+    from graphrag_core.model import Added, Chunk, Document, Edit, Entity, Extraction, Fact, Mention, Stats
+    from graphrag_core.query.ask import Answer
+    from graphrag_core.query.cross_encoder import CrossEncoder
+    from graphrag_core.query.settings import SearchSettings
+    from graphrag_core.result import Hit, Result
+    from graphrag_core.retriever import Cache, GraphRetriever
 
 __version__ = "0.1.0"
 
@@ -47,3 +52,19 @@ __all__ = [
     "Stats",
     "__version__",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "extract": "Combined KnowledgeExtractor LLMExtractor SentenceExtractor",
+        "index": "KnowledgeIndex",
+        "ingest.chunker": "Chunker",
+        "llm": "OpenAIChat",
+        "model": "Added Chunk Document Edit Entity Extraction Fact Mention Stats",
+        "query.ask": "Answer",
+        "query.cross_encoder": "CrossEncoder",
+        "query.settings": "SearchSettings",
+        "result": "Hit Result",
+        "retriever": "Cache GraphRetriever",
+    },
+)

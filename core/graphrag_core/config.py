@@ -18,13 +18,15 @@
 ``GraphRetriever(index, **load().retriever_arguments())`` uses the last section in Python.
 """
 
+from __future__ import annotations
+
 import inspect
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from graphrag_core import strategies
 from graphrag_core.engine.address import is_address
@@ -33,8 +35,8 @@ from graphrag_core.query.cross_encoder import CrossEncoder
 from graphrag_core.query.settings import SearchSettings
 from graphrag_core.retriever import Cache
 
-with optional_import("pydantic", "cli", "Reading a settings file"):
-    from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 NAME = "hybrid-graphrag.toml"
 """The name of the file that :func:`find` looks for."""
@@ -62,51 +64,50 @@ _NAMED: Mapping[Any, Mapping[str, type]] = {
     strategies.Reranker: {"coverage": strategies.Coverage},
 }
 _NO_SETTINGS = ("cache", "refresh_every")  # arguments of a retriever that are not settings of a question
-_Model = TypeVar("_Model", bound=BaseModel)
+_Model = TypeVar("_Model", bound="BaseModel")
 _KINDS: Mapping[str, Any] = {**get_type_hints(SearchSettings), "cache": Cache}
-_STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+_STRICT: ConfigDict = {"strict": True, "allow_inf_nan": False, "arbitrary_types_allowed": True}
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(
-        **_STRICT, extra="forbid", frozen=True, populate_by_name=True,
-        alias_generator=lambda name: name.replace("_", "-"),
-    )  # fmt: skip
-
-
-class IndexTable(_Table):
+@dataclass(frozen=True)
+class IndexTable:
     """The table ``[index]``: how ``index`` and ``watch`` read files. Options of a command replace its values.
 
     ``max_size`` is in megabytes; ``embed_facts`` is fixed when an index is created; ``llm`` extracts facts.
     """
 
-    chunk_size: Annotated[int, Field(ge=16)] | None = None
+    chunk_size: int | None = field(default=None, metadata={"ge": 16})
     graph: bool | None = None
     embed_facts: bool | None = None
     edge: list[str] | None = None
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    max_size: Annotated[int, Field(ge=1)] = 100
+    metadata: dict[str, Any] = field(default_factory=dict)
+    max_size: int = field(default=100, metadata={"ge": 1})
     llm: str | None = None
 
 
-class ServeTable(_Table):
+@dataclass(frozen=True)
+class ServeTable:
     """The table ``[serve]``: settings of ``serve`` and ``mcp --http``.
 
     ``limits`` are fields of :class:`graphrag_core.serve.Limits`; the times are in seconds.
     """
 
     host: str | None = None
-    port: Annotated[int, Field(ge=0, le=65_535)] | None = None
+    port: int | None = field(default=None, metadata={"ge": 0, "le": 65_535})
     keys: str | None = None
     allowed_hosts: list[str] | None = None
-    refresh_every: Annotated[float, Field(ge=0)] = 1.0
-    llm_timeout: Annotated[float, Field(ge=1)] = 60.0
+    refresh_every: float = field(default=1.0, metadata={"ge": 0})
+    llm_timeout: float = field(default=60.0, metadata={"ge": 1})
     log_questions: bool = False
-    limits: dict[str, float] = Field(default_factory=dict)
+    limits: dict[str, float] = field(default_factory=dict)
 
 
-class Config(_Table):
-    """What a settings file contains. Without a file it is empty."""
+@dataclass(frozen=True)
+class Config:
+    """What a settings file contains. Without a file it is empty.
+
+    ``path`` is the file, and ``given`` the keys that it sets.
+    """
 
     kb: str | None = None
     embedder: str | None = None
@@ -114,17 +115,13 @@ class Config(_Table):
     llm: str | None = None
     index: IndexTable = IndexTable()
     serve: ServeTable = ServeTable()
-    retriever: dict[str, Any] = Field(default_factory=dict)
-    _path: Path | None = PrivateAttr(None)
-
-    @property
-    def path(self) -> Path | None:
-        """The file; None if there is none."""
-        return self._path
+    retriever: dict[str, Any] = field(default_factory=dict)
+    path: Path | None = field(default=None, kw_only=True)
+    given: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
 
     def retriever_arguments(self) -> dict[str, Any]:
         """Return keyword arguments for :class:`~graphrag_core.GraphRetriever`. A cross-encoder is loaded here."""
-        return retriever_arguments(self.retriever, folder=self._path.parent if self._path else "")
+        return retriever_arguments(self.retriever, folder=self.path.parent if self.path else "")
 
     @property
     def addresses(self) -> list[str]:
@@ -134,9 +131,9 @@ class Config(_Table):
 
     def relative(self, place: str) -> str:
         """Return a folder or file that the settings file names, relative to the working directory."""
-        if self._path is None or self._path.parent == Path.cwd() or is_address(place):
+        if self.path is None or self.path.parent == Path.cwd() or is_address(place):
             return place
-        return os.path.relpath(self._path.parent / Path(place).expanduser())
+        return os.path.relpath(self.path.parent / Path(place).expanduser())
 
     @property
     def embedder_name(self) -> str | None:
@@ -196,13 +193,37 @@ def load(path: str | Path | None = None) -> Config:
     file = find() if path is None else Path(path)
     if file is None:
         return Config()
-    config = read_toml(file, Config)
+    given = read_toml(file, _model(Config)).model_dump(by_alias=True, exclude_unset=True)
+    config: Config = replace(_table(Config, given), path=file.absolute(), given=given)
     try:
         retriever_arguments(config.retriever, folder=file.parent, load_models=False)
     except ConfigError as error:
         raise ConfigError(f"{file}, [retriever]: {error}") from error
-    config._path = file.absolute()  # noqa: SLF001 - not a key of the file
     return config
+
+
+def _model(table: Any) -> type[BaseModel]:
+    """Return the pydantic model that checks a table of the file. Its keys are written with hyphens."""
+    with optional_import("pydantic", "cli", "Reading a settings file"):
+        from pydantic import ConfigDict, Field, create_model  # noqa: PLC0415 - slow to import
+    config = ConfigDict(
+        **_STRICT, extra="forbid", populate_by_name=True, alias_generator=lambda name: name.replace("_", "-")
+    )
+    hints = get_type_hints(table)
+    kinds = {name: _model(hint) if is_dataclass(hint) else hint for name, hint in hints.items()}
+    keys: dict[str, Any] = {
+        one.name: (kinds[one.name], Field(None, **one.metadata)) for one in fields(table) if not one.kw_only
+    }
+    model: type[BaseModel] = create_model(table.__name__, __config__=config, **keys)
+    return model
+
+
+def _table(table: Any, given: Mapping[str, Any]) -> Any:
+    """Return a table with the values that the file gives."""
+    hints = get_type_hints(table)
+    values = {key.replace("-", "_"): value for key, value in given.items()}
+    return table(**{name: _table(hints[name], value) if is_dataclass(hints[name]) else value
+                    for name, value in values.items()})  # fmt: skip
 
 
 def retriever_arguments(
@@ -261,6 +282,8 @@ def _paths(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_toml(file: Path, model: type[_Model]) -> _Model:
     """Read a TOML file into a model; raise ``ConfigError`` if it cannot be read or does not fit."""
+    from pydantic import ValidationError  # noqa: PLC0415 - slow to import
+
     try:
         import tomllib as toml  # noqa: PLC0415 - Python 3.10 has none
     except ModuleNotFoundError:
@@ -321,6 +344,8 @@ def _named(kinds: Mapping[str, type], value: Any, name: str) -> Any:
 
 def _build(kind: Any, table: Mapping[str, Any], name: str) -> Any:
     """Return an object with the arguments of a table, checked against the types of the class."""
+    from pydantic import ValidationError  # noqa: PLC0415 - slow to import
+
     parameters = inspect.signature(kind, eval_str=True).parameters.values()
     hints = {one.name: one.annotation for one in parameters if get_origin(one.annotation) is not Callable}
     arguments = {}
@@ -341,6 +366,8 @@ def _build(kind: Any, table: Mapping[str, Any], name: str) -> Any:
 
 def _checker(hint: Any) -> TypeAdapter[Any]:
     """Return the validator of a type. A tuple is a list in a file."""
+    from pydantic import ConfigDict, TypeAdapter  # noqa: PLC0415 - slow to import
+
     if is_dataclass(hint):
         return TypeAdapter(hint)
     is_tuple = any(get_origin(one) is tuple for one in (hint, *get_args(hint)))

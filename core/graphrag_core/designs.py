@@ -27,7 +27,7 @@ from graphrag_core.strategies import (
 )
 
 # No document has our second stage, our scores or our format of the context.
-_PUBLISHED = SearchSettings(gate=Gate(), reranker=False, context=ContextFormat(published=True))
+_PUBLISHED = SearchSettings(candidates=100, gate=Gate(), reranker=False, context=ContextFormat(published=True))
 
 HYBRID = _PUBLISHED.replace(
     method="hybrid",
@@ -37,8 +37,6 @@ HYBRID = _PUBLISHED.replace(
         most_words=3,
         every_part=True,
         most=5,
-        subjects_of=0,
-        names_of=0,
         nearest=3,
         least_similarity=0.75,
         needs_name_vectors=True,

@@ -14,7 +14,6 @@ from typing_extensions import Self
 
 from graphrag_core.engine.address import is_address, is_url, shown
 from graphrag_core.errors import EmbedderMismatch, InputError, ReadOnlyIndex, check_integer
-from graphrag_core.extract import SentenceExtractor
 from graphrag_core.filters import Where, parse_all
 from graphrag_core.graph import KnowledgeGraph
 from graphrag_core.ingest.chunker import Chunker
@@ -97,7 +96,7 @@ class KnowledgeIndex:
         self.pipeline = Pipeline(
             engine=self.engine,
             chunker=chunker,
-            extractor=extractor or SentenceExtractor(),
+            extractor=extractor,
             embedder=self.embedding,
             embeds=self._check_settings(embed_facts, embed_names),
             batch_size=batch_size,

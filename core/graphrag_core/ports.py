@@ -121,6 +121,11 @@ class Adjacency(NamedTuple):
     weights: Scores
     totals: Scores
 
+    @property
+    def is_about(self) -> npt.NDArray[np.bool_]:
+        """Which edges lead from a chunk to an entity that it is about, or back."""
+        return self.weights > 5
+
 
 class FactRows(NamedTuple):
     """Facts as columns: their chunks, their weights (1 to 10), and their entities one fact after the other."""
@@ -130,6 +135,25 @@ class FactRows(NamedTuple):
     weights: Scores
     counts: Keys
     entities: Keys
+
+
+class Sentences(NamedTuple):
+    """Some chunks and their facts, and which of some terms each contains.
+
+    Attributes
+    ----------
+    of_chunks
+        One row for each chunk, one column for each term.
+    facts, owners
+        The facts, and the position of the chunk of each.
+    of_facts
+        One row for each fact, one column for each term.
+    """
+
+    of_chunks: npt.NDArray[np.bool_]
+    facts: Keys
+    owners: Keys
+    of_facts: npt.NDArray[np.bool_]
 
 
 class Snapshot(Protocol):
@@ -206,11 +230,8 @@ class Snapshot(Protocol):
         A chunk's title and headings belong to its text; the title and headings of a chunk do not belong to its facts.
         """
 
-    def names_within(self, entities: Keys, terms: Sequence[str]) -> list[tuple[int, list[int]]]:
-        """Return the names of entities all of whose terms are among some: the entity, and the places of these terms.
-
-        Those with the most terms come first. Addresses of sections are left out.
-        """
+    def sentences(self, chunks: Keys, terms: Sequence[str]) -> Sentences:
+        """Return which terms chunks and each of their facts contain."""
 
     def copies(self, kind: Kind, keys: Keys) -> list[Keys]:
         """Return for each chunk the others that say the same or a little less, for each fact those that say the same.
@@ -245,8 +266,12 @@ class Snapshot(Protocol):
     def entity_counts(self, entities: Keys) -> tuple[Keys, npt.NDArray[np.bool_]]:
         """Return how many chunks mention each entity, in a scope at most 200, and whether it is the subject of any."""
 
-    def subjects(self, chunks: Keys) -> Adjacency:
-        """Return the entities that chunks are about; without one, the longest name that the chunk opens with."""
+    def mentions(self, chunks: Keys) -> Adjacency:
+        """Return the entities that chunks mention, in the order in which they were found.
+
+        An entity that a chunk is about weighs 6. A chunk that is about none is about the one with the longest name that
+        it opens with.
+        """
 
     def neighbours(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
         """Return the edges of nodes, restricted to chunks or entities as targets if ``to`` is given.

@@ -224,6 +224,7 @@ with warnings.catch_warnings():
 before = set(sys.modules)
 import {framework.package_name}
 heavy = {{"faiss", "igraph", "jinja2", "json_repair", "markdown_it", "psycopg", "scipy", "tantivy"}}
+heavy |= {{"graphrag_core.extract.sentences", "graphrag_core.strategies"}}
 print(heavy & (sys.modules.keys() - before))
 """
     assert python(code) == "set()"

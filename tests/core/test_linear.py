@@ -79,7 +79,7 @@ def test_terms_of_facts_are_found_in_bits_and_in_lists(monkeypatch):
     bits, lists = packed.values()
     assert bits != lists
     chunks, ordinals = np.repeat([0, 1, 0], 50), np.tile(np.arange(50), 3)
-    found = analysis.contained_in_facts([bits, lists], chunks, ordinals, wanted)
+    found = analysis.TermTable([(*bits, b""), (*lists, b"")], wanted).of_facts(chunks, ordinals)
     assert np.array_equal(found[:50], found[50:100])
     assert np.array_equal(found[:50], found[100:])
     assert np.flatnonzero(found[:50, 0]).tolist() == [6, 7]

@@ -452,7 +452,7 @@ def test_where_case_makes_another_question_the_cache_does_not_answer():
         retriever.retrieve("Queens and brokerUrl")
         assert "cache" not in retriever.retrieve("Queens and brokerurl").trace.stages, "other keywords"
 
-        phrases = GraphRetriever(index, recogniser=Recogniser(phrases=5, nearest=0, subjects_of=0, names_of=0))
+        phrases = GraphRetriever(index, recogniser=Recogniser(phrases=5, nearest=0))
         index.add([Document("m", "Mara Lindqvist runs Keyring.", "Mara Lindqvist")])
         assert phrases.retrieve("Who is lindqvist?").entities == ()
         named = phrases.retrieve("Who is Lindqvist?")

@@ -68,8 +68,8 @@ def described(snapshot) -> dict[str, object]:
             for name, entity in sorted(snapshot.find_entities(["ama", "ibm", "redis", "session", "select"]).items())
         },
     }
-    edges = snapshot.subjects(chunks)
-    found["subjects"] = rows(edges.counts, labels(snapshot, edges.targets))
+    edges = snapshot.mentions(chunks)
+    found["mentions"] = [sorted(own) for own in rows(edges.counts, labels(snapshot, edges.targets), edges.is_about)]
     for to in (None, "chunks", "entities"):
         for limit in (None, 2):
             edges = snapshot.neighbours(nodes, to, limit)
@@ -191,7 +191,7 @@ def test_a_read_that_failed_leaves_nothing_behind(url, monkeypatch) -> None:
 
         monkeypatch.setattr(reads.Transaction, "read", fail)
         with pytest.raises(KeyboardInterrupt), index.engine.snapshot() as snapshot:
-            snapshot.entity_counts(snapshot.subjects(snapshot.search_keywords("chunks", "Ada", 1)[0]).targets)
+            snapshot.entity_counts(snapshot.mentions(snapshot.search_keywords("chunks", "Ada", 1)[0]).targets)
         monkeypatch.undo()
         assert [entity.name for entity, _ in index.graph.neighbours("Ada Lovelace")] == expected
 

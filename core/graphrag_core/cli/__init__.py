@@ -3,6 +3,7 @@
 Import :func:`main` from here. Each command is a function in a module of its own name.
 """
 
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -11,10 +12,14 @@ from graphrag_core.errors import MissingDependency
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. Needs the ``cli`` extra."""
+    gc.set_threshold(50_000)  # imports leave little garbage
     try:
         from graphrag_core.cli.app import app
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in {"typer", "rich", "click"}:
             raise
         sys.exit(str(MissingDependency("typer and rich", "cli", "The command line")))
-    app(args=None if arguments is None else list(arguments), prog_name="hybrid-graphrag")
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="hybrid-graphrag")
+    finally:
+        gc.freeze()  # saves the search for garbage at exit, a tenth of the time of a query

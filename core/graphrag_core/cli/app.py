@@ -2,34 +2,88 @@
 
 import logging
 import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer import Option
 from typer.core import TyperGroup
+from typer.main import get_group
 
 from graphrag_core import __version__
 from graphrag_core.cli import options
-from graphrag_core.cli.ask import ask
-from graphrag_core.cli.compare import compare
-from graphrag_core.cli.config import config, option_defaults, read_config
-from graphrag_core.cli.database import copy, db
-from graphrag_core.cli.demo import demo
-from graphrag_core.cli.graph import graph
-from graphrag_core.cli.index import index, rebuild
-from graphrag_core.cli.maintain import backup, delete, stats, verify
-from graphrag_core.cli.memory import memory
-from graphrag_core.cli.query import explain, query
+from graphrag_core.cli.config import option_defaults, read_config
 from graphrag_core.cli.render import LogHandler, print_error, stderr
-from graphrag_core.cli.serve import key, mcp, serve
-from graphrag_core.cli.watch import watch
 from graphrag_core.context.escape import for_terminal
 from graphrag_core.errors import GraphRAGError
 
+_MODULES = {
+    "demo": "demo", "index": "index", "watch": "watch", "delete": "maintain", "query": "query", "ask": "ask",
+    "explain": "query", "compare": "compare", "stats": "maintain", "verify": "maintain", "rebuild": "index",
+    "backup": "maintain", "copy": "database", "serve": "serve", "mcp": "serve", "config": "config", "graph": "graph",
+    "memory": "memory", "key": "serve", "db": "database",
+}  # of commands and groups, in the order of --help  # fmt: skip
+
+
+@cache
+def _command(name: str) -> Any:
+    part = getattr(import_module(f"graphrag_core.cli.{_MODULES[name]}"), name)
+    group = typer.Typer(rich_markup_mode=None)
+    if isinstance(part, typer.Typer):
+        group.add_typer(part, name=name)
+    else:
+        group.command(name)(part)
+    command = get_group(group).commands[name]
+    for inner in (command, *getattr(command, "commands", {}).values()):
+        inner.get_params = partial(_convert_lazily, inner.get_params)
+    return command
+
+
+def _convert_lazily(get_params: Callable[..., list[Any]], context: Any) -> list[Any]:
+    """Return the parameters of a command. Typer imports pydantic to convert a value: only do that if it must be."""
+    parameters = get_params(context)
+    for parameter in parameters:
+        if "process_value" not in vars(parameter):
+            parameter.process_value = partial(_process_value, parameter, parameter.process_value)
+    return parameters
+
+
+def _process_value(parameter: Any, convert: Callable[..., Any], context: Any, value: Any) -> Any:
+    """Convert a value, unless it is absent, or a text that stays one."""
+    is_absent = value is None and not parameter.required
+    is_text = getattr(getattr(parameter, "type_descriptor", None), "annotation", None) is str
+    if not (is_absent or (is_text and isinstance(value, str))):
+        return convert(context, value)
+    if is_absent and (parameter.multiple or parameter.nargs == -1):
+        value = ()
+    return value if parameter.callback is None else parameter.callback(context, parameter, value)
+
+
+class LazyCommands(Mapping[str, Any]):
+    """The commands by name. The module of a command is imported when the command is looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _command(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
+
 
 class Commands(TyperGroup):
-    """Prints errors of the library in one line."""
+    """Imports commands when they are used, and prints errors of the library in one line."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{**settings, "commands": LazyCommands()})
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options before the command."""
+        return _convert_lazily(super().get_params, ctx)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -94,12 +148,5 @@ def _global_options(
     if settings.path is not None and settings.addresses and settings.path.parent != Path.cwd():
         names = ", ".join(settings.addresses)
         stderr().print(f"{settings.path} sets {names}", style="quiet", markup=False)
-    context.default_map = option_defaults(context.command, settings)
-
-
-for _command in (
-    demo, index, watch, delete, query, ask, explain, compare, stats, verify, rebuild, backup, copy, serve, mcp, config,
-):  # fmt: skip
-    app.command()(_command)
-for _name, _group in {"graph": graph, "memory": memory, "key": key, "db": db}.items():
-    app.add_typer(_group, name=_name)
+    name = str(context.invoked_subcommand)
+    context.default_map = {name: option_defaults(_command(name), settings, name)}

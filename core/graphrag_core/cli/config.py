@@ -29,7 +29,7 @@ def option_defaults(command: Any, config: Config, name: str = "") -> dict[str, A
         return {name: option_defaults(inner, config, name) for name, inner in command.commands.items()}
     values = {option: getattr(config, option) for option in _SHARED}
     if name in _TABLES:
-        values |= getattr(config, _TABLES[name]).model_dump(exclude={"metadata"})
+        values |= vars(getattr(config, _TABLES[name])) | {"metadata": None}
     offered = {parameter.name for parameter in command.params}
     given = {option: value for option, value in values.items() if option in offered and value is not None}
     return given | {option: config.relative(given[option]) for option in _PLACES if option in given}
@@ -57,7 +57,7 @@ def config(json: Json = False) -> None:
 def _in_effect(config: Config) -> dict[str, tuple[Any, str]]:
     """Return the values that are not defaults, and the index, by key: the value and its source."""
     settings: dict[str, tuple[Any, str]] = {"kb": (KB, "default")}
-    for key, value in config.model_dump(by_alias=True, exclude_unset=True).items():
+    for key, value in config.given.items():
         if isinstance(value, dict):
             settings |= {f"{key}.{name}": (inner, NAME) for name, inner in value.items()}
         else:

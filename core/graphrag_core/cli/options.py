@@ -13,7 +13,7 @@ import typer
 from typer import Option
 from typing_extensions import Self
 
-from graphrag_core import Chunker, Combined, GraphRetriever, KnowledgeExtractor, KnowledgeIndex, SentenceExtractor
+from graphrag_core import Chunker, GraphRetriever, KnowledgeIndex, extract
 from graphrag_core.cli.render import program
 from graphrag_core.config import LOCAL, NAME, STRATEGIES, Config
 from graphrag_core.designs import DESIGNS
@@ -26,7 +26,6 @@ from graphrag_core.llm import OpenAIChat, open_llm
 from graphrag_core.ports import Embedder, Extractor
 from graphrag_core.query.settings import Option as Setting
 from graphrag_core.query.settings import search_options
-from graphrag_core.testing import HashEmbedder
 
 Kb = Annotated[
     str,
@@ -262,9 +261,10 @@ class IndexSettings:
         size = self.chunk_size
         return Chunker(max_tokens=size, overlap=size // 8, whole_until=2 * size)
 
-    def extractor(self, *others: Extractor) -> Combined:
+    def extractor(self, *others: Extractor) -> "extract.Combined":
         """Combine the extractors that need no LLM with others; without a graph, one that finds nothing."""
-        return Combined(SentenceExtractor(), *others) if self.graph else Combined(KnowledgeExtractor(knowledge={}))
+        parts = (extract.SentenceExtractor(), *others) if self.graph else (extract.KnowledgeExtractor(knowledge={}),)
+        return extract.Combined(*parts)
 
 
 def check_exists(kb: str) -> None:
@@ -281,8 +281,9 @@ def open_index(
         check_exists(kb)
     settings = IndexSettings.load(kb, embedder)
     model = make_embedder(settings.embedder, settings.embedder_url) if embeds else None
+    extractor = settings.extractor() if write else None
     index = KnowledgeIndex.open(
-        kb, model, read_only=not write, chunker=settings.chunker, extractor=settings.extractor(), progress=False
+        kb, model, read_only=not write, chunker=settings.chunker, extractor=extractor, progress=False
     )
     if create and read_setting(kb, "settings") is None:  # also if creating the index was interrupted
         with open_catalogue(kb) as catalogue:
@@ -301,8 +302,12 @@ def make_embedder(name: str, url: str | None = None) -> Embedder | None:
         return servers[kind](model, base_url=url)
     if url is not None:
         raise InputError(f"--embedder-url is for openai:MODEL and ollama:MODEL, not for {name}")
-    if name in ("none", "hash"):
-        return HashEmbedder() if name == "hash" else None
+    if name == "none":
+        return None
+    if name == "hash":
+        from graphrag_core.testing import HashEmbedder  # slow to import
+
+        return HashEmbedder()
     local: dict[str, Callable[[str], Embedder]] = {"onnx": Onnx, "fastembed": FastEmbed}
     if model and kind in local:
         return local[kind](model)

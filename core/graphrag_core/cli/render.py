@@ -19,7 +19,6 @@ from rich.table import Column, Table
 from rich.text import Text
 from rich.theme import Theme
 from rich.tree import Tree
-from tqdm import tqdm
 
 from graphrag_core import Hit, Result
 from graphrag_core.context import display
@@ -62,6 +61,8 @@ class LogHandler(logging.Handler):
 
 def print_error(text: str) -> None:
     """Print an error in one line, above any progress bar."""
+    from tqdm import tqdm  # slow to import
+
     with tqdm.external_write_mode(sys.stderr):
         stderr().print(Text.assemble(("✗ ", "bad"), " ".join(text.split())), soft_wrap=True)
 

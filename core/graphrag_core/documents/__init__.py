@@ -8,16 +8,22 @@ the text itself does not show. A :class:`~graphrag_core.documents.writer.Writer`
 
 >>> from pathlib import Path
 >>> from tempfile import TemporaryDirectory
+>>> from graphrag_core.documents import load_documents
 >>> with TemporaryDirectory() as folder:
 ...     _ = Path(folder, "auth.md").write_text("# Auth Service\n\nIssues tokens.")
 ...     [(document.id, document.title) for document in load_documents([folder])]
 [('auth.md', 'Auth Service')]
 """
 
-from graphrag_core.documents.catalogue import open_catalogue
-from graphrag_core.documents.load import FORMATS, load_documents
-from graphrag_core.documents.sync import FileSource, Progress, SyncReport, sync_files
-from graphrag_core.documents.walk import Problem, walk_files
+from typing import TYPE_CHECKING
+
+from graphrag_core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from graphrag_core.documents.catalogue import open_catalogue
+    from graphrag_core.documents.load import FORMATS, load_documents
+    from graphrag_core.documents.sync import FileSource, Progress, SyncReport, sync_files
+    from graphrag_core.documents.walk import Problem, walk_files
 
 __all__ = [
     "FORMATS",
@@ -30,3 +36,13 @@ __all__ = [
     "sync_files",
     "walk_files",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "catalogue": "open_catalogue",
+        "load": "FORMATS load_documents",
+        "sync": "FileSource Progress SyncReport sync_files",
+        "walk": "Problem walk_files",
+    },
+)

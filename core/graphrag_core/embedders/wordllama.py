@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.errors import MissingDependency, optional_import
+from graphrag_core.key_sets import distinct
 from graphrag_core.ports import Keys, Matrix
 
 _TOKEN_DIMENSIONS = 64  # the model was trained so that the first ones can be used alone
@@ -62,22 +63,23 @@ class WordLlama:
 
     def embed_query(self, text: str) -> Matrix:
         """Return the unit vector of a question."""
-        vector: Matrix = self._embed([text])[0]
+        count, ids = self._tokens([text])
+        vector: Matrix = _unit_mean(self._weights[ids].sum(axis=0)[None], count)[0]
         return vector
 
     def token_ids(self, texts: list[str]) -> list[npt.NDArray[np.uint16]]:
         """Return the distinct ids of the tokens of each text, ascending."""
         self._read_tokens = {}
-        distinct: list[npt.NDArray[np.uint16]] = []
+        token_sets: list[npt.NDArray[np.uint16]] = []
         for start in range(0, len(texts), _BATCH):
             batch = texts[start : start + _BATCH]
             count, ids = self._tokens(batch)
             parts = np.split(ids, np.cumsum(count)[:-1])
             self._read_tokens |= zip(batch, (part.tolist() for part in parts), strict=True)
-            codes = np.unique(np.arange(len(count)).repeat(count) << 16 | ids)
+            codes = distinct(np.arange(len(count)).repeat(count) << 16 | ids)
             starts = (codes >> 16).searchsorted(np.arange(1, len(count)))
-            distinct += np.split((codes & 0xFFFF).astype(np.uint16), starts)
-        return distinct
+            token_sets += np.split((codes & 0xFFFF).astype(np.uint16), starts)
+        return token_sets
 
     def token_vectors(self, ids: npt.NDArray[np.integer[Any]]) -> Matrix:
         """Return the unit vectors of tokens, one row each: their first 64 dimensions, which tell as much."""
@@ -94,7 +96,7 @@ class WordLlama:
         """Return the number of tokens of each text, and their ids."""
         known = {}
         if read := self._read_tokens:
-            known = {text: ids for text in texts if (ids := read.pop(text, None)) is not None}
+            known = {text: own for text in texts if (own := read.pop(text, None)) is not None}
         # encode_batch_fast, where available, does not compute character offsets.
         encode = getattr(self._tokenizer, "encode_batch_fast", self._tokenizer.encode_batch)
         others = iter(encode([text for text in texts if text not in known], add_special_tokens=False))
@@ -110,6 +112,11 @@ class WordLlama:
         ends = np.concatenate([[0], np.cumsum(count)])
         once = np.ones(len(ids), np.float32)
         total = csr_array((once, ids, ends), shape=(len(texts), len(self._weights))) @ self._weights
-        mean = total / np.maximum(count, 1).astype(np.float32)[:, None]
-        unit: Matrix = mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-12)
-        return unit
+        return _unit_mean(total, count)
+
+
+def _unit_mean(total: Matrix, count: Keys) -> Matrix:
+    """Return the unit vectors of sums of ``count`` token vectors."""
+    mean = total / np.maximum(count, 1).astype(np.float32)[:, None]
+    unit: Matrix = mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-12)
+    return unit

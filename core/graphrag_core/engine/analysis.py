@@ -95,7 +95,7 @@ def terms(text: str) -> list[str]:
     return list(dict.fromkeys(tokens(text)))
 
 
-@lru_cache(maxsize=256)  # the stages of a question ask for its terms again
+@lru_cache(maxsize=4_096)  # the stages of a question ask for its terms again, and many questions have the same words
 def content_terms(text: str) -> tuple[str, ...]:
     """Return the terms of a text, each once, without stop words and words such as "being", whose stem is one."""
     found = dict.fromkeys(_CONTENT_ANALYZER.analyze(prepare(text)))
@@ -185,40 +185,47 @@ def pack_terms(text: str, facts: Sequence[str]) -> tuple[bytes, bytes | None]:
     return packed, b"".join([_pack([len(more), *more]), *bits])
 
 
-def contained_in_facts(
-    packed: Sequence[tuple[bytes, bytes]], chunks: Keys, ordinals: Keys, wanted: Sequence[str]
-) -> npt.NDArray[np.bool_]:
-    """Return which of the wanted terms facts have. A fact is given by the position of its chunk and its number in it.
+class TermTable:
+    """Which of the wanted terms chunks and their facts contain.
 
-    ``packed`` has what :func:`pack_terms` returned for each chunk.
+    ``packed`` has what :func:`pack_terms` returned for each chunk, and something that is not used. ``contained`` has
+    one row for each chunk, one column for each term.
     """
-    lists, bits = [], []
-    listed: dict[int, tuple[Keys, Keys]] = {}
-    for at, (terms, facts) in enumerate(packed):
-        if facts[:TERM_BYTES] == _LISTED:
-            more, ends, places = _unpack_lists(facts)
-            listed[at] = ends, places
-            lists.append(terms + more)
-            bits.append(b"")
-            continue
-        end = TERM_BYTES * (1 + int.from_bytes(facts[:TERM_BYTES], "little"))
-        lists.append(terms + facts[TERM_BYTES:end])
-        bits.append(facts[end:])
-    widths = (np.fromiter(map(len, lists), np.int64, len(lists)) // TERM_BYTES + 7) // 8
-    sizes = np.fromiter(map(len, bits), np.int64, len(bits))
-    row = (np.cumsum(sizes) - sizes)[chunks] + ordinals * widths[chunks]
-    place = term_places(lists, wanted)[chunks]
-    there = place >= 0
-    found = np.zeros(place.shape, np.bool_)
-    for i in np.flatnonzero(np.isin(chunks, list(listed))).tolist() if listed else ():
-        ends, places = listed[int(chunks[i])]
-        fact = int(ordinals[i])
-        found[i] = there[i] & np.isin(place[i], places[ends[fact] : ends[fact + 1]])
-        there[i] = False
-    place[~there] = 0
-    at, place = (row[:, None] + (place >> 3))[there], place[there]
-    found[there] = np.frombuffer(b"".join(bits), np.uint8)[at] >> (place & 7) & 1
-    return found
+
+    def __init__(self, packed: Sequence[tuple[bytes, bytes, bytes]], wanted: Sequence[str]) -> None:
+        lists, bits, own = [], [], []
+        self._listed: dict[int, tuple[Keys, Keys]] = {}  # of long chunks: ends and places of facts' terms
+        for at, (terms, facts, _) in enumerate(packed):
+            own.append(len(terms) // TERM_BYTES)
+            if facts[:TERM_BYTES] == _LISTED:
+                more, ends, places = _unpack_lists(facts)
+                self._listed[at] = ends, places
+                lists.append(terms + more)
+                bits.append(b"")
+                continue
+            end = TERM_BYTES * (1 + int.from_bytes(facts[:TERM_BYTES], "little"))
+            lists.append(terms + facts[TERM_BYTES:end] if end > TERM_BYTES else terms)
+            bits.append(facts[end:])
+        self._widths = (np.array([len(terms) for terms in lists], np.int64) // TERM_BYTES + 7) // 8
+        sizes = np.array([len(of_facts) for of_facts in bits], np.int64)
+        self._bits, self._starts = np.frombuffer(b"".join(bits), np.uint8), sizes.cumsum() - sizes
+        self._places = term_places(lists, wanted)
+        self.contained = (self._places >= 0) & (self._places < np.array(own, np.int64)[:, None])
+
+    def of_facts(self, chunks: Keys, ordinals: Keys) -> npt.NDArray[np.bool_]:
+        """Return which terms facts contain. A fact is given by the position of its chunk and its number in it."""
+        place = self._places[chunks]
+        there = place >= 0
+        found = np.zeros(place.shape, np.bool_)
+        for i in np.flatnonzero(np.isin(chunks, list(self._listed))).tolist() if self._listed else ():
+            ends, places = self._listed[int(chunks[i])]
+            number = int(ordinals[i])
+            found[i] = there[i] & np.isin(place[i], places[ends[number] : ends[number + 1]])
+            there[i] = False
+        at = there.nonzero()
+        place, starts = place[at], self._starts[chunks] + ordinals * self._widths[chunks]
+        found[at] = self._bits[starts[at[0]] + (place >> 3)] >> (place & 7) & 1
+        return found
 
 
 def is_packed(terms: bytes, facts: bytes | None, count: int) -> bool:

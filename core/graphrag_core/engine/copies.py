@@ -12,6 +12,7 @@ Texts in two formats, such as PDF and HTML, differ in ligatures, hyphens and sec
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from zlib import crc32
 
 import numpy as np
@@ -80,13 +81,18 @@ def find_copies(
             near: dict[str, list[int]] = {}
             for band in enumerate(own):
                 near.update(bands[band])
-            equal, shown = near.pop(text), plain(text)
+            equal = near.pop(text)
             if len(near) > _MOST_COMPARED:  # rows of a table or a log
                 near = {}
-            others = [other for words, keys in near.items() if is_copy(plain(words), shown) for other in keys]
+            others = [other for words, keys in near.items() if _is_plain_copy(words, text) for other in keys]
             found[text, own] = [*equal, *others]
         copies[key] = set(found[text, own]) - {key}
     return copies
+
+
+@lru_cache(maxsize=1_024)  # the same passages answer many questions
+def _is_plain_copy(text: str, other: str) -> bool:
+    return is_copy(plain(text), plain(other))
 
 
 def is_copy(text: str, other: str) -> bool:

@@ -18,6 +18,9 @@ from graphrag_core.model import Chunk, Fact
 from graphrag_core.ports import Adjacency, Keys, Kind, Matrix, Ranking, Scores
 from graphrag_core.text import EDGE, normalise, plain_runs
 
+OPENING = 200
+"""Characters at the beginning of a chunk, which may open with the name of what it is about."""
+
 
 class StoreGraph(Protocol):
     """The graph of all chunks or of those in a scope. Entities that do not exist there are left out.
@@ -124,16 +127,16 @@ class Store:
         """Return the weights of facts, and numbers that are equal for facts that say the same."""
         raise NotImplementedError
 
-    def facts_in(self, chunks: Keys) -> Keys:
-        """Return the facts of chunks."""
+    def facts_of_chunks(self, chunks: Keys) -> tuple[Keys, Keys, Keys]:
+        """Return how many facts chunks have, the facts chunk by chunk, and the number of each in its chunk."""
         raise NotImplementedError
 
-    def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
-        """Return the packed terms of chunks and of their facts."""
-        raise NotImplementedError
+    def openings(self, chunks: Keys) -> list[str]:
+        """Return the first words of chunks."""
+        return self.texts(chunks, OPENING)
 
-    def chunk_tokens(self, chunks: Keys) -> list[bytes]:
-        """Return the packed token ids of chunks, which are read with :meth:`chunk_terms`; empty without."""
+    def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes, bytes]]:
+        """Return the packed terms of chunks, those of their facts, and token ids, which may be empty."""
         raise NotImplementedError
 
     def documents_of(self, chunks: Keys) -> Keys:
@@ -165,14 +168,18 @@ class Store:
 
     def _by_key(self, columns: str, table: str, numbers: Keys, joined: str = "") -> list[Row]:
         """Return key and columns of chunks or facts, in the order given."""
+        key_of = self.chunk_keys if table[-1] == "c" else self.fact_keys
+        return self._rows_of(columns, table, key_of(numbers).tolist(), joined)
+
+    def _rows_of(self, columns: str, table: str, keys: Sequence[int], joined: str = "") -> list[Row]:
+        """Return key and columns of chunks or facts, given by key, in the order given."""
         tables, alias = self.tables, table[-1]
-        keys = (self.chunk_keys if alias == "c" else self.fact_keys)(numbers)
         of_key = f"{tables.wanted} {table} ON {tables.own[alias]}{alias}.key = wanted.value {joined}"
         rows = tables.rows(f"SELECT {alias}.key, {columns} FROM {of_key}", (tables.array(keys),))
-        by_key, wanted = {row[0]: row for row in rows}, keys.tolist()
-        if not by_key.keys() >= {*wanted}:
+        by_key = {row[0]: row for row in rows}
+        if not by_key.keys() >= {*keys}:
             raise damaged("a row is missing")
-        return [by_key[key] for key in wanted]
+        return [by_key[key] for key in keys]
 
     def fact_copies(self, facts: Keys) -> list[Keys]:
         """Return for each fact the others that say the same. They hold the same entities: see the rarest one's."""

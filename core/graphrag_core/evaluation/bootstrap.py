@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from graphrag_core.errors import InputError
 
@@ -40,6 +39,8 @@ def _interval(values: bytes) -> Interval:
         raise InputError("an interval needs at least one question")
     if len(rows) == 1:
         return Interval(float(rows[0]), float(rows[0]))
+    from scipy import stats  # noqa: PLC0415 - slow to import
+
     interval = stats.bootstrap(
         (rows,),
         np.mean,
@@ -65,6 +66,8 @@ def permutation_p(differences: npt.ArrayLike) -> float:
     values = values[values != 0]
     if len(values) < 2:
         return 1.0
+    from scipy import stats  # noqa: PLC0415 - slow to import
+
     result = stats.permutation_test(
         (values,),
         np.mean,

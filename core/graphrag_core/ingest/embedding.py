@@ -104,10 +104,13 @@ def _unit_vectors(values: object) -> Matrix:
         raise ValueError(f"they are of type {array.dtype}, not numbers")
     with np.errstate(over="ignore", invalid="ignore"):
         vectors = np.array(array, np.float32)
-        norms = np.linalg.norm(vectors.astype(np.float64), axis=-1, keepdims=True)
-        norms[np.abs(norms - 1) < _ROUNDING] = 1
-        unit: Matrix = (vectors / np.maximum(norms, _TINY)).astype(np.float32)
-    return unit
+        wide = vectors.astype(np.float64)
+        norms = np.sqrt(np.vecdot(wide, wide))[..., None]
+        others = ~(np.abs(norms - 1) < _ROUNDING)
+        if others.any():
+            norms[~others] = 1
+            vectors = (vectors / np.maximum(norms, _TINY)).astype(np.float32)
+    return vectors
 
 
 class CheckedEmbedder:

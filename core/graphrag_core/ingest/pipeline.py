@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphrag_core import extract as extractors
 from graphrag_core import forks
 from graphrag_core.errors import ChangedMeanwhile, DocumentError, ExtractionError, InputError, ReadOnlyIndex
-from graphrag_core.extract import SentenceExtractor
-from graphrag_core.extract.source_names import source_and_rest, source_of, sources
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.chunker import Chunker, stated_title, whole_document, with_marks
 from graphrag_core.ingest.edges import SETTING as EDGES
@@ -106,7 +105,7 @@ class Pipeline:
 
     engine: Engine
     chunker: Chunker | None
-    extractor: Extractor
+    extractor: Extractor | None
     embedder: CheckedEmbedder | None
     embeds: Embeds
     batch_size: int
@@ -120,12 +119,20 @@ class Pipeline:
         self._identities = (
             NO_EMBEDDER if self.embedder is None else self.embedder.identity,
             _WHOLE if self.chunker is None else self.chunker.identity,
-            _identity(self.extractor),
+            "" if self.extractor is None else _identity(self.extractor),
         )
 
     def after_fork_in_child(self) -> None:
         """Replace the lock, which another thread may have held. For :mod:`graphrag_core.forks`."""
         self.lock = threading.RLock()
+
+    def used_extractor(self) -> Extractor:
+        """Return the extractor. The default one is made for the first write: it takes long to import."""
+        if self.extractor is None:
+            default = extractors.SentenceExtractor()
+            self._identities = (*self._identities[:2], _identity(default))
+            self.extractor = default  # last: another thread may digest documents with the identities
+        return self.extractor
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -226,7 +233,7 @@ class Pipeline:
         if not following or len(batch) >= _MOST_BATCHES * self.batch_size:
             return False
         pieces = [piece for piece in (batch[-1], following[0]) if isinstance(piece, Document)]  # may be invalid
-        found = [source_and_rest(piece.metadata) for piece in pieces if isinstance(piece.metadata, Mapping)]
+        found = [extractors.source_and_rest(piece.metadata) for piece in pieces if isinstance(piece.metadata, Mapping)]
         return len(found) == 2 and found[0] is not None and found[0] == found[1]
 
     def _add_batch(
@@ -245,7 +252,7 @@ class Pipeline:
                 f"the index was built with {built_with}: adding documents needs an embedder, open it with that one"
             )
         stages = Stages()
-        parsed, name_vectors = self.parse(changed, self.extractor, digests), dict[str, Matrix]()
+        parsed, name_vectors = self.parse(changed, self.used_extractor(), digests), dict[str, Matrix]()
         stages.end("extract")
         if self.embedder is not None:
             stored = self.engine.parsed(replaced) if replaced else []
@@ -281,6 +288,7 @@ class Pipeline:
 
     def _digest(self, document: Document) -> str:
         """Return a hash of a document's content and of the settings it is parsed with."""
+        self.used_extractor()
         _, chunking, extraction = self._identities
         identities: tuple[str, ...] = (chunking, extraction)
         if remembered.FACT_KEY in document.metadata:
@@ -418,14 +426,15 @@ class Pipeline:
         changed, replaced, digests = self._changed(validate(documents))
         if self.embedder is None:
             return []
-        parsed = self.parse(changed, self.extractor, digests)
+        parsed = self.parse(changed, self.used_extractor(), digests)
         _, _, new = self._texts_to_embed(parsed, self.engine.parsed(replaced), vectors)
         names = self.engine.new_names(_embedded_names(parsed)) if self.embeds.names else []
         return list(dict.fromkeys((*new, *names)))
 
     def estimate(self, documents: Iterable[Document]) -> Estimate:
         """Return what embedding documents would cost. The default extractor takes the place of one that may cost."""
-        extractor = self.extractor if isinstance(self.extractor, SentenceExtractor) else SentenceExtractor()
+        default = extractors.SentenceExtractor
+        extractor = self.extractor if isinstance(self.extractor, default) else default()
         total = Estimate()
         names: set[str] = set()
         for document in documents:
@@ -502,7 +511,7 @@ class Pipeline:
         for document_id in self.engine.document_ids():
             document = self.engine.document(document_id)
             if document is not None:  # else another process has deleted it
-                by_source[hash64(source_of(document_id, document.metadata))].append(document_id)
+                by_source[hash64(extractors.source_of(document_id, document.metadata))].append(document_id)
         pieces = [piece for ids in by_source.values() if len(ids) > 1 for piece in ids]
         with self.engine.snapshot() as snapshot:  # keys of chunks are in the order in which they were added
             keys = snapshot.find_chunks([name for piece in pieces for name in (piece, f"{piece}#0")])
@@ -526,7 +535,7 @@ class Pipeline:
         try:
             parsed = self._extract_stored(stored)
         except ExtractionError as error:
-            groups = sources([one.chunks[0] for one in stored])
+            groups = extractors.sources([one.chunks[0] for one in stored])
             if len(groups) == 1:
                 return [], {one.document.id: str(error) for one in stored}
             extracted, problems = list[ParsedDocument](), dict[str, str]()
@@ -540,7 +549,7 @@ class Pipeline:
     def _extract_stored(self, stored: Sequence[ParsedDocument]) -> list[ParsedDocument]:
         chunked = [with_marks(one.document, one.chunks) for one in stored]
         digests = {one.document.id: self._digest_of_stored(one) for one in stored}
-        parsed = self._extract([one.document for one in stored], chunked, self.extractor, digests)
+        parsed = self._extract([one.document for one in stored], chunked, self.used_extractor(), digests)
         return [
             replace(new, metadata=old.metadata, chunk_vectors=old.chunk_vectors, chunk_tokens=old.chunk_tokens)
             for new, old in zip(parsed, stored, strict=True)
@@ -571,7 +580,7 @@ def _give_source_titles(documents: Sequence[Document], chunked: list[list[Chunk]
     first one given. Documents of one source that have titles are not pieces: the rows of a table, the messages of a
     mailbox. The headings above a piece are not carried over from earlier pieces: that cost a point of recall.
     """
-    for positions in sources([chunks[0] for chunks in chunked]):
+    for positions in extractors.sources([chunks[0] for chunks in chunked]):
         pieces = [documents[position] for position in positions]
         if len(pieces) < 2 or any(piece.title or stated_title(piece.metadata) for piece in pieces):
             continue

@@ -10,8 +10,8 @@ from numbers import Integral, Real
 from operator import attrgetter
 from typing import Any, TypeVar
 
+from graphrag_core import extract as extractors
 from graphrag_core.errors import DocumentError, ExtractionError, GraphRAGError, InputError
-from graphrag_core.extract import Combined, SentenceExtractor
 from graphrag_core.filters import MAX_METADATA_DEPTH, json_value, posing_key
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.embedding import combined_error
@@ -147,7 +147,8 @@ def extract(extractor: Extractor, chunks: Sequence[Chunk]) -> list[Extraction]:
     """
     if not chunks:
         return []
-    if isinstance(extractor, Combined) and extractor.extractors and type(extractor).extract is Combined.extract:
+    combined = extractors.Combined
+    if isinstance(extractor, combined) and extractor.extractors and type(extractor).extract is combined.extract:
         return extractor.join([extract(part, chunks) for part in extractor.extractors])
     kind, first = type(extractor).__qualname__, repr(chunks[0].document_id)
     try:
@@ -163,7 +164,7 @@ def extract(extractor: Extractor, chunks: Sequence[Chunk]) -> list[Extraction]:
             f"{kind} returned {len(found)} extractions for {len(chunks)} chunks "
             f"(the first of document {first}): it must return one for each chunk, in order"
         )
-    return found if type(extractor) is SentenceExtractor else _checked(kind, chunks, found)
+    return found if type(extractor) is extractors.SentenceExtractor else _checked(kind, chunks, found)
 
 
 def _checked(kind: str, chunks: Sequence[Chunk], found: Sequence[Any]) -> list[Extraction]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_core.key_sets import among
 from graphrag_core.ports import Keys, Scores
 from graphrag_core.query.query import Query, word_weights
 from graphrag_core.text import FUNCTION
@@ -67,9 +68,13 @@ class Calibration:
         """Return a probability for each hit; each is lower than the one before."""
         if len(signals) == 0:
             return np.empty(0, np.float32)
-        probability = HIGHEST / (1 + np.exp(-signals @ np.array(astuple(self))))
+        weights = np.array([getattr(self, name) for name in _FIELDS])
+        probability = HIGHEST / (1 + np.exp(-signals @ weights))
         falling: Scores = np.minimum.accumulate(probability).astype(np.float32)
         return falling * (1 - np.float32(1e-6) * np.arange(len(signals), dtype=np.float32))
+
+
+_FIELDS = tuple(field.name for field in fields(Calibration))
 
 
 def signals_of(
@@ -89,23 +94,15 @@ def signals_of(
     words = [word for word in (first_word, *others) if word.lower() not in FUNCTION]
     terms = query.snapshot.terms(" ".join(words) or query.text)
     weights = word_weights(query.snapshot.term_counts(terms).clip(1), query.snapshot.statistics_count + _BACKGROUND)
-    found = query.snapshot.terms_in("chunks", np.concatenate([first, shown]), terms)
-    together = found[: len(first)].any(axis=0) @ weights
-    own = found[len(first) :]
-    above = np.logical_or.accumulate(own, axis=0)
+    further = [key for key in first.tolist() if key not in shown]  # copies of passages that are shown
+    found = query.snapshot.terms_in("chunks", np.concatenate([shown, np.array(further, np.int64)]), terms)
+    own, in_first = found[: len(shown)], found[among(np.append(shown, further), np.sort(first))].any(axis=0)
     new = own.copy()
-    new[1:] &= ~above[:-1]
+    new[1:] &= ~np.logical_or.accumulate(own, axis=0)[:-1]
     names = {term for word in others if word[:1].isupper() for term in query.snapshot.terms(word)}
-    is_missing = np.array([term in names for term in terms], np.bool_) & ~found[: len(first)].any(axis=0)
-    columns = [
-        np.ones(len(shown)),
-        np.log(np.arange(1, len(shown) + 1)),
-        own @ weights,
-        new @ weights,
-        np.full(len(shown), together),
-        np.full(len(shown), is_missing @ weights),
-        np.full(len(shown), trust or 0.0),
-        np.array(linked, np.float64),
-        np.full(len(shown), float(trust is None)),
-    ]
-    return np.stack(columns, axis=1)
+    is_missing = np.array([term in names for term in terms], np.bool_) & ~in_first
+    signals = np.empty((len(shown), len(_FIELDS)))
+    signals[:] = 1, 0, 0, 0, in_first @ weights, is_missing @ weights, trust or 0.0, 0, trust is None
+    signals[:, 1] = np.log(np.arange(1, len(shown) + 1))
+    signals[:, 2], signals[:, 3], signals[:, 7] = own @ weights, new @ weights, linked
+    return signals

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.key_sets import among, distinct
-from graphrag_core.ports import Keys, Ranking, Scores
+from graphrag_core.ports import Keys, Ranking, Scores, Sentences
 from graphrag_core.query.calibration import Calibration
 from graphrag_core.query.matching import QuestionWords
 from graphrag_core.query.named_document import named_document
@@ -25,8 +25,8 @@ from graphrag_core.result import Link, LinkKind
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-_SUBJECT = 5.0  # an edge from a chunk to its subject weighs more than this
 _LEAST_LINK = 0.05  # a link that adds less to the score is not a reason
+_LEAST_BRIDGE = 0.1  # bridges that can add at most this much are not looked for
 _LEAST_PART = 0.1  # a name that adds less than this part of the best one is not said to decide
 _MANY = 10  # passages
 _NOTHING: Ranking = (np.empty(0, np.int64), np.empty(0, np.float32))
@@ -63,31 +63,6 @@ class Links(NamedTuple):
         if which == 2 and both.any():
             return self.entities[both], "both_about"
         return self.entities[entities], _LINK_KINDS[which]
-
-
-class _Names(NamedTuple):
-    """The entities that link candidates or that they are about, ascending, and the question's terms in their names.
-
-    ``held`` and ``subject`` say which candidate mentions an entity and which is about it.
-    """
-
-    entities: Keys
-    terms: Flags
-    held: Flags
-    subject: Flags
-
-    @classmethod
-    def of(cls, query: Query, keys: Keys, terms: Sequence[str]) -> _Names:
-        snapshot = query.snapshot
-        edges, about = snapshot.neighbours(keys, to="entities"), snapshot.subjects(keys)
-        entities = distinct(edges.targets, about.targets)
-        held, subject = (np.zeros((len(keys), len(entities)), np.bool_) for _ in range(2))
-        for flags, found in ((held, edges), (subject, about)):
-            flags[np.arange(len(keys)).repeat(found.counts), entities.searchsorted(found.targets)] = True
-        # What only one candidate mentions, and none is about, says nothing: its names are not read.
-        needed = (held.sum(axis=0) > 1) | subject.any(axis=0)
-        entities, held, subject = entities[needed], held[:, needed], subject[:, needed]
-        return cls(entities, snapshot.terms_in("entities", entities, terms), held, subject)
 
 
 class Bridges(NamedTuple):
@@ -317,10 +292,9 @@ class Coverage(Reranker):
     anchors: int = 2  # passages that are chosen before bridges count; 0: 0.0 / 0.2
     head: int = 5  # the first places, below which plain search has every other one without trust; 0: 0.3 / 0.3
     steps: int = 10  # passages that are chosen one by one; the others follow by their last score; 5: 0.0 / 0.3
-    similar_candidates: int = 40  # plain passages that are ordered by similar words
-    graph_candidates: int = 40  # chosen among these first passages of the graph, 20: 0.0 / 0.0
-    plain_candidates: int = 20  # of plain search, 10: 0.0 / 0.0
-    bridge_candidates: int = 20  # and of bridges, 10: 0.0 / -0.1
+    graph_candidates: int = 25  # chosen among these first passages of the graph, 40: 0.1 / 0.0
+    plain_candidates: int = 30  # of plain search, which are also ordered by similar words
+    bridge_candidates: int = 20  # of bridges, and of the document that the question names, 10: 0.0 / -0.1
 
     scores_are_ranks = True
 
@@ -334,20 +308,19 @@ class Coverage(Reranker):
         weights = word_weights(snapshot.term_counts(terms), snapshot.statistics_count)
         trust, share, named = self._trust(query, terms, weights)
         document = named_document(query)
-        inside = plain[0][:0]  # the passages of the named document
-        if document is not None:
-            inside = plain[0][snapshot.documents_of(plain[0]) == document.number][: self.plain_candidates]
-        keys = _each_once(plain[0][: self.similar_candidates], graph[0][: self.graph_candidates], inside)
-        covered = snapshot.terms_in("chunks", keys, terms)
-        words = QuestionWords.of(query, terms, weights)
-        word_weight = words.weighed(covered)
-        matches = words.matches(query, keys, covered)
-        by_plain = self._by_similar_words(plain, matches @ word_weight)
-        left_open = float(weights[~covered[np.isin(keys, by_plain[: self.first])].any(axis=0)].sum())
-        reach = 1 / (1 + math.exp((self.open - left_open) / self.slope))
+        inside = plain[0][:0] if document is None else document.among(query, plain[0])[: self.bridge_candidates]
         parts = sides(query.text)
         # The first passage of plain search for each side must be among the first five.
         kept = _each_once(query.best_of(parts))[: self.head] if parts else plain[0][:0]
+        keys = _each_once(plain[0][: self.plain_candidates], graph[0][: self.graph_candidates], inside, kept)
+        sentences = snapshot.sentences(keys, terms)
+        words = QuestionWords.of(query, terms, weights)
+        word_weight = words.weighed(sentences.of_chunks)
+        matches = words.matches(query, keys, sentences.of_chunks)
+        order = self._by_similar_words(plain, matches @ word_weight)
+        by_plain = np.concatenate([keys[order], plain[0][len(order) :]])
+        left_open = float(weights[~sentences.of_chunks[order[: self.first]].any(axis=0)].sum())
+        reach = 1 / (1 + math.exp((self.open - left_open) / self.slope))
         numbers = (
             f"trust {trust:.2f}: {share:.0%} of the question consists of rare names that the graph knows, "
             f"and the first passages of plain search leave {left_open:.0%} of it open; "
@@ -358,27 +331,24 @@ class Coverage(Reranker):
             return Reranked(chosen, _by_rank(chosen), trust, named, gate=gate, reasons=Reasons(plain[0][:0], terms))
         most_passages = min(self.most_passages, max(self.few, snapshot.chunk_count / 10))
         followed, bridges = _NOTHING, None
-        if self.bridge > 0 and trust < 1 and snapshot.linked_share >= self.least_linked:
-            followed, bridges = self._bridges(query, by_plain[: self.starts], terms, weights, most_passages)
-        candidates = _each_once(
-            graph[0][: self.graph_candidates], by_plain[: self.plain_candidates], inside, followed[0], kept
-        )
-        further = candidates[~np.isin(candidates, keys)]
-        if len(further):
-            of_further = snapshot.terms_in("chunks", further, terms)
-            matches = np.concatenate([matches, words.matches(query, further, of_further)])
-        matches = matches[_places(np.concatenate([keys, further]), candidates)]
-        names = _Names.of(query, candidates, terms)
-
-        values_of = partial(self._rank_values, candidates)
-        prior = max(trust, self.least_graph) * values_of(graph[0]) + (1 - trust) * values_of(by_plain)
-        in_document = by_plain[np.isin(by_plain, inside)]
-        prior += self.document * np.isin(candidates, inside) * values_of(in_document)
         follow_weight = (1 - trust) ** 1.5 * self.bridge * reach
-        bridged = follow_weight * _values_of(candidates, *followed, 0.0)
-        links = self._links(query, candidates, names, terms, weights, most_passages, max(trust, reach))
-        must = _places(candidates, kept).tolist()
-        chosen = candidates[self._choose(prior, bridged, self.cover * word_weight, matches, links.strengths, must)]
+        if follow_weight > _LEAST_BRIDGE and snapshot.linked_share >= self.least_linked:
+            followed, bridges = self._bridges(query, by_plain[: self.starts], terms, weights, most_passages)
+        further = followed[0][~np.isin(followed[0], keys)]
+        if len(further):
+            of_further = snapshot.sentences(further, terms)
+            matches = np.concatenate([matches, words.matches(query, further, of_further.of_chunks)])
+            sentences = _joined(sentences, of_further)
+            keys = np.concatenate([keys, further])
+
+        values_of = partial(self._rank_values, keys)
+        prior = max(trust, self.least_graph) * values_of(graph[0]) + (1 - trust) * values_of(by_plain)
+        if document is not None:
+            prior += self.document * np.isin(keys, inside) * values_of(by_plain[np.isin(by_plain, inside)])
+        bridged = follow_weight * _values_of(keys, *followed, 0.0)
+        links = self._links(query, keys, sentences, terms, weights, most_passages, max(trust, reach))
+        must = np.flatnonzero(np.isin(keys, kept)).tolist() if parts else []
+        chosen = keys[self._choose(prior, bridged, self.cover * word_weight, matches, links.strengths, must)]
         if trust < 0.5 or parts:
             chosen = self._with_turns(chosen, plain[0])
         chosen = _each_once(chosen, by_plain, everything)
@@ -391,21 +361,21 @@ class Coverage(Reranker):
             named,
             linked=followed,
             gate=f"{numbers}the graph counts {max(trust, self.least_graph):.0%}, links {max(trust, reach):.0%}",
-            reasons=Reasons(candidates, terms, links, bridges),
+            reasons=Reasons(keys, terms, links, bridges),
             document="" if document is None else document.name,
         )
 
     def _by_similar_words(self, plain: Ranking, similar: Values) -> Keys:
-        """Return the ranking of plain search, its first passages in the order of their score and their words.
+        """Return the first places of plain search in the order of their score and their words.
 
         ``similar`` says how far each passage contains the words of the question; the first are those of ``plain``.
         """
-        keys, scores = plain[0][: self.similar_candidates], plain[1][: self.similar_candidates]
-        if len(keys) == 0:
-            return keys
-        similar = similar[: len(keys)] - similar[: len(keys)].min()
+        scores = plain[1][: self.plain_candidates]
+        if len(scores) == 0:
+            return np.empty(0, np.int64)
+        similar = similar[: len(scores)] - similar[: len(scores)].min()
         values = scores + self.similar * similar / max(float(similar.max()), 1e-9)
-        return np.concatenate([keys[np.argsort(-values.round(6), kind="stable")], plain[0][len(keys) :]])
+        return np.argsort(-values.round(6), kind="stable")
 
     def _rank_values(self, keys: Keys, ranking: Keys) -> Values:
         """Return what the ranks of chunks in a ranking count."""
@@ -451,8 +421,8 @@ class Coverage(Reranker):
         found = snapshot.neighbours(entities, to="chunks")
         pair = np.repeat(np.arange(len(entities)), found.counts)
         elsewhere = found.targets != starts[start[pair]]
-        start_is_about = (edges.weights[usable] > _SUBJECT)[pair][elsewhere]
-        is_about = (found.weights > _SUBJECT)[elsewhere]
+        start_is_about = edges.is_about[usable][pair][elsewhere]
+        is_about = found.is_about[elsewhere]
         pair, reached = pair[elsewhere], found.targets[elsewhere]
         chunks, at = np.unique(reached, return_inverse=True)
         held = snapshot.terms_in("chunks", np.concatenate([starts, chunks]), terms)
@@ -477,7 +447,7 @@ class Coverage(Reranker):
         self,
         query: Query,
         keys: Keys,
-        names: _Names,
+        sentences: Sentences,
         terms: list[str],
         weights: Values,
         most_passages: float,
@@ -485,28 +455,29 @@ class Coverage(Reranker):
     ) -> Links:
         """Return the strength of the link between each two chunks, and what it consists of.
 
-        ``names`` are those in the chunks, ``counts`` is how far links count, from 0 to 1. Entities count that at least
-        two of the chunks mention, and not too many of the index.
+        ``counts`` is how far links count, from 0 to 1. Entities count that at least two of the chunks mention, and not
+        too many of the index.
         """
         snapshot = query.snapshot
-        mentions, _ = snapshot.entity_counts(names.entities)
-        usable = (names.held.sum(axis=0) > 1) & (mentions <= most_passages)
-        entities, mentions, besides = names.entities[usable], mentions[usable], ~names.terms[usable]
-        held, subject = names.held[:, usable], names.subject[:, usable]
+        mentions = snapshot.mentions(keys)
+        entities = distinct(mentions.targets)
+        column = entities.searchsorted(mentions.targets)
+        passages, _ = snapshot.entity_counts(entities)
+        usable = (np.bincount(column, minlength=len(entities)) > 1) & (passages <= most_passages)
+        kept = usable[column]
+        row, column = np.arange(len(keys)).repeat(mentions.counts)[kept], (usable.cumsum() - 1)[column[kept]]
+        entities, passages = entities[usable], passages[usable]
+        held, subject = (np.zeros((len(keys), len(entities)), np.bool_) for _ in range(2))
+        held[row, column], subject[row, column] = True, mentions.is_about[kept]
         # The best sentence of a chunk that mentions an entity: how much of the question it covers besides the name.
         evidence = np.zeros(held.shape)
-        facts = snapshot.facts_of(entities)
-        rows = snapshot.fact_rows(facts)
-        fact = np.repeat(np.arange(len(facts)), rows.counts)
-        kept = among(rows.entities, entities) & among(rows.chunks, np.sort(keys))[fact]
-        fact, column = fact[kept], np.searchsorted(entities, rows.entities[kept])
-        if len(fact):
-            used = distinct(fact)
-            stated = snapshot.terms_in("facts", facts[used], terms)[used.searchsorted(fact)] & besides[column]
-            order = np.argsort(keys, kind="stable")
-            row = order[np.searchsorted(keys[order], rows.chunks[fact])]
-            np.maximum.at(evidence, (row, column), stated @ weights)
-        rarity = np.where(among(entities, np.sort(query.entities)), 0, 2 / np.maximum(mentions, 2))
+        rows = snapshot.fact_rows(sentences.facts)
+        fact, kept = np.arange(len(rows.keys)).repeat(rows.counts), among(rows.entities, entities)
+        fact, column = fact[kept], entities.searchsorted(rows.entities[kept])
+        stated = sentences.of_facts[fact] & ~snapshot.terms_in("entities", entities, terms)[column]
+        np.maximum.at(evidence, (sentences.owners[fact], column), stated @ weights)
+        rarity = 2 / np.maximum(passages, 2)
+        rarity[among(entities, np.sort(query.entities))] = 0
         # Two chunks about the same thing, such as two sections of a document, are not linked by that.
         weight = self.link * counts
         to_subject = weight * (held & ~subject) * (self.subject_link + self.subject_evidence * evidence)
@@ -572,10 +543,13 @@ def _strongest(values: Values, flags: Flags) -> Values:
     return strongest
 
 
-def _places(keys: Keys, wanted: Keys) -> Keys:
-    """Return the places of some keys among all; each is there once."""
-    place_of = {key: place for place, key in enumerate(keys.tolist())}
-    return np.array([place_of[key] for key in wanted.tolist()], np.int64)
+def _joined(sentences: Sentences, others: Sentences) -> Sentences:
+    """Return the sentences of two lists of chunks as those of one."""
+    owners = others.owners + len(sentences.of_chunks)
+    of_chunks, facts, owners, of_facts = (
+        np.concatenate(both) for both in zip(sentences, others._replace(owners=owners), strict=True)
+    )
+    return Sentences(of_chunks, facts, owners, of_facts)
 
 
 def _values_of(keys: Keys, known: Keys, values: npt.NDArray[Any], otherwise: float) -> Values:

@@ -29,6 +29,11 @@ class NamedDocument(NamedTuple):
     name: str
     number: int
 
+    def among(self, query: Query, chunks: Keys) -> Keys:
+        """Return the chunks that are of the document."""
+        inside: Keys = chunks[query.snapshot.documents_of(chunks) == self.number]
+        return inside
+
 
 def named_document(query: Query) -> NamedDocument | None:
     """Return the document that a question names; None if it names none, or one that cannot be told from others."""
@@ -40,7 +45,7 @@ def _by_file_or_id(query: Query) -> Iterator[NamedDocument]:
     snapshot = query.snapshot
     files = {file_address(name): name for name in _FILE.findall(query.text)[:_MOST_WORDS]}
     for address, entity in snapshot.find_entities(files).items() if files else ():
-        chunks = snapshot.neighbours(np.array([entity]), to="chunks").targets
+        chunks = snapshot.walk(np.array([entity])).targets
         if len(numbers := np.unique(snapshot.documents_of(chunks))) == 1:
             yield NamedDocument(files[address], int(numbers[0]))
     ids = {chunk: word for word in _ID.findall(query.text)[:_MOST_WORDS] for chunk in (word, f"{word}#0")}
@@ -53,8 +58,8 @@ def _by_entity(query: Query) -> Iterator[NamedDocument]:
     snapshot = query.snapshot
     counts, _ = snapshot.entity_counts(query.entities)
     for entity in query.entities[(counts >= _FEWEST) & (counts <= _MOST)]:
-        chunks: Keys = snapshot.neighbours(np.array([entity]), to="chunks", limit=_MOST + 1).targets
-        if not _FEWEST <= len(chunks) <= _MOST:
+        chunks: Keys = snapshot.walk(np.array([entity])).targets
+        if len(chunks) > _MOST:  # in a scope not more than some are counted
             continue
         numbers, of_each = np.unique(snapshot.documents_of(chunks), return_counts=True)
         if of_each.max() < _SHARE * len(chunks):

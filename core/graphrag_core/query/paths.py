@@ -144,10 +144,12 @@ def _cheapest_routes(sources: Keys, targets: Keys, costs: npt.NDArray[np.float64
     """
     order = np.lexsort((costs, targets, sources))
     sources, targets, costs = sources[order], targets[order], costs[order]
-    import igraph  # noqa: PLC0415 - imports matplotlib if that is installed, which takes long
-
-    graph = igraph.Graph(count, np.column_stack([sources, targets]).tolist(), directed=True)
-    distances = np.array(graph.distances(0, weights=costs.tolist())[0])
+    distances = np.full(count, np.inf)
+    before = distances.copy()
+    distances[0] = 0.0
+    while not np.array_equal(before, distances):  # Bellman-Ford: a route has at most four edges
+        before = distances.copy()
+        np.minimum.at(distances, targets, before[sources] + costs)
     with np.errstate(invalid="ignore"):  # infinite for what cannot be reached
         is_cheapest = np.abs(distances[sources] + costs - distances[targets]) < _SAME_COST
     previous = np.full(count, -1, np.int64)

@@ -183,7 +183,7 @@ def _find(index: KnowledgeIndex, plan: Plan, embedded: Embedded, opened: Opened,
     stages.end("search")
     entities = seeds
     if settings.searches_graph:
-        named = settings.recogniser.recognise(plan.text, query.vector, snapshot, text.ranking[0])
+        named = settings.recogniser.recognise(plan.text, query.vector, snapshot)
         entities = np.concatenate([seeds, named[~among(named, np.sort(seeds))]]) if len(seeds) else named
     query = replace(query, entities=entities)
     stages.end("recognise")

@@ -9,7 +9,7 @@ from itertools import islice, pairwise
 
 import numpy as np
 
-from graphrag_core.key_sets import among, without
+from graphrag_core.key_sets import among
 from graphrag_core.ports import Keys, Matrix, Snapshot
 from graphrag_core.text import FUNCTION, OPENERS, normalise
 from graphrag_core.text.cjk import CJK, has_cjk
@@ -59,14 +59,10 @@ Span = tuple[int, int, str]
 class Recogniser:
     """Entity linking: finds known names in a question.
 
-    First names that are written as in the documents, the longest first. Then names of the best passages of plain search
-    that the question writes in another form: without diacritics, in the plural, without a comma. If there is neither,
-    the nearest names by vector.
+    Names that are written as in the documents, the longest first. If there is none, the nearest names by vector.
 
     Parameters
     ----------
-    subjects_of, names_of
-        How many of the best passages are searched for names in another form: for their subjects, and for all names.
     nearest, least_similarity
         How many entities to take by vector if the question names none, and their minimum cosine similarity.
     most_words
@@ -85,8 +81,6 @@ class Recogniser:
         none.
     """
 
-    subjects_of: int = 10
-    names_of: int = 3
     nearest: int = 3
     least_similarity: float = 0.75
     most_words: int = 7
@@ -95,11 +89,8 @@ class Recogniser:
     every_part: bool = False
     needs_name_vectors: bool = False
 
-    def recognise(self, question: str, vector: Matrix | None, snapshot: Snapshot, chunks: Keys | None = None) -> Keys:
-        """Return the entities that a question names: first exact names in the order of its words, then others.
-
-        ``chunks`` are the passages that plain search found, best first.
-        """
+    def recognise(self, question: str, vector: Matrix | None, snapshot: Snapshot) -> Keys:
+        """Return the entities that a question names: first exact names in the order of its words, then others."""
         first_word: dict[int, int] = {}
         used: set[int] = set()
         for start, end, entity in self.known_names(question, snapshot):
@@ -108,7 +99,6 @@ class Recogniser:
                 first_word.setdefault(entity, start)
         exact = np.array(sorted(first_word, key=first_word.__getitem__), np.int64)
         entities = np.concatenate([exact, self._by_part(question, snapshot, exact)]) if self.phrases else exact
-        entities = np.concatenate([entities, self._in_another_form(question, snapshot, entities, chunks)])
         if len(entities) == 0 and vector is not None:
             ((entities, similarity),) = snapshot.search_vectors("entities", vector[None, :], self.nearest)
             return entities[similarity >= self.least_similarity][: self.nearest]
@@ -144,28 +134,6 @@ class Recogniser:
         longest_first = sorted((start - end, start, end, norm) for start, end, norm in spans if norm in known)
         return [(start, end, known[norm]) for _, start, end, norm in longest_first]
 
-    def _in_another_form(self, question: str, snapshot: Snapshot, exact: Keys, chunks: Keys | None) -> Keys:
-        """Return entities of passages all of whose terms are adjacent in the question, longest names first.
-
-        At least half of a name's terms belong to no longer name and to no exact one.
-        """
-        terms = snapshot.terms(question)
-        if chunks is None or len(chunks) == 0 or not terms:
-            return np.empty(0, np.int64)
-        subjects = snapshot.subjects(chunks[: self.subjects_of]).targets
-        mentioned = snapshot.neighbours(chunks[: self.names_of], to="entities").targets
-        entities = without(np.concatenate([subjects, mentioned]), exact)
-        if not (names := snapshot.names_within(entities, terms)):
-            return np.empty(0, np.int64)
-        taken = np.logical_or.reduce(snapshot.terms_in("entities", exact, terms), axis=0)
-        found: dict[int, None] = {}
-        for entity, at in names:
-            is_adjacent = at[-1] - at[0] + 1 == len(at)
-            if is_adjacent and entity not in found and 2 * np.count_nonzero(taken[at]) <= len(at):
-                found[entity] = None
-                taken[at] = True
-        return np.array([*found], np.int64)
-
 
 def _candidates(question: str, most_words: int) -> list[Span]:
     """Return every sequence of words that may be a name."""
@@ -177,7 +145,7 @@ def _candidates(question: str, most_words: int) -> list[Span]:
         lower = word.lower()
         is_name = all_lower_case or word[0].isdigit() or (word[0].isupper() and lower not in OPENERS)
         if is_name and lower not in FUNCTION:
-            spans.append((at, at + 1, lower if word.isascii() and word.isalnum() else normalise(word)))
+            spans.append((at, at + 1, normalise(word)))
     for quote in islice(_QUOTED.finditer(question), _MAX_QUOTES):  # a quoted name may be long or in lower case
         inside = [at for at, match in enumerate(matches) if quote.start() < match.start() < quote.end()]
         if inside:

@@ -7,7 +7,6 @@ while a question waits for a request.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Generator, Hashable
 from dataclasses import dataclass
 from functools import partial
@@ -41,6 +40,8 @@ Steps: TypeAlias = Generator[Request, Any, Result]
 
 async def run_awaiting(steps: Steps) -> Result:
     """Run a question in a thread; what can be awaited is awaited on the event loop."""
+    import asyncio  # noqa: PLC0415 - slow to import
+
     step: Callable[[], Request] | None = None
     while True:
         reached: Request | Result = await asyncio.to_thread(run_now, steps, step, awaits=True)

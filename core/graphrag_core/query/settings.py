@@ -160,7 +160,7 @@ class SearchSettings:
     gate: Gate | None = None
     recogniser: Recogniser | None = None
     router: Router = _ROUTER
-    candidates: int = 100
+    candidates: int = 50
     vector_weight: float | None = None
     score_threshold: float | None = field(
         default=None,

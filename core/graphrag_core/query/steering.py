@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from graphrag_core.errors import InputError
 from graphrag_core.filters import DOCUMENT_ID, Filter, Hidden, parse, parse_all
-from graphrag_core.ports import Adjacency, Engine, Keys, Kind, Matrix, Ranking, Scores, Snapshot
+from graphrag_core.ports import Adjacency, Engine, Keys, Kind, Matrix, Ranking, Scores, Sentences, Snapshot
 from graphrag_core.text import normalise
 
 _NEAR = 3  # names of similar spelling that an error lists
@@ -154,8 +154,13 @@ class _Without:
     def neighbours(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
         return self._kept(nodes, self._inner.neighbours(nodes, to, limit))
 
-    def subjects(self, chunks: Keys) -> Adjacency:
-        return self._kept(chunks, self._inner.subjects(chunks))
+    def mentions(self, chunks: Keys) -> Adjacency:
+        return self._kept(chunks, self._inner.mentions(chunks))
+
+    def sentences(self, chunks: Keys, terms: Sequence[str]) -> Sentences:
+        of_chunks, facts, owners, of_facts = self._inner.sentences(chunks, terms)
+        kept = self._facts(facts)
+        return Sentences(of_chunks, facts[kept], owners[kept], of_facts[kept])
 
     def facts_of(self, entities: Keys, **options: Any) -> Keys:
         found = self._inner.facts_of(entities, **options)

@@ -6,10 +6,10 @@ The extra ``serve`` installs FastAPI and uvicorn, the extra ``mcp`` the MCP pack
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from graphrag_core.errors import MissingDependency
+from graphrag_core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from graphrag_core.serve.app import create_app
@@ -21,13 +21,22 @@ if TYPE_CHECKING:
 __all__ = ["ApiKeys", "Gateway", "Key", "Limits", "create_app", "make_key", "mcp_server"]
 
 
+_import_name = lazy_names(
+    __name__,
+    {
+        "app": "create_app",
+        "gateway": "Gateway",
+        "keys": "ApiKeys Key make_key",
+        "limits": "Limits",
+        "tools": "mcp_server",
+    },
+)
+
+
 def __getattr__(name: str) -> Any:
     """Import a name on first use: the servers need different packages."""
-    modules = {"Gateway": "gateway", "Limits": "limits", "create_app": "app", "mcp_server": "tools"}
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(importlib.import_module(f"{__name__}.{modules.get(name, 'keys')}"), name)
+        return _import_name(name)
     except ModuleNotFoundError as error:
         if error.name != "pydantic":
             raise

@@ -59,6 +59,16 @@ def is_navigation(chunk: Chunk) -> bool:
     >>> is_navigation(Chunk("1", "1", "- Keyring: vendor of the OAuth Provider"))
     False
     """
+    return _is_navigation(chunk) if chunk.marks else _read_is_navigation(chunk.title, chunk.headings, chunk.text)
+
+
+@lru_cache(maxsize=4_096)  # the same passages answer many questions
+def _read_is_navigation(title: str, headings: tuple[str, ...], text: str) -> bool:
+    """Return whether a chunk that was read from an index, and so has no marks, is only navigation."""
+    return _is_navigation(Chunk("", "", text, title, headings=headings))
+
+
+def _is_navigation(chunk: Chunk) -> bool:
     in_index = any(map(_is_index_title, (chunk.title, *chunk.headings)))
     in_pointers = bool(chunk.headings) and _POINTERS_TITLE.fullmatch(chunk.headings[-1]) is not None
     if not in_index and not in_pointers and not _has_hint(chunk):

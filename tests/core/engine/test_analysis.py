@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_core.engine.analysis import (
-    contained_in_facts,
+    TermTable,
     content_terms,
     is_packed,
     matched,
@@ -34,8 +34,11 @@ def test_packed_terms_are_those_of_the_texts(chunks, questions):
     places = [(at, ordinal) for at, (_, facts) in enumerate(chunks) for ordinal in range(len(facts))]
     places.reverse()  # facts are asked for in any order
     at, ordinals = np.array(places, np.int64).reshape(-1, 2).T
-    found = contained_in_facts([(terms, own or b"") for terms, own in packed], at, ordinals, wanted)
-    assert found.tolist() == [[term in content_terms(chunks[c][1][o]) for term in wanted] for c, o in places]
+    table = TermTable([(terms, own or b"", b"") for terms, own in packed], wanted)
+    assert table.contained.tolist() == expected
+    assert table.of_facts(at, ordinals).tolist() == [
+        [term in content_terms(chunks[c][1][o]) for term in wanted] for c, o in places
+    ]
 
 
 def test_stop_words_are_left_out_before_their_stems_look_like_other_words():
@@ -46,8 +49,9 @@ def test_stop_words_are_left_out_before_their_stems_look_like_other_words():
 def test_a_chunk_does_not_have_the_terms_that_only_its_facts_have():
     terms, facts = pack_terms("Carol runs it.", ["Carol operates it.", "Carol runs it."])
     assert (term_places([terms], ["carol", "oper", "run"]) >= 0).tolist() == [[True, False, True]]
-    found = contained_in_facts([(terms, facts)], np.array([0, 0]), np.array([0, 1]), ["carol", "oper", "run"])
-    assert found.tolist() == [[True, True, False], [True, False, True]]
+    found = TermTable([(terms, facts, b"")], ["carol", "oper", "run"])
+    assert found.contained.tolist() == [[True, False, True]]
+    assert found.of_facts(np.array([0, 0]), np.array([0, 1])).tolist() == [[True, True, False], [True, False, True]]
     assert pack_terms("Carol runs it.", []) == (terms, None)
 
 

@@ -110,7 +110,7 @@ def described(index: KnowledgeIndex, where=None) -> dict[str, object]:
             rows = zip(owners, found.targets.tolist(), found.weights.tolist(), strict=True)
             return sorted(f"{names[one]} {names[other]} {weight:.4f}" for one, other, weight in rows)
 
-        walk, subjects = read.walk(nodes), read.subjects(chunks)
+        walk, mentions = read.walk(nodes), read.mentions(chunks)
         degrees = read.degrees(nodes)
         assert degrees.tolist() == walk.counts.tolist()
     with index.engine.snapshot(None if where is None else parse(where)) as other:  # which has counted nothing yet
@@ -131,8 +131,8 @@ def described(index: KnowledgeIndex, where=None) -> dict[str, object]:
             "walk": edges(walk),
             "totals": sorted(zip(map(repr, map(names.get, nodes.tolist())), walk.totals.tolist(), strict=True)),
             "neighbours": edges(read.neighbours(nodes)),
-            "subjects": [repr(names.get(key)) for key in subjects.targets.tolist()],
-            "sizes": subjects.counts.tolist(),
+            "subjects": [repr(names.get(key)) for key in mentions.targets[mentions.is_about].tolist()],
+            "sizes": mentions.counts.tolist(),
             "facts": sorted(map(repr, read.facts(facts))),
             "facts in chunks": sorted(map(repr, read.facts(read.facts_in(chunks)))),
             "rows": sorted(_fact_rows(read, facts, names)),

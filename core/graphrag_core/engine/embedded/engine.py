@@ -14,6 +14,7 @@ import math
 import os
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -34,9 +35,9 @@ from graphrag_core.engine.embedded.search_indexes import PATIENCE, SearchIndexes
 from graphrag_core.engine.embedded.writer import Batch, write
 from graphrag_core.engine.graph.memory import GraphView
 from graphrag_core.engine.graph.snapshot import StoreSnapshot
-from graphrag_core.engine.graph.sparse import Flags, kept_rows, spans
-from graphrag_core.engine.rows import TOKEN_BYTES, Accesses, check_expected, damaged
-from graphrag_core.engine.store import Store
+from graphrag_core.engine.graph.sparse import Flags, kept_rows, ranges, spans
+from graphrag_core.engine.rows import TOKEN_BYTES, Accesses, Row, check_expected, damaged
+from graphrag_core.engine.store import OPENING, Store
 from graphrag_core.engine.tables import SqlEngine, Tables, chunk_of, parts_of
 from graphrag_core.errors import DamagedIndex, GraphRAGError, InputError, NotAnIndex, StorageError
 from graphrag_core.filters import Filter, unknown_keys
@@ -526,7 +527,7 @@ class EmbeddedStore(Store):
     tables: Records
 
     def __init__(self, indexes: SearchIndexes, records: Records, accesses: Accesses, scope: Filter | None) -> None:
-        graph, id_places = indexes.current_graph()
+        graph, id_places, self._recent = indexes.current_graph()
         self.tables = self._records = records
         self.accesses, self.numbering, self._all = accesses, graph, graph
         self._vectors, self._keywords = indexes.vectors, indexes.keywords
@@ -539,8 +540,6 @@ class EmbeddedStore(Store):
         self.fact_keys, self.fact_numbers = graph["facts.key"].__getitem__, graph["facts.key"].searchsorted
         self.statistics_count = self.chunk_count = len(graph) - graph.removed
         self.sees = None
-        self._terms: dict[int, tuple[bytes, bytes]] = {}  # of chunks, as far as they were read
-        self._tokens: dict[int, bytes] = {}  # of the same chunks
         self._visible: dict[str, Flags] = {}  # in a scope: which chunks, facts and names are in it, by key
         seen = None if scope is None else self._restricted(scope, indexes)
         self.graph = GraphView(graph, seen)
@@ -625,41 +624,41 @@ class EmbeddedStore(Store):
     # -- rows
 
     def signatures(self, chunks: Keys) -> list[tuple[int, Sequence[int]]]:
-        rows = self._in_scope(self.tables.rows(_NEAR, (self.tables.array(self.chunk_keys(chunks)),)))
+        found = self._recent.near.read(self.chunk_keys(chunks).tolist(), self._read_near)
+        rows = self._in_scope([*{row[0]: row for rows in found for row in rows}.values()])
         numbers = self.chunk_numbers(np.array([row[0] for row in rows], np.int64))
         return [(number, row[1:]) for number, row in zip(numbers.tolist(), rows, strict=True)]
 
+    def _read_near(self, keys: Sequence[int]) -> list[list[Row]]:
+        """Return for each chunk the signatures of all chunks that have one in common with it."""
+        rows = self.tables.rows(_NEAR, (self.tables.array(keys),))
+        by_band: dict[tuple[int, int], list[Row]] = defaultdict(list)
+        for row in rows:
+            for band in enumerate(row[1:]):
+                by_band[band].append(row)
+        own = {row[0]: row for row in rows}
+        return [[row for band in enumerate(own[key][1:]) for row in by_band[band]] for key in keys]
+
     def chunks(self, chunks: Keys) -> list[Chunk]:
-        columns = self.tables.chunk_columns
-        rows = (
-            self._by_key(columns, "chunks c", chunks, "JOIN documents d ON d.key = c.document") if len(chunks) else []
-        )
-        return [chunk_of(row[1:]) for row in rows]
+        return [chunk_of(row) for row in self._recent.chunks.read(self.chunk_keys(chunks).tolist(), self._read_chunks)]
 
-    def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
-        wanted = chunks.tolist()
-        self._read_terms(wanted)
-        return [self._terms[chunk] for chunk in wanted]
+    def _read_chunks(self, keys: Sequence[int]) -> list[Row]:
+        rows = self._rows_of(self.tables.chunk_columns, "chunks c", keys, "JOIN documents d ON d.key = c.document")
+        return [row[1:] for row in rows]
 
-    def chunk_tokens(self, chunks: Keys) -> list[bytes]:
-        wanted = chunks.tolist()
-        self._read_terms(wanted)
-        return [self._tokens[chunk] for chunk in wanted]
+    def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes, bytes]]:
+        return self._recent.terms.read(self.chunk_keys(chunks).tolist(), self._read_terms)
 
-    def _read_terms(self, chunks: Sequence[int]) -> None:
-        """Read the terms and tokens of chunks that were not read yet."""
-        missing = [chunk for chunk in dict.fromkeys(chunks) if chunk not in self._terms]
-        if not missing:
-            return
-        rows = self._by_key("c.terms, c.fact_terms, c.tokens", "chunks c", np.array(missing, np.int64))
-        _, counts = spans(self._all["facts.chunk"], np.array(missing, np.int64))
-        for chunk, (_, terms, facts, tokens), count in zip(missing, rows, counts.tolist(), strict=True):
+    def _read_terms(self, keys: Sequence[int]) -> list[tuple[bytes, bytes, bytes]]:
+        rows = self._rows_of("c.terms, c.fact_terms, c.tokens", "chunks c", keys)
+        _, counts = spans(self._all["facts.chunk"], self.chunk_numbers(np.array(keys)))
+        found = [(terms, facts or b"", tokens or b"") for _, terms, facts, tokens in rows]
+        for (terms, facts, tokens), count in zip(found, counts.tolist(), strict=True):
             if len(terms) % TERM_BYTES or not is_packed(terms, facts or None, count):
                 raise damaged("the terms of a chunk cannot be decoded")
-            self._tokens[chunk] = tokens or b""
-            if len(self._tokens[chunk]) % TOKEN_BYTES:
+            if len(tokens) % TOKEN_BYTES:
                 raise damaged("the tokens of a chunk cannot be decoded")
-            self._terms[chunk] = terms, facts or b""
+        return found
 
     def documents_of(self, chunks: Keys) -> Keys:
         return self._all["chunks.document"][chunks].astype(np.int64)
@@ -671,8 +670,15 @@ class EmbeddedStore(Store):
             known = self._records.has_claims = self.generation, exists
         return super().claims(names) if known[1] else []
 
-    def facts_in(self, chunks: Keys) -> Keys:
-        return spans(self._all["facts.chunk"], chunks)[0]
+    def facts_of_chunks(self, chunks: Keys) -> tuple[Keys, Keys, Keys]:
+        facts, counts = spans(self._all["facts.chunk"], chunks)
+        return counts, facts, ranges(np.zeros_like(counts), counts)
+
+    def openings(self, chunks: Keys) -> list[str]:
+        return self._recent.openings.read(self.chunk_keys(chunks).tolist(), self._read_openings)
+
+    def _read_openings(self, keys: Sequence[int]) -> list[str]:
+        return self.texts(self.chunk_numbers(np.array(keys)), OPENING)
 
     def name_terms(self, names: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
         counts, terms = self._all.rows["name_terms"].gather(self._all["names.key"].searchsorted(names))
@@ -746,8 +752,9 @@ class ReadWriteLock:
                 with self._mutex:
                     (self._inside if is_again else self._waiting)[entry] = None
                     self._admit()
-                if not is_again:
-                    entry.admitted.wait()
+                    admitted = entry.admitted = None if entry in self._inside else threading.Event()
+                if admitted is not None:
+                    admitted.wait()
                 yield
             finally:
                 self._leave(entry)
@@ -771,7 +778,8 @@ class ReadWriteLock:
             if any(other.owner != entry.owner for other in self._inside):
                 return
             self._inside[entry] = None
-            entry.admitted.set()
+            if entry.admitted is not None:
+                entry.admitted.set()
             del self._waiting[entry]
 
 
@@ -782,4 +790,4 @@ class _Entry:
     owner: object
     has_turn: bool = False
     thread: int = field(default_factory=threading.get_ident)
-    admitted: threading.Event = field(default_factory=threading.Event)
+    admitted: threading.Event | None = None  # None if it need not wait

@@ -18,6 +18,7 @@ from graphrag_core.engine.embedded.background import Task, run_together
 from graphrag_core.engine.embedded.files import Folder, release_memory
 from graphrag_core.engine.embedded.graph_rows import graph_rows
 from graphrag_core.engine.embedded.keywords import TantivyKeywords, is_damage, stored_generation
+from graphrag_core.engine.embedded.recent import Recent
 from graphrag_core.engine.embedded.records import Records, reported
 from graphrag_core.engine.embedded.schema import Change
 from graphrag_core.engine.embedded.vectors import FaissVectors
@@ -63,6 +64,7 @@ class SearchIndexes:
         self._folder = folder
         self._building = threading.Lock()
         self._id_places: Keys | None = None  # see current_graph
+        self._recent = Recent()
         self._by_id: Keys | None = None  # the keys of the chunks in the order of ids
         self._id_changes: list[Change] = []  # which are not part of it yet
         self._saved, self._saved_to = -1, Path()
@@ -111,13 +113,14 @@ class SearchIndexes:
 
     # -- views
 
-    def current_graph(self) -> tuple[MemoryGraph, Keys]:
-        """Return the graph, and the places of its chunks in the order of ids."""
+    def current_graph(self) -> tuple[MemoryGraph, Keys, Recent]:
+        """Return the graph, the places of its chunks in the order of ids, and what questions have read of them."""
         with self._building:
             if self._id_places is None:
+                self._recent = Recent()
                 with self._all_or_broken():
                     self._id_places = _places(self._keys_by_id(), self.graph["chunks.key"])
-            return self.graph, self._id_places
+            return self.graph, self._id_places, self._recent
 
     def _keys_by_id(self) -> Keys:
         """Return the keys of all chunks in the order of ids. New ones are put before their successors."""

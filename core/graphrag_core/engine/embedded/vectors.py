@@ -203,6 +203,7 @@ class _Exact:
         self.keys: Keys = np.empty(0, np.int64) if keys is None else keys
         self._void: Keys = np.empty(0, np.int64)  # positions of removed vectors that the index still has
         self._index: Any = None  # made for the dimension of the first vectors
+        self._view: Codes | None = None
         if codes is not None:
             self._index = faiss.IndexScalarQuantizer(codes.shape[1] // 2, _FLOAT16, faiss.METRIC_INNER_PRODUCT)
             faiss.copy_array_to_vector(codes.ravel(), self._index.codes)
@@ -215,10 +216,11 @@ class _Exact:
 
     @property
     def _codes(self) -> Codes:
-        """The vectors as FAISS stores them: not a copy."""
-        size = self._index.code_size
-        codes: Codes = faiss.rev_swig_ptr(self._index.codes.data(), self._index.ntotal * size).reshape(-1, size)
-        return codes
+        """The vectors as FAISS stores them: not a copy, and valid until a change."""
+        if self._view is None:
+            size = self._index.code_size
+            self._view = faiss.rev_swig_ptr(self._index.codes.data(), self._index.ntotal * size).reshape(-1, size)
+        return self._view
 
     @property
     def nbytes(self) -> int:
@@ -235,6 +237,7 @@ class _Exact:
             self._index = faiss.IndexScalarQuantizer(vectors.shape[1], _FLOAT16, faiss.METRIC_INNER_PRODUCT)
         with _one_thread():
             self._index.add(vectors)
+        self._view = None
         self.keys = np.concatenate([self.keys, keys])
 
     def remove(self, keys: Keys) -> None:
@@ -246,6 +249,7 @@ class _Exact:
         self._void = np.union1d(self._void, gone)
         if len(self._void) > max(_FEW_VOID, _MOST_VOID * len(self.keys)):
             self._index.remove_ids(faiss.IDSelectorBatch(self._void))
+            self._view = None
             self.keys, self._void = np.delete(self.keys, self._void), np.empty(0, np.int64)
 
     def nearest(self, queries: Matrix, k: int, visible: Flags | None) -> list[Keys]:
@@ -422,7 +426,9 @@ def _nearest(index: Any, queries: Matrix, k: int, searched: tuple[int, Keys], pa
     with _one_thread() if len(queries) <= _FEW_QUERIES or forks.is_child() else nullcontext():
         all_scores, all_near = index.search(queries, wanted, params=parameters)
     for query, scores, near in zip(queries, all_scores, all_near, strict=True):
-        more, there = wanted, (near >= 0) & ~among(near, void)
+        more, there = wanted, near >= 0
+        if len(void):
+            there &= ~among(near, void)
         # Ties are cut off, or what would be one if FAISS rounded as we do.
         while near[-1] >= 0 and more < size and (there.sum() < k or scores[-1] >= scores[there][k - 1] - _ROUNDING):
             check_deadline()

@@ -35,6 +35,7 @@ _ROOM = 1_024  # chunks, and a quarter of all, that can be added before entities
 _MANY, _SMALL = 1_000, 0.25  # chunks, and the share, from which on removed and new ones are worth packing
 _AHEAD, _FEW = 2, 8  # to find whether a node has enough mentions, this many times as many are read, and a few
 _BITS, _KINDS = 2, 3  # of an index of mentions: whether a subject, and whether in the title
+_WEIGHTS = np.array([MENTION, SUBJECT], np.float32)
 _SAMPLE = 1_000  # chunks from which the share of linked ones is estimated
 
 _COLUMNS: dict[str, npt.DTypeLike] = {
@@ -127,7 +128,7 @@ class MemoryGraph:
 
     def _forget(self) -> None:
         """Drop what was computed from the rows before a change."""
-        for name in ("everything", "about", "linked_share", "edge_facts", "numbers", "alias_order"):
+        for name in ("everything", "all_exist", "about", "linked_share", "edge_facts", "numbers", "alias_order"):
             self.__dict__.pop(name, None)
 
     def __getitem__(self, column: str) -> Array:
@@ -404,6 +405,11 @@ class MemoryGraph:
         return found
 
     @remembered
+    def all_exist(self) -> bool:
+        """Whether every entity that chunks mention exists for a question without a scope."""
+        return bool((self.everything[self.first_entity :] | (self["entities.counters"][:, 0] == 0)).all())
+
+    @remembered
     def about(self) -> Pairs:
         """The addresses that chunks are about, and these chunks, by place."""
         addresses = self.first_entity + np.flatnonzero(self["entities.is_address"])
@@ -481,6 +487,7 @@ class GraphView:
             self._seen[addresses] = False
             self._seen[addresses[self._seen[about]]] = True
         self._all_there = chunks is None and graph.removed == 0
+        self._hides_some = not self._all_there or not graph.all_exist
         self._degrees: npt.NDArray[np.float32] | None = None  # of nodes in a scope, as far as they were counted
 
     # -- entities
@@ -527,8 +534,8 @@ class GraphView:
         if self._in_scope:
             edges = self.walk(entities)
             return edges.counts, edges.totals > edges.counts * MENTION
-        counters = self._graph["entities.counters"][self._places(entities) - self.first_entity]
-        return counters[:, 0].astype(np.int64), counters[:, 1] > 0
+        slots, counters = self._places(entities) - self.first_entity, self._graph["entities.counters"]
+        return counters[slots, 0].astype(np.int64), counters[slots, 1] > 0
 
     def names(self, entities: Keys) -> Pairs:
         """Return the names of entities that chunks in scope write: how many each has, and their keys."""
@@ -572,20 +579,21 @@ class GraphView:
     def walk(self, nodes: Keys) -> Adjacency:
         """Return the mentions of nodes: the entities of chunks, and the chunks of entities."""
         counts, codes = self._rows["mentions"].gather(self._places(nodes))
-        kept = self._seen[codes >> _BITS]
-        if not kept.all():
-            counts, codes = kept_rows(counts, kept), codes[kept]
-        weights = np.where(codes & 1, np.float32(SUBJECT), np.float32(MENTION))
+        targets = codes >> _BITS
+        if self._hides_some and not (kept := self._seen[targets]).all():
+            counts, codes, targets = kept_rows(counts, kept), codes[kept], targets[kept]
+        weights = _WEIGHTS[codes & 1]
         totals = np.bincount(np.arange(len(nodes)).repeat(counts), weights, len(nodes)).astype(np.float32)
-        return Adjacency(counts, self._nodes(codes >> _BITS), weights, totals)
+        return Adjacency(counts, self._nodes(targets), weights, totals)
 
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
         """Return the degree of each node. A degree of ``most`` or more may be any number from ``most`` on."""
-        is_chunk = nodes < self.first_entity
-        found = np.empty(len(nodes), np.float32)
         if not self._in_scope:
-            found[~is_chunk] = self._graph["entities.counters"][self._places(nodes[~is_chunk]) - self.first_entity, 0]
-            found[is_chunk] = self._walked(nodes[is_chunk])
+            is_chunk, places = nodes < self.first_entity, self._places(nodes)
+            found = self._rows["mentions"].counts.values[places].astype(np.float32)
+            if self._hides_some:
+                found[~is_chunk] = self._graph["entities.counters"][places[~is_chunk] - self.first_entity, 0]
+                found[is_chunk] = self._walked(nodes[is_chunk])
             return found
         if self._degrees is None:
             self._degrees = np.full(self.node_limit, -1, np.float32)
@@ -625,8 +633,9 @@ class GraphView:
         """Return the entities that facts hold: how many each has, and which."""
         counts, slots = self._rows["fact_entities"].gather(facts)
         places = slots + self.first_entity
-        kept = self._seen[places]
-        return kept_rows(counts, kept), self._nodes(places[kept])
+        if self._hides_some and not (kept := self._seen[places]).all():
+            counts, places = kept_rows(counts, kept), places[kept]
+        return counts, self._nodes(places)
 
     def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs:
         """Return the first ``limit`` facts that hold each entity: how many, and which."""

@@ -12,23 +12,23 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.deadline import check_deadline
-from graphrag_core.engine.analysis import contained_in_facts, content_terms, matched, term_places, terms_of_names
+from graphrag_core.engine.analysis import TermTable, content_terms, matched, term_places, terms_of_names
 from graphrag_core.engine.copies import find_copies
 from graphrag_core.engine.graph.counters import SUBJECT
 from graphrag_core.engine.graph.edits import EditedGraph, Shown
 from graphrag_core.engine.graph.sparse import Flags, kept_rows, ranges
 from graphrag_core.engine.rows import TOKEN_BYTES, Name
-from graphrag_core.engine.store import Store, StoreGraph
+from graphrag_core.engine.store import OPENING, Store, StoreGraph
 from graphrag_core.key_sets import among, distinct, ordered
 from graphrag_core.model import Chunk, Entity, Fact
-from graphrag_core.ports import Adjacency, FactRows, Keys, Kind, Matrix, Ranking, Scores
+from graphrag_core.ports import Adjacency, FactRows, Keys, Kind, Matrix, Ranking, Scores, Sentences
 from graphrag_core.text import EDGE, REFERS_TO, hash64, label, normalise
 from graphrag_core.text.markup import plain
 
 MOST_COUNTED = 200
 """Passages of an entity that are counted in a scope. With more it is frequent."""
 
-_OPENING, _OPENING_WORDS = 200, 8  # characters and words of a chunk in which the name that it opens with is looked up
+_OPENING_WORDS = 8  # of a chunk, among which the name that it opens with is looked up
 _HASH = re.compile(r"~[0-9a-f]{8}$")  # of a value in an address
 _MAX_DESCRIPTIONS = 8  # of one entity
 _TOP_CANDIDATES = 3  # for each entity wanted, since numbers are left out
@@ -129,34 +129,25 @@ class StoreSnapshot:
                 in_names[row, columns[columns >= 0]] = True
             return in_names
         if kind == "chunks":
-            in_chunks: Flags = term_places([packed for packed, _ in self._store.chunk_terms(keys)], terms) >= 0
+            in_chunks: Flags = term_places([packed for packed, *_ in self._store.chunk_terms(keys)], terms) >= 0
             return in_chunks
         chunks, ordinals = self._store.fact_places(keys)
         chunks, place = np.unique(chunks, return_inverse=True)
-        return contained_in_facts(self._store.chunk_terms(chunks), place, ordinals, terms)
+        return TermTable(self._store.chunk_terms(chunks), terms).of_facts(place, ordinals)
+
+    def sentences(self, chunks: Keys, terms: Sequence[str]) -> Sentences:
+        counts, facts, ordinals = self._store.facts_of_chunks(chunks)
+        owners = np.arange(len(chunks)).repeat(counts)
+        if self._edited is not None:
+            seen = ~self._edited.hidden(facts)
+            facts, ordinals, owners = facts[seen], ordinals[seen], owners[seen]
+        table = TermTable(self._store.chunk_terms(chunks), terms)
+        return Sentences(table.contained, facts, owners, table.of_facts(owners, ordinals))
 
     def tokens(self, chunks: Keys) -> tuple[Keys, npt.NDArray[np.uint16]]:
-        packed = self._store.chunk_tokens(chunks)
+        packed = [tokens for *_, tokens in self._store.chunk_terms(chunks)]
         counts = np.fromiter(map(len, packed), np.int64, len(packed)) // TOKEN_BYTES
         return counts, np.frombuffer(b"".join(packed), "<u2").astype(np.uint16)
-
-    def names_within(self, entities: Keys, terms: Sequence[str]) -> list[tuple[int, list[int]]]:
-        owner, name, column, sizes = self._matched_names(entities, terms)
-        whole = np.flatnonzero((np.bincount(name, minlength=len(sizes)) == sizes) & (sizes > 0))
-        names = [(int(owner[place]), sorted(column[name == place].tolist())) for place in whole.tolist()]
-        for row, columns in self._matched_new_names(entities, terms):
-            if len(columns) and columns.min() >= 0:
-                names.append((row, sorted(columns.tolist())))
-        if not names:
-            return []
-        named = entities[np.array([row for row, _ in names])]
-        ids, addresses = self._graph.ids(named).tolist(), self._graph.are_addresses(named).tolist()
-        order = sorted(
-            (-len(places), places, entity_id, row)
-            for (row, places), entity_id, is_address in zip(names, ids, addresses, strict=True)
-            if not is_address
-        )
-        return [(int(entities[row]), places) for _, places, _, row in order]
 
     def _matched_names(self, entities: Keys, terms: Sequence[str]) -> tuple[Keys, Keys, Keys, Keys]:
         """Return the position of the entity of each name, pairs of a name and a term that it has, and sizes of names.
@@ -255,31 +246,20 @@ class StoreSnapshot:
         norms = sorted({name.norm for name in names.values()}, key=lambda norm: (hash64(norm) != entity_id, norm))
         return [norm for norm in norms if norm[:1] != "→"]
 
-    def subjects(self, chunks: Keys) -> Adjacency:
-        counts, targets, weights, _ = self._graph.walk(chunks)
-        about = weights == SUBJECT
-        owners, subjects = np.arange(len(chunks)).repeat(counts)[about], targets[about]
-        sizes = np.bincount(owners, minlength=len(chunks))
-        without = np.flatnonzero(sizes == 0)
+    def mentions(self, chunks: Keys) -> Adjacency:
+        edges = self._graph.walk(chunks)
+        counts, targets, weights, _ = edges
+        owners = np.arange(len(chunks)).repeat(counts)
+        has_subject = np.zeros(len(chunks), np.bool_)
+        has_subject[owners[weights == SUBJECT]] = True
+        without = np.flatnonzero(~has_subject & (counts > 0))
         if len(without):
-            opened = self._opened(chunks[without], counts[without], targets[sizes.repeat(counts) == 0])
-            without, opened = without[opened >= 0], opened[opened >= 0]
-            order = np.argsort(np.concatenate([owners, without]), kind="stable")
-            subjects = np.concatenate([subjects, opened])[order]
-            sizes[without] = 1
-        return Adjacency(sizes, subjects, np.ones(len(subjects), np.float32), sizes.astype(np.float32))
-
-    def _opened(self, chunks: Keys, counts: Keys, mentioned: Keys) -> Keys:
-        """Return for each chunk the entity that it mentions with the longest name that it opens with; -1 for none."""
-        found = np.full(len(chunks), -1, np.int64)
-        entities = np.split(mentioned, counts.cumsum()[:-1])
-        ids = np.split(self._graph.ids(mentioned), counts.cumsum()[:-1])
-        for at, text in enumerate(self._store.texts(chunks, _OPENING)):
-            by_id = dict(zip(ids[at].tolist(), entities[at].tolist(), strict=True))
-            words = text.split()[:_OPENING_WORDS]
-            openings = (normalise(" ".join(words[:count])) for count in range(len(words), 0, -1))
-            found[at] = next((by_id[name_id] for name in openings if name and (name_id := hash64(name)) in by_id), -1)
-        return found
+            ids, ends, weights = self._graph.ids(targets), counts.cumsum(), weights.copy()
+            for chunk, text in zip(without.tolist(), self._store.openings(chunks[without]), strict=True):
+                start, end = ends[chunk] - counts[chunk], ends[chunk]
+                if (opened := _opened(text, ids[start:end].tolist())) is not None:
+                    weights[start + opened] = SUBJECT
+        return edges._replace(weights=weights)
 
     def neighbours(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
         is_entity = nodes >= self.first_entity
@@ -342,7 +322,7 @@ class StoreSnapshot:
         return facts if relations is None or len(facts) == 0 else self._store.with_relations(facts, relations)
 
     def facts_in(self, chunks: Keys) -> Keys:
-        facts = self._store.facts_in(chunks)
+        _, facts, _ = self._store.facts_of_chunks(chunks)
         if self._edited is not None:
             facts = facts[~self._edited.hidden(facts)]
         facts = facts[np.argsort(self.id_order("facts", facts))]
@@ -520,6 +500,13 @@ class StoreSnapshot:
         return dict(zip(named, found, strict=True))
 
 
+def _opened(text: str, ids: list[int]) -> int | None:
+    """Return the position of the entity with the longest name that a text opens with; None for none."""
+    words = text.split()[:_OPENING_WORDS]
+    openings = (normalise(" ".join(words[:count])) for count in range(len(words), 0, -1))
+    return next((ids.index(name_id) for name in openings if name and (name_id := hash64(name)) in ids), None)
+
+
 def _in_all(counts: Keys, values: Keys) -> Keys:
     """Return the values that all rows have, given the lengths of the rows, which are in order."""
     rows = sorted(np.split(values, np.cumsum(counts)[:-1]), key=len)
@@ -563,7 +550,7 @@ def _edge_label(surface: str, first: Chunk, last: Chunk) -> str:
         return _HASH.sub("", value)
     words = plain(first.text).split()
     opening = " ".join(words[:_OPENING_WORDS]) + ("…" if len(words) > _OPENING_WORDS else "")
-    return first.title or opening[:_OPENING].rstrip(".")
+    return first.title or opening[:OPENING].rstrip(".")
 
 
 def _changed(fact: Fact, entities: tuple[str, ...], text: str) -> Fact:

@@ -8,7 +8,6 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
 from graphrag_core.engine.rows import damaged
 
@@ -78,6 +77,8 @@ class Rows:
         """Return the rows of pairs of a row and an index. The indices of a row keep their order."""
         counts = np.bincount(owners, minlength=rows).astype(np.int32)
         if len(owners) and (np.diff(owners) < 0).any():
+            from scipy.sparse import csr_array  # noqa: PLC0415 - slow to import
+
             # The order of the owners, by a counting sort in linear time.
             pairs = (np.ones(len(owners), np.bool_), owners, np.arange(len(owners) + 1))
             indices = indices[csr_array(pairs, shape=(len(owners), rows)).tocsc().indices]

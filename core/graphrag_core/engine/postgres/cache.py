@@ -203,8 +203,7 @@ class Cache:
         # Of chunks, by key.
         self.ids: dict[int, str] = {}
         self.documents: dict[int, int] = {}
-        self.tokens: dict[int, bytes] = {}  # of all chunks in the next one, and maybe more
-        self.terms: dict[int, tuple[bytes, bytes]] = {}
+        self.terms: dict[int, tuple[bytes, bytes, bytes]] = {}
         self.vectors: dict[int, Matrix] = {}
         self.facts_in: dict[int, Keys] = {}
         # Of nodes.

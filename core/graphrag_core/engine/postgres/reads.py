@@ -548,10 +548,10 @@ class Transaction(PostgresTables):
         without = np.array([key for key in missing.tolist() if key not in cache.vectors], np.int64)
         found = self.read(_CHUNK_TABLES, keys=missing, vectors=without)
         chunks, vectors, facts = found["c"], found["v"], found["f"]
-        read, terms = chunks["key"].tolist(), zip(chunks["terms"], chunks["fact_terms"], strict=True)
+        read = chunks["key"].tolist()
+        terms = zip(chunks["terms"], chunks["fact_terms"], chunks["tokens"], strict=True)
         cache.ids.update(zip(read, chunks["id"], strict=True))
         cache.documents.update(zip(read, chunks["document"].tolist(), strict=True))
-        cache.tokens.update(zip(read, chunks["tokens"], strict=True))
         cache.terms.update(zip(read, terms, strict=True))
         cache.vectors.update(zip(vectors["key"].tolist(), vectors["vector"], strict=True))
         self._keep_facts(facts)

@@ -233,24 +233,14 @@ class PostgresStore(Store):
         self._cache.ids.update((key, rows[key][1]) for key in keys)
         return [chunk_of(rows[key]) for key in keys]
 
-    def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
-        keys = self.chunk_keys(chunks).tolist()
-        self._read_terms(keys)
-        return [self._cache.terms[key] for key in keys]
-
-    def chunk_tokens(self, chunks: Keys) -> list[bytes]:
-        keys = self.chunk_keys(chunks).tolist()
-        self._read_terms(keys)
-        return [self._cache.tokens[key] for key in keys]
-
-    def _read_terms(self, keys: Sequence[int]) -> None:
-        """Read the terms, tokens, ids and documents of chunks, given by key, whose terms were not read yet."""
-        cache = self._cache
+    def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes, bytes]]:
+        keys, cache = self.chunk_keys(chunks).tolist(), self._cache  # ids and documents are read with them
         missing = [key for key in dict.fromkeys(keys) if key not in cache.terms]
         columns = "n.id, n.document, n.tokens, n.terms, n.fact_terms"
         for key, chunk_id, document, tokens, terms, of_facts in self._read_missing(columns, "chunks", missing):
-            cache.ids[key], cache.documents[key], cache.tokens[key] = chunk_id, document, tokens or b""
-            cache.terms[key] = terms, of_facts or b""
+            cache.ids[key], cache.documents[key] = chunk_id, document
+            cache.terms[key] = terms, of_facts or b"", tokens or b""
+        return [cache.terms[key] for key in keys]
 
     def documents_of(self, chunks: Keys) -> Keys:
         if self._small is not None:
@@ -259,11 +249,13 @@ class PostgresStore(Store):
         documents.update(self._read_missing("n.document", "chunks", [key for key in keys if key not in documents]))
         return np.array([documents[key] for key in keys], np.int64)
 
-    def facts_in(self, chunks: Keys) -> Keys:
+    def facts_of_chunks(self, chunks: Keys) -> tuple[Keys, Keys, Keys]:
         keys = self.chunk_keys(chunks)
         self._transaction.see_chunks(keys)
-        self._near_facts = np.concatenate([_NONE, *(self._cache.facts_in[key] for key in keys.tolist())])
-        return self.fact_numbers(self._near_facts)
+        facts = [self._cache.facts_in[key] for key in keys.tolist()]
+        self._near_facts = np.concatenate([_NONE, *facts])
+        counts = np.array([len(of_chunk) for of_chunk in facts], np.int64)
+        return counts, self.fact_numbers(self._near_facts), self._near_facts & ((1 << FACT_BITS) - 1)
 
     def fact_places(self, facts: Keys) -> tuple[Keys, Keys]:
         keys = self.fact_keys(facts)

@@ -50,7 +50,8 @@ class CitationGraph(GraphStrategy):
         for chunk in snapshot.neighbours(query.entities, to="chunks").targets.tolist():
             relevance[chunk] += 1.0
         facts: list[int] = []
-        papers = np.unique(snapshot.subjects(np.array(list(relevance), np.int64)).targets)
+        edges = snapshot.mentions(np.array(list(relevance), np.int64))
+        papers = np.unique(edges.targets[edges.is_about])
         visited = set(papers.tolist())
         for hop in range(2, self.depth + 1):
             cited = list(_citations(snapshot, papers, self.relations))

@@ -57,7 +57,7 @@ class PageRank(GraphStrategy):
     damping: float = 0.85
     tolerance: float = 4e-5
     iterations: int = 15
-    candidates: int = 100
+    candidates: int = 60
 
     def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:
         """Return the chunks with the highest PageRank, best first."""
