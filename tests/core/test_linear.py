@@ -40,7 +40,7 @@ def calls(text: str, **settings) -> int:
     index = KnowledgeIndex(HashEmbedder(), progress=False, **settings)
     profile = cProfile.Profile()
     profile.enable()
-    parsed = index.pipeline.parse([Document("a", text, "Title")], index.pipeline.extractor)
+    parsed = index.pipeline.parse([Document("a", text, "Title")], index.pipeline.used_extractor())
     batch = write(index.engine.records, parsed, [], {}, {})
     profile.disable()
     index.engine.indexes.sync([batch])

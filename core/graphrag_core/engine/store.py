@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from graphrag_core.engine.analysis import terms_of_names
 from graphrag_core.engine.graph.sparse import Flags, Pairs
+from graphrag_core.engine.recent import RecentRows
 from graphrag_core.engine.rows import Accesses, Name, Row, damaged
 from graphrag_core.engine.tables import FACT_COLUMNS, Tables, fact_of, storable, text_of_fact
-from graphrag_core.model import Chunk, Fact
+from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Adjacency, Keys, Kind, Matrix, Ranking, Scores
 from graphrag_core.text import EDGE, normalise, plain_runs
 
@@ -79,6 +80,8 @@ class Store:
         Return the keys of rows for numbers, and the numbers for keys.
     sees
         Returns which chunks, given by key, are in scope; None if all are.
+    entities
+        The entities that were read, by number.
     """
 
     generation: int
@@ -100,6 +103,7 @@ class Store:
     fact_keys: Callable[[Keys], Keys]
     fact_numbers: Callable[[Keys], Keys]
     sees: Callable[[Keys], Flags] | None
+    entities: RecentRows[Entity]
 
     # -- of each engine
 

@@ -9,7 +9,7 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, groupby, pairwise, repeat
+from itertools import chain, groupby, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -35,45 +35,31 @@ class AttributeColumns:
         self._records = records
         self._reading = threading.Lock()
         self._columns: dict[str, _Column] = {}
-        self._documents = np.empty(0, np.int64)  # of chunks, by key
 
-    def sees(self, scope: Filter, chunks: Keys) -> Flags:
-        """Return which chunks, given by key, are of documents that match a filter."""
+    def matches(self, scope: Filter) -> Flags:
+        """Return which documents match a filter, by key."""
         with self._reading:
             try:
-                matches = self._matching(scope)
+                return self._matching(scope)
             except RecursionError as error:
                 raise FilterError("the filter is nested too deeply: combine values with in") from error
-            if len(self._documents) < (count := self._next("chunk")):
-                self._read_chunks(count)
-        return matches[self._documents[chunks]]
 
-    def _next(self, what: str) -> int:
-        return int(self._records.meta.get(f"next_{what}", "0"))
-
-    def _read_chunks(self, count: int) -> None:
-        first = len(self._documents)
-        new = "WHERE key >= ?" if first else "INDEXED BY chunks_document"  # which has no texts
-        rows = self._records.rows(f"SELECT key, document FROM chunks {new}", (first,) if first else ())
-        documents_by_chunk = np.zeros(count, np.int64)  # removed chunks have any document
-        documents_by_chunk[:first] = self._documents
-        keys, documents = np.array(rows, np.int64).reshape(-1, 2).T
-        _check_keys(keys, count)
-        _check_keys(documents, self._next("document"))
-        documents_by_chunk[keys] = documents
-        self._documents = documents_by_chunk
+    @property
+    def _limit(self) -> int:
+        """The keys of all documents are below this one."""
+        return int(self._records.meta.get("next_document", "0"))
 
     def _matching(self, scope: Filter) -> Flags:
         """Return which documents match a filter, by key."""
         if isinstance(scope, Condition):
-            matches = np.zeros(self._next("document"), np.bool_)
+            matches = np.zeros(self._limit, np.bool_)
             for values in () if isinstance(scope, Unknown) else self._column(scope.key).parts:
                 for documents in _matching(values, scope):
                     matches[documents] = True
             return matches
         if isinstance(scope, Not):
             return ~self._matching(scope.part)
-        matches = np.full(self._next("document"), scope.all, np.bool_)
+        matches = np.full(self._limit, scope.all, np.bool_)
         for part in scope.parts:
             check_deadline()
             if scope.all:
@@ -83,7 +69,7 @@ class AttributeColumns:
         return matches
 
     def _column(self, name: str) -> "_Column":
-        column, count = self._columns.get(name), self._next("document")
+        column, count = self._columns.get(name), self._limit
         if column is None or count - column.main > max(_FEW, column.main // _SMALL):
             column = _Column(count, count, (self._read(name, 0),))
         elif column.limit < count:
@@ -94,14 +80,17 @@ class AttributeColumns:
     def _read(self, name: str, first: int) -> "dict[str, _Kind]":
         """Read the values of documents from a key on."""
         if name == DOCUMENT_ID:
-            rows = self._records.rows("SELECT 'text', id, key FROM documents WHERE key >= ? ORDER BY id", (first,))
+            rows = self._records.rows(
+                "SELECT 'text', id, 1, CAST(key AS TEXT) FROM documents WHERE key >= ? ORDER BY id", (first,)
+            )
         else:
             named, parameters = ("+name = ? AND document >= ?", (name, first)) if first else ("name = ?", (name,))
-            rows = self._records.rows(
-                f"SELECT kind, value, document FROM attributes WHERE {named} ORDER BY kind, value", parameters
+            rows = self._records.rows(  # all documents of a value in one row: SQLite makes it faster than we read rows
+                f"SELECT kind, value, count(*), group_concat(document) FROM attributes WHERE {named} "
+                "GROUP BY kind, value ORDER BY kind, value",
+                parameters,
             )
-        _check_keys(np.array([row[2] for row in rows], np.int64), self._next("document"))
-        return {kind: _Kind.of(list(own)) for kind, own in groupby(rows, itemgetter(0))}
+        return {kind: _Kind.of(list(own), self._limit) for kind, own in groupby(rows, itemgetter(0))}
 
     def problems(self) -> Iterator[str]:
         """Yield what differs from the records."""
@@ -110,15 +99,6 @@ class AttributeColumns:
             kept = {row for row in self._column(name).rows() if row[2] in there}
             if kept != {*_Column(0, 0, (self._read(name, 0),)).rows()}:
                 yield f"attributes: {name!r} differs from the records"
-        chunks = self._records.rows("SELECT key, document FROM chunks")
-        if any(key < len(self._documents) and self._documents[key] != document for key, document in chunks):
-            yield "attributes: the documents of chunks differ from the records"
-
-
-def _check_keys(keys: Keys, limit: int) -> None:
-    """Raise if a key was never given to a document or a chunk."""
-    if len(keys) and not 0 <= keys.min() <= keys.max() < limit:
-        raise damaged("a row has the key of another table")
 
 
 @dataclass(frozen=True)
@@ -130,12 +110,17 @@ class _Kind:
     documents: Keys
 
     @classmethod
-    def of(cls, rows: list[tuple[Any, ...]]) -> "_Kind":
-        """Return rows of kind, value and document, in the order of values."""
-        values = [row[1] for row in rows]
-        starts = [0, *(at for at, (one, other) in enumerate(pairwise(values), 1) if one != other)]
-        documents = np.fromiter((row[2] for row in rows), np.int64, len(rows))
-        return cls([values[at] for at in starts], np.array([*starts, len(rows)], np.int64), documents)
+    def of(cls, rows: list[tuple[Any, ...]], limit: int) -> "_Kind":
+        """Return rows of kind, value, and number and keys of documents, in the order of values.
+
+        Keys below ``limit`` were given to documents.
+        """
+        _, values, counts, keys = zip(*rows, strict=True)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        documents = np.fromstring(",".join(keys), np.int64, sep=",")
+        if len(documents) != starts[-1] or not 0 <= documents.min() <= documents.max() < limit:
+            raise damaged("a row has the key of another table")
+        return cls([*values], starts, documents)
 
     def having(self, values: list[Any]) -> Keys:
         """Return the documents that have one of some values."""

@@ -28,12 +28,13 @@ from typing_extensions import Self
 
 from graphrag_core import forks
 from graphrag_core.engine.analysis import TERM_BYTES, is_packed
+from graphrag_core.engine.embedded.attributes import AttributeColumns
 from graphrag_core.engine.embedded.background import Task
 from graphrag_core.engine.embedded.files import Folder
+from graphrag_core.engine.embedded.recent import View
 from graphrag_core.engine.embedded.records import ADD_ACCESSES, LISTED, Records
 from graphrag_core.engine.embedded.search_indexes import PATIENCE, SearchIndexes
 from graphrag_core.engine.embedded.writer import Batch, write
-from graphrag_core.engine.graph.memory import GraphView
 from graphrag_core.engine.graph.snapshot import StoreSnapshot
 from graphrag_core.engine.graph.sparse import Flags, kept_rows, ranges, spans
 from graphrag_core.engine.rows import TOKEN_BYTES, Accesses, Row, check_expected, damaged
@@ -538,44 +539,51 @@ class EmbeddedStore(Store):
         self.term_counts = indexes.keywords["chunks"].counts
         self.chunk_keys, self.chunk_numbers = graph["chunks.key"].__getitem__, graph["chunks.key"].searchsorted
         self.fact_keys, self.fact_numbers = graph["facts.key"].__getitem__, graph["facts.key"].searchsorted
-        self.statistics_count = self.chunk_count = len(graph) - graph.removed
-        self.sees = None
-        self._visible: dict[str, Flags] = {}  # in a scope: which chunks, facts and names are in it, by key
-        seen = None if scope is None else self._restricted(scope, indexes)
-        self.graph = GraphView(graph, seen)
+        self.statistics_count = len(graph) - graph.removed
+        self._view = view = self._recent.view(scope, partial(self._view_of, scope, indexes.attributes))
+        self.graph, self.entities = view.graph, view.entities
+        self.chunk_count, self.unknown_keys = view.chunk_count, view.unknown_keys
+        self.sees = None if view.seen is None else view.visible["chunks"].__getitem__
 
-    def _restricted(self, scope: Filter, indexes: SearchIndexes) -> Flags | None:
-        """Return which chunks are in a scope, by number; None for all."""
+    def _view_of(self, scope: Filter | None, attributes: AttributeColumns) -> View:
+        """Look up which chunks are in a scope."""
         graph, (chosen, hidden) = self._all, parts_of(scope)
-        seen = graph.there.copy()
+        seen, unknown = graph.there.copy(), tuple[str, ...]()
         if chosen is not None:
             chosen = self._records.marked(chosen)
-            self.unknown_keys = unknown_keys(chosen)
-            seen &= indexes.attributes.sees(chosen, graph["chunks.key"])
+            unknown = unknown_keys(chosen)
+            seen &= attributes.matches(chosen)[graph["chunks.document"]]
         if hidden is not None:
-            seen &= ~indexes.attributes.sees(hidden, graph["chunks.key"])
-        self.chunk_count = int(seen.sum())
-        if self.chunk_count == self.statistics_count:
-            return None
-        self._limits = {kind: span[1] for kind, span in self.tables.everything().added.items()}
-        self._seen = seen
-        inside = self._visible["chunks"] = _by_key(graph["chunks.key"], seen, self._limits["chunks"])
-        self.sees = inside.__getitem__
-        return seen
+            seen &= ~attributes.matches(hidden)[graph["chunks.document"]]
+        if np.count_nonzero(seen) == self.statistics_count:
+            return View(graph, None, unknown)
+        view = View(graph, seen, unknown)
+        view.visible["chunks"] = self._flags_by_key("chunks", seen)
+        return view
+
+    def _flags_by_key(self, kind: str, flags: Flags) -> Flags:
+        """Return flags by key instead of the place of the key. Keys are in ascending order."""
+        keys, limit = self._all[f"{kind}.key"], self.tables.everything().added[kind][1]
+        if len(keys) == limit:
+            return flags
+        by_key = np.zeros(limit, np.bool_)
+        by_key[keys] = flags
+        return by_key
 
     # -- rankings
 
     def _inside(self, kind: str) -> Flags | None:
         """Return which chunks, facts or names are in scope, by key; None if all are."""
-        if self.sees is not None and kind not in self._visible:
+        seen, visible = self._view.seen, self._view.visible
+        if seen is not None and kind not in visible:
             graph = self._all
             if kind == "facts":
-                inside = self._seen[graph["facts.chunk"]]
+                inside = seen[graph["facts.chunk"]]
             else:
                 counts, chunks = graph.rows["name_chunks"].gather(np.arange(len(graph["names.key"])))
-                inside = kept_rows(counts, self._seen[chunks]) > 0
-            self._visible[kind] = _by_key(graph[f"{kind}.key"], inside, self._limits[kind])
-        return self._visible.get(kind)
+                inside = kept_rows(counts, seen[chunks]) > 0
+            visible[kind] = self._flags_by_key(kind, inside)
+        return visible.get(kind)
 
     def has(self, kind: Kind, *, vectors: bool = False) -> bool:
         if vectors:
@@ -686,15 +694,6 @@ class EmbeddedStore(Store):
 
     def fact_columns(self, facts: Keys) -> tuple[Scores, Keys]:
         return self._all["facts.weight"][facts], self._all["facts.statement"][facts]
-
-
-def _by_key(keys: Keys, flags: Flags, limit: int) -> Flags:
-    """Return flags by key instead of the place of the key. Keys are in ascending order and below ``limit``."""
-    if len(keys) == limit:
-        return flags
-    by_key = np.zeros(limit, np.bool_)
-    by_key[keys] = flags
-    return by_key
 
 
 class ReadWriteLock:

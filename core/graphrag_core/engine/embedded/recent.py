@@ -1,44 +1,61 @@
-"""Rows of chunks that questions have read of one generation: the same passages answer many questions."""
+"""What questions have read of one generation: the same passages answer many questions, and filters are repeated."""
 
-from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable
 
+import numpy as np
+
+from graphrag_core.engine.graph.memory import GraphView, MemoryGraph
+from graphrag_core.engine.graph.sparse import Flags
+from graphrag_core.engine.recent import RecentRows
 from graphrag_core.engine.rows import Row
+from graphrag_core.filters import Filter
+from graphrag_core.model import Entity
 
-T = TypeVar("T")
-
-_MOST = 10_000  # chunks; with more, the next read starts with none
+_MOST_VIEWS = 16
 
 
-class RecentRows(Generic[T]):
-    """What was read of chunks, by key.
+class View:
+    """What questions with the same scope share.
 
-    >>> rows = RecentRows[str]()
-    >>> rows.read([7, 3], lambda keys: [f"chunk {key}" for key in keys])
-    ['chunk 7', 'chunk 3']
-    >>> rows.read([3], lambda keys: [])
-    ['chunk 3']
+    Attributes
+    ----------
+    graph
+        The graph of the chunks in scope.
+    seen, visible
+        Which chunks are in scope, by number; and which chunks, facts and names are, by key, as far as that was needed.
+        None and empty if all are.
+    unknown_keys
+        The keys of the filter that no document has.
+    entities
+        Entities as the documents in scope describe them.
     """
 
-    def __init__(self) -> None:
-        self._rows: dict[int, T] = {}
-
-    def read(self, keys: Sequence[int], fetch: Callable[[Sequence[int]], Sequence[T]]) -> list[T]:
-        """Return the rows of chunks; ``fetch`` returns those that were not read before, in the order of its keys."""
-        rows = self._rows  # another thread may start with an empty one
-        if missing := [key for key in dict.fromkeys(keys) if key not in rows]:
-            if len(rows) + len(missing) > _MOST:
-                known = {key: rows[key] for key in keys if key in rows}
-                self._rows = rows = known
-            rows.update(zip(missing, fetch(missing), strict=True))
-        return [rows[key] for key in keys]
+    def __init__(self, graph: MemoryGraph, seen: Flags | None = None, unknown_keys: tuple[str, ...] = ()) -> None:
+        self.graph, self.seen, self.unknown_keys = GraphView(graph, seen), seen, unknown_keys
+        self.chunk_count = len(graph) - graph.removed if seen is None else int(np.count_nonzero(seen))
+        self.visible: dict[str, Flags] = {}
+        self.entities = RecentRows[Entity]()
 
 
 class Recent:
-    """Of each chunk: its row, its first words, its packed terms, and the signatures of chunks that are nearly equal."""
+    """What questions have read of one generation.
+
+    Of each chunk: its row, its first words, its packed terms, and the signatures of chunks that are nearly equal.
+    Of the last scopes: their views.
+    """
 
     def __init__(self) -> None:
+        self._views: dict[Filter | None, View] = {}
         self.chunks = RecentRows[Row]()
         self.openings = RecentRows[str]()
         self.terms = RecentRows[tuple[bytes, bytes, bytes]]()
         self.near = RecentRows[list[Row]]()
+
+    def view(self, scope: Filter | None, make: Callable[[], View]) -> View:
+        """Return the view of a scope, which ``make`` returns if it is not known."""
+        if (view := self._views.get(scope)) is None:
+            view = make()
+            if len(self._views) >= _MOST_VIEWS:
+                self._views = {}
+            self._views[scope] = view
+        return view

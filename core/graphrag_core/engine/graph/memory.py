@@ -488,7 +488,10 @@ class GraphView:
             self._seen[addresses[self._seen[about]]] = True
         self._all_there = chunks is None and graph.removed == 0
         self._hides_some = not self._all_there or not graph.all_exist
-        self._degrees: npt.NDArray[np.float32] | None = None  # of nodes in a scope, as far as they were counted
+        # As far as they were counted, -1 otherwise: degrees of nodes; and in a scope twice the number of chunks of an
+        # entity, and 1 more if one is about it.
+        self._degrees: npt.NDArray[np.float32] | None = None
+        self._counts: npt.NDArray[np.int32] | None = None
 
     # -- entities
 
@@ -531,11 +534,16 @@ class GraphView:
 
     def counts(self, entities: Keys) -> tuple[Keys, Flags]:
         """Return how many chunks mention each entity, and whether it is the subject of any."""
-        if self._in_scope:
-            edges = self.walk(entities)
-            return edges.counts, edges.totals > edges.counts * MENTION
         slots, counters = self._places(entities) - self.first_entity, self._graph["entities.counters"]
-        return counters[slots, 0].astype(np.int64), counters[slots, 1] > 0
+        if not self._in_scope:
+            return counters[slots, 0].astype(np.int64), counters[slots, 1] > 0
+        if self._counts is None:
+            self._counts = np.full(len(counters), -1, np.int32)
+        if (new := self._counts[slots] < 0).any():
+            edges = self.walk(entities[new])
+            self._counts[slots[new]] = edges.counts << 1 | (edges.totals > edges.counts * MENTION)
+        found = self._counts[slots].astype(np.int64)
+        return found >> 1, found & 1 > 0
 
     def names(self, entities: Keys) -> Pairs:
         """Return the names of entities that chunks in scope write: how many each has, and their keys."""
@@ -588,13 +596,8 @@ class GraphView:
 
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
         """Return the degree of each node. A degree of ``most`` or more may be any number from ``most`` on."""
-        if not self._in_scope:
-            is_chunk, places = nodes < self.first_entity, self._places(nodes)
-            found = self._rows["mentions"].counts.values[places].astype(np.float32)
-            if self._hides_some:
-                found[~is_chunk] = self._graph["entities.counters"][places[~is_chunk] - self.first_entity, 0]
-                found[is_chunk] = self._walked(nodes[is_chunk])
-            return found
+        if not self._hides_some:
+            return self._rows["mentions"].counts.values[self._places(nodes)].astype(np.float32)
         if self._degrees is None:
             self._degrees = np.full(self.node_limit, -1, np.float32)
         found = self._degrees[nodes]

@@ -56,7 +56,6 @@ class StoreSnapshot:
         self.walk, self.degrees = self._graph.walk, self._graph.degrees
         self.chunks, self.find_chunks, self.documents_of = store.chunks, store.find_chunks, store.documents_of
         # Rows that were read: the stages of a query ask for the same again.
-        self._entities: dict[int, Entity] = {}
         self._counts: dict[str, int] = {}  # chunks that have a term
         self._copies: dict[int, Keys] = {}  # of chunks
         self._searched: tuple[Matrix, Keys, Scores] | None = None  # the last vector, its chunks in order, their scores
@@ -419,12 +418,12 @@ class StoreSnapshot:
         return ends
 
     def entities(self, keys: Keys) -> list[Entity]:
-        wanted, known = keys.tolist(), self._entities
-        if missing := [entity for entity in dict.fromkeys(wanted) if entity not in known]:
-            shown = {} if self._edited is None else self._edited.edits[0]
-            for entity, read in zip(missing, self._read_entities(np.array(missing, np.int64)), strict=True):
-                known[entity] = shown[entity].applied(read) if entity in shown else read
-        return [known[entity] for entity in wanted]
+        return self._store.entities.read(keys.tolist(), self._edited_entities)
+
+    def _edited_entities(self, entities: Sequence[int]) -> list[Entity]:
+        shown = {} if self._edited is None else self._edited.edits[0]
+        read = self._read_entities(np.array(entities, np.int64))
+        return [shown[key].applied(one) if key in shown else one for key, one in zip(entities, read, strict=True)]
 
     def _read_entities(self, keys: Keys) -> list[Entity]:
         """Return entities as documents describe them, addresses as the sections that they lead to."""

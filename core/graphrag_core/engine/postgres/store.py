@@ -12,11 +12,12 @@ from graphrag_core.engine.postgres.keywords import Keywords
 from graphrag_core.engine.postgres.reads import SEES, VECTORS, Transaction, one_row, rows_of
 from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.engine.postgres.walk import TableGraph
+from graphrag_core.engine.recent import RecentRows
 from graphrag_core.engine.rows import Accesses, Row
 from graphrag_core.engine.store import Store
 from graphrag_core.engine.tables import chunk_of
 from graphrag_core.key_sets import best
-from graphrag_core.model import Chunk
+from graphrag_core.model import Chunk, Entity
 from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores
 
 _MORE = 16  # vectors read besides those wanted
@@ -65,6 +66,7 @@ class PostgresStore(Store):
         self.edits = transaction.edits
         self._near_facts = _NONE  # keys of the facts of the best chunks
         self._chunk_rows: dict[int, Row] = {}
+        self.entities = RecentRows[Entity]()
 
     # -- rankings
 
