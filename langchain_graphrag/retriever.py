@@ -304,7 +304,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         again or split, and the store is not changed. Called again with the same ``path``, it adds what is new, replaces
         what has changed and skips the rest.
 
-        With ``embed_facts=False, embed_names=False`` nothing at all is embedded; this is the default for models that do
+        With ``embed_facts=False`` nothing at all is embedded; this is the default for models that do
         not run in this process.
 
         Parameters

@@ -50,8 +50,8 @@ class KnowledgeIndex:
         embedder that runs in this process (``WordLlama``, ``Onnx``) and off for others, which may cost money;
         :meth:`estimate` returns the cost. Fixed when the first documents are added.
     embed_names
-        The same for the names of entities, for questions that name no entity. By default on if the cost of
-        embedding is negligible (``WordLlama``).
+        Whether the names of entities are embedded, so that a question that names no entity finds similar names. Some
+        published designs need it; otherwise it makes the index larger and recall no better, so it is off by default.
     batch_size
         The number of documents in a transaction. A list of at most this length is added completely or not at
         all; a longer one batch by batch. Of an iterator, long documents make smaller batches.
@@ -399,7 +399,7 @@ class KnowledgeIndex:
             raise InputError("embed_facts and embed_names need an embedder: pass one, or leave them out")
         if not built_with:
             facts = embedding is not None and embedding.local if facts is None else facts
-            return Embeds(facts=facts, names=embedding is not None and embedding.embedded if names is None else names)
+            return Embeds(facts=facts, names=bool(names))
         embeds = Embeds(**json.loads(stored["embeds"]))
         for setting, asked, value in (("facts", facts, embeds.facts), ("names", names, embeds.names)):
             if asked is not None and asked != value:

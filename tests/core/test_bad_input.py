@@ -133,7 +133,7 @@ def test_strange_but_good_text_is_indexed(index):
 class Broken(HashEmbedder):
     """An embedder that goes wrong on demand."""
 
-    embedded = False
+    local = False
     fault = ""
 
     def embed_documents(self, texts):

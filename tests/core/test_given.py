@@ -24,7 +24,7 @@ from graphrag_core.testing import ExtractorSuite, HashEmbedder
 class Paid(HashEmbedder):
     """Counts the texts it is asked for, and does not say that it costs nothing."""
 
-    embedded = False
+    local = False
 
     def __init__(self) -> None:
         super().__init__()

@@ -38,7 +38,7 @@ from graphrag_core.testing import CountingEmbedder, HashEmbedder
 class Paid(CountingEmbedder):
     """An embedder that does not say that it costs nothing."""
 
-    embedded = False
+    local = False
 
 
 def test_an_unchanged_document_costs_nothing():
@@ -191,7 +191,7 @@ def test_a_short_name_that_a_document_gives_two_long_ones_is_its_own_entity():
 class Angles:
     """Embeds a name of two words, of which the second is an angle in degrees, as that point of the unit circle."""
 
-    identity, embedded = "angles", True
+    identity, local = "angles", True
 
     def embed_documents(self, texts):
         angles = np.radians([float(text.split()[1]) if text.split()[1].isdigit() else 180 for text in texts])
@@ -258,7 +258,7 @@ def test_triples_are_facts_with_relations():
 def test_stats_tell_the_size(services):
     stats = services.stats()
     assert (stats.documents, stats.chunks, stats.facts) == (4, 4, 5)
-    assert stats.vectors == {"chunks": 4, "facts": 5, "names": stats.entities}
+    assert stats.vectors == {"chunks": 4, "facts": 5, "names": 0}
     assert stats.top_entities[0] == ("Auth Service", 2)
     assert "documents      4" in str(stats)
 

@@ -267,7 +267,7 @@ def test_a_collision_names_the_right_chunk():
 
 READ_ONLY = """
 import encodings.cp437, os, sys
-import graphrag_core.engine.embedded  # before the files of Python cannot be read any more
+import graphrag_core.engine.embedded, scipy.sparse  # before the files of Python cannot be read any more
 from graphrag_core import GraphRetriever, KnowledgeIndex
 from graphrag_core.testing import HashEmbedder
 from graphrag_core.errors import DiskError

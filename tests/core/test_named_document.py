@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
@@ -37,7 +36,7 @@ def index():
 def named(index, question: str) -> str | None:
     vector = index.embedding.query(question)
     with index.engine.snapshot() as snapshot:
-        entities = Recogniser().recognise(question, vector, snapshot, np.empty(0, np.int64))
+        entities = Recogniser().recognise(question, vector, snapshot)
         found = named_document(Query(question, snapshot, vector, entities, index.embedding))
         if found is None:
             return None

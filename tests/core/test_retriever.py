@@ -398,9 +398,6 @@ def test_without_a_name_near_ones_are_found_by_their_vectors():
         far = Recogniser(least_similarity=1.01)
         assert GraphRetriever(index, recogniser=far).retrieve("login").entities == ()
     assert (Recogniser().nearest, Recogniser().least_similarity) == (3, 0.75)
-    with KnowledgeIndex(Synonyms(), embed_names=False) as index:
-        index.add(CHAIN)
-        assert "embed_names=True" in GraphRetriever(index).retrieve("login").gate
 
 
 def test_a_question_without_words_says_so(chain):

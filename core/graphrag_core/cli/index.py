@@ -72,7 +72,7 @@ class FileJob:
         bool | None,
         Option(
             help="Whether the names of entities are embedded, so that a question finds them by similarity. Stored with "
-            "the index. Default: the stored setting; in a new index, yes with wordllama."
+            "the index. Default: the stored setting; in a new index, no."
         ),
     ] = None
     metadata: Annotated[

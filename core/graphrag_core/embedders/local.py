@@ -17,7 +17,6 @@ from graphrag_core.ports import Matrix
 class LocalModel:
     """A model that runs in this process. A pickle has its settings, and a forked process loads it again."""
 
-    embedded = False
     local = True
     identity: str
 

@@ -55,7 +55,6 @@ class OpenAIEmbedder:
         openai is not installed.
     """
 
-    embedded = False
     local = False
     _kind = "openai"
     _key_variable = "OPENAI_API_KEY"

@@ -32,7 +32,7 @@ class WordLlama:
     """
 
     identity = "wordllama-l2-supercat-256"
-    embedded = True
+    local = True
     dim = 256
     vector_weight = 0.4
 

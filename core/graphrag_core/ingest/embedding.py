@@ -127,8 +127,7 @@ class CheckedEmbedder:
                 raise InputError(f"{kind} is not an embedder: it needs embed_documents(list[str]) and embed_query(str)")
         self.embedder = embedder
         self.identity = identity_of(embedder)
-        self.embedded = getattr(embedder, "embedded", False) is True
-        self.local = self.embedded or getattr(embedder, "local", False) is True
+        self.local = getattr(embedder, "local", False) is True
         weight = getattr(embedder, "vector_weight", None)
         self.vector_weight = float(weight) if isinstance(weight, (int, float)) else DEFAULT_VECTOR_WEIGHT
         self.dim: int | None = None

@@ -245,7 +245,7 @@ def _result(engine: Engine, plan: Plan, found: Found, opened: Opened, embedded: 
         route=plan.route,
         decided=_decided(found, named, len(opened.seeds), links) if hits else "no passage was found",
         expansion_skipped=graph.skipped,
-        gate=ranked.gate + _unmatched_names(query) if ranked.gate else "",
+        gate=ranked.gate,
         fallback="; ".join(filter(None, (embedded.problem, _missing_names(query), graph.expansion.remark))),
         trace=Trace(stages.milliseconds()),
         graph_ran=graph.ran,
@@ -357,7 +357,7 @@ def _expand(query: Query, text: TextSearch, logged: Engine | None) -> GraphDecis
     if not len(strong.keys):
         why = _why_nothing(query, expansion)
         verb = "was skipped" if len(expansion.keys) else "adds nothing"
-        skipped = f"the graph {verb}: {why}{_unmatched_names(query)}"
+        skipped = f"the graph {verb}: {why}"
         if settings.method == "graph":
             remarks = (strong.remark, "the graph leads to no passage: plain search answers")
             strong = replace(strong, remark="; ".join(filter(None, remarks)))
@@ -665,14 +665,6 @@ def _missing_names(query: Query) -> str:
     if not query.settings.recogniser.needs_name_vectors or not has("entities") or has("entities", vectors=True):
         return ""
     return "entities are not found by similarity, as the index has no vectors of names: build it with embed_names=True"
-
-
-def _unmatched_names(query: Query) -> str:
-    """Return a hint if names could not be matched by similarity."""
-    has = query.snapshot.has
-    if len(query.entities) or query.vector is None or not has("entities") or has("entities", vectors=True):
-        return ""
-    return " (names are not embedded and could not be matched by similarity: embed_names=True)"
 
 
 def _unknown_keys(snapshot: Snapshot, keys: tuple[str, ...], *, warns: bool) -> str:

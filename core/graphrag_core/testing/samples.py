@@ -31,7 +31,7 @@ class HashEmbedder:
     True
     """
 
-    embedded = True
+    local = True
 
     def __init__(self, dim: int = 64) -> None:
         self.dim = dim

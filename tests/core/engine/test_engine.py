@@ -20,7 +20,7 @@ from graphrag_core.testing import HashEmbedder
 
 def parsed(*documents: Document) -> list[ParsedDocument]:
     pipeline = KnowledgeIndex(HashEmbedder()).pipeline
-    return pipeline.parse(documents, pipeline.extractor)
+    return pipeline.parse(documents, pipeline.used_extractor())
 
 
 def numbered(count: int, first: int = 0) -> list[Document]:
