@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,12 +102,24 @@ def measure(size: int, folder: Path) -> dict[str, Any]:
     flat.reset()
     found["question"], found["question p95"] = statistics.median(ours), float(np.percentile(ours, 95))
     found["flat search"] = statistics.median(theirs)
+    found |= _filters(retriever, asked, queries)
     found["stages"] = {name: statistics.median(one.get(name, 0) for one in stages) for name in STAGES}
     costs = _changes(folder, retriever, asked, queries)
     found["change"] = {name: statistics.median(times[1:]) for name, times in costs.items()}
     found["first change"] = costs["add"][0] + costs["question after add"][0]
     index.close()
     return found
+
+
+def _filters(retriever: GraphRetriever, asked: list[str], queries: Matrix) -> dict[str, float]:
+    """Return the times of questions with a filter that keeps a tenth of the passages, in milliseconds."""
+    times: dict[str, list[float]] = {"filter": [], "new filter": []}
+    for at, (question, query) in enumerate(zip(asked, queries, strict=True)):
+        new = {"part": {"$gte": at % 9 + at / 1000, "$lt": at % 9 + at / 1000 + 1}}
+        for name, where in (("filter", {"part": 3}), ("new filter", new)):
+            ask = partial(retriever.retrieve, question, embedding=query, where=where)
+            times[name].append(milliseconds(ask))
+    return {"first filter": times["filter"][0], **{name: statistics.median(own[1:]) for name, own in times.items()}}
 
 
 def _changes(folder: Path, retriever: GraphRetriever, asked: list[str], queries: Matrix) -> dict[str, list[float]]:
@@ -169,6 +182,19 @@ def report(rows: list[dict[str, Any]]) -> str:
                     f"{row['flat search']:.1f} ms",
                     f"{row['question'] / row['flat search']:.2f}",
                     f"{TARGETS[row['size']]:g}" if row["size"] in TARGETS else "",
+                )
+                for row in rows
+            ],
+        )
+    )
+    parts.append(
+        _table(
+            ("passages", "first filter", "the same filter", "a new filter", "ratio to a question without one"),
+            [
+                (
+                    f"{row['size']:,}",
+                    *(f"{row[name]:,.0f} ms" for name in ("first filter", "filter", "new filter")),
+                    f"{row['filter'] / row['question']:.2f}, {row['new filter'] / row['question']:.2f}",
                 )
                 for row in rows
             ],

@@ -85,13 +85,13 @@ def race(folder: str, embed: bool, of: str = "") -> None:
     library.embed_documents(chunks[:1_000])
     own.embed_documents(chunks[:1_000])
     before = _embedding(library, chunks)
-    with KnowledgeIndex.open(folder, ReadyVectors(), embed_facts=embed, embed_names=embed, progress=False) as kb:
+    with KnowledgeIndex.open(folder, ReadyVectors(), embed_facts=embed, progress=False) as kb:
         start, cpu = time.perf_counter(), time.process_time()
         kb.add(ready)
         indexing, processor = time.perf_counter() - start, time.process_time() - cpu
     after = _embedding(library, chunks)
     others = _embedding(library, facts) + _embedding(library, names)
-    with KnowledgeIndex.open(f"{folder}-own", own, embed_facts=embed, embed_names=embed, progress=False) as kb:
+    with KnowledgeIndex.open(f"{folder}-own", own, embed_facts=embed, progress=False) as kb:
         start = time.perf_counter()
         kb.add(ready)
         everything = time.perf_counter() - start
@@ -172,7 +172,7 @@ def _size(folder: Path) -> int:
 
 def index(folder: str, embed: bool) -> None:
     """Index a stream of documents and print the memory in use. Runs in a subprocess."""
-    with KnowledgeIndex.open(folder, ReadyVectors(), embed_facts=embed, embed_names=embed, progress=False) as kb:
+    with KnowledgeIndex.open(folder, ReadyVectors(), embed_facts=embed, progress=False) as kb:
         size = kb.add(_counted(documents(COUNT))).added
         held = resident()
         stats = kb.stats()

@@ -268,9 +268,9 @@ class TestReading:
             assert retriever.index.document_ids() == ["a"]
         assert "2 documents of the store have no text" in caplog.text
 
-    def test_embeds_facts_and_names_only_with_a_model_that_does(self, tmp_path):
+    def test_embeds_facts_only_with_a_model_that_does(self, tmp_path):
         class Local(Counted):
-            embedded = True
+            local = True
 
         embedding = Local()
         store = make_in_memory(embedding, tmp_path)
@@ -278,11 +278,10 @@ class TestReading:
         passages = {*embedding.texts}
         embedding.texts.clear()
         with GraphRAGRetriever.from_vectorstore(store):
-            assert "Auth Service" in embedding.texts
             assert "The Canteen opens at noon." in embedding.texts
             assert not passages & {*embedding.texts}
         embedding.texts.clear()
-        with GraphRAGRetriever.from_vectorstore(store, embed_facts=False, embed_names=False):
+        with GraphRAGRetriever.from_vectorstore(store, embed_facts=False):
             assert embedding.texts == []
 
     def test_takes_text_changed_in_the_store_with_its_new_vector(self, embedding, tmp_path):
