@@ -86,9 +86,10 @@ bench-lengths: $(VENV)/.dev
 bench-speed: $(VENV)/.dev
 	$(BIN)/python benchmarks/speed.py
 
-# A question through LangChain as a multiple of embedding it and searching FAISS, and what a new filter costs
+# A question through LangChain as a multiple of embedding it and searching FAISS, and what a filter costs: make bench-latency
+# SIZES="20000 100000" takes synthetic documents
 bench-latency: $(VENV)/.dev
-	$(BIN)/python benchmarks/latency.py
+	$(BIN)/python benchmarks/latency.py $(SIZES)
 
 bench-quality: $(VENV)/.dev
 	$(BIN)/python benchmarks/quality.py

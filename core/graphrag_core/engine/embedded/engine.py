@@ -606,6 +606,8 @@ class EmbeddedStore(Store):
     def _nearest_names(self, vectors: Matrix, k: int) -> list[Ranking]:
         """Return for each vector the best ``k`` names. In a large scope more are searched, and those in it chosen."""
         store, wanted = self._vectors["names"], _AHEAD * k
+        if len(store.keys) == 0:
+            return store.search(vectors, k)
         if self.sees is None or self.chunk_count < _LARGE_SCOPE * self.statistics_count or not store.exact:
             return store.search(vectors, k, self._inside("names"))
         while True:
