@@ -354,9 +354,9 @@ class EngineSuite:
     def test_entities_are_counted(self) -> None:
         """How many chunks mention each, and whether one is about it."""
         with self._filled() as index, index.engine.snapshot() as snapshot:
-            counts, is_subject = snapshot.entity_counts(_entities(snapshot, "alpha", "bravo", "carol"))
-            assert counts.tolist() == [3, 2, 1]
-            assert is_subject.tolist() == [True, True, False]
+            entities = _entities(snapshot, "alpha", "bravo", "carol")
+            assert snapshot.entity_counts(entities).tolist() == [3, 2, 1]
+            assert snapshot.are_subjects(entities).tolist() == [True, True, False]
             assert snapshot.find_entities(["alpha", "nobody"]).keys() == {"alpha"}
             assert [entity.id for entity in snapshot.entities(snapshot.top_entities(2))] == ["alpha", "bravo"]
             assert snapshot.linked_share == 1.0  # a mentions Bravo, b and c mention Alpha
@@ -381,7 +381,7 @@ class EngineSuite:
         with self._filled() as index, index.engine.snapshot(parse({"tenant": "acme"})) as snapshot:
             assert _edges(snapshot, "alpha", "entities") == {"bravo": 1.1}
             assert snapshot.find_entities(["dora"]) == {}
-            assert snapshot.entity_counts(_entities(snapshot, "alpha"))[0].tolist() == [2]
+            assert snapshot.entity_counts(_entities(snapshot, "alpha")).tolist() == [2]
             assert len(snapshot.search_keywords("chunks", "大学", 5)[0]) == 0
             ((keys, _),) = snapshot.search_vectors("chunks", HashEmbedder().embed_query("x")[None, :], 9)
             assert {chunk.id for chunk in snapshot.chunks(keys)} == {"a", "b"}

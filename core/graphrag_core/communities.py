@@ -322,7 +322,7 @@ def _read(snapshot: Snapshot) -> _Graph:
         check_deadline()
         page = keys[start : start + _PAGE]
         entities += snapshot.entities(page)
-        counts[start : start + len(page)] = snapshot.entity_counts(page)[0]
+        counts[start : start + len(page)] = snapshot.entity_counts(page)
         numbers = np.arange(start, start + len(page))
         edges = snapshot.neighbours(page, to="entities")
         links.append((np.repeat(numbers, edges.counts), edges.targets, edges.weights.astype(np.float64)))

@@ -263,8 +263,11 @@ class Snapshot(Protocol):
     def spellings(self, entity: int) -> list[str]:
         """Return the normalised names of an entity that documents write, the one that represents it first."""
 
-    def entity_counts(self, entities: Keys) -> tuple[Keys, npt.NDArray[np.bool_]]:
-        """Return how many chunks mention each entity, in a scope at most 200, and whether it is the subject of any."""
+    def entity_counts(self, entities: Keys) -> Keys:
+        """Return how many chunks mention each entity, in a scope at most 200."""
+
+    def are_subjects(self, entities: Keys) -> npt.NDArray[np.bool_]:
+        """Return whether some chunk is about each entity."""
 
     def mentions(self, chunks: Keys) -> Adjacency:
         """Return the entities that chunks mention, in the order in which they were found.

@@ -61,7 +61,7 @@ def described(snapshot) -> dict[str, object]:
     found: dict[str, object] = {
         "entities": snapshot.entities(things),
         "linked share": snapshot.linked_share,
-        "counts": [column.tolist() for column in snapshot.entity_counts(things)],
+        "counts": [snapshot.entity_counts(things).tolist(), snapshot.are_subjects(things).tolist()],
         "spellings": [snapshot.spellings(int(entity)) for entity in things],
         "names": {
             name: labels(snapshot, np.array([entity]))

@@ -39,7 +39,7 @@ class _Side:
         new = ~np.isin(edges.targets, self.keys)
         sources, targets, weights = sources[new], edges.targets[new], edges.weights[new]
         # A link to an entity that many passages mention says little: the cost is the logarithm of weight / sqrt(uses).
-        strengths = weights / np.sqrt(snapshot.entity_counts(targets)[0].clip(1)) if len(targets) else weights
+        strengths = weights / np.sqrt(snapshot.entity_counts(targets).clip(1)) if len(targets) else weights
         costs = self.costs[self.places(sources)] - np.log(np.maximum(strengths, 1e-12))
         best = np.lexsort((sources, costs, targets))
         self.frontier, first = np.unique(targets[best], return_index=True)

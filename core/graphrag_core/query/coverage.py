@@ -386,7 +386,7 @@ class Coverage(Reranker):
         """Return the trust in the graph, the share of the question that consists of rare known names, and these."""
         if len(query.entities) == 0:
             return 0.0, 0.0, Named()
-        counts, _ = query.snapshot.entity_counts(query.entities)
+        counts = query.snapshot.entity_counts(query.entities)
         named = query.snapshot.terms_in("entities", query.entities, terms)
         rarity = np.minimum(1.0, self.rare / np.maximum(counts, 1))
         share = float((named * rarity[:, None]).max(axis=0) @ weights)
@@ -413,7 +413,7 @@ class Coverage(Reranker):
         snapshot = query.snapshot
         edges = snapshot.neighbours(starts, to="entities")
         start = np.repeat(np.arange(len(starts)), edges.counts)
-        counts, _ = snapshot.entity_counts(edges.targets)
+        counts = snapshot.entity_counts(edges.targets)
         usable = (counts > 1) & (counts <= most_passages) & ~among(edges.targets, np.sort(query.entities))
         start, entities, counts = start[usable], edges.targets[usable], counts[usable]
         if len(entities) == 0:
@@ -462,7 +462,7 @@ class Coverage(Reranker):
         mentions = snapshot.mentions(keys)
         entities = distinct(mentions.targets)
         column = entities.searchsorted(mentions.targets)
-        passages, _ = snapshot.entity_counts(entities)
+        passages = snapshot.entity_counts(entities)
         usable = (np.bincount(column, minlength=len(entities)) > 1) & (passages <= most_passages)
         kept = usable[column]
         row, column = np.arange(len(keys)).repeat(mentions.counts)[kept], (usable.cumsum() - 1)[column[kept]]

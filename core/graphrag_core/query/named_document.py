@@ -56,7 +56,7 @@ def _by_file_or_id(query: Query) -> Iterator[NamedDocument]:
 def _by_entity(query: Query) -> Iterator[NamedDocument]:
     """Yield the documents of the entities that the question writes as names and that one document mentions."""
     snapshot = query.snapshot
-    counts, _ = snapshot.entity_counts(query.entities)
+    counts = snapshot.entity_counts(query.entities)
     for entity in query.entities[(counts >= _FEWEST) & (counts <= _MOST)]:
         chunks: Keys = snapshot.walk(np.array([entity])).targets
         if len(chunks) > _MOST:  # in a scope not more than some are counted

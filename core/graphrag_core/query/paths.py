@@ -104,7 +104,7 @@ def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
     starts, ends, costs = _links_around(query, distinct(mentioned.targets))
     entities = distinct(query.entities, starts, ends)
     inside = np.flatnonzero(among(mentioned.targets, entities))
-    mentions, _ = query.snapshot.entity_counts(mentioned.targets[inside])
+    mentions = query.snapshot.entity_counts(mentioned.targets[inside])
     named = among(mentioned.targets[inside], np.sort(query.entities))
     telling = named | _is_specific(query, mentions, mentioned.weights[inside])
     inside, mentions = inside[telling], mentions[telling]
@@ -169,7 +169,7 @@ def paths_from_passages(query: Query, chunks: Keys, starts: Keys, wanted: Sequen
         return paths
     edges = query.snapshot.neighbours(chunks, to="entities")
     ends = np.cumsum(edges.counts)
-    mentions, _ = query.snapshot.entity_counts(edges.targets)
+    mentions = query.snapshot.entity_counts(edges.targets)
     specific = _is_specific(query, mentions, edges.weights)
     slices = [slice(end - count, end) for end, count in zip(ends.tolist(), edges.counts.tolist(), strict=True)]
     places = {key: place for place, key in enumerate(chunks.tolist())}
@@ -211,7 +211,7 @@ def _without_unrelated(query: Query, paths: list[EntityPath], chunks: Keys) -> l
     passed = np.array(sorted({entity for path in paths for entity in path[2::2]}), np.int64)
     if len(passed) == 0:
         return paths
-    mentions, _ = query.snapshot.entity_counts(passed)
+    mentions = query.snapshot.entity_counts(passed)
     names = zip(passed.tolist(), query.snapshot.entities(passed), strict=True)
     numbers = {key for key, entity in names if not any(character.isalpha() for character in entity.name)}
     frequent = set(passed[mentions > _few(query)].tolist())
@@ -247,7 +247,7 @@ def _links_around(query: Query, wanted: Keys) -> tuple[Keys, Keys, Scores]:
 
 def _strength(query: Query, targets: Keys, weights: Scores) -> npt.NDArray[np.float64]:
     """Return the strength of links: the weight divided by the square root of how many chunks mention the target."""
-    mentions, _ = query.snapshot.entity_counts(targets)
+    mentions = query.snapshot.entity_counts(targets)
     strength: npt.NDArray[np.float64] = weights / np.sqrt(mentions.clip(1))
     return strength
 

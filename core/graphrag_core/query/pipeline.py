@@ -352,7 +352,7 @@ def _expand(query: Query, text: TextSearch, logged: Engine | None) -> GraphDecis
     lead: Lead = "graph"
     skipped = ""
     if settings.method == "hybrid" and not settings.reranker and settings.fusion.uses_lead:
-        _, is_subject = snapshot.entity_counts(query.entities)
+        is_subject = snapshot.are_subjects(query.entities)
         lead, why = gate.lead(names_subject=bool(is_subject.any()), bridged=snapshot.linked_share)
     if not len(strong.keys):
         why = _why_nothing(query, expansion)
@@ -586,7 +586,7 @@ def _decided_by_fusion(found: Found, names: Callable[[Sequence[int]], str], all_
     """Return how a fusion joined the rankings."""
     fusion, graph, query = found.query.settings.fusion, found.graph, found.query
     if fusion.uses_lead and graph.lead == "graph":
-        _, is_subject = query.snapshot.entity_counts(query.entities)
+        is_subject = query.snapshot.are_subjects(query.entities)
         return f"the graph led: {names(np.flatnonzero(is_subject).tolist())}"
     if fusion.uses_lead:
         added = ", the graph added to them" if graph.lead == "both" else ""

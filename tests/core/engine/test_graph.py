@@ -120,7 +120,7 @@ def described(index: KnowledgeIndex, where=None) -> dict[str, object]:
         facts = read.facts_of(every)
         spellings = sorted({norm for key in entities.tolist() for norm in read.spellings(key)})
         found = read.find_entities(spellings)
-        counts, about = read.entity_counts(every)
+        counts, about = read.entity_counts(every), read.are_subjects(every)
         return {
             "entities": sorted(map(repr, names.values())),
             "top": [repr(names[key]) for key in read.top_entities(7).tolist()],
@@ -378,7 +378,7 @@ def test_merged_rows_are_a_union_without_duplicates():
             assert [chunk.id for chunk in read.chunks(np.sort(edges.targets))] == ["a", "b", "c"]
             assert sorted(edges.weights.tolist()) == [1, 1, 6]
             assert edges.totals.tolist() == [8]
-            assert [array.tolist() for array in read.entity_counts(anne)] == [[3], [True]]
+            assert (read.entity_counts(anne).tolist(), read.are_subjects(anne).tolist()) == ([3], [True])
             assert read.degrees(anne).tolist() == [3]
             assert len(read.facts_of(anne)) == 5
             chunks = read.find_chunks(["a", "b", "c"])

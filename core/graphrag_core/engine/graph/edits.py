@@ -184,6 +184,12 @@ class EditedGraph:
             counts[several], subjects[several] = edges.counts, edges.totals > edges.counts * MENTION
         return counts, subjects
 
+    def passages(self, entities: Keys, most: int) -> Keys:
+        counts = self._graph.passages(entities, most)
+        if (several := among(entities, self._merged[0])).any():
+            counts[several] = self.walk(entities[several]).counts
+        return counts
+
     def top(self, count: int) -> Keys:
         members, representatives = self._merged
         found = self._graph.top(min(count + len(members) + len(self._deleted), 1 << 40))

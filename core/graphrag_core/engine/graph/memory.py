@@ -488,10 +488,7 @@ class GraphView:
             self._seen[addresses[self._seen[about]]] = True
         self._all_there = chunks is None and graph.removed == 0
         self._hides_some = not self._all_there or not graph.all_exist
-        # As far as they were counted, -1 otherwise: degrees of nodes; and in a scope twice the number of chunks of an
-        # entity, and 1 more if one is about it.
-        self._degrees: npt.NDArray[np.float32] | None = None
-        self._counts: npt.NDArray[np.int32] | None = None
+        self._degrees: npt.NDArray[np.float32] | None = None  # of nodes; -1 - n if at least n mentions were counted
 
     # -- entities
 
@@ -534,16 +531,17 @@ class GraphView:
 
     def counts(self, entities: Keys) -> tuple[Keys, Flags]:
         """Return how many chunks mention each entity, and whether it is the subject of any."""
+        if self._in_scope:
+            edges = self.walk(entities)
+            return edges.counts, edges.totals > edges.counts * MENTION
         slots, counters = self._places(entities) - self.first_entity, self._graph["entities.counters"]
+        return counters[slots, 0].astype(np.int64), counters[slots, 1] > 0
+
+    def passages(self, entities: Keys, most: int) -> Keys:
+        """Return how many chunks mention each entity; of one with at least ``most``, any number from there on."""
         if not self._in_scope:
-            return counters[slots, 0].astype(np.int64), counters[slots, 1] > 0
-        if self._counts is None:
-            self._counts = np.full(len(counters), -1, np.int32)
-        if (new := self._counts[slots] < 0).any():
-            edges = self.walk(entities[new])
-            self._counts[slots[new]] = edges.counts << 1 | (edges.totals > edges.counts * MENTION)
-        found = self._counts[slots].astype(np.int64)
-        return found >> 1, found & 1 > 0
+            return self.counts(entities)[0]
+        return self.degrees(entities, np.full(len(entities), float(most))).astype(np.int64)
 
     def names(self, entities: Keys) -> Pairs:
         """Return the names of entities that chunks in scope write: how many each has, and their keys."""
@@ -600,16 +598,18 @@ class GraphView:
             return self._rows["mentions"].counts.values[self._places(nodes)].astype(np.float32)
         if self._degrees is None:
             self._degrees = np.full(self.node_limit, -1, np.float32)
-        found = self._degrees[nodes]
-        unread = np.flatnonzero(found < (np.inf if most is None else most))
+        known = self._degrees[nodes]
+        found = np.where(known < 0, -1 - known, known)
+        unread = np.flatnonzero((known < 0) & (found < (np.inf if most is None else most)))
         if most is not None:
             limits = (_AHEAD * most[unread]).astype(np.int64) + _FEW
             few = self._rows["mentions"].counts.values[self._places(nodes[unread])] > limits
             ahead = unread[few]
             found[ahead] = self._walked(nodes[ahead], limits[few])
+            known[ahead] = -1 - found[ahead]
             unread = np.concatenate([unread[~few], ahead[found[ahead] < most[ahead]]])
-        found[unread] = self._walked(nodes[unread])
-        self._degrees[nodes] = found
+        found[unread] = known[unread] = self._walked(nodes[unread])
+        self._degrees[nodes] = known
         return found
 
     def _walked(self, nodes: Keys, limit: Numbers | None = None) -> Numbers:

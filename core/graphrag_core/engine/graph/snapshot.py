@@ -234,10 +234,12 @@ class StoreSnapshot:
         ranked = ((count, at > 0, -entity) for at, (count, entity) in enumerate(zip(counts, entities, strict=True)))
         return -max(ranked)[2]
 
-    def entity_counts(self, entities: Keys) -> tuple[Keys, Flags]:
-        counts, is_subject = self._graph.counts(entities)
-        is_scope = self.chunk_count < self.statistics_count
-        return (np.minimum(counts, MOST_COUNTED) if is_scope else counts), is_subject
+    def entity_counts(self, entities: Keys) -> Keys:
+        counts = self._graph.passages(entities, MOST_COUNTED)
+        return np.minimum(counts, MOST_COUNTED) if self.chunk_count < self.statistics_count else counts
+
+    def are_subjects(self, entities: Keys) -> Flags:
+        return self._graph.counts(entities)[1]
 
     def spellings(self, entity: int) -> list[str]:
         (names,) = self._names_of(np.array([entity]))

@@ -106,6 +106,9 @@ class TableGraph:
     def counts(self, entities: Keys) -> tuple[Keys, Flags]:
         return self._known(self._cache.passages, entities).astype(np.int64), self._cache.is_subject.of(entities) > 0
 
+    def passages(self, entities: Keys, most: int) -> Keys:  # noqa: ARG002 - counted when the index is written
+        return self.counts(entities)[0]
+
     def _known(self, values: Values, entities: Keys) -> Scores:
         """Return values of entities; read what is not cached."""
         if len(missing := distinct(entities[values.of(entities) < 0])):

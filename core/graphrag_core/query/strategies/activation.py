@@ -119,7 +119,7 @@ class SpreadingActivation(GraphStrategy):
         chunks = chunks[query.order("chunks", chunks, scores)][:_NEAREST]
         # Of each passage its subjects first, then what it mentions least often elsewhere.
         edges = snapshot.neighbours(chunks, to="entities")
-        mentions, _ = snapshot.entity_counts(edges.targets)
+        mentions = snapshot.entity_counts(edges.targets)
         owners = np.repeat(np.arange(len(chunks)), edges.counts)
         ids = np.array([entity.id for entity in snapshot.entities(edges.targets)], np.str_)
         order = np.lexsort((ids, mentions, -edges.weights, owners))

@@ -78,7 +78,7 @@ class Neighbourhood(GraphStrategy):
         ]
         if not reached:
             return Expansion(nothing=self._no_links(query))
-        mentions, _ = snapshot.entity_counts(np.array([entity for entity, _, _ in reached], np.int64))
+        mentions = snapshot.entity_counts(np.array([entity for entity, _, _ in reached], np.int64))
         best: dict[int, float] = {}
         for (entity, hop, weight), count in zip(reached, mentions.tolist(), strict=True):
             best[entity] = max(best.get(entity, 0.0), self.score(weight, hop, count))

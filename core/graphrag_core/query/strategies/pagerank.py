@@ -69,7 +69,7 @@ class PageRank(GraphStrategy):
         facts, scores = facts[: self.facts], scores[: self.facts]
         rows = query.snapshot.fact_rows(facts)
         entities = np.concatenate([query.entities, rows.entities])
-        rarity = query.snapshot.entity_counts(entities)[0].clip(1) ** -0.5
+        rarity = query.snapshot.entity_counts(entities).clip(1) ** -0.5
         named = len(query.entities)
         # The entities of a fact share its score.
         of_facts = np.repeat(scores / np.sqrt(rows.counts.clip(1)), rows.counts) * rarity[named:]
