@@ -97,7 +97,7 @@ def test_many_writing_processes_lose_nothing(url):
 
 
 def test_a_name_deleted_by_another_process_is_embedded_again(url):
-    with opened(url) as one, opened(url) as other:
+    with opened(url, embed_names=True) as one, opened(url, embed_names=True) as other:
         one.add([Document("a", "Ada Lovelace met Charles Babbage.")])
         original, done = other.engine.new_names, []
 

@@ -406,8 +406,8 @@ class MemoryGraph:
 
     @remembered
     def all_exist(self) -> bool:
-        """Whether every entity that chunks mention exists for a question without a scope."""
-        return bool((self.everything[self.first_entity :] | (self["entities.counters"][:, 0] == 0)).all())
+        """Whether every entity exists for a question without a scope."""
+        return bool(self.everything[self.first_entity :].all())
 
     @remembered
     def about(self) -> Pairs:
