@@ -283,7 +283,7 @@ class Snapshot(Protocol):
         """
 
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
-        """Return the number of mentions of each node; of one with at least ``most``, any number from there on."""
+        """Return the number of mentions of each node. Counting may stop at ``most``."""
 
     def walk(self, nodes: Keys) -> Adjacency:
         """Return the mentions of nodes: the entities of chunks, and the chunks of entities.

@@ -188,8 +188,8 @@ def pack_terms(text: str, facts: Sequence[str]) -> tuple[bytes, bytes | None]:
 class TermTable:
     """Which of the wanted terms chunks and their facts contain.
 
-    ``packed`` has what :func:`pack_terms` returned for each chunk, and something that is not used. ``contained`` has
-    one row for each chunk, one column for each term.
+    ``packed`` has what :func:`pack_terms` returned for each chunk, and its token ids, which are not read here.
+    ``contained`` has one row for each chunk, one column for each term.
     """
 
     def __init__(self, packed: Sequence[tuple[bytes, bytes, bytes]], wanted: Sequence[str]) -> None:

@@ -647,5 +647,5 @@ def _packed_tokens(embedder: CheckedEmbedder, texts: Sequence[str]) -> dict[str,
 
 
 def _embedded_names(parsed: Sequence[ParsedDocument]) -> dict[str, str]:
-    """Return the names that are embedded, each with a document's id: all but the addresses of sections."""
+    """Return the names to embed, all but addresses of sections, each with the id of a document that has it."""
     return {name: p.document.id for p in parsed for names in p.names for name in names if not name.startswith("→")}

@@ -87,7 +87,7 @@ def _is_term(term: str) -> bool:
 
 
 def _are_sorted(terms: list[str]) -> bool:
-    """Return whether terms are sorted like the terms of an index, and do not end in numbers like data."""
+    """Return whether terms are in alphabetical order, as in an index, and none ends in a digit, as data may."""
     is_sorted = len(terms) >= _LEAST_TERMS and _share_sorted(terms) >= _LEAST_SORTED
     return is_sorted and not any(term[-1].isdigit() for term in terms)
 

@@ -540,21 +540,27 @@ class EmbeddedStore(Store):
         self.chunk_keys, self.chunk_numbers = graph["chunks.key"].__getitem__, graph["chunks.key"].searchsorted
         self.fact_keys, self.fact_numbers = graph["facts.key"].__getitem__, graph["facts.key"].searchsorted
         self.statistics_count = len(graph) - graph.removed
-        self._view = view = self._recent.view(scope, partial(self._view_of, scope, indexes.attributes))
+        self._view = view = self._view_of(scope, indexes.attributes)
         self.graph, self.entities = view.graph, view.entities
         self.chunk_count, self.unknown_keys = view.chunk_count, view.unknown_keys
         self.sees = None if view.seen is None else view.visible["chunks"].__getitem__
 
     def _view_of(self, scope: Filter | None, attributes: AttributeColumns) -> View:
-        """Look up which chunks are in a scope."""
-        graph, (chosen, hidden) = self._all, parts_of(scope)
-        seen, unknown = graph.there.copy(), tuple[str, ...]()
+        """Return what questions with this scope share. What is hidden depends on the time, and rarely changes."""
+        chosen, hidden = parts_of(scope)
+        gone = np.flatnonzero(attributes.matches(hidden)) if hidden is not None else np.empty(0, np.int64)
+        return self._recent.view((chosen, gone.tobytes()), partial(self._new_view, chosen, gone, attributes))
+
+    def _new_view(self, chosen: Filter | None, gone: Keys, attributes: AttributeColumns) -> View:
+        """Look up which chunks match a filter and are not of hidden documents."""
+        graph, documents, unknown = self._all, self._all["chunks.document"], tuple[str, ...]()
+        seen = graph.there.copy()
         if chosen is not None:
             chosen = self._records.marked(chosen)
             unknown = unknown_keys(chosen)
-            seen &= attributes.matches(chosen)[graph["chunks.document"]]
-        if hidden is not None:
-            seen &= ~attributes.matches(hidden)[graph["chunks.document"]]
+            seen &= attributes.matches(chosen)[documents]
+        if len(gone):
+            seen &= ~among(documents, gone)
         if np.count_nonzero(seen) == self.statistics_count:
             return View(graph, None, unknown)
         view = View(graph, seen, unknown)

@@ -1,6 +1,6 @@
 """What questions have read of one generation: the same passages answer many questions, and filters are repeated."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 
@@ -8,7 +8,6 @@ from graphrag_core.engine.graph.memory import GraphView, MemoryGraph
 from graphrag_core.engine.graph.sparse import Flags
 from graphrag_core.engine.recent import RecentRows
 from graphrag_core.engine.rows import Row
-from graphrag_core.filters import Filter
 from graphrag_core.model import Entity
 
 _MOST_VIEWS = 16
@@ -45,14 +44,14 @@ class Recent:
     """
 
     def __init__(self) -> None:
-        self._views: dict[Filter | None, View] = {}
+        self._views: dict[Hashable, View] = {}
         self.chunks = RecentRows[Row]()
         self.openings = RecentRows[str]()
         self.terms = RecentRows[tuple[bytes, bytes, bytes]]()
         self.near = RecentRows[list[Row]]()
 
-    def view(self, scope: Filter | None, make: Callable[[], View]) -> View:
-        """Return the view of a scope, which ``make`` returns if it is not known."""
+    def view(self, scope: Hashable, make: Callable[[], View]) -> View:
+        """Return the view of a scope; ``make`` creates it if no question had this scope before."""
         if (view := self._views.get(scope)) is None:
             view = make()
             if len(self._views) >= _MOST_VIEWS:

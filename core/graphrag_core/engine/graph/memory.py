@@ -538,7 +538,7 @@ class GraphView:
         return counters[slots, 0].astype(np.int64), counters[slots, 1] > 0
 
     def passages(self, entities: Keys, most: int) -> Keys:
-        """Return how many chunks mention each entity; of one with at least ``most``, any number from there on."""
+        """Count the chunks that mention each entity. Counting may stop at ``most``."""
         if not self._in_scope:
             return self.counts(entities)[0]
         return self.degrees(entities, np.full(len(entities), float(most))).astype(np.int64)
@@ -593,7 +593,7 @@ class GraphView:
         return Adjacency(counts, self._nodes(targets), weights, totals)
 
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
-        """Return the degree of each node. A degree of ``most`` or more may be any number from ``most`` on."""
+        """Return the number of mentions of each node. Counting may stop at ``most``."""
         if not self._hides_some:
             return self._rows["mentions"].counts.values[self._places(nodes)].astype(np.float32)
         if self._degrees is None:

@@ -461,7 +461,7 @@ class StoreSnapshot:
         return self._without_numbers(self._graph.top(_TOP_CANDIDATES * count))[:count]
 
     def _without_numbers(self, entities: Keys) -> Keys:
-        """Return entities without numbers such as years, which are in every text."""
+        """Remove entities that are numbers, such as years."""
         ids = self._graph.ids(entities)
         return entities[~np.isin(ids, self._store.digits(ids))]
 
