@@ -5,22 +5,49 @@ which each engine adds, and a :class:`StoreGraph`, which knows edges.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine.analysis import terms_of_names
 from graphrag_core.engine.graph.sparse import Flags, Pairs
-from graphrag_core.engine.recent import RecentRows
 from graphrag_core.engine.rows import Accesses, Name, Row, damaged
 from graphrag_core.engine.tables import FACT_COLUMNS, Tables, fact_of, storable, text_of_fact
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Adjacency, Keys, Kind, Matrix, Ranking, Scores
 from graphrag_core.text import EDGE, normalise, plain_runs
 
+T = TypeVar("T")
+
 OPENING = 200
 """Characters at the beginning of a chunk, which may open with the name of what it is about."""
+
+_MOST_ROWS = 10_000  # that are kept; with more, the next read starts with none
+
+
+class RecentRows(Generic[T]):
+    """Rows that were read, by key.
+
+    >>> rows = RecentRows[str]()
+    >>> rows.read([7, 3], lambda keys: [f"chunk {key}" for key in keys])
+    ['chunk 7', 'chunk 3']
+    >>> rows.read([3], lambda keys: [])
+    ['chunk 3']
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[int, T] = {}
+
+    def read(self, keys: Sequence[int], fetch: Callable[[Sequence[int]], Sequence[T]]) -> list[T]:
+        """Return rows; ``fetch`` returns those that were not read before, in the order of its keys."""
+        rows = self._rows  # another thread may start with an empty one
+        if missing := [key for key in dict.fromkeys(keys) if key not in rows]:
+            if len(rows) + len(missing) > _MOST_ROWS:
+                known = {key: rows[key] for key in keys if key in rows}
+                self._rows = rows = known
+            rows.update(zip(missing, fetch(missing), strict=True))
+        return [rows[key] for key in keys]
 
 
 class StoreGraph(Protocol):

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from support import SERVICES, keyword_search
 
-from graphrag_core import Document, KnowledgeIndex
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.engine.embedded import EmbeddedEngine
 from graphrag_core.engine.embedded.engine import ReadWriteLock
 from graphrag_core.errors import DocumentError, IndexClosed
@@ -158,3 +158,16 @@ def test_settings_are_those_of_the_last_commit():
             assert records.settings()["colour"] == "green"
             raise ZeroDivisionError
         assert records.settings()["colour"] == "red"
+
+
+def test_questions_share_a_view_until_a_remembered_fact_begins_or_ceases_to_be_valid():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.memory.remember("Ada Lovelace", "lives in", "London", valid_to="2020-01-01")
+        index.memory.remember("Ada Lovelace", "lives in", "Bath", valid_from="2020-01-01")
+        retriever = GraphRetriever(index, cache=None)
+        found = [
+            [hit.chunk.text for hit in retriever.retrieve("Where does Ada Lovelace live?", as_of=day)]
+            for day in ("2019-03-01", "2019-04-01", "2021-01-01")
+        ]
+        assert found[0] == found[1] != found[2]
+        assert len(index.engine.indexes.current_graph()[2]._views) == 2

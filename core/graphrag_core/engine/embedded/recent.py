@@ -6,8 +6,8 @@ import numpy as np
 
 from graphrag_core.engine.graph.memory import GraphView, MemoryGraph
 from graphrag_core.engine.graph.sparse import Flags
-from graphrag_core.engine.recent import RecentRows
 from graphrag_core.engine.rows import Row
+from graphrag_core.engine.store import RecentRows
 from graphrag_core.model import Entity
 
 _MOST_VIEWS = 16

@@ -12,9 +12,8 @@ from graphrag_core.engine.postgres.keywords import Keywords
 from graphrag_core.engine.postgres.reads import SEES, VECTORS, Transaction, one_row, rows_of
 from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.engine.postgres.walk import TableGraph
-from graphrag_core.engine.recent import RecentRows
 from graphrag_core.engine.rows import Accesses, Row
-from graphrag_core.engine.store import Store
+from graphrag_core.engine.store import RecentRows, Store
 from graphrag_core.engine.tables import chunk_of
 from graphrag_core.key_sets import best
 from graphrag_core.model import Chunk, Entity
