@@ -226,9 +226,9 @@ class EngineSuite:
             assert found.tolist() == [[True, False, False, False], [True, True, False, False], [False] * 3 + [True]]
             facts = snapshot.facts_of(_entities(snapshot, "bravo"))
             facts = facts[np.argsort(snapshot.id_order("facts", facts))]
-            assert snapshot.terms_in("facts", facts, snapshot.terms("Carol owning")).tolist() == [
-                [False, True], [True, False], [False, False],
-            ]  # fmt: skip
+            sentences = snapshot.sentences(keys, snapshot.terms("Carol owning"))
+            of_facts = dict(zip(sentences.facts.tolist(), sentences.of_facts.tolist(), strict=True))
+            assert [of_facts[fact] for fact in facts.tolist()] == [[False, True], [True, False], [False, False]]
             assert snapshot.terms_in("chunks", keys[:0], terms).shape == (0, 3)
         with self._filled() as index, index.engine.snapshot(parse({"tenant": "acme"})) as snapshot:
             assert snapshot.term_counts([*terms, university]).tolist() == [2, 1, 0, 1]

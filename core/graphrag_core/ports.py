@@ -225,7 +225,7 @@ class Snapshot(Protocol):
         """Return how many chunks of all documents contain each term in their title, headings or text."""
 
     def terms_in(self, kind: Kind, keys: Keys, terms: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Return which terms chunks or facts contain: one row for each key, one column for each term.
+        """Return which terms chunks or the names of entities contain: one row for each key, one column for each term.
 
         A chunk's title and headings belong to its text; the title and headings of a chunk do not belong to its facts.
         """

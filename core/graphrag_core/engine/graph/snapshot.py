@@ -122,17 +122,12 @@ class StoreSnapshot:
             return np.zeros((0, len(terms)), np.bool_)
         if kind == "entities":
             in_names = np.zeros((len(keys), len(terms)), np.bool_)
-            owner, name, column, _ = self._matched_names(keys, terms)
-            in_names[owner[name], column] = True
+            in_names[self._matched_names(keys, terms)] = True
             for row, columns in self._matched_new_names(keys, terms):
                 in_names[row, columns[columns >= 0]] = True
             return in_names
-        if kind == "chunks":
-            in_chunks: Flags = term_places([packed for packed, *_ in self._store.chunk_terms(keys)], terms) >= 0
-            return in_chunks
-        chunks, ordinals = self._store.fact_places(keys)
-        chunks, place = np.unique(chunks, return_inverse=True)
-        return TermTable(self._store.chunk_terms(chunks), terms).of_facts(place, ordinals)
+        in_chunks: Flags = term_places([packed for packed, *_ in self._store.chunk_terms(keys)], terms) >= 0
+        return in_chunks
 
     def sentences(self, chunks: Keys, terms: Sequence[str]) -> Sentences:
         counts, facts, ordinals = self._store.facts_of_chunks(chunks)
@@ -148,16 +143,12 @@ class StoreSnapshot:
         counts = np.fromiter(map(len, packed), np.int64, len(packed)) // TOKEN_BYTES
         return counts, np.frombuffer(b"".join(packed), "<u2").astype(np.uint16)
 
-    def _matched_names(self, entities: Keys, terms: Sequence[str]) -> tuple[Keys, Keys, Keys, Keys]:
-        """Return the position of the entity of each name, pairs of a name and a term that it has, and sizes of names.
-
-        Sizes are the numbers of terms, without stop words.
-        """
+    def _matched_names(self, entities: Keys, terms: Sequence[str]) -> tuple[Keys, Keys]:
+        """Return pairs of the position of an entity and a term that one of its names has."""
         counts, names = self._graph.names(entities)
         sizes, numbers = self._store.name_terms(names)
         term = matched(numbers, terms)
-        has = term >= 0
-        return np.arange(len(entities)).repeat(counts), np.arange(len(names)).repeat(sizes)[has], term[has], sizes
+        return np.arange(len(entities)).repeat(counts).repeat(sizes)[term >= 0], term[term >= 0]
 
     def _matched_new_names(self, entities: Keys, terms: Sequence[str]) -> list[tuple[int, Keys]]:
         """Return the positions of entities that edits have renamed, and the terms that their new names match."""
