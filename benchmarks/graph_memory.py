@@ -1,8 +1,8 @@
 """Memory of the whole graph as an igraph graph and as sparse matrices: ``make bench-graph``.
 
 The embedded engine keeps the graph in sparse matrices. igraph graphs are built for the surroundings of a question
-only. This measures what a whole igraph graph of the same edges would cost, and what the surroundings cost beside
-PageRank on the arrays. Sizes are numbers of synthetic passages.
+only. This measures what a whole igraph graph of the same edges would cost, what the surroundings cost, and how long
+PageRank on the arrays and the strategies of the five designs take. Sizes are numbers of synthetic passages.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ import gc
 import statistics
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import igraph
 import numpy as np
@@ -19,6 +22,7 @@ from scipy.sparse import csr_array
 from synthetic import ReadyVectors, documents
 
 from graphrag_core import KnowledgeIndex
+from graphrag_core.designs import DESIGNS
 from graphrag_core.engine.embedded import EmbeddedEngine
 from graphrag_core.query.query import Query
 from graphrag_core.strategies import PageRank
@@ -65,29 +69,31 @@ def measure(size: int) -> None:
 
 
 def surroundings(index: KnowledgeIndex) -> str:
-    """Return what the graph around a question costs: as igraph, ranked by igraph, and ranked by ``PageRank``."""
-    times: dict[str, list[float]] = {"surroundings": [], "igraph": [], "push": []}
+    """Return what the graph around a question costs: as igraph, ranked by ``PageRank``, and followed by each design."""
+    times: dict[str, list[float]] = {}
     edges = []
+
+    def timed(name: str, run: Callable[[], Any]) -> Any:
+        start = time.process_time()
+        value = run()
+        times.setdefault(name, []).append(time.process_time() - start)
+        return value
+
     for document in documents(30):
         with index.engine.snapshot() as snapshot:
             keys = np.array([*snapshot.find_entities([normalise(document.title)]).values()], np.int64)
-            query = Query(document.title, snapshot, entities=keys)
-            start = time.process_time()
-            graph = query.surroundings(keys[:0])
-            times["surroundings"].append(time.process_time() - start)
-            edges.append(graph.ecount())
-            seeds = [vertex.index for vertex in graph.vs if vertex["key"] in set(keys.tolist())]
-            start = time.process_time()
-            graph.personalized_pagerank(reset_vertices=seeds or None, weights="weight")
-            times["igraph"].append(time.process_time() - start)
-            start = time.process_time()
-            PageRank().expand(query, (keys[:0], np.empty(0, np.float32)), 100)
-            times["push"].append(time.process_time() - start)
-    built, ranked, push = (1000 * statistics.median(times[name]) for name in ("surroundings", "igraph", "push"))
-    return (
-        f"surroundings of a question {statistics.median(edges):,.0f} edges in {built:.1f} ms, "
-        f"igraph's PageRank on them {ranked:.1f} ms, ours on the whole graph {push:.1f} ms"
-    )
+            vector = index.embedding.query(document.title) if index.embedding else None
+            query = Query(document.title, snapshot, vector, keys, index.embedding)
+            edges.append(timed("igraph", partial(query.surroundings, hops=3)).ecount())
+            plain = query.by_vector("chunks", 10)
+            for name, strategy in {
+                "PageRank": PageRank(),
+                **{name: one.graph for name, one in DESIGNS.items()},
+            }.items():
+                timed(name, partial(strategy.expand, query, plain, 100))
+    medians = {name: 1000 * statistics.median(values) for name, values in times.items()}
+    built = f"surroundings of a question {statistics.median(edges):,.0f} edges in {medians.pop('igraph'):.1f} ms"
+    return f"{built}; " + ", ".join(f"{name} {median:.1f} ms" for name, median in medians.items())
 
 
 def main() -> None:

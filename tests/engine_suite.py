@@ -368,9 +368,10 @@ class EngineSuite:
             assert _fact_ids(snapshot, snapshot.facts_of(alpha)) == ["a/0", "b/1", "c/0"]
             assert _fact_ids(snapshot, snapshot.facts_of(bravo, joint=True)) == ["a/0", "b/1"]
             assert _fact_ids(snapshot, snapshot.facts_of(alpha, relations=["knows"])) == ["c/0"]
-            keys, confidence, _ = snapshot.outgoing_facts(int(bravo[1]), 10)
+            keys, confidence, _ = snapshot.outgoing_facts(int(bravo[1]), snapshot.facts_of(bravo[1:]))
             assert _fact_ids(snapshot, keys) == ["b/0", "b/1"]  # not a/0, whose subject is Alpha
             assert confidence.tolist() == [1.0, 1.0]
+            assert snapshot.are_triples(snapshot.facts_of(alpha)).tolist() == [True, False, True]
             rows = snapshot.fact_rows(snapshot.facts_of(alpha, relations=["knows"]))
             assert rows.weights.tolist() == [5.0]
             assert [entity.id for entity in snapshot.entities(rows.entities)] in (["alpha", "dora"], ["dora", "alpha"])

@@ -41,7 +41,7 @@ HYBRID = _PUBLISHED.replace(
         least_similarity=0.75,
         needs_name_vectors=True,
     ),
-    graph=Neighbourhood(hops=1, max_chunks=4, strongest=True, most_neighbours=None),
+    graph=Neighbourhood(hops=1, max_chunks=4, most_neighbours=None),
     fusion=Additive(max_chunks=None, fusion=Weighted(alpha=0.7, beta=0.3, relative_scores=False)),
     on_embedder_error="raise",
     context=ContextFormat(max_tokens=1_000, published=True),

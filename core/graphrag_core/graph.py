@@ -15,6 +15,7 @@ import numpy as np
 
 from graphrag_core.communities import Communities
 from graphrag_core.deadline import check_deadline
+from graphrag_core.engine.relations import Relations
 from graphrag_core.engine.shortest_path import shortest_path
 from graphrag_core.engine.subgraph import subgraph
 from graphrag_core.errors import ChangedMeanwhile, InputError, check_integer
@@ -78,12 +79,20 @@ class KnowledgeGraph:
         """Return the entities that share a fact with an entity, and the weights of the edges, strongest first."""
         with self._snapshot(where) as snapshot:
             keys = _entity_keys(snapshot, name)
-            edges = snapshot.neighbours(keys, to="entities")
-            ids = {entity.id for entity in snapshot.entities(keys)}
+            around = Relations(snapshot, keys)
+            around.grow()
+            graph = around.graph()
+            entities = snapshot.entities(np.array(graph.vs["key"], np.int64))
             strongest: dict[str, tuple[Entity, float]] = {}
-            for entity, weight in zip(snapshot.entities(edges.targets), edges.weights.tolist(), strict=True):
-                if entity.id not in ids:  # a section and its subject are one entity
-                    strongest[entity.id] = entity, max(weight, strongest.get(entity.id, (entity, 0.0))[1])
+            for start in graph.vs.select(key_in=keys.tolist()).indices:
+                weights: defaultdict[int, float] = defaultdict(float)
+                for edge in graph.es[graph.incident(start)]:
+                    weights[sum(edge.tuple) - start] += edge["weight"] / 10
+                for vertex, weight in weights.items():
+                    entity = entities[vertex]
+                    if entity.id != entities[start].id:  # a section and its subject are one entity
+                        before = strongest.get(entity.id, (entity, 0.0))[1]
+                        strongest[entity.id] = entity, max(round(weight, 6), before)
             return sorted(strongest.values(), key=lambda pair: (-pair[1], pair[0].id))
 
     def find_path(self, start: str, end: str, *, where: Where | None = None, max_hops: int = 4) -> GraphPath | None:
@@ -148,7 +157,7 @@ class KnowledgeGraph:
                 if unknown := [name for name in keys if not len(keys[name])]:
                     raise InputError(f"there is no entity {unknown[0]!r}: see entities()")
                 starts = np.concatenate([np.empty(0, np.int64), *keys.values()])
-            return subgraph(snapshot, starts, np.empty(0, np.int64), hops, limit)
+            return subgraph(snapshot, starts, hops, limit)
 
     def entities(
         self,

@@ -46,6 +46,19 @@ def without(keys: npt.NDArray[Any], others: npt.NDArray[Any]) -> npt.NDArray[Any
     return own[~among(own, np.sort(others))] if len(others) else own
 
 
+def ranges(starts: npt.NDArray[Any], counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return a count of numbers from each start on, one range after the other.
+
+    >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    if len(counts) == 1:
+        return np.arange(int(starts[0]), int(starts[0] + counts[0]))
+    found: npt.NDArray[np.int64] = (starts - counts.cumsum() + counts).repeat(counts)
+    found += np.arange(len(found))
+    return found
+
+
 def best(
     keys: npt.NDArray[np.int64], scores: npt.NDArray[np.float32], k: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:

@@ -310,12 +310,14 @@ class Snapshot(Protocol):
         ``relations`` restricts them to triples of these relations, ``limit`` restricts their number per entity.
         """
 
-    def outgoing_facts(self, entity: int, limit: int) -> tuple[Keys, Scores, npt.NDArray[np.float64]]:
-        """Return the facts that start at an entity: sentences that hold it and triples whose subject it is.
+    def outgoing_facts(self, entity: int, facts: Keys) -> tuple[Keys, Scores, npt.NDArray[np.float64]]:
+        """Return which of an entity's facts start at it: sentences, and triples whose subject it is.
 
-        With each fact's confidence and the time of its last access, or of its creation if it was
-        never accessed. Of more than ``limit`` facts the strongest.
+        With each fact's confidence and the time of its last access, or of its creation if it was never accessed.
         """
+
+    def are_triples(self, facts: Keys) -> npt.NDArray[np.bool_]:
+        """Return which facts have a relation."""
 
     def fact_rows(self, facts: Keys) -> FactRows:
         """Return facts as columns, in the order given."""

@@ -196,7 +196,7 @@ class TestResearch:
         system = framework.over(retriever.index, method="agentic", k=10, settings=RESEARCH)
         result = system.search("Which papers cite it? semantic memory")
         assert result.method == "graph"
-        # 1 for the concept, 0.5 for the citation; strengths are divided by the best
+        # 1 for the concept, 0.5 for the citation
         expected = [("arxiv:2501.03236", 1.0), ("arxiv:2404.16130", 0.5)]
         assert [(hit.chunk.id, hit.score) for hit in result] == expected
         assert [(hit.chunk.id, hit.channels["graph"].score) for hit in result] == expected

@@ -290,10 +290,10 @@ def test_a_caller_chooses_from_which_score_on_a_question_is_answered(retriever):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"method": "vector"}, {"method": "graph"}, {"fusion": Weighted(), "reranker": False},
+        {"method": "vector"}, {"fusion": Weighted(), "reranker": False},
         {"reranker": Coverage(calibration=None)}, {"reranker": ScoreReranker(lambda _, chunks: [0.01] * len(chunks))},
     ],
-    ids=["vector", "graph", "fusion", "ranks", "reranker"],
+    ids=["vector", "fusion", "ranks", "reranker"],
 )  # fmt: skip
 def test_scores_that_are_no_probabilities_refuse_only_if_a_threshold_is_given(retriever, settings):
     answer = retriever.ask(UNRELATED, **settings)

@@ -320,9 +320,10 @@ def test_the_surroundings_of_a_question_are_an_igraph():
         """The passages through which most shortest paths around the question lead."""
 
         def expand(self, query, plain, k):
-            graph = query.surroundings(plain[0][:5])
-            scores = zip(graph.vs, graph.betweenness(), strict=True)
-            return Expansion(*query.best_first({v["key"]: 1 + s for v, s in scores if v["kind"] == "passage"}))
+            graph = query.surroundings(passages=plain[0][:5], hops=2)
+            scores = zip(graph.vs["key"], graph.betweenness(), strict=True)
+            first_entity = query.snapshot.first_entity
+            return Expansion(*query.best_first({key: 1 + score for key, score in scores if key < first_entity}))
 
     with KnowledgeIndex(HashEmbedder()) as index:
         index.add(CHAIN)

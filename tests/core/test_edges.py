@@ -138,7 +138,7 @@ def test_every_strategy_follows_them(strategy):
         for edges in (EDGES, None)
     )
     assert found >= {"Kestrels", "Ferns", "Lupins"}
-    assert without == {"Kestrels"}
+    assert without <= {"Kestrels"}
 
 
 def test_reasons_and_the_context_name_the_field():

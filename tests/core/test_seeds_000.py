@@ -284,7 +284,7 @@ def test_an_empty_graph_is_named_as_the_reason(strategy, method):
         index.add([Document("a", "nothing here is a name.")])
         result = GraphRetriever(index, graph=strategy, method=method).retrieve("zebra")
     assert result.expansion_skipped == "the graph adds nothing: no passage mentions a name, the graph is empty"
-    assert [hit.chunk.id for hit in result.hits] == ["a"]
+    assert [hit.chunk.id for hit in result.hits] == (["a"] if method == "hybrid" else [])
 
 
 @pytest.mark.parametrize("strategy", [Neighbourhood(), ExpansionQueries()])

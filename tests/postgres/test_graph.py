@@ -89,7 +89,9 @@ def described(snapshot) -> dict[str, object]:
     found["copies"] = [said(snapshot, own) for own in snapshot.copies("facts", facts)]
     found["some facts"] = said(snapshot, snapshot.facts_of(things, limit=1))
     for at, entity in enumerate(things[:6]):
-        keys, confidence, _ = snapshot.outgoing_facts(int(entity), 3)
+        own = snapshot.facts_of(np.array([entity]))
+        keys, confidence, _ = snapshot.outgoing_facts(int(entity), own)
+        found[f"triples {at}"] = said(snapshot, own[snapshot.are_triples(own)])
         found[f"outgoing {at}"] = sorted(zip(said(snapshot, keys), confidence.tolist(), strict=True))
         pair = np.array([entity, things[0]])
         found[f"joint {at}"] = said(snapshot, snapshot.facts_of(pair, joint=True))

@@ -1,62 +1,16 @@
-"""The shortest path between two entities, by breadth-first search from both ends through a snapshot."""
+"""The shortest path between two entities: relations are read from both ends until they meet; igraph finds the path."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-import numpy.typing as npt
 
-from graphrag_core.deadline import check_deadline
+from graphrag_core.engine.relations import Relations
+from graphrag_core.key_sets import among, distinct
 from graphrag_core.model import Fact, GraphPath
 from graphrag_core.ports import Keys, Snapshot
 
 _MAX_NODES = 200_000  # entities that are visited before the search ends
-
-
-@dataclass
-class _Side:
-    """The entities reached from one end: in ascending order of key, each with its cost and its predecessor."""
-
-    keys: Keys
-    costs: npt.NDArray[np.float64]
-    before: Keys
-    frontier: Keys
-
-    @classmethod
-    def start(cls, keys: Keys) -> _Side:
-        keys = np.unique(keys)
-        return cls(keys, np.zeros(len(keys)), np.full(len(keys), -1, np.int64), keys)
-
-    def places(self, keys: Keys) -> Keys:
-        """Return the positions of keys that were reached."""
-        return np.searchsorted(self.keys, keys)
-
-    def grow(self, snapshot: Snapshot) -> None:
-        """Go one hop further. Of several ways to an entity, keep the cheapest, and of equal ones the lowest key."""
-        edges = snapshot.neighbours(self.frontier, to="entities")
-        sources = np.repeat(self.frontier, edges.counts)
-        new = ~np.isin(edges.targets, self.keys)
-        sources, targets, weights = sources[new], edges.targets[new], edges.weights[new]
-        # A link to an entity that many passages mention says little: the cost is the logarithm of weight / sqrt(uses).
-        strengths = weights / np.sqrt(snapshot.entity_counts(targets).clip(1)) if len(targets) else weights
-        costs = self.costs[self.places(sources)] - np.log(np.maximum(strengths, 1e-12))
-        best = np.lexsort((sources, costs, targets))
-        self.frontier, first = np.unique(targets[best], return_index=True)
-        best = best[first]
-        keys = np.concatenate([self.keys, self.frontier])
-        order = np.argsort(keys, kind="stable")
-        self.keys = keys[order]
-        self.costs = np.concatenate([self.costs, costs[best]])[order]
-        self.before = np.concatenate([self.before, sources[best]])[order]
-
-    def way(self, key: int) -> list[int]:
-        """Return the entities from one that was reached back to the end of this side."""
-        entities = []
-        while key >= 0:
-            entities.append(key)
-            key = int(self.before[self.places(np.array([key]))[0]])
-        return entities
+_HOP = 1_000.0  # the cost of a hop exceeds the cost of any weak link: fewer hops always win
 
 
 def shortest_path(snapshot: Snapshot, start: Keys, end: Keys, max_hops: int) -> GraphPath | None:
@@ -73,21 +27,44 @@ def shortest_path(snapshot: Snapshot, start: Keys, end: Keys, max_hops: int) -> 
     """
     if len(start) == 0 or len(end) == 0:
         return None
-    first, second = _Side.start(start), _Side.start(end)
-    hops = 0
-    while not (met := np.intersect1d(first.frontier, second.keys)).size:
-        check_deadline()
-        side = first if len(first.frontier) <= len(second.frontier) else second
-        if hops == max_hops or len(side.frontier) == 0 or len(first.keys) + len(second.keys) > _MAX_NODES:
-            return None
-        side.grow(snapshot)
-        hops += 1
-        if side is second and (met := np.intersect1d(second.frontier, first.keys)).size:
+    first, second = Relations(snapshot, start), Relations(snapshot, end)
+    for _ in range(max_hops):
+        if among(first.entities, second.entities).any():
             break
-    costs = first.costs[first.places(met)] + second.costs[second.places(met)]
-    middle = int(met[np.lexsort((met, costs))[0]])
-    keys = [*reversed(first.way(middle)), *second.way(middle)[1:]]
-    return _described(snapshot, keys)
+        side = min(first, second, key=lambda side: len(side.frontier))
+        if len(side.frontier) == 0 or len(first.entities) + len(second.entities) > _MAX_NODES:
+            return None
+        side.grow()
+    if not among(first.entities, second.entities).any():
+        return None
+    return _described(snapshot, _cheapest(snapshot, first, second, start, end))
+
+
+def _cheapest(snapshot: Snapshot, first: Relations, second: Relations, start: Keys, end: Keys) -> list[int]:
+    """Return the entities on the cheapest path from a start to an end.
+
+    The strength of a link is the sum of its facts' weights. A link to an entity that many passages mention says little:
+    it is divided by the square root of the mentions.
+    """
+    import igraph  # noqa: PLC0415 - imports matplotlib if that is installed, which takes long
+
+    edges, keys = first.edges.joined(second.edges), distinct(first.entities, second.entities)
+    size = len(keys)
+    ends = keys.searchsorted(np.sort(np.column_stack([edges.sources, edges.targets]), axis=1))
+    link_of = ends[:, 0] * size + ends[:, 1]
+    order = np.lexsort((edges.facts, link_of))
+    once = np.append(True, (np.diff(link_of[order]) != 0) | (np.diff(edges.facts[order]) != 0))[: len(order)]
+    order = order[once]  # a fact may be read from both ends
+    links, link = np.unique(link_of[order], return_inverse=True)
+    strengths = np.bincount(link, edges.weights[order] / 10, len(links))
+    mentions = np.log(snapshot.entity_counts(keys).clip(1)) / 4  # for both ends of a link
+    costs = _HOP - np.log(strengths.clip(1e-12)) + mentions[links // size] + mentions[links % size]
+    # Two more vertices join all starts and all ends.
+    starts, targets = keys.searchsorted(distinct(start)), keys.searchsorted(distinct(end))
+    extra = [*((size, vertex) for vertex in starts.tolist()), *((size + 1, vertex) for vertex in targets.tolist())]
+    graph = igraph.Graph(size + 2, [*zip((links // size).tolist(), (links % size).tolist(), strict=True), *extra])
+    route = graph.get_shortest_path(size, size + 1, weights=[*costs.tolist(), *[0.0] * len(extra)])
+    return [int(keys[vertex]) for vertex in route[1:-1]]
 
 
 def _described(snapshot: Snapshot, keys: list[int]) -> GraphPath:

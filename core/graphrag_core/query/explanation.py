@@ -89,7 +89,9 @@ class Explainer:
         others = [key for path in paths for key in path[::2] if key >= snapshot.first_entity] + [*named.values()]
         entity_keys = distinct(snapshot.fact_rows(facts).entities, np.array(others, np.int64))
         known = dict(zip(entity_keys.tolist(), snapshot.entities(entity_keys), strict=True))
-        read = dict(zip(facts.tolist(), snapshot.facts(facts), strict=True))
+        on_paths = np.array([fact for path in paths for fact in path[1::2]], np.int64)
+        every = distinct(facts, on_paths)
+        read = dict(zip(every.tolist(), snapshot.facts(every), strict=True))
         is_same = snapshot.generation == self.generation
         shown = [self.hits[place].chunk for place in places] if is_same else snapshot.chunks(keys)
         chunks = dict(zip(keys.tolist(), shown, strict=True))
@@ -111,7 +113,7 @@ class Explainer:
             )
         return Explanation(
             reasons=reasons,
-            facts=tuple(read.values()),
+            facts=tuple(read[key] for key in facts.tolist()),
             known=by_name,
             uncovered=uncovered,
             advice=self.advice,
@@ -139,15 +141,13 @@ class Explainer:
         return [path or other for path, other in zip(paths, others, strict=True)]
 
     def _facts(self, query: Query, keys: Keys, paths: Sequence[EntityPath]) -> Keys:
-        """Return the facts that support the answer, most important first."""
+        """Return the facts that support the answer, most important first; those of a strategy that ranks facts."""
         if self.expansion is None:
             return keys[:0]
         is_same = query.snapshot.generation == self.generation
-        followed = self.expansion.facts if is_same else keys[:0]
-        facts = choose_facts(query, paths, keys, followed)
-        if self.expansion.ranks_facts:
-            facts = np.array([*dict.fromkeys([*followed.tolist(), *facts.tolist()])], np.int64)
-        return facts
+        if ids := self.expansion.ranked_facts:
+            return self.expansion.facts if is_same else _find_facts(query.snapshot, ids)
+        return choose_facts(query, paths, keys, self.expansion.facts if is_same else keys[:0])
 
     def _steps(
         self,
@@ -175,6 +175,14 @@ class Explainer:
         kind = known[link.entity_id].type
         prefix = f"{kind}: " if kind in shared_fields(self.engine.settings()) else ""
         return link if link.entity.startswith(prefix) else replace(link, entity=prefix + link.entity)
+
+
+def _find_facts(snapshot: Snapshot, ids: Sequence[str]) -> Keys:
+    """Return the facts of some ids that still exist, in this order. The id of a fact begins with that of its chunk."""
+    chunks = snapshot.find_chunks([*{fact_id.rpartition("/")[0] for fact_id in ids}])
+    keys = snapshot.sentences(np.array([*chunks.values()], np.int64), ()).facts
+    by_id = {fact.id: key for key, fact in zip(keys.tolist(), snapshot.facts(keys), strict=True)}
+    return np.array([by_id[fact_id] for fact_id in ids if fact_id in by_id], np.int64)
 
 
 def _to(chunk: Chunk) -> Step:

@@ -78,10 +78,13 @@ class Fusion(ABC):
         self,
         query: Query,
         plain: Ranking,  # noqa: ARG002 - for subclasses
-        graph: Ranking,  # noqa: ARG002 - for subclasses
+        graph: Ranking | None,  # noqa: ARG002 - for subclasses
         ranking: Ranking,
     ) -> tuple[Ranking, list[Keys]]:
-        """Return the chunks of the result, by default the first ``k`` of the final ranking, and the copies of each."""
+        """Return the chunks of the result, by default the first ``k`` of the final ranking, and the copies of each.
+
+        ``graph`` is None if the graph did not run.
+        """
         return query.without_copies(ranking, query.settings.k)
 
 
@@ -282,7 +285,9 @@ class Additive(Fusion):
         others = without(plain[0], keys)
         return np.concatenate([keys, others]), np.append(scores, np.zeros(len(others), np.float32))
 
-    def select(self, query: Query, plain: Ranking, graph: Ranking, ranking: Ranking) -> tuple[Ranking, list[Keys]]:
+    def select(
+        self, query: Query, plain: Ranking, graph: Ranking | None, ranking: Ranking
+    ) -> tuple[Ranking, list[Keys]]:
         """Return the first ``k`` chunks of plain search and those that the graph adds."""
         shown = _with_added(query, plain, graph, self.max_chunks)
         return query.without_copies(_only(ranking, shown), len(shown))
@@ -326,17 +331,24 @@ class OwnScores(Fusion):
         first = query.without_copies(plain, query.settings.k)[0] if len(graph[0]) else plain
         return super().fuse_query(query, channels, first, graph, lead=lead)
 
-    def select(self, query: Query, plain: Ranking, graph: Ranking, ranking: Ranking) -> tuple[Ranking, list[Keys]]:
-        """Return the first ``k`` vector hits and those that the graph adds, without passages that begin alike."""
-        if not len(graph[0]):
+    def select(
+        self, query: Query, plain: Ranking, graph: Ranking | None, ranking: Ranking
+    ) -> tuple[Ranking, list[Keys]]:
+        """Return the first ``k`` vector hits and those that the graph adds, without passages that begin alike.
+
+        If the graph did not run, the vector hits as they are.
+        """
+        if graph is None:
             return super().select(query, plain, graph, ranking)
         shown = _with_added(query, plain, graph, self.max_chunks)
         return query.without_copies(_only(ranking, query.without_same_start(shown, self.same_start)), len(shown))
 
 
-def _with_added(query: Query, plain: Ranking, graph: Ranking, max_chunks: int | None) -> Keys:
+def _with_added(query: Query, plain: Ranking, graph: Ranking | None, max_chunks: int | None) -> Keys:
     """Return the first ``k`` chunks of plain search and up to ``max_chunks`` others of the graph, without copies."""
     (kept, _), copies = query.without_copies(plain, query.settings.k)
+    if graph is None:
+        return kept
     new = ~np.isin(graph[0], np.concatenate([kept, *copies]))
     most = int(new.sum()) if max_chunks is None else max_chunks
     (added, _), _ = query.without_copies((graph[0][new], graph[1][new]), most)

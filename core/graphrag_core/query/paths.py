@@ -1,14 +1,13 @@
 """The strongest path from a question through the graph to each hit, and the facts that support the answer."""
 
 import math
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.deadline import check_deadline
 from graphrag_core.key_sets import among, distinct
-from graphrag_core.model import SENTENCE_WEIGHT
 from graphrag_core.ports import Keys, Scores
 from graphrag_core.query.query import Query
 
@@ -26,66 +25,8 @@ _MAX_SCANNED = 5_000  # facts of one entity
 _MAX_STARTS = 5  # passages that a path may start at
 _SUBJECT = 5.0  # the least weight of the edge from a chunk to its subject
 _FEW = 10  # an entity that at most this number of chunks mention is specific in any index
-_MAX_READ = 200  # facts that are read to tell triples from sentences
 _NO_FACT = -1  # of a link: all facts that hold both ends hold an excluded entity too
 _HOP = 1_000.0  # the cost of a hop exceeds the cost of any weak link: fewer hops always win
-_SAME_COST = 1e-9  # of two routes that differ by less, neither is cheaper
-
-
-def related_entities(query: Query, hops: int, *, sentences: bool = True) -> tuple[Keys, Scores, Keys]:
-    """Return the entities that facts join to the question's, the strength / 10 of the strongest, and the hop.
-
-    An entity comes once, with its nearest hop. A named entity is among them if a fact joins it to another named one.
-    Only the strength of the last fact counts. ``sentences=False`` follows only facts with a stated strength: triples,
-    and facts with another weight than sentences.
-    """
-    snapshot = query.snapshot
-    frontier = visited = distinct(query.entities)
-    found: list[tuple[Keys, Scores, Keys]] = []
-    for hop in range(1, hops + 1):
-        check_deadline()
-        facts = snapshot.facts_of(frontier, limit=_MAX_SCANNED)
-        rows = snapshot.fact_rows(facts if sentences else stated_facts(query, facts))
-        fact = np.repeat(np.arange(len(rows.keys)), rows.counts)
-        starts = among(rows.entities, frontier)
-        in_fact = np.bincount(fact, weights=starts, minlength=len(rows.keys))
-        reached = (in_fact[fact] - starts > 0) & (~among(rows.entities, visited) | (starts & (hop == 1)))
-        entities, place = np.unique(rows.entities[reached], return_inverse=True)
-        strengths = np.zeros(len(entities), np.float32)
-        np.maximum.at(strengths, place, rows.weights[fact[reached]] / 10)
-        found.append((entities, strengths, np.full(len(entities), hop, np.int64)))
-        frontier = entities[~among(entities, visited)]
-        visited = distinct(visited, frontier)
-        if len(frontier) == 0:
-            break
-    keys, values, distances = (np.concatenate(column) for column in zip(*found, strict=True))
-    return keys, values, distances
-
-
-def stated_facts(query: Query, facts: Keys) -> Keys:
-    """Return the facts whose strength someone stated; a triple may have the weight of a sentence."""
-    weights = query.snapshot.fact_rows(facts).weights
-    unclear = facts[weights == SENTENCE_WEIGHT][:_MAX_READ]
-    triples = [fact.relation != "" for fact in query.snapshot.facts(unclear)]
-    return np.sort(np.concatenate([facts[weights != SENTENCE_WEIGHT], unclear[np.array(triples, np.bool_)]]))
-
-
-def stated_strengths(query: Query, chunks: Keys) -> Scores:
-    """Return for each chunk the strength / 10 of the strongest stated relation that leads to one of its entities.
-
-    Relations are followed over two hops from the question's entities. NaN for a chunk that none leads to.
-    """
-    strengths = np.full(len(chunks), np.nan, np.float32)
-    entities, values, _ = related_entities(query, 2, sentences=False)
-    if len(entities) == 0 or len(chunks) == 0:
-        return strengths
-    order = np.argsort(entities, kind="stable")
-    entities, values = entities[order], values[order]
-    edges = query.snapshot.neighbours(chunks, to="entities")
-    known = among(edges.targets, entities)
-    owners = np.repeat(np.arange(len(chunks)), edges.counts)[known]
-    np.fmax.at(strengths, owners, values[np.searchsorted(entities, edges.targets[known])])
-    return strengths
 
 
 def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
@@ -100,6 +41,8 @@ def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
     """
     if len(query.entities) == 0 or len(chunks) == 0:
         return [()] * len(chunks)
+    import igraph  # noqa: PLC0415 - imports matplotlib if that is installed, which takes long
+
     mentioned = query.snapshot.neighbours(chunks, to="entities")
     starts, ends, costs = _links_around(query, distinct(mentioned.targets))
     entities = distinct(query.entities, starts, ends)
@@ -116,15 +59,14 @@ def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
     targets = np.concatenate([1 + np.searchsorted(entities, query.entities), 1 + np.searchsorted(entities, ends),
                               first_chunk + owners])  # fmt: skip
     weights = np.concatenate([np.zeros(len(query.entities)), costs, 1e-6 * mentions])
-    previous = _cheapest_routes(sources, targets, weights, first_chunk + len(chunks))
+    graph = igraph.Graph(first_chunk + len(chunks), np.column_stack([sources, targets]).tolist(), directed=True)
+    with warnings.catch_warnings():  # igraph warns of vertices that no route leads to
+        warnings.simplefilter("ignore", RuntimeWarning)
+        routes = graph.get_shortest_paths(0, range(first_chunk, graph.vcount()), weights=weights)
     paths: list[EntityPath] = []
     strongest: dict[tuple[int, int], int] = {}  # fact of each link
-    for vertex in range(first_chunk, len(previous)):
-        path: list[int] = []
-        before = previous[vertex]
-        while before > 0:
-            path.insert(0, int(entities[before - 1]))
-            before = previous[before]
+    for route in routes:
+        path = [int(entities[vertex - 1]) for vertex in route[1:-1]]
         for at in range(len(path) - 1, 0, -1):
             link = path[at - 1], path[at]
             if link not in strongest:
@@ -135,27 +77,6 @@ def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
             path.insert(at, strongest[link])
         paths.append(() if _NO_FACT in path[1::2] else tuple(path))
     return _without_unrelated(query, paths, chunks)
-
-
-def _cheapest_routes(sources: Keys, targets: Keys, costs: npt.NDArray[np.float64], count: int) -> list[int]:
-    """Return for each of ``count`` vertices the one before it on the cheapest route from vertex 0; -1 for none.
-
-    Of routes with equal costs, the one through the vertex with the lowest number is chosen.
-    """
-    order = np.lexsort((costs, targets, sources))
-    sources, targets, costs = sources[order], targets[order], costs[order]
-    distances = np.full(count, np.inf)
-    before = distances.copy()
-    distances[0] = 0.0
-    while not np.array_equal(before, distances):  # Bellman-Ford: a route has at most four edges
-        before = distances.copy()
-        np.minimum.at(distances, targets, before[sources] + costs)
-    with np.errstate(invalid="ignore"):  # infinite for what cannot be reached
-        is_cheapest = np.abs(distances[sources] + costs - distances[targets]) < _SAME_COST
-    previous = np.full(count, -1, np.int64)
-    previous[targets[is_cheapest][::-1]] = sources[is_cheapest][::-1]  # the lowest is assigned last
-    numbers: list[int] = previous.tolist()
-    return numbers
 
 
 def paths_from_passages(query: Query, chunks: Keys, starts: Keys, wanted: Sequence[bool]) -> list[EntityPath]:

@@ -30,8 +30,8 @@ from graphrag_core.query.calibration import Calibration, signals_of
 from graphrag_core.query.coverage import Reranked
 from graphrag_core.query.explanation import GRAPH_CHANNELS, Explainer
 from graphrag_core.query.fusion import Lead, confidence, how_to_raise
-from graphrag_core.query.paths import stated_strengths
 from graphrag_core.query.query import Expansion, Query
+from graphrag_core.query.relations import stated_strengths
 from graphrag_core.query.requests import Request, Steps
 from graphrag_core.query.rerank import ScoreReranker
 from graphrag_core.query.settings import Plan, ResolvedSettings
@@ -89,7 +89,7 @@ class Opened(NamedTuple):
 class TextSearch(NamedTuple):
     """The rankings of vector and keyword search, and their weighted mean.
 
-    ``similarity`` is the cosine of the first vector hit.
+    ``similarity`` is the score of the first hit: its cosine, or 1 for the best of keyword search in place of vectors.
     """
 
     channels: dict[str, Ranking]
@@ -102,7 +102,8 @@ class GraphDecision:
     """What the graph found, and whether it leads.
 
     ``lead`` is the gate's decision, ``why`` the reason if the graph does not lead, ``skipped`` a sentence if it did not
-    run or found nothing, ``ranking`` the chunks of the expansion with strengths from 0 to 1.
+    run or found nothing, ``ranking`` the chunks of the expansion with strengths from 0 to 1, or with the strategy's own
+    scores for the graph method.
     """
 
     expansion: Expansion = _NO_EXPANSION
@@ -216,6 +217,7 @@ def _result(engine: Engine, plan: Plan, found: Found, opened: Opened, embedded: 
     is_restricted = plan.scope is not None or bool(plan.exclude)
     advice = _advice(found) if hits else _advice_on_nothing(found, best_score, is_restricted=is_restricted)
     notes = (EMBEDDER_FAILED if query.failures else "", advice, *opened.remarks)
+    missing = (embedded.problem, _missing_names(query), graph.expansion.remark, *query.remarks)
     explanation.compute = explainer = Explainer(
         engine=engine,
         scope=opened.scope,
@@ -246,7 +248,7 @@ def _result(engine: Engine, plan: Plan, found: Found, opened: Opened, embedded: 
         decided=_decided(found, named, len(opened.seeds), links) if hits else "no passage was found",
         expansion_skipped=graph.skipped,
         gate=ranked.gate,
-        fallback="; ".join(filter(None, (embedded.problem, _missing_names(query), graph.expansion.remark))),
+        fallback="; ".join(filter(None, missing)),
         trace=Trace(stages.milliseconds()),
         graph_ran=graph.ran,
         scores_are_probabilities=_calibration(settings) is not None,
@@ -327,7 +329,7 @@ def search(query: Query) -> TextSearch:
     ranking = next(iter(channels.values()))
     if len(channels) > 1 or not (method in ("vector", "keyword") or by_vector_alone):
         ranking = query.blend("chunks", vectors, channels.get("keyword", _NOTHING))
-    return TextSearch(channels, ranking, float(vectors[1].max(initial=0)))
+    return TextSearch(channels, ranking, float((vectors if by_vector else ranking)[1].max(initial=0)))
 
 
 def _expand(query: Query, text: TextSearch, logged: Engine | None) -> GraphDecision:
@@ -347,8 +349,11 @@ def _expand(query: Query, text: TextSearch, logged: Engine | None) -> GraphDecis
         return GraphDecision(lead="plain", why=why, confidence=trust, skipped=f"the graph was skipped: {why}")
     expansion = settings.graph.expand(query, text.ranking, max(settings.candidates, settings.k))
     strong = _strong(query, expansion)
+    # The graph method shows the strategy's own scores, unless they say nothing but the order.
+    shows_scores = settings.method == "graph" and expansion.strength is not None
+    scores = strong.scores if shows_scores else strong.strengths
     if gate.weigh_by_confidence:
-        strong = replace(strong, strength=strong.strengths * np.float32(trust))
+        scores = scores * np.float32(trust)
     lead: Lead = "graph"
     skipped = ""
     if settings.method == "hybrid" and not settings.reranker and settings.fusion.uses_lead:
@@ -358,10 +363,7 @@ def _expand(query: Query, text: TextSearch, logged: Engine | None) -> GraphDecis
         why = _why_nothing(query, expansion)
         verb = "was skipped" if len(expansion.keys) else "adds nothing"
         skipped = f"the graph {verb}: {why}"
-        if settings.method == "graph":
-            remarks = (strong.remark, "the graph leads to no passage: plain search answers")
-            strong = replace(strong, remark="; ".join(filter(None, remarks)))
-    return GraphDecision(strong, lead, why, trust, skipped, ran=True, ranking=(strong.keys, strong.strengths))
+    return GraphDecision(strong, lead, why, trust, skipped, ran=True, ranking=(strong.keys, scores))
 
 
 def _strong(query: Query, expansion: Expansion) -> Expansion:
@@ -381,7 +383,7 @@ def _rank(query: Query, text: TextSearch, graph: GraphDecision) -> tuple[Reranke
     """Return the ranking, and the rerankers that still have to order its first passages by scores."""
     settings, plain = query.settings, Reranked(*text.ranking, trust=0.0)
     if settings.method != "hybrid":
-        return (Reranked(*graph.ranking, trust=0.0) if len(graph.expansion.keys) else plain), ()
+        return (Reranked(*graph.ranking, trust=0.0) if graph.ran else plain), ()
     if reranker := settings.reranker:
         scorers: tuple[ScoreReranker, ...] = ()
         while isinstance(reranker, ScoreReranker):
@@ -452,7 +454,8 @@ def _select(found: Found) -> _Shown:
     """Return the first chunks of the ranking."""
     query, ranking = found.query, (found.ranked.keys, found.ranked.scores)
     if query.settings.method == "hybrid":
-        selected = query.settings.fusion.select(query, found.text.ranking, found.graph.ranking, ranking)
+        graph = found.graph.ranking if found.graph.ran else None
+        selected = query.settings.fusion.select(query, found.text.ranking, graph, ranking)
     else:
         selected = query.without_copies(ranking, query.settings.k)
     (keys, scores), copies = selected
@@ -504,8 +507,7 @@ def _rankings(found: Found) -> Mapping[str, Ranking]:
     if not found.graph.ran:
         return channels
     by_graph = {"graph": (expansion.keys, expansion.scores), "links": found.ranked.linked}
-    alone = found.query.settings.method == "graph" and len(expansion.keys)
-    return by_graph if alone else {**channels, **by_graph}
+    return by_graph if found.query.settings.method == "graph" else {**channels, **by_graph}
 
 
 def _channels(keys: Keys, rankings: Mapping[str, Ranking]) -> list[dict[str, Channel]]:
@@ -705,6 +707,8 @@ def _advice_on_nothing(found: Found, best_score: float | None, *, is_restricted:
             f"no passage has the score {settings.score_threshold:.2f} that score_threshold asks for, "
             f"the best has {best_score:.2f}: lower score_threshold, or ask in other words"
         )
+    if settings.method == "graph" and found.graph.skipped:
+        return f"{found.graph.skipped}; the hybrid method searches by vector and keyword, too"
     has_found = any(len(keys) for keys, _ in channels.values())
     if has_found and settings.reranker:
         return "the reranker dropped every passage: use another one, or reranker=False"
@@ -714,6 +718,6 @@ def _advice_on_nothing(found: Found, best_score: float | None, *, is_restricted:
             f"no passage has the similarity {least:.2f} that min_score asks for, "
             f"the nearest has {nearest:.2f}: lower min_score, or ask in other words"
         )
-    if has_found:
-        return "no ranking that the fusion weighs found a passage: give vector or keyword search a weight"
-    return "no passage has a word of the question: ask in other words, or use the hybrid method"
+    unweighed = "no ranking that the fusion weighs found a passage: give vector or keyword search a weight"
+    no_word = "no passage has a word of the question: ask in other words, or use the hybrid method"
+    return unweighed if has_found else no_word

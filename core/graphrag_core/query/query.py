@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.subgraph import subgraph
+from graphrag_core.engine.relations import Relations
 from graphrag_core.errors import EmbedderError
 from graphrag_core.ingest.embedding import DEFAULT_VECTOR_WEIGHT, CheckedEmbedder, question_error
 from graphrag_core.key_sets import distinct, ordered
@@ -57,6 +57,8 @@ class Query:
         Collects the facts that are read, where reading does not count as an access.
     failures
         Collects how the embedder failed, if that does not raise.
+    remarks
+        Collects what else was left out.
     """
 
     text: str
@@ -67,6 +69,7 @@ class Query:
     settings: ResolvedSettings = field(default_factory=_default_settings)
     uncounted: list[Keys] | None = None
     failures: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def vector_weight(self) -> float:
@@ -100,27 +103,54 @@ class Query:
             return [self.snapshot.search_keywords("chunks", text, k) for text in texts], problem
         return self.snapshot.search_vectors("chunks", vectors, k), ""
 
-    def surroundings(self, passages: Keys, *, hops: int = 2, limit: int = 5_000) -> Graph:
-        """Return the graph around the question as an ``igraph.Graph``, for strategies that use igraph's algorithms.
-
-        It begins at the entities that the question names and at what some passages mention.
+    def surroundings(
+        self,
+        entities: Keys | None = None,
+        *,
+        passages: Keys | None = None,
+        hops: int = 1,
+        relations: Sequence[str] | None = None,
+        min_weight: float = 0.0,
+        most_neighbours: int | None = None,
+        limit: int = 5_000,
+    ) -> Graph:
+        """Return the graph around the question as an ``igraph.Graph`` of keys. Names and facts are read on demand.
 
         Parameters
         ----------
+        entities
+            The entities to begin at; by default those that the question names.
         passages
-            The passages to begin at, such as the first ones of plain search.
+            Passages that belong to the graph, such as the first of plain search, with what they mention.
         hops
             How many facts to follow.
+        relations
+            Only triples of these relations; None for all facts.
+        min_weight
+            Facts with a lower weight (1 to 10) are not followed.
+        most_neighbours
+            Of each entity, this number of its most strongly related ones are followed; None for all.
         limit
-            The maximum number of edges, the strongest, of which at most half are between entities.
+            The maximum number of edges, nearest hop first, then the strongest. ``result.fallback`` says so if there
+            are more.
 
         Returns
         -------
         igraph.Graph
-            Vertices have ``kind`` (``"entity"`` or ``"passage"``), ``key`` and ``name``; edges ``weight``, ``relation``
-            and ``fact``. A strategy returns the keys of passages.
+            Undirected. Vertices have a ``key`` (of a passage below ``snapshot.first_entity``), edges a ``weight``, the
+            key of a ``fact``, and ``stated``, which is false for a sentence. Two entities have an edge for each fact
+            that holds both, the strongest first; a fact whose object is a value is a loop. An edge to a passage has
+            the fact -1 and the weight 1, or 6 if the passage is about the entity.
         """
-        return subgraph(self.snapshot, self.entities, passages, hops, limit)
+        around = Relations(
+            self.snapshot, self.entities if entities is None else entities, passages=passages, relations=relations,
+            min_weight=min_weight, most_neighbours=most_neighbours, limit=limit,
+        )  # fmt: skip
+        for _ in range(hops):
+            around.grow()
+        if not around.is_complete:
+            self.remarks.append(f"there are more than {limit:,} relations around the question: the strongest count")
+        return around.graph()
 
     def best_of(self, texts: Sequence[str]) -> Keys:
         """Return the chunk that vector and keyword search together rank first for each text, if there is one."""
@@ -223,11 +253,12 @@ class Expansion:
         <graphrag_core.query.query.Query.order>` to break ties by id.
     strength
         The scores as numbers from 0 to 1, for thresholds and weighted fusion. By default each score's
-        position between the lowest and the highest.
+        position between the lowest and the highest, which then is the score of a hit of the graph method, too.
     facts
         The facts that were followed, most important first.
-    ranks_facts
-        Whether they are in order of relevance: the facts of the result then start with them.
+    ranked_facts
+        The ids of facts in order of relevance, for strategies that rank facts: the facts of the result are these and
+        no others.
     queries
         By chunk, the query that found it, for strategies that generate queries.
     remark
@@ -247,7 +278,7 @@ class Expansion:
     remark: str = ""
     nothing: str = ""
     via: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    ranks_facts: bool = False
+    ranked_facts: tuple[str, ...] = ()
 
     @property
     def strengths(self) -> Scores:

@@ -105,16 +105,20 @@ class Recogniser:
         return entities[: self.most]
 
     def _by_part(self, question: str, snapshot: Snapshot, exact: Keys) -> Keys:
-        """Return entities whose names have all words of a capitalised or quoted phrase."""
+        """Return entities whose names have all words of a capitalised or quoted phrase, besides the exact names.
+
+        Exact names count among those of a phrase.
+        """
         found: dict[int, None] = {}
         for phrase in self.phrases_in(question):
             if not (terms := snapshot.terms(phrase)) or not normalise(phrase):
                 continue
             inside = max((_same_start(word, term) for word in normalise(phrase).split() for term in terms), key=len)
             entities = snapshot.search_names("", inside)  # most mentioned first
-            entities = entities[~among(entities, np.sort(exact))]
             entities = entities[snapshot.terms_in("entities", entities, terms).all(axis=1)]
-            found.update(dict.fromkeys(entities[: self.phrases].tolist()))
+            is_exact = among(entities, np.sort(exact))
+            matches = np.concatenate([entities[is_exact], entities[~is_exact]])[: self.phrases]
+            found.update(dict.fromkeys(matches[~among(matches, np.sort(exact))].tolist()))
         return np.array(list(found), np.int64)
 
     def phrases_in(self, question: str) -> list[str]:

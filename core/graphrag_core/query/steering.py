@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from graphrag_core.errors import InputError
 from graphrag_core.filters import DOCUMENT_ID, Filter, Hidden, parse, parse_all
-from graphrag_core.ports import Adjacency, Engine, Keys, Kind, Matrix, Ranking, Scores, Sentences, Snapshot
+from graphrag_core.ports import Adjacency, Engine, Keys, Kind, Matrix, Ranking, Sentences, Snapshot
 from graphrag_core.text import normalise
 
 _NEAR = 3  # names of similar spelling that an error lists
@@ -165,11 +165,6 @@ class _Without:
     def facts_of(self, entities: Keys, **options: Any) -> Keys:
         found = self._inner.facts_of(entities, **options)
         return found[self._facts(found)]
-
-    def outgoing_facts(self, entity: int, limit: int) -> tuple[Keys, Scores, npt.NDArray[np.float64]]:
-        facts, confidence, accessed = self._inner.outgoing_facts(entity, limit)
-        kept = self._facts(facts)
-        return facts[kept], confidence[kept], accessed[kept]
 
     def search_vectors(self, kind: Kind, vectors: Matrix, k: int) -> list[Ranking]:
         return [self._ranked(kind, ranking) for ranking in self._inner.search_vectors(kind, vectors, k)]

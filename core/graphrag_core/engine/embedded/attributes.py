@@ -17,10 +17,11 @@ import numpy as np
 
 from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.embedded.records import Records
-from graphrag_core.engine.graph.sparse import Flags, ranges, remembered
+from graphrag_core.engine.graph.sparse import Flags, remembered
 from graphrag_core.engine.rows import damaged
 from graphrag_core.errors import FilterError
 from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Not, Unknown
+from graphrag_core.key_sets import ranges
 from graphrag_core.ports import Keys
 
 _FEW = 1_000  # documents that a column may lack, which are read again after each change

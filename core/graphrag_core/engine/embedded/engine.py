@@ -36,13 +36,13 @@ from graphrag_core.engine.embedded.records import ADD_ACCESSES, LISTED, Records
 from graphrag_core.engine.embedded.search_indexes import PATIENCE, SearchIndexes
 from graphrag_core.engine.embedded.writer import Batch, write
 from graphrag_core.engine.graph.snapshot import StoreSnapshot
-from graphrag_core.engine.graph.sparse import Flags, kept_rows, ranges, spans
+from graphrag_core.engine.graph.sparse import Flags, kept_rows, spans
 from graphrag_core.engine.rows import TOKEN_BYTES, Accesses, Row, check_expected, damaged
 from graphrag_core.engine.store import OPENING, Store
 from graphrag_core.engine.tables import SqlEngine, Tables, chunk_of, parts_of
 from graphrag_core.errors import DamagedIndex, GraphRAGError, InputError, NotAnIndex, StorageError
 from graphrag_core.filters import Filter, unknown_keys
-from graphrag_core.key_sets import among, best
+from graphrag_core.key_sets import among, best, ranges
 from graphrag_core.model import Chunk, Stats, Verification
 from graphrag_core.ports import Keys, Kind, Matrix, ParsedDocument, Ranking, Scores
 

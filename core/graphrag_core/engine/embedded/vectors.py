@@ -232,11 +232,10 @@ class _Exact:
         return np.empty((len(keys), 0), np.uint8) if self._index is None else self._codes[rows_of(self.keys, keys)]
 
     def add(self, keys: Keys, vectors: Matrix) -> None:
-        """Add vectors."""
+        """Add vectors. NumPy rounds them, as it does when they are loaded: FAISS rounds ties in another way."""
         if self._index is None:
             self._index = faiss.IndexScalarQuantizer(vectors.shape[1], _FLOAT16, faiss.METRIC_INNER_PRODUCT)
-        with _one_thread():
-            self._index.add(vectors)
+        self._index.add_sa_codes(vectors.astype(np.float16).view(np.uint8))
         self._view = None
         self.keys = np.concatenate([self.keys, keys])
 

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine.graph.counters import MENTION, SUBJECT
-from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs, kept_rows, once, ranges, remembered
-from graphrag_core.key_sets import among, distinct
+from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs, kept_rows, once, remembered
+from graphrag_core.key_sets import among, distinct, ranges
 from graphrag_core.model import Entity, Fact
 from graphrag_core.ports import Adjacency, Keys, Scores
 from graphrag_core.text import hash64, normalise
@@ -74,6 +74,7 @@ class EditedGraph:
         self._read = read
         self.first_entity, self.has_edges = graph.first_entity, graph.has_edges
         self.ids, self.are_addresses, self.uses = graph.ids, graph.are_addresses, graph.uses
+        self.are_triples = graph.are_triples
 
     def _details(self, *actions: str) -> list[dict[str, Any]]:
         return [edit["details"] for edit in self._edits if edit["action"] in actions]

@@ -16,10 +16,10 @@ from graphrag_core.engine.analysis import TermTable, content_terms, matched, ter
 from graphrag_core.engine.copies import find_copies
 from graphrag_core.engine.graph.counters import SUBJECT
 from graphrag_core.engine.graph.edits import EditedGraph, Shown
-from graphrag_core.engine.graph.sparse import Flags, kept_rows, ranges
+from graphrag_core.engine.graph.sparse import Flags, kept_rows
 from graphrag_core.engine.rows import TOKEN_BYTES, Name
 from graphrag_core.engine.store import OPENING, Store, StoreGraph
-from graphrag_core.key_sets import among, distinct, ordered
+from graphrag_core.key_sets import among, distinct, ordered, ranges
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Adjacency, FactRows, Keys, Kind, Matrix, Ranking, Scores, Sentences
 from graphrag_core.text import EDGE, REFERS_TO, hash64, label, normalise
@@ -321,12 +321,11 @@ class StoreSnapshot:
         _, first = np.unique(self._store.fact_columns(facts)[1], return_index=True)
         return facts[np.sort(first)]
 
-    def outgoing_facts(self, entity: int, limit: int) -> tuple[Keys, Scores, npt.NDArray[np.float64]]:
-        facts = self.facts_of(np.array([entity]))
-        if len(facts) > limit:
-            weights, _ = self._store.fact_columns(facts)
-            facts = facts[np.lexsort((self.id_order("facts", facts), -weights))[:limit]]
+    def outgoing_facts(self, entity: int, facts: Keys) -> tuple[Keys, Scores, npt.NDArray[np.float64]]:
         return self._store.outgoing(facts, self._graph.names(np.array([entity]))[1])
+
+    def are_triples(self, facts: Keys) -> Flags:
+        return self._graph.are_triples(facts)
 
     def fact_rows(self, facts: Keys) -> FactRows:
         counts, entities = self._graph.entities_of(facts)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine.rows import damaged
+from graphrag_core.key_sets import ranges
 
 Array = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
@@ -152,19 +153,6 @@ def in_memory(array: Array) -> int:
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
     return array.nbytes if owner.base is None else 0
-
-
-def ranges(starts: Array, counts: Array) -> Numbers:
-    """Return a count of numbers from each start on, one range after the other.
-
-    >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
-    [5, 6, 0, 1, 2]
-    """
-    if len(counts) == 1:
-        return np.arange(int(starts[0]), int(starts[0] + counts[0]))
-    found: Numbers = (starts - counts.cumsum() + counts).repeat(counts)
-    found += np.arange(len(found))
-    return found
 
 
 def spans(column: Array, keys: Array) -> Pairs:

@@ -10,10 +10,10 @@ import threading
 
 import numpy as np
 
-from graphrag_core.engine.graph.sparse import Array, Flags, Growing, Numbers, Pairs, ranges
+from graphrag_core.engine.graph.sparse import Array, Flags, Growing, Numbers, Pairs
 from graphrag_core.engine.rows import Name
 from graphrag_core.errors import DatabaseError
-from graphrag_core.key_sets import distinct
+from graphrag_core.key_sets import distinct, ranges
 from graphrag_core.ports import Keys, Matrix, Scores
 
 MOST_NUMBERED = 1 << 22

@@ -1,7 +1,9 @@
 """Spreading activation: facts around the entities nearest to a question, and the passages that state them."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from math import log10
 
 import numpy as np
@@ -11,12 +13,12 @@ from graphrag_core.model import Fact
 from graphrag_core.ports import Keys, Ranking
 from graphrag_core.query.fusion import ReciprocalRank
 from graphrag_core.query.query import Expansion, Query
+from graphrag_core.query.relations import MAX_EDGES
 from graphrag_core.query.strategies.strategy import GraphStrategy
 
 WEEK = 7 * 24 * 60 * 60.0
 
 _SOURCES = (("user_edit", 2.0), ("file", 1.5), ("system", 1.2), ("conversation", 1.0))
-_MAX_SCANNED = 2_000  # facts of one entity
 _MAX_MATCHED = 50  # facts that share words with the question
 _NEAREST = 5  # passages through which the graph is entered where names are not embedded
 
@@ -94,8 +96,8 @@ class SpreadingActivation(GraphStrategy):
     def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages of the activated facts, best first."""
         now = time.time()
-        starts, remark = self._anchors(query)
-        facts = self._spread(query, starts)
+        anchors, remark = self._anchors(query)
+        facts = self._spread(query, anchors)
         scores = {key: self.relevance.score(fact, now) for key, fact in facts.items()}
         ranked = np.array(sorted(facts, key=lambda key: -scores[key]), np.int64)  # stable: reached first stays first
         query.record_access(ranked, now)
@@ -103,7 +105,8 @@ class SpreadingActivation(GraphStrategy):
         for key, chunk in zip(ranked.tolist(), query.snapshot.fact_rows(ranked).chunks.tolist(), strict=True):
             best.setdefault(chunk, scores[key])
         chunks, values = query.best_first(best)
-        return Expansion(chunks, values, values / values.max(initial=1e-9), ranked, remark=remark, ranks_facts=True)
+        strength, ids = values / values.max(initial=1e-9), tuple(facts[key].id for key in ranked.tolist())
+        return Expansion(chunks, values, strength, ranked, remark=remark, ranked_facts=ids)
 
     def _anchors(self, query: Query) -> tuple[Keys, str]:
         """Return the entities to start at, and a remark if they were not found by their names."""
@@ -136,30 +139,35 @@ class SpreadingActivation(GraphStrategy):
         order = np.argsort(-shared, kind="stable")
         return [int(entities[at]) for at in order if shared[at] > 0]
 
-    def _spread(self, query: Query, starts: Keys) -> dict[int, Fact]:
-        """Return the activated facts by key, in the order in which they were reached."""
-        found: dict[int, Fact] = {}
+    def _spread(self, query: Query, anchors: Keys) -> dict[int, Fact]:
+        """Return the activated facts by key, in the order in which they are reached."""
+        graph = query.surroundings(anchors, hops=self.hops, limit=MAX_EDGES)
+        vertex_of = {key: vertex for vertex, key in enumerate(graph.vs["key"])}
+        facts: dict[int, Fact] = {}
         visited: set[int] = set()
-        frontier = starts.tolist()
+        frontier = [vertex_of[anchor] for anchor in anchors.tolist()]
         for _ in range(self.hops):
-            if len(found) >= self.max_facts:
+            if len(facts) >= self.max_facts:
                 break
             following: list[int] = []
             for entity in frontier:
                 if entity not in visited:
                     check_deadline()
                     visited.add(entity)
-                    facts = self._facts_of(query, entity)
-                    for key, fact in facts.items():
-                        found.setdefault(key, fact)
-                    following += query.snapshot.fact_rows(np.array(list(facts), np.int64)).entities.tolist()
+                    objects: dict[int, list[int]] = {}
+                    for edge in graph.es[graph.incident(entity)]:
+                        objects.setdefault(edge["fact"], []).append(sum(edge.tuple) - entity)
+                    for key, fact in self._outgoing(query, graph.vs[entity]["key"], sorted(objects)).items():
+                        facts.setdefault(key, fact)
+                        following += objects[key]
             frontier = following
-        return dict(list(found.items())[: self.max_facts])
+        return dict(islice(facts.items(), self.max_facts))
 
-    def _facts_of(self, query: Query, entity: int) -> dict[int, Fact]:
+    def _outgoing(self, query: Query, entity: int, facts: Sequence[int]) -> dict[int, Fact]:
         """Return the most confident facts that start at an entity; ties by similarity to the question."""
-        keys, confidence, accessed = query.snapshot.outgoing_facts(entity, _MAX_SCANNED)
-        similarity = query.snapshot.similarities("facts", keys, query.vector)
+        snapshot = query.snapshot
+        keys, confidence, accessed = snapshot.outgoing_facts(entity, np.array(facts, np.int64))
+        similarity = snapshot.similarities("facts", keys, query.vector)
         order = query.order("facts", keys, confidence, similarity)[: self.facts_per_entity]
-        facts = zip(keys[order].tolist(), query.snapshot.facts(keys[order]), accessed[order].tolist(), strict=True)
-        return {key: replace(fact, last_accessed=since) for key, fact, since in facts}
+        read = zip(keys[order].tolist(), snapshot.facts(keys[order]), accessed[order].tolist(), strict=True)
+        return {key: replace(fact, last_accessed=since) for key, fact, since in read}

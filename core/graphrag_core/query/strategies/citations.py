@@ -1,21 +1,26 @@
 """Passages of the concepts that a question names, and what these passages cite."""
 
+from __future__ import annotations
+
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from graphrag_core.deadline import check_deadline
 from graphrag_core.errors import check_integer
-from graphrag_core.ports import Keys, Ranking, Snapshot
+from graphrag_core.key_sets import distinct
+from graphrag_core.ports import Ranking, Snapshot
 from graphrag_core.query.fusion import ReciprocalRank
 from graphrag_core.query.query import Expansion, Query
+from graphrag_core.query.relations import MAX_EDGES
 from graphrag_core.query.strategies.strategy import GraphStrategy
 
-_SUBJECT = 5.0  # edges of this weight and more lead from an entity to passages about it
+if TYPE_CHECKING:
+    from igraph import Graph
+
 _MAX_FACTS = 30
-_MAX_CITATIONS = 1_000  # of a paper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,40 +54,31 @@ class CitationGraph(GraphStrategy):
         relevance: defaultdict[int, float] = defaultdict(float)
         for chunk in snapshot.neighbours(query.entities, to="chunks").targets.tolist():
             relevance[chunk] += 1.0
-        facts: list[int] = []
         edges = snapshot.mentions(np.array(list(relevance), np.int64))
-        papers = np.unique(edges.targets[edges.is_about])
-        visited = set(papers.tolist())
+        papers = distinct(edges.targets[edges.is_about])
+        graph = query.surroundings(papers, hops=self.depth - 1, relations=self.relations, limit=MAX_EDGES)
+        keys, visited, facts = graph.vs["key"], set(papers.tolist()), list[int]()
         for hop in range(2, self.depth + 1):
-            cited = list(_citations(snapshot, papers, self.relations))
-            for fact, _, passages in cited:
-                facts.append(fact)
-                for chunk in passages:
-                    relevance[chunk] += 0.5 ** (hop - 1)
-            papers = np.array(sorted({paper for _, paper, _ in cited} - visited), np.int64)
+            cited = {paper: _cited(snapshot, graph, keys.index(paper)) for paper in papers.tolist()}
+            targets = [target for found in cited.values() for target in found]
+            facts += [fact for found in cited.values() for fact in found.values()]
+            about = snapshot.neighbours(np.array(targets, np.int64), to="chunks")
+            for chunk in about.targets[about.is_about].tolist():
+                relevance[chunk] += 0.5 ** (hop - 1)
+            papers = np.array(sorted({*targets} - visited), np.int64)
             visited.update(papers.tolist())
         chunks, scores = query.best_first(relevance)
         chunks, scores = chunks[:k], scores[:k]
         return Expansion(chunks, scores, scores / scores.max(initial=1), np.array(facts[:_MAX_FACTS], np.int64))
 
 
-def _citations(snapshot: Snapshot, papers: Keys, relations: tuple[str, ...]) -> Iterator[tuple[int, int, list[int]]]:
-    """Yield each citation of some papers: the fact, the paper that it leads to, and the passages about that one."""
-    pairs: dict[tuple[int, int], int] = {}  # however often a paper says that it cites another, it counts once
-    for citing in papers.tolist():
-        check_deadline()
-        outgoing = snapshot.outgoing_facts(citing, _MAX_CITATIONS)[0]
-        either = snapshot.facts_of(np.array([citing], np.int64), relations=relations)
-        rows = snapshot.fact_rows(np.intersect1d(outgoing, either))
-        facts = np.repeat(rows.keys, rows.counts)
-        for fact, other in zip(facts.tolist(), rows.entities.tolist(), strict=True):
-            if other != citing:
-                pairs.setdefault((citing, other), fact)
-    targets = np.array(sorted({other for _, other in pairs}), np.int64)
-    edges = snapshot.neighbours(targets, to="chunks")
-    about: dict[int, list[int]] = {target: [] for target in targets.tolist()}
-    owners = np.repeat(targets, edges.counts).tolist()
-    for target, chunk, weight in zip(owners, edges.targets.tolist(), edges.weights.tolist(), strict=True):
-        if weight >= _SUBJECT:
-            about[target].append(chunk)
-    yield from ((fact, other, about[other]) for (_, other), fact in pairs.items())
+def _cited(snapshot: Snapshot, graph: Graph, paper: int) -> dict[int, int]:
+    """Return the papers that a paper, given by its vertex, cites, each once, and the fact that says so."""
+    check_deadline()
+    edges, keys = graph.es[graph.incident(paper)], graph.vs["key"]
+    outgoing = snapshot.outgoing_facts(keys[paper], np.array(sorted({*edges["fact"]}), np.int64))[0]
+    cited: dict[int, int] = {}
+    for edge in sorted(edges, key=lambda edge: edge["fact"]):
+        if edge["fact"] in outgoing and edge.source != edge.target:
+            cited.setdefault(keys[sum(edge.tuple) - paper], edge["fact"])
+    return cited

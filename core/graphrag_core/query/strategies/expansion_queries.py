@@ -9,7 +9,7 @@ import numpy as np
 from graphrag_core.ports import Ranking
 from graphrag_core.query.fusion import ReciprocalRank
 from graphrag_core.query.query import Expansion, Query
-from graphrag_core.query.strategies.neighbourhood import linked_entities
+from graphrag_core.query.relations import MAX_EDGES, related_entities
 from graphrag_core.query.strategies.strategy import GraphStrategy
 
 _RANK_CONSTANT = 60  # k of reciprocal rank fusion
@@ -27,11 +27,11 @@ class ExpansionQueries(GraphStrategy):
     depth
         The maximum number of hops to a neighbour.
     min_weight
-        Links below this weight (1 to 10) are not followed.
+        Relations below this weight (1 to 10) are not followed.
     hits
         How many passages each query returns.
     most_queries, most_neighbours
-        The maximum number of pairs, and of links followed per entity; None for all.
+        The maximum number of pairs, and of related entities that are followed from each; None for all.
     in_order
         True lists the results of the first query, then new ones of the second, and so on, with the proximity
         as score, instead of joining them by reciprocal rank.
@@ -83,13 +83,14 @@ class ExpansionQueries(GraphStrategy):
         A pair comes once, whichever of the two was the seed, with the seed that the question names first.
         """
         seeds = query.entities.tolist()
+        graph = query.surroundings(
+            hops=self.depth, min_weight=self.min_weight, most_neighbours=self.most_neighbours, limit=MAX_EDGES
+        )
         pairs: dict[frozenset[int], tuple[float, float, int, int]] = {}
-        for seed in seeds:
-            linked = linked_entities(query, seed, self.depth, self.most_neighbours, min_weight=self.min_weight)
-            for other, hop, weight in linked:
-                pair, key = (1 / (1 + hop), weight, seed, other), frozenset((seed, other))
-                if key not in pairs or pair[:2] > pairs[key][:2]:
-                    pairs[key] = pair
+        for seed, other, hop, weight in related_entities(graph, seeds, self.depth):
+            pair, key = (1 / (1 + hop), weight, seed, other), frozenset((seed, other))
+            if key not in pairs or pair[:2] > pairs[key][:2]:
+                pairs[key] = pair
         wanted = sorted({*seeds, *(entity for pair in pairs for entity in pair)})
         entities = query.snapshot.entities(np.array(wanted, np.int64))
         names = {key: entity.name for key, entity in zip(wanted, entities, strict=True)}

@@ -9,12 +9,12 @@ import numpy as np
 from graphrag_core.errors import check_integer
 from graphrag_core.ports import Ranking
 from graphrag_core.query.fusion import Fusion, Gate, OwnScores
-from graphrag_core.query.paths import related_entities
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.recognise import Recogniser
+from graphrag_core.query.relations import MAX_EDGES, Related, joining_facts, related_entities
 from graphrag_core.query.strategies.strategy import GraphStrategy
 
-_MAX_FACTS = 30
+_NOTHING = Related(0, 0, 0, 0.0)
 _OWN_SCORES = OwnScores()
 _GATE = Gate(min_graph_score=0.3, weigh_by_confidence=True)
 
@@ -50,31 +50,27 @@ class RelatedEntities(GraphStrategy):
 
     def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages of related entities, strongest relation first."""
-        snapshot = query.snapshot
-        entities, strengths, hops = related_entities(query, self.hops)
-        strong = np.round(strengths, 6) >= round(query.settings.gate.min_graph_score, 6)
-        if not strong.any():
-            most = f", the strongest has {strengths.max():.2f}" if len(strengths) else ""
-            return Expansion(
-                nothing=f"every relation is below {query.settings.gate.min_graph_score:g}{most}" if most else ""
-            )
-        entities, strengths, hops = entities[strong], strengths[strong], hops[strong]
-        edges = snapshot.neighbours(entities, to="chunks")
+        snapshot, least = query.snapshot, round(query.settings.gate.min_graph_score, 6)
+        graph = query.surroundings(hops=self.hops, limit=MAX_EDGES)
+        reached = [*related_entities(graph, query.entities.tolist(), self.hops)]
+        if reached and max(related.weight for related in reached) < 10 * least:
+            most = max(related.weight for related in reached) / 10
+            return Expansion(nothing=f"every relation is below {least:g}, the strongest has {most:.2f}")
+        strongest: dict[int, Related] = {}
+        for related in reached:
+            if related.weight >= 10 * least and related.weight > strongest.get(related.entity, _NOTHING).weight:
+                strongest[related.entity] = related
+        edges = snapshot.neighbours(np.array([*strongest], np.int64), to="chunks")
         similarity = snapshot.similarities("chunks", edges.targets, query.vector)
         scores: dict[int, float] = {}
         via: dict[int, tuple[int, int]] = {}
         end = 0
-        rows = zip(entities.tolist(), hops.tolist(), strengths.tolist(), edges.counts.tolist(), strict=True)
-        for entity, hop, strength, count in rows:
+        for related, count in zip(strongest.values(), edges.counts.tolist(), strict=True):
             chunks, near = edges.targets[end : end + count], similarity[end : end + count]
             end += count
             for key in chunks[query.order("chunks", chunks, near)[: self.max_chunks]].tolist():
-                if strength > scores.get(key, 0.0):
-                    scores[key], via[key] = strength, (entity, hop)
+                if related.weight / 10 > scores.get(key, 0.0):
+                    scores[key], via[key] = related.weight / 10, (related.entity, related.hop)
         keys, values = query.best_first(scores)
-        facts = np.intersect1d(snapshot.facts_of(entities), snapshot.facts_of(query.entities))
-        weights = snapshot.fact_rows(facts).weights
-        strong = np.round(weights / 10, 6) >= round(query.settings.gate.min_graph_score, 6)
-        facts, weights = facts[strong], weights[strong]
-        facts = facts[query.order("facts", facts, weights)[:_MAX_FACTS]]
+        facts = joining_facts(query, graph, 10 * least)
         return Expansion(keys, values, values, facts, via=via)

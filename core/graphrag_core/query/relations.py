@@ -1,0 +1,90 @@
+"""Entities that relations lead to from a question's entities, on the igraph graph of ``Query.surroundings``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from graphrag_core.ports import Keys, Scores
+from graphrag_core.query.query import Query
+
+if TYPE_CHECKING:
+    from igraph import Graph
+
+MAX_EDGES = 50_000
+"""The maximum number of edges around a question that the strategies of the five designs read."""
+
+_MAX_FACTS = 30
+
+
+class Related(NamedTuple):
+    """An entity that relations lead to.
+
+    Attributes
+    ----------
+    seed, entity
+        The entity that the walk began at, and the one it reached.
+    hop
+        The number of relations between the two.
+    weight
+        The weight (1 to 10) of the strongest last relation.
+    """
+
+    seed: int
+    entity: int
+    hop: int
+    weight: float
+
+
+def related_entities(graph: Graph, seeds: Sequence[int], hops: int) -> Iterator[Related]:
+    """Yield the entities around each seed, breadth-first: each once for a seed, at its nearest hop.
+
+    Two entities are related by the strongest relation that someone stated, by a sentence only without one. Of a hop the
+    most strongly related entities come first.
+    """
+    keys, weights, ends = graph.vs["key"], graph.es["weight"], graph.get_edgelist()
+    vertex_of = {key: vertex for vertex, key in enumerate(keys)}
+    for seed in seeds:
+        frontier, seen = [vertex_of[seed]], {vertex_of[seed]}
+        for hop in range(1, hops + 1):
+            reached: dict[int, float] = {}
+            for vertex in frontier:
+                strongest: dict[int, int] = {}
+                for edge in sorted(graph.incident(vertex)):  # the strongest relation of two entities comes first
+                    strongest.setdefault(sum(ends[edge]) - vertex, edge)
+                for other, edge in strongest.items():
+                    if other not in seen:
+                        reached[other] = max(reached.get(other, 0.0), weights[edge])
+            seen.update(reached)
+            frontier = sorted(reached, key=lambda vertex: (-reached[vertex], keys[vertex]))
+            yield from (Related(seed, keys[vertex], hop, reached[vertex]) for vertex in frontier)
+
+
+def joining_facts(query: Query, graph: Graph, least: float = 0.0) -> Keys:
+    """Return facts that join an entity of the question with another; two of the question first, then by weight."""
+    named = {vertex for vertex, key in enumerate(graph.vs["key"]) if key in set(query.entities.tolist())}
+    both: dict[int, tuple[float, float]] = {}
+    for fact, weight, ends in zip(graph.es["fact"], graph.es["weight"], graph.get_edgelist(), strict=True):
+        if weight >= least and ends[0] != ends[1] and not named.isdisjoint(ends):
+            both[fact] = max(both.get(fact, (0.0, 0.0)), (float(named.issuperset(ends)), weight))
+    facts, columns = np.array([*both], np.int64), np.array([*both.values()], np.float32).reshape(-1, 2)
+    return facts[query.order("facts", facts, *columns.T)[:_MAX_FACTS]]
+
+
+def stated_strengths(query: Query, chunks: Keys) -> Scores:
+    """Return for each chunk the strength / 10 of the strongest stated relation that leads to one of its entities.
+
+    Relations are followed over two hops from the question's entities. NaN for a chunk that none leads to.
+    """
+    graph = query.surroundings(hops=2, limit=MAX_EDGES)
+    graph.delete_edges([edge for edge, stated in enumerate(graph.es["stated"]) if not stated])
+    strength_of: dict[int, float] = {}
+    for related in related_entities(graph, query.entities.tolist(), 2):
+        strength_of[related.entity] = max(related.weight / 10, strength_of.get(related.entity, 0.0))
+    edges = query.snapshot.neighbours(chunks, to="entities")
+    strengths = np.full(len(chunks), np.nan, np.float32)
+    values = np.array([strength_of.get(entity, np.nan) for entity in edges.targets.tolist()], np.float32)
+    np.fmax.at(strengths, np.repeat(np.arange(len(chunks)), edges.counts), values)
+    return strengths
