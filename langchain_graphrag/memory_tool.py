@@ -60,12 +60,12 @@ def create_memory_search_tool(
 
     def search(query: str, callbacks: Callbacks = None, **arguments: Any) -> tuple[str, list[Document]]:
         result = traced_search(retriever, query, callbacks, **settings_of(arguments))
-        return to_output(memory_tool.limited(result, arguments))
+        return to_output(result)
 
     async def asearch(query: str, callbacks: Callbacks = None, **arguments: Any) -> tuple[str, list[Document]]:
         with _reported_errors():
             result = await atraced_search(retriever, query, callbacks, **settings_of(arguments))
-            return await run_in_executor(None, to_output, memory_tool.limited(result, arguments))
+            return await run_in_executor(None, to_output, result)
 
     tool = memory_tool.Tool(name, description, memory_tool.SEARCH_ARGUMENTS, search)
     return _to_tool(tool, coroutine=asearch, response_format="content_and_artifact")

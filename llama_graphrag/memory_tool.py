@@ -71,11 +71,11 @@ def memory_search_tool(
 
     def search(query: str, **arguments: Any) -> Memories:
         result = retriever.search(query, where=where, **memory_tool.search_settings(arguments))
-        return to_memories(memory_tool.limited(result, arguments))
+        return to_memories(result)
 
     async def asearch(query: str, **arguments: Any) -> Memories:
         result = await retriever.asearch(query, where=where, **memory_tool.search_settings(arguments))
-        return await asyncio.to_thread(to_memories, memory_tool.limited(result, arguments))
+        return await asyncio.to_thread(to_memories, result)
 
     tool = memory_tool.Tool(name, description, memory_tool.SEARCH_ARGUMENTS, search)
     return _to_tool(tool, async_fn=asearch, return_direct=return_direct, callback=str)

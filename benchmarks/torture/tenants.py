@@ -16,7 +16,7 @@ from typing import Any
 from typing_extensions import Self
 
 from graphrag_core import Document, Fact, GraphRetriever, KnowledgeIndex, Result
-from graphrag_core.context.context import Style
+from graphrag_core.context.settings import Style
 from graphrag_core.errors import InputError
 from graphrag_core.strategies import ExpansionQueries, Neighbourhood, PageRank, RelatedEntities
 from graphrag_core.testing import HashEmbedder

@@ -8,10 +8,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from graphrag_core.context.context import Context, Style, write_context
+from graphrag_core.context.context import Context, write_context
 from graphrag_core.context.display import Highlighter, citation, hit_texts, rank_text, uncovered_words
 from graphrag_core.context.escape import one_line
-from graphrag_core.context.settings import ContextFormat
+from graphrag_core.context.settings import ContextFormat, Style
 from graphrag_core.model import Chunk, Community, Entity, Fact
 from graphrag_core.text import Tokenizer
 
@@ -371,7 +371,7 @@ class Result:
         self,
         max_tokens: int | None = None,
         *,
-        style: Style = "graph",
+        style: Style | None = None,
         tokenizer: Tokenizer | None = None,
         organise: bool = False,
         include_relationships: bool | None = None,
@@ -386,10 +386,10 @@ class Result:
             The budget; by default ``context.max_tokens`` of the settings, or 500. It is never exceeded: an
             item that does not fit is skipped; if none fits, the first passage is cut.
         style
-            ``"graph"``: the question's entities, related entities, the relevant relationships and the
-            passages in the order of the hits, numbered for citations. ``"passages"``: the passages
-            with scores and sources. ``"both"``: these passages, then the graph block without passages, which
-            takes at most 500 tokens and half of the budget. ``"narrative"``: facts grouped by subject, the
+            By default ``context.style`` of the settings, or ``"graph"``: the question's entities, related entities, the
+            relevant relationships and the passages in the order of the hits, numbered for citations. ``"passages"``:
+            the passages with scores and sources. ``"both"``: these passages, then the graph block without passages,
+            which takes at most 500 tokens and half of the budget. ``"narrative"``: facts grouped by subject, the
             user's own first, else in order of relevance; the least relevant are left out. Without facts, or where
             the graph was not used, passages are written. A passage that does not fit is shortened to the
             sentences that match the question best.
@@ -418,7 +418,7 @@ class Result:
         return write_context(
             self,
             max_tokens=self.context_format.max_tokens or 500 if max_tokens is None else max_tokens,
-            style=style,
+            style=style or self.context_format.style or "graph",
             tokenizer=tokenizer,
             organise=organise,
             include_relationships=include_relationships,

@@ -6,18 +6,17 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 from typing_extensions import Self
 
+from graphrag_core.context.settings import Style, check_style
 from graphrag_core.context.styles import ContextSource, Item, Render, graph_block, narrative, passages
-from graphrag_core.errors import InputError, check_integer
+from graphrag_core.errors import check_integer
 from graphrag_core.text import Tokenizer, token_counter
 
 if TYPE_CHECKING:
     from graphrag_core.result import Result
-
-Style = Literal["graph", "passages", "narrative", "both"]
 
 _MAX_BLOCK = 500  # tokens of the graph block of the style "both"
 
@@ -59,8 +58,7 @@ def write_context(
     none of the hits. ``Context.style`` is the style that was used. See :meth:`graphrag_core.Result.context` for the
     parameters and errors.
     """
-    if style not in get_args(Style):
-        raise InputError(f"unknown style {style!r}: use one of {', '.join(get_args(Style))}")
+    check_style(style)
     check_integer(max_tokens, "max_tokens")
     count = token_counter(tokenizer)
     style = _usable_style(result, style)

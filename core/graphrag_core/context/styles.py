@@ -189,7 +189,7 @@ def _related(result: Result, entity: Entity, number: int) -> Iterator[Item]:
             relation = inverse(relation, dict(result.context_format.inverses))
         for other in dict.fromkeys(ends):
             if other != entity.id:
-                weights[other, relation] = min(weights.get((other, relation), 0.0) + fact.weight, 10.0)
+                weights[other, relation] = max(weights.get((other, relation), 0.0), fact.weight)
     strongest = sorted(weights.items(), key=lambda pair: (pair[0][0] not in named, not pair[0][1], -pair[1], pair[0]))
     with_relation = {other for other, relation in weights if relation}
     for (other, relation), weight in strongest[:_MAX_RELATED]:

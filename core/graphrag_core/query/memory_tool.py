@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
-from graphrag_core.context.context import Style
 from graphrag_core.context.escape import one_line
+from graphrag_core.context.settings import Style
 from graphrag_core.errors import InputError
 from graphrag_core.filters import (
     DOCUMENT_ID,
@@ -43,10 +43,11 @@ REQUIRED: Any = ...
 
 SEARCH_ARGUMENTS = (
     Option("query", REQUIRED, str, "What to look for, in words; names help."),
-    Option("max_results", 10, int, "The maximum number of passages to return.", 1, 100),
+    Option("max_results", 10, int, "The number of passages to return. A design may add some from the graph.", 1, 100),
     Option("use_graph", True, bool, "Whether to follow the knowledge graph."),
-    Option("min_graph_score", 0.3, float,
-           "Leave out passages to which the graph leads by a weaker relation: its strength, from 0 to 1.", 0, 1),
+    Option("min_graph_score", None, float,
+           "Leave out passages to which the graph leads by a weaker relation: its strength, from 0 to 1. "
+           "By default the setting of the retriever.", 0, 1),
 )  # fmt: skip
 FACT_ARGUMENTS = (
     Option("subject", REQUIRED, str, "Whom or what the fact is about, by name. Call the person you talk to User."),
@@ -97,15 +98,10 @@ def search_settings(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"k": count, "use_graph": use_graph, "gate.min_graph_score": least}
 
 
-def limited(result: Result, arguments: Mapping[str, Any]) -> Result:
-    """Return the first hits of a result, as many as a model asks for. Some fusions add to the ``k`` of plain search."""
-    return replace(result, hits=result.hits[: search_settings(arguments)["k"]])
-
-
 class ContextArguments(TypedDict, total=False):
     """What :meth:`Result.context <graphrag_core.Result.context>` takes.
 
-    ``max_tokens`` is that of ``context`` of the settings, or 1,000.
+    ``max_tokens`` and ``style`` are those of ``context`` of the settings, or 1,000 and ``"passages"``.
     """
 
     max_tokens: int
@@ -120,7 +116,7 @@ def to_content(result: Result, settings: ContextArguments, tokenizer: Tokenizer 
         return f"{NOTHING_FOUND} {one_line(result.advice[:1].upper() + result.advice[1:])}."
     given: dict[str, Any] = {
         "max_tokens": result.context_format.max_tokens or MAX_TOKENS,
-        "style": "passages",
+        "style": result.context_format.style or "passages",
         **settings,
     }
     context = str(result.context(**given, tokenizer=tokenizer))

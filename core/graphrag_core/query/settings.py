@@ -12,10 +12,10 @@ A number of a part is set by its path: ``settings.replace(**{"gate.min_score": 0
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from graphrag_core.context.settings import ContextFormat
 from graphrag_core.errors import InputError, check_integer, check_number, unknown_name
@@ -326,23 +326,38 @@ class Plan:
 
 
 def _with_field(part: Any, path: str, value: Any, name: str) -> Any:
-    """Return a part of the settings with the field at a path replaced. ``name`` is the whole path, for errors."""
+    """Return a part of the settings with the field at a path replaced. ``name`` is the whole path, for errors.
+
+    A part is a dataclass, or numbers by name: a mapping, or a tuple of pairs.
+    """
+    first, _, rest = path.partition(".")
+    if isinstance(part, (Mapping, tuple)):
+        numbers: dict[str, Any] = dict(part)
+        _check_known(first, numbers, path, name)
+        _check_type(value, [float], name)
+        return type(part)((numbers | {first: value}).items())  # type: ignore[call-arg]
     if not is_dataclass(part) or isinstance(part, type):
         raise InputError(f"{name} cannot be set: {part!r:.80} has no settings")
-    first, _, rest = path.partition(".")
-    known = [one.name for one in fields(part)]
-    if first not in known:
-        above = name[: len(name) - len(path)]
-        raise InputError(unknown_name(name, [above + one for one in known], "search setting"))
+    _check_known(first, [one.name for one in fields(part)], path, name)
     if rest:
         value = _with_field(getattr(part, first), rest, value, name)
     else:
         hint = get_type_hints(type(part))[first]
-        kinds = [kind for kind in (hint, *get_args(hint)) if isinstance(kind, type) and kind is not type(None)]
-        if not any(_fits(value, kind) for kind in kinds):
-            words = " or ".join(_WORDS.get(kind, f"a {kind.__name__}") for kind in kinds)
-            raise InputError(f"{name} is {value!r:.80}: use {words}")
+        kinds = [str if get_origin(kind) is Literal else kind for kind in (hint, *get_args(hint))]
+        _check_type(value, [kind for kind in kinds if isinstance(kind, type) and kind is not type(None)], name)
     return replace(part, **{first: value})
+
+
+def _check_known(first: str, known: Iterable[str], path: str, name: str) -> None:
+    if first not in known:
+        above = name[: len(name) - len(path)]
+        raise InputError(unknown_name(name, [above + one for one in known], "search setting"))
+
+
+def _check_type(value: Any, kinds: Sequence[type], name: str) -> None:
+    if not any(_fits(value, kind) for kind in kinds):
+        words = " or ".join(_WORDS.get(kind, f"a {kind.__name__}") for kind in kinds)
+        raise InputError(f"{name} is {value!r:.80}: use {words}")
 
 
 _WORDS: dict[type, str] = {bool: "true or false", int: "an integer", float: "a number", str: "a text"}

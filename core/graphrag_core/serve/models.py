@@ -49,7 +49,7 @@ Changes = Annotated[
     Field(
         max_length=50,
         description="Changes search settings by their path, such as a number of the gate.",
-        examples=[{"gate.min_score": 0.3, "vector_weight": 0.4}],
+        examples=[{"gate.min_score": 0.3, "context.style": "narrative"}],
     ),
 ]
 AnswerThreshold = Annotated[
@@ -61,7 +61,13 @@ AnswerThreshold = Annotated[
     ),
 ]
 ContextTokens = Annotated[
-    int | None, Field(ge=1, le=100_000, description="Also return the result as prompt text, with at most N tokens.")
+    int | None,
+    Field(
+        ge=1,
+        le=100_000,
+        description="Also return the result as prompt text, with at most N tokens. The design or the setting "
+        "context.style decides what it consists of.",
+    ),
 ]
 EntityName = Annotated[
     str, Field(min_length=1, max_length=1_000, description="The name, in any spelling or case, as results show it.")
