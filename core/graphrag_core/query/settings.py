@@ -47,6 +47,8 @@ _PARTS: tuple[tuple[str, type, tuple[type, ...]], ...] = (  # fields, their clas
     ("router", Router, ()),
     ("context", ContextFormat, ()),
 )
+PARTS = tuple(name for name, _, _ in _PARTS)
+"""The fields of :class:`SearchSettings` that are objects with settings."""
 
 
 @dataclass(frozen=True)
