@@ -165,6 +165,20 @@ def test_passages_that_begin_alike_are_one_if_the_graph_ran_and_found_no_strong_
         assert ids(retriever.search("what is used for the logins of this thing?")) == ["a", "b"]
 
 
+def test_without_the_graph_expansion_the_entities_and_the_confidence_are_those_of_the_question(build):
+    facts = {"auth": [triple("Auth Service", "uses", "Session Store", 8)]}
+    texts = {"auth": "The Auth Service does logins.", "store": "Sessions."}
+    off = CONFIDENT.replace(**{"gate.min_confidence": 1.0})
+    with build(off, facts, texts, Cosines({texts["auth"]: 0.845})) as retriever:
+        result = retriever.search(CLEAR)
+        # 0.138 + 0.3 + 0.4 · 0.845 = 0.776; with use_graph=False, enabled: false of the document, 0.5 and no entity.
+        assert result.confidence == pytest.approx(0.776, abs=ROUNDING)
+        assert [entity.name for entity in result.entities] == ["Auth Service"]
+        assert ids(result) == ["auth"]
+        plain = retriever.search(CLEAR, use_graph=False)
+        assert (plain.confidence, plain.entities) == (0.5, ())
+
+
 def test_a_phrase_names_at_most_five_entities(build):
     names = ["Lindqvist", *(f"{first} Lindqvist" for first in ("Mara", "Nils", "Ola", "Per", "Rut", "Siv"))]
     facts = {name: [triple(name, "runs", f"Shop {at}")] for at, name in enumerate(names)}
