@@ -171,6 +171,9 @@ def show_result(result: Result) -> None:
     for note in filter(None, (result.route, result.decided if result.hits else "", result.fallback)):
         print_line((one_line(note), "quiet"))
         print_line()
+    if result.hits and result.advice:
+        print_line((one_line(result.advice), "partial"))
+        print_line()
     print_communities(result.communities)
     if result.communities:
         print_line()
