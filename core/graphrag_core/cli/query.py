@@ -37,7 +37,8 @@ def query(
         retriever = search.retriever(index)
 
         def answer(question: str, **changes: Any) -> None:
-            result = retriever.retrieve(question, **search.scope, **changes)
+            with render.working("searching"):
+                result = retriever.retrieve(question, **search.scope, **changes)
             extra = {"context": result.context(max_tokens, style=context)} if context else {}
             if json:
                 render.print_json({**render.result_to_dict(result), **extra})
@@ -61,7 +62,8 @@ def explain(
 ) -> None:
     """Show why passages are found: entities, scores by channel, paths through the graph, and facts."""
     with options.open_index(search.kb) as index:
-        result = search.retriever(index).retrieve(question, **search.scope)
+        with render.working("searching"):
+            result = search.retriever(index).retrieve(question, **search.scope)
         if html is None:
             render.show_explanation(result)
         else:
