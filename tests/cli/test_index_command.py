@@ -206,6 +206,7 @@ def test_no_index_is_created_if_there_is_nothing_to_index(run, tmp_path):
         assert (result.exit_code, result.stdout) == (1, "")
         assert f"✗ {folder}: no file that can be read{found}. Formats: .txt .text .md" in result.stderr
         assert ("broken.pdf: " in result.stderr) == (folder == "pictures")
+    assert "no file that can be read" in run("index", "empty", "--llm", "http://localhost:1/v1/model").stderr
     assert not (tmp_path / "kb").exists()
 
 

@@ -141,14 +141,16 @@ class FileJob:
                 embed_names=self.embed_names,
             )
 
-    def source(self, paths: Sequence[str]) -> FileSource:
-        """Return the files to index, with metadata of the settings file and of options."""
+    def files(self, paths: Sequence[str]) -> FileSource:
+        """Return files, with metadata of the settings file and of options."""
         configured = options.CONFIG.get().index
         metadata = {**configured.metadata, **options.parse_pairs(self.metadata, "--metadata")}
+        return FileSource(tuple(paths), metadata, configured.max_size * 1_000_000, follow_links=self.follow_links)
+
+    def source(self, paths: Sequence[str]) -> FileSource:
+        """Return the files to index. An LLM needs a folder for its answers, so that a new index is created here."""
         pipeline = f"{self.extractor.identity} {self.settings.chunker.identity}"
-        return FileSource(
-            tuple(paths), metadata, configured.max_size * 1_000_000, pipeline, follow_links=self.follow_links
-        )
+        return replace(self.files(paths), pipeline=pipeline)
 
 
 @dataclass(frozen=True)
@@ -196,10 +198,10 @@ def index(
     sources = (*(paths or ()), *findings)
     _check_sources(sources)
     processes = _check_settings(job, workers)
-    source = job.source(sources)
     if not KnowledgeIndex.exists(job.kb):
         with render.working("looking for files", show=not job.quiet):
-            _check_documents(source)
+            _check_documents(job.files(sources))
+    source = job.source(sources)
     with job.open() as opened, open_catalogue(job.kb) as catalogue:
         job.settings.save(catalogue)
         if job.llm_extractor:
