@@ -342,7 +342,11 @@ class Result:
 
     @property
     def advice(self) -> str:
-        """What to do about an empty result, an embedder that failed, or a confidence that the gate finds low."""
+        """What to do about an empty result, an embedder that failed, or a confidence that the gate finds low.
+
+        Also that no word of the question occurs in the documents searched, so that its passages are only the nearest
+        by vector.
+        """
         return self.explanation.value.advice
 
     @property

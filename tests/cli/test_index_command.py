@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -15,9 +16,11 @@ import pytest
 from files import DOCUMENTS, SAMPLES
 
 from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.cli.index import _progress_bar
+from graphrag_core.cli.index import progress_bar
 from graphrag_core.cli.render import print_error
+from graphrag_core.demo import FOLDER
 from graphrag_core.documents import FileSource, Progress, open_catalogue, sync_files, walk_files
+from graphrag_core.documents.load import FORMATS
 from graphrag_core.errors import DiskError
 from graphrag_core.testing import HashEmbedder
 
@@ -35,11 +38,41 @@ def test_a_first_run_adds_and_a_second_changes_nothing(run, docs, tmp_path):
     first = run("index", docs, "--kb", "kb")
     assert (first.exit_code, first.stderr) == (0, "")
     assert counts(first) == f"{DOCUMENTS} added, 0 changed, 0 removed, 0 unchanged"
-    assert 'query "your question" --kb kb' in first.stdout
+    lines = first.stdout.splitlines()
+    assert re.fullmatch(rf"9 files, {DOCUMENTS} passages, \d+ entities, \d+\.\d s, \d+\.\d KB on disk", lines[1])
     second = run("index", docs, "--kb", "kb")
     assert counts(second) == f"0 added, 0 changed, 0 removed, {DOCUMENTS} unchanged"
     assert run("verify").exit_code == 0
     assert len(ids(tmp_path / "kb")) == DOCUMENTS
+
+
+def test_questions_of_the_collections_own_names_are_suggested_and_answered(run, tmp_path):
+    first = run("index", FOLDER)
+    suggested = first.stdout.partition("Try:\n")[2].splitlines()
+    questions = [re.search(r'ask "(.+)" --kb kb$', line)[1] for line in suggested]
+    assert [question.split()[0] for question in questions] == ["Who", "How", "What"]
+    for question in questions:
+        names = re.findall(r"[A-Z]\w+(?: [A-Z]\w+)*", question.partition(" ")[2])
+        answer = run("ask", question)
+        assert answer.exit_code == 0
+        assert all(name in answer.stdout for name in names)
+    assert "Try:" not in run("index", FOLDER).stdout, "nothing is new"
+    assert run("index", FOLDER, "--kb", "other", "--quiet").stdout == ""
+
+
+def test_without_names_a_question_of_your_own_is_suggested(run, tmp_path):
+    (tmp_path / "a.txt").write_text("it rains and it is cold.")
+    assert 'ask "your question" --kb kb' in run("index", "a.txt").stdout
+
+
+def test_no_name_that_a_shell_would_read_is_suggested(run, tmp_path):
+    for name in ("Harbour $(touch owned)", "Harbour `id`", 'Harbour "Team"', "Harbour!"):
+        text = f"# {name}\n\n{name} is a company. It belongs to Keyring.\n"
+        (tmp_path / f"{len(list(tmp_path.iterdir()))}.md").write_text(text)
+    suggested = run("index", tmp_path).stdout.partition("Try:\n")[2]
+    assert suggested
+    assert not set("$`!") & set(suggested)
+    assert suggested.count('"') == 2 * len(suggested.splitlines())
 
 
 def test_new_changed_and_removed_documents_are_counted(run, docs, tmp_path):
@@ -164,6 +197,16 @@ def test_a_damaged_file_keeps_its_documents_and_an_emptied_one_does_not(run, doc
 def test_no_index_is_created_if_there_is_nothing_to_index(run, tmp_path):
     assert run("index", "missing", "also-missing").exit_code == 1
     assert run("index").exit_code == 2
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures" / "a.png").touch()
+    (tmp_path / "pictures" / "broken.pdf").write_bytes(b"%PDF-1.4 no")
+    for folder, found in (("empty", ""), ("pictures", ", only 1 .png")):
+        result = run("index", folder)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert f"✗ {folder}: no file that can be read{found}. Formats: .txt .text .md" in result.stderr
+        assert ("broken.pdf: " in result.stderr) == (folder == "pictures")
+    assert "no file that can be read" in run("index", "empty", "--llm", "http://localhost:1/v1/model").stderr
     assert not (tmp_path / "kb").exists()
 
 
@@ -242,7 +285,7 @@ def test_verify_finds_damage(run, docs, tmp_path):
 
 def test_the_progress_bar_counts_files_and_errors_are_printed_on_their_own_line(docs, capsys):
     total = sum(file.size for file in walk_files([docs]))
-    with _progress_bar(FileSource((str(docs),)), show=True) as advance:
+    with progress_bar(FileSource((str(docs),)), show=True) as advance:
         advance(Progress(3, total / 4))
         print_error("a problem")
         advance(Progress(4, total / 4, skipped=total // 2))
@@ -320,12 +363,47 @@ def test_invalid_metadata_leaves_no_index_behind(run, docs, tmp_path):
     assert not (tmp_path / "kb").exists()
 
 
-def test_a_folder_without_readable_files_says_so(run, tmp_path):
-    folder = tmp_path / "nothing"
-    folder.mkdir()
-    assert "No file was found that can be read" in run("index", folder).stdout
-    (folder / "note.md").write_text("The Auth Service uses Keyring.", "utf-8")
-    assert "No file was found" not in run("index", folder).stdout
+def test_a_folder_that_was_emptied_is_synced_and_an_empty_one_is_an_error(run, docs, tmp_path):
+    run("index", docs)
+    for file in docs.iterdir():
+        file.unlink()
+    emptied = run("index", docs)
+    assert (emptied.exit_code, counts(emptied)) == (0, f"0 added, 0 changed, {DOCUMENTS} removed, 0 unchanged")
+    again = run("index", docs)
+    assert again.exit_code == 1
+    assert "docs: no file that can be read. Formats: .txt" in again.stderr
+
+
+@pytest.mark.parametrize("command", ["index", "watch"])
+def test_the_help_lists_every_format_that_has_a_reader(run, command):
+    shown = " ".join(run(command, "-h").stdout.split())
+    assert f"Formats: {' '.join(FORMATS)} " in shown
+
+
+def test_what_takes_long_is_shown_on_a_terminal_and_only_there():
+    """A real terminal; the program goes on when the terminal has shown what it does."""
+    code = """
+import sys
+from graphrag_core.cli import render
+render._PATIENCE = 0
+with render.working("verifying"):
+    render.print_error("a problem")
+    sys.stdin.readline()
+print("done")
+"""
+    command = [sys.executable, "-c", code]
+    piped = subprocess.run(command, input="\n", capture_output=True, text=True, check=True)
+    assert (piped.stdout, piped.stderr) == ("done\n", "✗ a problem\n")
+    pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
+    terminal, end = pty.openpty()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=end) as process:
+        os.close(end)
+        shown = b""
+        while b"verifying" not in shown or b"a problem" not in shown:
+            shown += os.read(terminal, 1_000)
+        out, _ = process.communicate(b"\n")
+    os.close(terminal)
+    assert out == b"done\n"
 
 
 def test_a_catalogue_on_a_full_disk_says_what_to_do(tmp_path):

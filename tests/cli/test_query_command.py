@@ -101,7 +101,45 @@ def test_where_filters_by_text_and_numbers(run, docs):
     assert (nothing.exit_code, nothing.stdout) == (1, "")
     assert nothing.stderr == "✗ no results: no document matches the filter: check its keys and values\n"
     assert run("query", "Tide Feed", "--where", "team").exit_code == 2
-    assert run("query", "Tide Feed", "--k", "0").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["query", "x", "-k", "0"], "Invalid value for '--k' / '-k': use an integer of at least 1, not '0'"),
+        (["compare", "x", "-k", "two"], "Invalid value for '--k' / '-k': use an integer of at least 1, not 'two'"),
+        (["query", "x", "--score-threshold", "-1"], "use a number of at least 0, not '-1'"),
+        (["graph", "communities", "--level", "3"], "use an integer from 0 to 2, not '3'"),
+        (["graph", "undo", "first"], "use an integer, not 'first'"),
+        (["query", "x", "--method", "magic"], "'--method': 'magic' is not one of"),
+    ],
+)
+def test_a_value_that_an_option_does_not_take_is_an_error_that_says_what_it_takes(run, arguments, message):
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+def test_an_embedder_for_a_search_is_an_error_that_says_how_to_change_it(run, kb):
+    for arguments in (["query", "x"], ["stats"], ["graph", "entities"]):
+        result = run(*arguments, "--embedder", "hash")
+        assert result.exit_code == 2
+        assert "No such option: --embedder. The index remembers the embedder" in result.stderr
+        assert "index FOLDER --embedder NAME --kb OTHER" in result.stderr
+        assert "Possible options" not in result.stderr
+    assert "embedder-url in hybrid-graphrag.toml" in run("query", "x", "--embedder-url", "http://a").stderr
+
+
+def test_a_question_without_a_known_word_says_that_its_passages_are_only_the_nearest(run, kb):
+    told = "no word of the question occurs in the documents searched: these are only the nearest passages by vector"
+    for command in (["query"], ["query", "--no-use-graph"], ["query", "--where", "format=markdown"], ["explain"]):
+        result = run(*command, "What is zxqv blorf?")
+        assert result.exit_code == 0
+        assert told in " ".join(result.stdout.split())
+    answer = json.loads(run("query", "zxqv blorf", "--json").stdout)
+    assert (answer["advice"], len(answer["hits"])) == (told, 5)
+    assert answer["decided"].startswith("vector search led")
+    assert "no word" not in run("query", "zxqv Keyring").stdout
 
 
 @pytest.mark.parametrize("style", ["graph", "passages", "narrative"])

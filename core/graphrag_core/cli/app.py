@@ -17,6 +17,7 @@ from graphrag_core import __version__
 from graphrag_core.cli import options
 from graphrag_core.cli.config import option_defaults, read_config
 from graphrag_core.cli.render import LogHandler, print_error, stderr
+from graphrag_core.config import NAME
 from graphrag_core.context.escape import for_terminal
 from graphrag_core.errors import GraphRAGError
 
@@ -26,6 +27,12 @@ _MODULES = {
     "backup": "maintain", "copy": "database", "serve": "serve", "mcp": "serve", "config": "config", "graph": "graph",
     "memory": "memory", "key": "serve", "db": "database",
 }  # of commands and groups, in the order of --help  # fmt: skip
+_USAGE_ERROR: Any = typer.BadParameter.__base__  # typer exports none of its other usage errors
+_INDEXING_ONLY = {
+    "--embedder": "The index remembers the embedder that it was built with, and is searched with it. To change it, "
+    "index the files into another folder: index FOLDER --embedder NAME --kb OTHER",
+    "--embedder-url": f"The index remembers the server of its embedder. To change it, set embedder-url in {NAME}",
+}  # options of the commands that build an index: what to do where a search is given one
 
 
 @cache
@@ -56,10 +63,27 @@ def _process_value(parameter: Any, convert: Callable[..., Any], context: Any, va
     is_absent = value is None and not parameter.required
     is_text = getattr(getattr(parameter, "type_descriptor", None), "annotation", None) is str
     if not (is_absent or (is_text and isinstance(value, str))):
-        return convert(context, value)
+        try:
+            return convert(context, value)
+        except typer.BadParameter as error:  # in the words of pydantic
+            error.message = error.message.removeprefix("Value error, ")
+            if wanted := _wanted_number(parameter):
+                error.message = f"use {wanted}, not {value!r:.80}"
+            raise
     if is_absent and (parameter.multiple or parameter.nargs == -1):
         value = ()
     return value if parameter.callback is None else parameter.callback(context, parameter, value)
+
+
+def _wanted_number(parameter: Any) -> str:
+    """Return which numbers a parameter takes; empty if it takes no number, or with a typer before pydantic."""
+    kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
+    if kind not in (int, float):
+        return ""
+    noun, least, most = "an integer" if kind is int else "a number", parameter.min, parameter.max
+    if least is None:
+        return noun
+    return f"{noun} of at least {least}" if most is None else f"{noun} from {least} to {most}"
 
 
 class LazyCommands(Mapping[str, Any]):
@@ -89,6 +113,10 @@ class Commands(TyperGroup):
         """Run a command."""
         try:
             return super().invoke(ctx)
+        except _USAGE_ERROR as error:
+            if advice := _INDEXING_ONLY.get(getattr(error, "option_name", "")):
+                error.message, error.possibilities = f"{error.message}. {advice}", None
+            raise
         except GraphRAGError as error:
             print_error(str(error))
             raise typer.Exit(1) from error

@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import ExitStack
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -39,26 +40,31 @@ def ask(
         if model is not None:
             stack.callback(model.close)
         index = stack.enter_context(options.open_index(search.kb))
-        retriever = search.retriever(index, method="agentic", k=8)
         asked = {"max_tokens": max_tokens, "answer_threshold": answer_threshold, **search.scope}
-        stream = stack.enter_context(retriever.ask_stream(question, model, **asked))
+        with render.working("searching"):
+            retriever = search.retriever(index, method="agentic", k=8)
+            stream = stack.enter_context(retriever.ask_stream(question, model, **asked))
+        with render.working(f"waiting for {model.model}" if model else "answering"):
+            first = next(stream, "")
+            if json:
+                _ = stream.answer
         if json:
             render.print_json({**stream.answer.to_dict(), "model": model.model if model else None})
         else:
-            _print_answer(stream, model)
+            _print_answer(stream, first, model)
         if stream.answer.kind == "none":
             raise typer.Exit(1)
 
 
-def _print_answer(stream: AnswerStream, model: OpenAIChat | None) -> None:
-    """Print an answer while it is written, then what it cites and what to know about it."""
+def _print_answer(stream: AnswerStream, first: str, model: OpenAIChat | None) -> None:
+    """Print an answer, of which the first piece was read, while it is written; then what it cites, and remarks."""
     if stream.result.fallback:
         render.print_line((stream.result.fallback, "quiet"))
     if model is None:
         render.print_indented(stream.answer.text, 0)
     else:
         try:
-            for piece in stream:
+            for piece in chain([first], stream):
                 sys.stdout.write(for_terminal(render.encodable(piece)))
                 sys.stdout.flush()
         except LLMError:

@@ -50,7 +50,8 @@ def init(
     from graphrag_core.engine.postgres import operations
 
     address = _address(url)
-    created, existing = operations.init(address, partitions=partitions)
+    with render.working("creating tables"):
+        created, existing = operations.init(address, partitions=partitions)
     state = "tables created" if created else "the tables are there"
     parts = "" if existing == 1 else f", each in {existing} partitions"
     render.print_line(f"{shown(address)}: {state}{parts}")
@@ -61,7 +62,9 @@ def check(url: _Url = None, json: Json = False) -> None:
     """Check the server: version, extension, tables, privileges, and settings that matter. Changes nothing."""
     from graphrag_core.engine.postgres import operations
 
-    checks = operations.check(_address(url))
+    address = _address(url)
+    with render.working("checking the server"):
+        checks = operations.check(address)
     if json:
         render.print_json([line._asdict() for line in checks])
     else:
@@ -78,7 +81,9 @@ def size(url: _Url = None, json: Json = False) -> None:
     """Show the size of each table with its indexes, and what each index of the database holds."""
     from graphrag_core.engine.postgres import operations
 
-    tables, indexes = operations.sizes(_address(url))
+    address = _address(url)
+    with render.working("counting"):
+        tables, indexes = operations.sizes(address)
     if json:
         listed = {"tables": [row._asdict() for row in tables], "indexes": [row._asdict() for row in indexes]}
         render.print_json(listed)

@@ -35,7 +35,8 @@ def demo() -> None:
     console.width = min(console.width, _MAX_WIDTH)
     start = time.perf_counter()
     with KnowledgeIndex(WordLlama(), progress=False) as index:
-        index.add(sample_documents())
+        with render.working("indexing the sample documents"):
+            index.add(sample_documents())
         seconds = time.perf_counter() - start
         stats = index.stats()
         introduction = (

@@ -35,7 +35,7 @@ def entities(
 ) -> None:
     """List entities, the most mentioned first. Numbers, such as years, are not listed."""
     scope, most = options.parse_where(where), limit or None
-    with options.open_index(kb, embeds=False) as index:
+    with options.open_index(kb, embeds=False) as index, render.working("listing entities"):
         listed = index.graph.entities(
             prefix, type=type, contains=contains, min_degree=min_degree, where=scope, limit=most
         )
@@ -61,7 +61,7 @@ def relations(
 ) -> None:
     """List relations: facts with a subject, a relation and an object. Links between sections: --relation refers_to."""
     scope, most = options.parse_where(where), limit or None
-    with options.open_index(kb, embeds=False) as index:
+    with options.open_index(kb, embeds=False) as index, render.working("listing relations"):
         listed = index.graph.relations(subject, relation, object, contains=contains, where=scope, limit=most)
         none = "no relation was found" if listed or index.graph.relations(limit=1) else NO_RELATIONS
 
@@ -91,7 +91,8 @@ def communities(
     # The tables of a database can only be written by an index that is opened for writing; a folder's file always can.
     with options.open_index(kb, embeds=False, write=is_address(kb) and model is not None) as index:
         if model is None:
-            themes = index.graph.communities(level, where=scope)
+            with render.working("finding communities", show=not quiet):
+                themes = index.graph.communities(level, where=scope)
         else:
             with closing(model):
                 themes = index.graph.summarise_communities(model, level, where=scope, progress=False if quiet else None)
@@ -123,7 +124,7 @@ def explore(
     whole graph.
     """
     scope = options.parse_where(where)
-    with options.open_index(kb, embeds=question is not None) as index:
+    with options.open_index(kb, embeds=question is not None) as index, render.working("drawing the graph"):
         explorer = Explorer(options.make_retriever(index, {}))
         page = static_page(explorer, question=question, entity=entity, max_nodes=max_nodes, where=scope)
     render.write_page(out, page)
@@ -141,8 +142,8 @@ def export(
     ] = False,
 ) -> None:
     """Export entities and facts: GraphML (Gephi, igraph, networkx), CSV for Neo4j, or Parquet."""
-    with options.open_index(kb, embeds=False) as index:
-        scope = options.parse_where(where)
+    scope = options.parse_where(where)
+    with options.open_index(kb, embeds=False) as index, render.working("exporting"):
         done = export_graph(index, path, format, where=scope, sentences=sentences, spreadsheet=spreadsheet)
     others = f" (and {done.other_nodes:,} numbers and documents that facts name)" if done.other_nodes else ""
     render.print_line(f"{done.entities:,} entities{others} and {done.facts:,} facts exported to {done.path}")
@@ -216,11 +217,12 @@ def edits(kb: Kb = KB, json: Json = False) -> None:
 @graph.command()
 def undo(number: Annotated[int, Argument(help="The number that edits shows.")], kb: Kb = KB) -> None:
     """Take back an edit of the graph."""
-    with options.open_index(kb, write=True) as index:
-        render.print_line(f"taken back: {index.graph.undo(number).text}")
+    with options.open_index(kb, write=True) as index, render.working("editing the graph"):
+        edit = index.graph.undo(number)
+    render.print_line(f"taken back: {edit.text}")
 
 
 def _edit(kb: Kb, change: Callable[[KnowledgeIndex], Edit], *, embeds: bool = False) -> None:
-    with options.open_index(kb, embeds=embeds, write=True) as index:
+    with options.open_index(kb, embeds=embeds, write=True) as index, render.working("editing the graph"):
         edit = change(index)
     render.print_line(f"{edit.number}  {edit.text}")

@@ -3,6 +3,8 @@
 import json
 import os
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,8 +19,9 @@ from typer import Argument, Option
 from graphrag_core import Chunk, Combined, KnowledgeIndex, LLMExtractor, OpenAIChat
 from graphrag_core.cli import options, render
 from graphrag_core.cli.options import KB, EmbedderName, Kb, Quiet
+from graphrag_core.cli.questions import sample_questions
 from graphrag_core.documents.catalogue import Catalogue, has_catalogue, open_catalogue
-from graphrag_core.documents.load import FORMATS
+from graphrag_core.documents.load import FORMATS, load_documents
 from graphrag_core.documents.sync import FileSource, Progress, SyncReport, changed_documents, sync_files
 from graphrag_core.documents.walk import File, Problem, is_pattern
 from graphrag_core.engine.address import is_address, shown
@@ -32,6 +35,7 @@ from graphrag_core.research import is_findings
 _LLM_CACHE = "answers.sqlite"
 _BATCH_SIZE = 500
 _BATCH_SIZE_WITH_LLM = 25  # small, because answers cost time and money: an interrupted run should lose few
+PATHS_HELP = f"Folders, files and glob patterns. Formats: {' '.join(FORMATS)}"
 
 _EmbedderUrl = Annotated[
     str | None,
@@ -124,26 +128,29 @@ class FileJob:
 
     def open(self) -> KnowledgeIndex:
         """Open the index for writing."""
-        return KnowledgeIndex.open(
-            self.kb,
-            self.model,
-            chunker=self.settings.chunker,
-            extractor=self.extractor,
-            progress=False,
-            batch_size=_BATCH_SIZE_WITH_LLM if self.llm_extractor else _BATCH_SIZE,
-            edges=_parse_edges(self.edge),
-            embed_facts=options.CONFIG.get().index.embed_facts,
-            embed_names=self.embed_names,
-        )
+        with render.working("opening the index", show=not self.quiet):
+            return KnowledgeIndex.open(
+                self.kb,
+                self.model,
+                chunker=self.settings.chunker,
+                extractor=self.extractor,
+                progress=False,
+                batch_size=_BATCH_SIZE_WITH_LLM if self.llm_extractor else _BATCH_SIZE,
+                edges=_parse_edges(self.edge),
+                embed_facts=options.CONFIG.get().index.embed_facts,
+                embed_names=self.embed_names,
+            )
 
-    def source(self, paths: Sequence[str]) -> FileSource:
-        """Return the files to index, with metadata of the settings file and of options."""
+    def files(self, paths: Sequence[str]) -> FileSource:
+        """Return files, with metadata of the settings file and of options."""
         configured = options.CONFIG.get().index
         metadata = {**configured.metadata, **options.parse_pairs(self.metadata, "--metadata")}
+        return FileSource(tuple(paths), metadata, configured.max_size * 1_000_000, follow_links=self.follow_links)
+
+    def source(self, paths: Sequence[str]) -> FileSource:
+        """Return the files to index. An LLM needs a folder for its answers, so that a new index is created here."""
         pipeline = f"{self.extractor.identity} {self.settings.chunker.identity}"
-        return FileSource(
-            tuple(paths), metadata, configured.max_size * 1_000_000, pipeline, follow_links=self.follow_links
-        )
+        return replace(self.files(paths), pipeline=pipeline)
 
 
 @dataclass(frozen=True)
@@ -163,7 +170,7 @@ class IndexJob(FileJob):
 
 @options.expand
 def index(
-    paths: Annotated[list[str] | None, Argument(metavar="PATH", help="Folders, files and glob patterns.")] = None,
+    paths: Annotated[list[str] | None, Argument(metavar="PATH", help=PATHS_HELP)] = None,
     *,
     job: IndexJob,
     research: Annotated[
@@ -182,8 +189,8 @@ def index(
 ) -> None:
     """Index files. Later runs read only new and changed files, and remove deleted ones.
 
-    Reads txt, md, rst, html, pdf, docx, csv, json and jsonl. Skips hidden files, .git, node_modules and the like.
-    Ctrl-C is safe: finished work is kept, and the same command continues.
+    Skips hidden files, .git, node_modules and the like. Ctrl-C is safe: finished work is kept, and the same command
+    continues. At the end it shows what the index holds, and questions to try.
     """
     if not paths and not research:
         raise typer.BadParameter("give folders, files or patterns to index, or --research FILE", param_hint="PATH...")
@@ -191,15 +198,21 @@ def index(
     sources = (*(paths or ()), *findings)
     _check_sources(sources)
     processes = _check_settings(job, workers)
+    if not KnowledgeIndex.exists(job.kb):
+        with render.working("looking for files", show=not job.quiet):
+            _check_documents(job.files(sources))
     source = job.source(sources)
     with job.open() as opened, open_catalogue(job.kb) as catalogue:
         job.settings.save(catalogue)
         if job.llm_extractor:
             changed = changed_documents(opened, catalogue, source)
             _confirm_cost(job.llm_extractor, map(job.settings.chunker.split, changed), yes=yes, quiet=job.quiet)
+        start = time.perf_counter()
         report = _sync(opened, catalogue, job, source, processes)
         if not job.quiet:
-            _print_report(report, len(opened), job)
+            _print_report(report, opened, job, time.perf_counter() - start)
+    if not (report.files or report.removed or report.problems):
+        raise _no_files(source)
     if report.problems or report.incomplete or len(findings) < len(research or ()):
         raise typer.Exit(1)
 
@@ -250,7 +263,7 @@ def _sync(
     shared: dict[str, Any] = {"keep_missing": job.keep_missing, "on_problem": print_problem}
     try:
         if processes is None:
-            with _progress_bar(source, show=show_progress) as advance:
+            with progress_bar(source, show=show_progress) as advance:
                 return sync_files(index, catalogue, source, on_progress=advance, **shared)
         from graphrag_core import bulk
 
@@ -298,6 +311,26 @@ def _check_sources(sources: Sequence[str]) -> None:
         raise typer.Exit(1)
 
 
+def _check_documents(source: FileSource) -> None:
+    """Raise if no document can be read, so that no empty index is created."""
+    problems: list[Problem] = []
+    readable = load_documents(
+        source.paths, metadata=source.metadata, max_bytes=source.max_bytes, on_problem=problems.append,
+        follow_links=source.follow_links,
+    )  # fmt: skip
+    if next(readable, None) is None:
+        for problem in problems:
+            print_problem(problem)
+        raise _no_files(source)
+
+
+def _no_files(source: FileSource) -> InputError:
+    files = (file for file in source.walk() if isinstance(file, File) and file.suffix not in FORMATS)
+    others = Counter(file.suffix or file.path.name for file in files)
+    found = f", only {_kinds(others)}" if others else ""
+    return InputError(f"{', '.join(source.paths)}: no file that can be read{found}. Formats: {' '.join(FORMATS)}")
+
+
 def _check_settings(job: IndexJob, workers: str | None = None) -> int | None:
     """Return the number of Ray's processes, 0 for as many as there are CPUs; None without Ray.
 
@@ -319,9 +352,10 @@ def _check_settings(job: IndexJob, workers: str | None = None) -> int | None:
 def _confirm_cost(extractor: LLMExtractor, documents: Iterable[Sequence[Chunk]], *, yes: bool, quiet: bool) -> None:
     """Print how much the LLM will have to read, and ask whether to continue."""
     passages = tokens = 0
-    for chunks in documents:
-        passages += len(chunks)
-        tokens += extractor.estimate(chunks)
+    with render.working("counting what the LLM will read", show=not quiet):
+        for chunks in documents:
+            passages += len(chunks)
+            tokens += extractor.estimate(chunks)
     if not tokens:
         return
     cost = f"{extractor.model} will read {passages:,} passages: about {tokens:,} prompt tokens, plus the answers."
@@ -337,7 +371,7 @@ def print_problem(problem: Problem) -> None:
 
 
 @contextmanager
-def _progress_bar(source: FileSource, *, show: bool) -> Iterator[Callable[[Progress], None]]:
+def progress_bar(source: FileSource, *, show: bool) -> Iterator[Callable[[Progress], None]]:
     """Show a bar of the bytes that are indexed; yield the function that moves it.
 
     Counts the files first, for the total. Files that turn out to be unchanged are taken out of the total, so that the
@@ -373,8 +407,12 @@ def print_counts(report: SyncReport, documents: int, kb: str) -> None:
     )
 
 
-def _print_report(report: SyncReport, documents: int, job: IndexJob) -> None:
-    print_counts(report, documents, job.kb)
+def _print_report(report: SyncReport, index: KnowledgeIndex, job: IndexJob, seconds: float) -> None:
+    print_counts(report, len(index), job.kb)
+    stats = index.stats()
+    size = dict(stats.rows())["on disk"]
+    counts = f"{report.files:,} files, {stats.chunks:,} passages, {stats.entities:,} entities"
+    render.print_line(f"{counts}, {seconds:.1f} s, {size} on disk")
     if report.incomplete:
         lacking = f"{len(report.incomplete):,} documents lack facts from the LLM"
         reason = next(iter(report.incomplete.values()))
@@ -382,12 +420,22 @@ def _print_report(report: SyncReport, documents: int, job: IndexJob) -> None:
     if report.problems:
         render.print_line((f"{len(report.problems):,} skipped, see above", "bad"))
     if report.other_formats:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in report.other_formats.most_common(5))
-        render.print_line((f"Other formats skipped: {kinds}", "quiet"))
-    if report.files == 0 and not report.problems:
-        render.print_line(("No file was found that can be read: see the formats with index --help", "bad"))
-    if report.added and documents == report.added:
-        render.print_line((f'Next: {render.program()} query "your question" --kb {shown(job.kb)}', "quiet"))
+        render.print_line((f"Other formats skipped: {_kinds(report.other_formats)}", "quiet"))
     if job.llm_extractor and (usage := job.llm_extractor.report).calls:
         tokens = f"{usage.prompt_tokens:,} prompt tokens and {usage.answer_tokens:,} answer tokens"
         render.print_line(f"{job.llm_extractor.model}: {usage.calls:,} calls, about {tokens}")
+    if report.added or report.changed:
+        _print_questions(index, job.kb)
+
+
+def _print_questions(index: KnowledgeIndex, kb: str) -> None:
+    """Print questions to try; a placeholder if none can be made of the index's names."""
+    with render.working("looking for questions to try"):
+        questions = sample_questions(index)
+    render.print_line(("Try:", "quiet"))
+    for question in questions or ["your question"]:
+        render.print_line(f'  {render.program()} ask "{question}" --kb {shown(kb)}')
+
+
+def _kinds(formats: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {kind}" for kind, count in formats.most_common(5))

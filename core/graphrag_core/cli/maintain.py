@@ -28,7 +28,7 @@ _MAX_RELATIONS = 8
 
 def stats(kb: Kb = KB, json: Json = False) -> None:
     """Show the size of the index and its most frequent entities."""
-    with options.open_index(kb, embeds=False) as index:
+    with options.open_index(kb, embeds=False) as index, render.working("counting"):
         sizes = index.stats()
     if json:
         top = [{"name": name, "mentions": count} for name, count in sizes.top_entities]
@@ -41,7 +41,7 @@ def stats(kb: Kb = KB, json: Json = False) -> None:
 
 def verify(kb: Kb = KB, json: Json = False) -> None:
     """Check that records, vectors, keywords and graph are consistent."""
-    with options.open_index(kb, embeds=False) as index:
+    with options.open_index(kb, embeds=False) as index, render.working("verifying"):
         report = index.verify()
     if json:
         render.print_json({"sound": bool(report), "problems": list(report.problems)})
@@ -65,7 +65,8 @@ def backup(
         if not is_address(kb) and has_catalogue(kb):
             with open_catalogue(kb, read_only=True) as catalogue, open_catalogue(temporary) as copy:
                 copy.copy_from(catalogue)
-        index.backup(to)
+        with render.working("copying", show=not quiet):
+            index.backup(to)
         if files.exists():
             shutil.copyfile(files, to / CATALOGUE)
     if not quiet:
@@ -97,7 +98,8 @@ def delete(
         files = list({entry.key: entry for _, entries in selected.values() for entry in entries}.values())
         if not yes and len(ids) > max(_MANY, len(targets)):
             _confirm(ids, files, catalogue)
-        count = index.delete(ids)
+        with render.working("deleting", show=not quiet):
+            count = index.delete(ids)
         if catalogue is not None:
             for entry in files:
                 catalogue.remove_file(entry)

@@ -14,7 +14,7 @@ from typer import Option
 from typing_extensions import Self
 
 from graphrag_core import Chunker, GraphRetriever, KnowledgeIndex, extract
-from graphrag_core.cli.render import program
+from graphrag_core.cli.render import program, working
 from graphrag_core.config import LOCAL, NAME, STRATEGIES, Config
 from graphrag_core.designs import DESIGNS
 from graphrag_core.documents.catalogue import Catalogue, open_catalogue, read_setting
@@ -288,11 +288,12 @@ def open_index(
     if not create:
         check_exists(kb)
     settings = IndexSettings.load(kb, embedder)
-    model = make_embedder(settings.embedder, settings.embedder_url) if embeds else None
-    extractor = settings.extractor() if write else None
-    index = KnowledgeIndex.open(
-        kb, model, read_only=not write, chunker=settings.chunker, extractor=extractor, progress=False
-    )
+    with working("opening the index"):
+        model = make_embedder(settings.embedder, settings.embedder_url) if embeds else None
+        extractor = settings.extractor() if write else None
+        index = KnowledgeIndex.open(
+            kb, model, read_only=not write, chunker=settings.chunker, extractor=extractor, progress=False
+        )
     if create and read_setting(kb, "settings") is None:  # also if creating the index was interrupted
         with open_catalogue(kb) as catalogue:
             settings.save(catalogue)

@@ -39,7 +39,8 @@ def query(
         form: dict[str, Any] = {"context.style": context, "context.max_tokens": max_tokens}
 
         def answer(question: str, **changes: Any) -> None:
-            result = retriever.retrieve(question, **search.scope, **form, **changes)
+            with render.working("searching"):
+                result = retriever.retrieve(question, **search.scope, **form, **changes)
             extra = {"context": result.context()} if context or max_tokens else {}
             if json:
                 render.print_json({**render.result_to_dict(result), **extra})
@@ -63,7 +64,8 @@ def explain(
 ) -> None:
     """Show why passages are found: entities, scores by channel, paths through the graph, and facts."""
     with options.open_index(search.kb) as index:
-        result = search.retriever(index).retrieve(question, **search.scope)
+        with render.working("searching"):
+            result = search.retriever(index).retrieve(question, **search.scope)
         if html is None:
             render.show_explanation(result)
         else:

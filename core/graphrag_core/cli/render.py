@@ -6,9 +6,11 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from functools import partial
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import typer
@@ -33,6 +35,8 @@ _STYLES = {"title": "bold", "match": "bold", "quiet": "dim", "good": "green", "b
 _THEME = Theme({**_STYLES, **_CHANNELS})
 _MAX_PASSAGE = 400  # characters
 _MAX_FACTS = 8
+_PATIENCE = 2.0  # seconds without a sign of life
+_SHOWN: list[Console] = []  # the console on which :func:`working` shows something
 _UNLIMITED = 100_000  # columns
 _STEP_LABELS = {"entity": "", "fact": "fact: ", "chunk": "passage: "}
 
@@ -59,12 +63,39 @@ class LogHandler(logging.Handler):
             print_error(record.getMessage())
 
 
+@contextmanager
+def working(what: str, *, show: bool = True) -> Iterator[None]:
+    """Show on a terminal what the program does, and for how long, once it has taken two seconds.
+
+    Nothing but errors may be printed meanwhile.
+    """
+    if not (show and sys.stderr.isatty()) or _SHOWN:
+        yield
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # slow to import
+
+    columns = SpinnerColumn("line"), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    progress = Progress(*columns, console=stderr(), transient=True, redirect_stdout=False, redirect_stderr=False)
+    progress.add_task(what)
+    timer = Timer(_PATIENCE, progress.start)
+    timer.start()
+    _SHOWN.append(progress.console)
+    try:
+        yield
+    finally:
+        _SHOWN.clear()
+        timer.cancel()
+        timer.join()  # it may just be starting
+        progress.stop()
+
+
 def print_error(text: str) -> None:
     """Print an error in one line, above any progress bar."""
     from tqdm import tqdm  # slow to import
 
     with tqdm.external_write_mode(sys.stderr):
-        stderr().print(Text.assemble(("✗ ", "bad"), " ".join(text.split())), soft_wrap=True)
+        console = _SHOWN[0] if _SHOWN else stderr()
+        console.print(Text.assemble(("✗ ", "bad"), " ".join(text.split())), soft_wrap=True)
 
 
 def print_errors(texts: Iterable[str]) -> None:
@@ -170,6 +201,9 @@ def show_result(result: Result) -> None:
     """Print the hits: section, best sentences, rank in each channel, the path, the link and new words."""
     for note in filter(None, (result.route, result.decided if result.hits else "", result.fallback)):
         print_line((one_line(note), "quiet"))
+        print_line()
+    if result.hits and result.advice:
+        print_line((one_line(result.advice), "partial"))
         print_line()
     print_communities(result.communities)
     if result.communities:

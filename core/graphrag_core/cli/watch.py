@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,7 +15,7 @@ from typer import Argument, Option
 
 from graphrag_core import errors
 from graphrag_core.cli import options, render
-from graphrag_core.cli.index import FileJob, print_counts, print_problem
+from graphrag_core.cli.index import PATHS_HELP, FileJob, print_counts, print_problem, progress_bar
 from graphrag_core.documents.catalogue import open_catalogue
 from graphrag_core.documents.load import FORMATS
 from graphrag_core.documents.sync import FileChange, FileSource, sync_files
@@ -31,7 +32,7 @@ _STYLES = {"added": "good", "changed": "partial", "removed": "bad"}
 
 @options.expand
 def watch(
-    paths: Annotated[list[str], Argument(metavar="PATH", help="Folders, files and glob patterns.")],
+    paths: Annotated[list[str], Argument(metavar="PATH", help=PATHS_HELP)],
     job: FileJob,
     poll: Annotated[bool, Option("--poll", help="Poll the files, for network drives and some containers.")] = False,
 ) -> None:
@@ -111,10 +112,12 @@ class _Watcher:
         with self.job.open() as index, open_catalogue(self.job.kb) as catalogue:
             self.job.settings.save(catalogue)
             on_change = self._print_change if self.started else None  # a summary at the start
-            report = sync_files(
-                index, catalogue, replace(self.source, only=only), keep_missing=self.job.keep_missing,
-                on_problem=on_problem, on_change=on_change,
-            )  # fmt: skip
+            show = only is None and sys.stderr.isatty() and not self.job.quiet
+            with progress_bar(self.source, show=show) as advance:
+                report = sync_files(
+                    index, catalogue, replace(self.source, only=only), keep_missing=self.job.keep_missing,
+                    on_progress=advance, on_problem=on_problem, on_change=on_change,
+                )  # fmt: skip
             if only is None and not self.job.quiet:
                 print_counts(report, len(index), self.job.kb)
         self.reported = problems if only is None else self.reported | problems

@@ -599,8 +599,9 @@ def _decided_by_fusion(found: Found, names: Callable[[Sequence[int]], str], all_
 
 
 def _searches(found: Found, weighed: Sequence[str] = ()) -> str:
-    """Return the searches that ran besides the graph, only those that a fusion weighs if there are any."""
-    channels = [*found.text.channels]
+    """Return the searches that found passages besides the graph, only those that a fusion weighs if there are any."""
+    searches = found.text.channels
+    channels = [name for name, (keys, _) in searches.items() if len(keys)] or [*searches]
     return f"{' and '.join([name for name in channels if name in weighed] or channels)} search"
 
 
@@ -685,9 +686,11 @@ def _unknown_keys(snapshot: Snapshot, keys: tuple[str, ...], *, warns: bool) -> 
 
 
 def _advice(found: Found) -> str:
-    """Return what the caller can do about a low confidence in the graph; empty if it is not low or does not matter."""
+    """Return what to know of hits that have no word of the question, and what to do about a low confidence."""
     query, trust = found.query, found.graph.confidence
     least = query.settings.gate.min_confidence
+    if len(found.text.channels) > 1 and not len(found.text.channels["keyword"][0]) and not len(query.entities):
+        return "no word of the question occurs in the documents searched: these are only the nearest passages by vector"
     if trust is None or not query.settings.searches_graph or trust >= max(least, CONFIDENCE_WITHOUT_GRAPH):
         return ""
     actions = how_to_raise(query.text, len(query.entities), found.text.similarity)

@@ -159,7 +159,7 @@ class QueryResponse(BaseModel):
     gate: str = Field(default="", description="The numbers behind it.")
     expansion_skipped: str = Field(default="", description="Why the graph did not run or found nothing.")
     fallback: str = ""
-    advice: str = Field(default="", description="What to do about an empty result.")
+    advice: str = Field(default="", description="What to do about an empty or weak result.")
     context: str | None = Field(default=None, description="Prompt text, if context_tokens was given.")
 
 
