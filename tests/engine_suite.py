@@ -569,6 +569,35 @@ class EngineSuite:
             stats = index.stats()
             assert (stats.documents, stats.chunks) == (5, 5)
 
+    def test_the_passages_around_a_hit_are_read_within_the_scope(self) -> None:
+        """Sections of a document, and pieces that an application cut, in the order of their positions."""
+        sections = "\n\n".join(f"## Part {n}\n\n" + f"Words of topic{n}. " * 12 for n in range(3))
+        texts = {300: "Carol is third.", 0: "Alpha is first.", 100: "Bravo is second."}
+        cut = [
+            Document(f"p{start}", text, metadata={"source": "x.txt", "start_index": start, "page": start})
+            for start, text in texts.items()
+        ]
+        chunker = Chunker(max_tokens=32, overlap=8, whole_until=32)
+        with KnowledgeIndex(HashEmbedder(), engine=self.make(), chunker=chunker) as index:
+            index.add([Document("book", f"# Book\n\n{sections}"), *cut])
+            retriever = GraphRetriever(index)
+            hit = retriever.retrieve("topic1", k=1, expand="section").hits[0]
+            assert hit.expanded is not None
+            assert (
+                hit.expanded.text.strip() == sections[sections.index("## Part 1") : sections.index("## Part 2")].strip()
+            )
+            bravo = retriever.retrieve("Bravo second", k=1)
+            around = bravo.expand("neighbours").hits[0].expanded
+            assert around is not None
+            assert around.ids == ("p0", "p100", "p300")
+            narrow = retriever.retrieve("Bravo second", k=1, where={"page": {"gt": 0}}, expand="neighbours").hits[0]
+            assert narrow.expanded is not None
+            assert narrow.expanded.ids == ("p100", "p300")
+            index.delete(["p100", "p300"])
+            gone = bravo.expand("section").hits[0].expanded
+            assert gone is not None
+            assert gone.ids == ("p100",)
+
 
 def _entities(snapshot: Snapshot, *names: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     found = snapshot.find_entities(names)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 from typing_extensions import Self
 
+from graphrag_core.context.expanded import Around
 from graphrag_core.engine.address import shown
 from graphrag_core.errors import InputError, NotAnIndex
 from graphrag_core.filters import DOCUMENT_ID, parse_all
@@ -23,17 +24,18 @@ from graphrag_core.ports import Embedder
 from graphrag_core.query.ask import MAX_TOKENS, Answer, AnswerStream
 from graphrag_core.query.requests import run_awaiting, run_now
 from graphrag_core.query.settings import Method, Plan, SearchSettings
-from graphrag_core.result import Hit, Result
+from graphrag_core.result import Hit, Result, joined_hits
 from graphrag_core.retriever import GraphRetriever
 
 CITATION = ("section", "page", "document_id")
 """The added metadata that belongs to the passage and can be cited."""
 
-ADDED = (*CITATION, "score", "channels", "path", "graphrag")
+ADDED = (*CITATION, "section_text", "score", "channels", "path", "graphrag")
 """What can be added to the metadata of a retrieved passage.
 
 ``section`` has the headings above it, ``document_id`` its source document, ``graphrag`` everything about the hit.
-``path`` and ``graphrag`` take time, as they have to be explained.
+``section_text`` is the passage with those around it. It stays as it is itself. ``path`` and ``graphrag`` take time, as
+they have to be explained.
 """
 
 _INDEX_OPTIONS = {*signature(KnowledgeIndex).parameters, *signature(KnowledgeIndex.open).parameters} - {"settings"}
@@ -59,6 +61,7 @@ class Options(TypedDict, total=False):
     score_threshold: float | None
     on_embedder_error: Literal["raise", "keyword"] | None
     context: Any
+    expand: Around | None
     add_metadata: Iterable[str]
     cache: Any
     refresh_every: float | None
@@ -130,6 +133,18 @@ def needs_explanation(names: Iterable[str]) -> bool:
     return "path" in names or "graphrag" in names
 
 
+def returned_hits(result: Result, names: tuple[str, ...] = ()) -> tuple[Hit, ...]:
+    """Return the hits of a result as an adapter returns them.
+
+    With the setting ``expand`` the text of a hit is that of its expanded passage, and hits whose passages overlap are
+    one. If ``section_text`` is added to the metadata, every hit keeps its text.
+    """
+    if "section_text" not in names:
+        return joined_hits(result.hits)
+    is_read = all(hit.expanded is not None for hit in result.hits)
+    return (result if is_read else result.expand("section")).hits
+
+
 def added_metadata(result: Result, hit: Hit, names: tuple[str, ...]) -> dict[str, Any]:
     """Return what is added to the metadata of a retrieved passage: what has one of the names, and is known.
 
@@ -144,6 +159,8 @@ def added_metadata(result: Result, hit: Hit, names: tuple[str, ...]) -> dict[str
         "document_id": chunk.document_id,
         "score": hit.score,
     }
+    if "section_text" in names:
+        values["section_text"] = hit.expanded and hit.expanded.text
     if "channels" in names:
         values["channels"] = {name: asdict(channel) for name, channel in hit.channels.items()}
     if "path" in names:

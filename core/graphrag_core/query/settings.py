@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from graphrag_core.context.expanded import Around
 from graphrag_core.context.settings import ContextFormat
 from graphrag_core.errors import InputError, check_integer, check_number, unknown_name
 from graphrag_core.filters import Filter
@@ -124,6 +125,9 @@ class SearchSettings:
     context
         How :meth:`Result.context <graphrag_core.Result.context>` writes results
         (:class:`~graphrag_core.strategies.ContextFormat`).
+    expand
+        What is read around each hit: ``"section"`` or ``"neighbours"``, the passages before and after it
+        (:meth:`Result.expand <graphrag_core.Result.expand>`). The hits stay the same.
 
     Raises
     ------
@@ -170,11 +174,25 @@ class SearchSettings:
     )
     on_embedder_error: OnEmbedderError = "raise"
     context: ContextFormat = _CONTEXT
+    expand: Around | None = field(
+        default=None,
+        metadata={
+            "type": str,
+            "help": "Read around each passage: its section, or the passages before and after it.",
+            "choices": get_args(Around),
+        },
+    )
 
     def __post_init__(self) -> None:
-        for name, allowed in (("method", _METHODS), ("on_embedder_error", get_args(OnEmbedderError))):
-            if getattr(self, name) not in allowed:
-                raise InputError(f"unknown {name} {getattr(self, name)!r}: use one of {', '.join(allowed)}")
+        named: tuple[tuple[str, tuple[str, ...]], ...] = (
+            ("method", _METHODS),
+            ("on_embedder_error", get_args(OnEmbedderError)),
+            ("expand", get_args(Around)),
+        )
+        for name, allowed in named:
+            value = getattr(self, name)
+            if value not in allowed and (name, value) != ("expand", None):
+                raise InputError(f"unknown {name} {value!r}: use one of {', '.join(allowed)}")
         scores = callable(self.reranker) and not isinstance(self.reranker, (type, Reranker))
         checked: dict[str, Any] = {
             "k": check_integer(self.k, "k"),

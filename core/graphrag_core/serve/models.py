@@ -115,6 +115,14 @@ class FactValue(_Value):
     valid_to: float | None = None
 
 
+class ExpandedValue(BaseModel):
+    """A passage together with those around it."""
+
+    text: str
+    ids: list[str] = Field(description="The ids of the passages, in order.")
+    start: int = Field(description="Where the text starts in that of its document.")
+
+
 class HitValue(BaseModel):
     """A passage, and why it was found: what :meth:`graphrag_core.Hit.to_dict` returns."""
 
@@ -139,6 +147,7 @@ class HitValue(BaseModel):
     words: list[str] = Field(description="The words of the question that the passage contains.")
     covers: list[str] = Field(description="Those of them that no better passage contains.")
     link: Link | None = Field(description="The strongest link to a better passage.")
+    expanded: ExpandedValue | None = Field(description="The passage with those around it, if expand was given.")
 
 
 class QueryResponse(BaseModel):
