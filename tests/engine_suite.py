@@ -212,7 +212,7 @@ class EngineSuite:
                 assert len(snapshot.search_keywords("chunks", "broker", 5)[0]) == 2
 
     def test_terms_are_counted_and_located(self) -> None:
-        """As keyword search sees them; counts are those of all documents."""
+        """As keyword search sees them; counts are those of all documents, but 0 for a term that none in scope has."""
         with self._filled() as index, index.engine.snapshot() as snapshot:
             terms = snapshot.terms("the tokens of a Token, Bravo and nothing")
             assert len(terms) == len(set(terms)) == 3  # token, bravo, nothing
@@ -231,7 +231,9 @@ class EngineSuite:
             assert [of_facts[fact] for fact in facts.tolist()] == [[False, True], [True, False], [False, False]]
             assert snapshot.terms_in("chunks", keys[:0], terms).shape == (0, 3)
         with self._filled() as index, index.engine.snapshot(parse({"tenant": "acme"})) as snapshot:
-            assert snapshot.term_counts([*terms, university]).tolist() == [2, 1, 0, 1]
+            assert snapshot.term_counts([*terms, university]).tolist() == [2, 1, 0, 0]
+        with self._filled() as index, index.engine.snapshot(parse({"__id__": "a"})) as snapshot:
+            assert snapshot.term_counts([*terms, university]).tolist() == [2, 0, 0, 0]
 
     def test_token_ids_of_chunks_are_stored(self) -> None:
         """Of the text that is embedded, in any order; also in a scope, after edits, other edges and a rebuild.

@@ -32,7 +32,7 @@ try:
     from starlette.datastructures import Headers
     from starlette.types import ASGIApp, Scope
 
-    from graphrag_core.serve.http import Guard, body_route, secret_of
+    from graphrag_core.serve.http import Guard, address_of, body_route, secret_of
 except ImportError as _error:
     raise MissingDependency("mcp>=2.3", "mcp", "The MCP server") from _error
 
@@ -265,7 +265,7 @@ def _add_tool(
             def work() -> BaseModel:
                 return result_of(operation(key, **arguments))
 
-            return await (gateway.run_write(key, work) if writes else gateway.run(work))
+            return await (gateway.run_write(key, work) if writes else gateway.run(key, work))
         except GraphRAGError as error:
             # Over stdio the client is whoever started the server.
             told = reported(error, restricted=headers is not None)
@@ -292,8 +292,7 @@ def mcp_app(gateway: Gateway, *, allowed_hosts: Sequence[str] | None = None) -> 
 
     async def admit(scope: Scope) -> bool:
         """Refuse requests without a valid key. The tools authenticate again, and count."""
-        if gateway.keys is not None:
-            gateway.keys.authenticate(secret_of(Headers(scope=scope)))
+        gateway.identify(secret_of(Headers(scope=scope)), address_of(scope))
         return body_route(app.routes, scope) is not None
 
     return Guard(app, gateway, allowed_hosts, admit)
