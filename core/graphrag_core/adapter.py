@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
@@ -13,13 +13,14 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
-from typing_extensions import Self
+from typing_extensions import Self, Unpack
 
 from graphrag_core.context.expanded import Around
 from graphrag_core.engine.address import shown
 from graphrag_core.errors import InputError, NotAnIndex
-from graphrag_core.filters import DOCUMENT_ID, parse_all
+from graphrag_core.filters import DOCUMENT_ID, Where, parse_all
 from graphrag_core.index import KnowledgeIndex
+from graphrag_core.ingest.remembered import Time
 from graphrag_core.ports import Embedder
 from graphrag_core.query.ask import MAX_TOKENS, Answer, AnswerStream
 from graphrag_core.query.requests import run_awaiting, run_now
@@ -71,6 +72,45 @@ class Options(TypedDict, total=False):
     embed_names: bool | None
     batch_size: int
     edges: Any
+
+
+class SearchOptions(TypedDict, total=False):
+    """Keywords of a question in both adapters: settings, filters, and what ``GraphRetriever.retrieve`` takes.
+
+    For type checkers: an unknown keyword is an error. At run time each retriever checks its own. A number of a part,
+    such as ``gate.min_score``, is in ``settings`` in typed code.
+    """
+
+    settings: SearchSettings | None
+    method: Method | None
+    k: int | None
+    similarity_top_k: int | None
+    graph: Any
+    use_graph: bool | None
+    fusion: Any
+    reranker: Any
+    gate: Any
+    recogniser: Any
+    router: Any
+    candidates: int | None
+    vector_weight: float | None
+    score_threshold: float | None
+    on_embedder_error: Literal["raise", "keyword"] | None
+    context: Any
+    where: Where | None
+    filter: Any
+    filters: Any
+    node_ids: Sequence[str] | None
+    doc_ids: Sequence[str] | None
+    search_type: str
+    fetch_k: int
+    lambda_mult: float
+    as_of: Time | None
+    embedding: Iterable[float] | None
+    seed_entities: Iterable[str] | None
+    exclude: Iterable[str] | None
+    count_access: bool
+    explain: bool
 
 
 def split_options(keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -187,7 +227,7 @@ class AdapterRetriever:
 
     # -- questions
 
-    def search(self, query: Any, **settings: Any) -> Result:
+    def search(self, query: Any, **settings: Unpack[SearchOptions]) -> Result:
         """Return the core's result: hits with scores and paths, facts, ``context()``, ``explain()``.
 
         Parameters
@@ -202,7 +242,7 @@ class AdapterRetriever:
         result: Result = run_now(self._core.steps(self._plan(query, settings)))
         return result
 
-    async def asearch(self, query: Any, **settings: Any) -> Result:
+    async def asearch(self, query: Any, **settings: Unpack[SearchOptions]) -> Result:
         """Async version of :meth:`search`: what the embedding model and a reranker can await is awaited."""
         return await run_awaiting(self._core.steps(self._plan(query, settings)))
 
@@ -213,7 +253,7 @@ class AdapterRetriever:
         *,
         max_tokens: int = MAX_TOKENS,
         answer_threshold: float | None = None,
-        **settings: Any,
+        **settings: Unpack[SearchOptions],
     ) -> Answer:
         """Answer a question from the documents, with numbered citations.
 
@@ -249,7 +289,7 @@ class AdapterRetriever:
         *,
         max_tokens: int = MAX_TOKENS,
         answer_threshold: float | None = None,
-        **settings: Any,
+        **settings: Unpack[SearchOptions],
     ) -> Answer:
         """Async version of :meth:`ask`: embeds on the event loop, and reads the model in a thread.
 

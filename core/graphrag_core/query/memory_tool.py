@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from graphrag_core.context.escape import one_line
@@ -20,10 +21,12 @@ from graphrag_core.filters import (
     attributes,
     conjuncts,
     parse,
+    parse_all,
 )
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.remembered import FACT_KEY, check_scope
 from graphrag_core.model import FactSource
+from graphrag_core.query.per_request import OfRequest, per_request
 from graphrag_core.query.settings import Option
 from graphrag_core.result import Result
 from graphrag_core.text import Tokenizer
@@ -70,7 +73,10 @@ _FACT_ID = (
 
 
 class Tool(NamedTuple):
-    """A tool for an agent: what the model sees of it, and the function that it calls with the arguments."""
+    """A tool for an agent: what the model sees of it, and the function that it calls.
+
+    ``run`` takes the scope of the request and the arguments of the model.
+    """
 
     name: str
     description: str
@@ -170,36 +176,6 @@ class MemoryWriter:
             return None
         return Group(all=False, parts=(Not(Internal(f"{FACT_KEY}.subject", "exists", ())), self.where))
 
-    def tools(self) -> list[Tool]:
-        """Return the tools that remember, confirm, reject and forget facts."""
-        return [
-            Tool(
-                "memory_remember",
-                "Store a fact for later: a subject, a relation and an object, such as User, prefers, dark mode. "
-                "Write one fact in each call. Call the person you talk to User. Returns the id of the fact.",
-                FACT_ARGUMENTS,
-                self.remember,
-            ),
-            Tool(
-                "memory_confirm",
-                "Confirm a remembered fact by its id, when the user says that it is true.",
-                _FACT_ID,
-                self.confirm,
-            ),
-            Tool(
-                "memory_reject",
-                "Reject a remembered fact by its id, when the user says that it is wrong. It is not found again.",
-                _FACT_ID,
-                self.reject,
-            ),
-            Tool(
-                "memory_forget",
-                "Delete a remembered fact by its id, when the user asks to forget it.",
-                _FACT_ID,
-                self.forget,
-            ),
-        ]
-
     def remember(self, subject: str, relation: str, object: str, **more: Any) -> str:  # noqa: A002 - the usual word
         """Store a fact. ``more`` are the other :data:`FACT_ARGUMENTS`; an empty date is none."""
         given: dict[str, Any] = {name: None if value == "" else value for name, value in more.items()}
@@ -223,6 +199,50 @@ class MemoryWriter:
         if not self.index.memory.forget(fact_id, where=self.where or {}):
             raise InputError(f"there is no fact {fact_id!r} in this scope: use the id that memory_search returned")
         return f"Forgotten: {one_line(fact_id)}"
+
+
+WRITING_TOOLS = (
+    Tool(
+        "memory_remember",
+        "Store a fact for later: a subject, a relation and an object, such as User, prefers, dark mode. "
+        "Write one fact in each call. Call the person you talk to User. Returns the id of the fact.",
+        FACT_ARGUMENTS,
+        MemoryWriter.remember,
+    ),
+    Tool(
+        "memory_confirm",
+        "Confirm a remembered fact by its id, when the user says that it is true.",
+        _FACT_ID,
+        MemoryWriter.confirm,
+    ),
+    Tool(
+        "memory_reject",
+        "Reject a remembered fact by its id, when the user says that it is wrong. It is not found again.",
+        _FACT_ID,
+        MemoryWriter.reject,
+    ),
+    Tool(
+        "memory_forget",
+        "Delete a remembered fact by its id, when the user asks to forget it.",
+        _FACT_ID,
+        MemoryWriter.forget,
+    ),
+)
+"""The tools that remember, confirm, reject and forget facts; their scope is a :class:`MemoryWriter`."""
+
+
+def where_for(given: Where | OfRequest | None, *fixed: Where | None) -> Callable[[Any], Filter | None]:
+    """Return a function from a request to the filter of ``memory_search``; it also matches the fixed filters."""
+    return per_request(given, "filter of the memory tools", partial(parse_all, *fixed))
+
+
+def writer_for(
+    index: KnowledgeIndex, metadata: Mapping[str, Any] | OfRequest | None, where: Where | None, source: FactSource
+) -> Callable[[Any], MemoryWriter]:
+    """Return a function from a request to the writer of its scope, as :meth:`MemoryWriter.of` returns it."""
+    return per_request(
+        metadata, "metadata of the memory tools", lambda given: MemoryWriter.of(index, given, where, source)
+    )
 
 
 def _equality(part: Filter) -> tuple[str, Any]:
