@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphrag_core.engine.codes import code_size, decode, encode
+from graphrag_core.engine.codes import are_damaged, code_size, decode, encode
 
 
 def some(count, dim):
@@ -27,7 +27,7 @@ def test_vectors_come_back_nearly_as_they_were(kind, least, dim):
 def test_facts_take_half_a_byte_per_component_chunks_one_and_names_two():
     assert code_size("facts", 256) == 132
     assert code_size("chunks", 256) == 260
-    assert code_size("names", 256) == 512
+    assert code_size("names", 256) == 516
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,15 @@ def test_what_is_read_back_is_stored_as_the_same(kind):
     once = decode(kind, encode(kind, some(200, 64)), 64)
     again = decode(kind, encode(kind, once), 64)
     assert np.sum(once * again, axis=1).min() > 0.98
+
+
+def test_any_flipped_bit_of_a_name_is_seen():
+    codes = encode("names", some(9, 16))
+    assert not are_damaged(codes).any()
+    for bit in range(8 * codes.shape[1]):
+        codes[4, bit // 8] ^= 1 << bit % 8
+        assert are_damaged(codes).tolist() == [row == 4 for row in range(9)]
+        codes[4, bit // 8] ^= 1 << bit % 8
 
 
 def test_zero_and_unit_axes():

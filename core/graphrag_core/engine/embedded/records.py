@@ -19,7 +19,7 @@ from zlib import crc32
 import numpy as np
 
 from graphrag_core import forks
-from graphrag_core.engine.codes import code_size, decode
+from graphrag_core.engine.codes import Codes, are_damaged, code_size, decode
 from graphrag_core.engine.embedded import schema
 from graphrag_core.engine.embedded.schema import FORMAT, KINDS, Change, document_checksums, unpack
 from graphrag_core.engine.rows import Row, Texts, damaged
@@ -32,7 +32,6 @@ from graphrag_core.text import hash64, normalise
 _log = logging.getLogger(__name__)
 
 _COLUMN_TYPES = schema.column_types()
-_UNIT = 1e-5  # how far the length of a stored vector may be from 1
 _PAGE_BYTES = 8_192  # most rows are about a thousand bytes long, and small pages would be filled badly
 _GRAPH_PAGE = 1_000
 _KEY_BYTES = 8  # of a removed key in the journal
@@ -521,18 +520,22 @@ class Records(Tables):
         return dict(zip(*self._decoded(kind, rows), strict=True)) if rows else {}
 
     def _decoded(self, kind: str, rows: Sequence[Row]) -> tuple[Keys, Matrix]:
-        dim = int(self.meta.get("dim", "1"))
-        size = code_size(kind, dim)
+        keys, codes = self._codes(kind, rows)
+        return keys, decode(kind, codes, int(self.meta.get("dim", "1")))
+
+    def _codes(self, kind: str, rows: Sequence[Row]) -> tuple[Keys, Codes]:
+        """Return keys and codes of rows as :data:`_VECTORS` selects them."""
+        size = code_size(kind, int(self.meta.get("dim", "1")))
         if any(len(data) % size for _, data, _ in rows):
             raise damaged(f"a vector of {kind} has another length")
         codes = np.frombuffer(b"".join(row[1] for row in rows), np.uint8).reshape(-1, size)
         keys = np.concatenate([np.arange(first, first + len(data) // size) for _, data, first in rows])
         _check_ascending(f"{kind}_vectors", keys)
-        return keys, decode(kind, codes, dim)
+        return keys, codes
 
     def vector_count(self, kind: str) -> int:
         """Return how many chunks, facts or names have a vector."""
-        size = code_size(kind, max(int(self.meta.get("dim", "1")), 1))
+        size = code_size(kind, int(self.meta.get("dim", "1")))
         return int(self.value(f"SELECT total(length(vector)) FROM {kind.removesuffix('s')}_vectors")) // size
 
     def graph_rows(self, change: Change) -> Iterator[dict[str, list[Row]]]:
@@ -621,9 +624,9 @@ class Records(Tables):
         if wrong:
             yield f"records: {len(wrong)} names are counted wrongly, such as key {min(wrong)}"
         wrong = []
-        for keys, vectors in self.vectors("names", (0, 1 << 62)):
-            norms = np.linalg.norm(vectors.astype(np.float64), axis=1)
-            wrong += keys[(norms != 0) & ~(np.abs(norms - 1) < _UNIT)].tolist()  # a flipped bit changes the length
+        for page in self.pages(_VECTORS["names"], "v"):
+            keys, codes = self._codes("names", page)
+            wrong += keys[are_damaged(codes)].tolist()
         if wrong:
             yield f"records: {len(wrong)} vectors of names are damaged, such as key {min(wrong)}"
 
