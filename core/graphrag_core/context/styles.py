@@ -274,7 +274,8 @@ def _fact_line(result: Result, fact: Fact, triple: str) -> str:
     names = [_entity(result, name).name for name in fact.entities] + [fact.value] * bool(fact.value)
     written = fact.text.casefold()
     if not fact.relation or all(name.casefold() in written for name in names):
-        return f"- {one_line(fact_words(result, fact))}"
+        spaced = fact.relation.replace("_", " ")
+        return f"- {one_line(fact_words(result, fact)).replace(f' {fact.relation} ', f' {spaced} ')}"
     return f"- {triple}: {one_line(fact.text)}" if fact.text else f"- {triple}"
 
 
