@@ -2,7 +2,8 @@
 
 Every question of a set is asked with the default settings, on an index with all its answers. A line for each embedder
 and each set has the hits among the first five of each question and the share of right ones, then the share of the
-right hits and the share of the wrong hits that each cutoff keeps. The last line of an embedder is the mean of its sets.
+right hits and the share of the wrong hits that each cutoff keeps. The last lines are the means of documents and of
+Wikipedia.
 
 ``cutoffs.py minilm emanual_qa,hotpotqa_train`` measures the given embedder and sets. Without arguments WordLlama has
 the documents and the Wikipedia sets, MiniLM the small ones among them: this model takes one text at a time.
@@ -55,12 +56,14 @@ def show(title: str, shares: npt.NDArray[np.float64], counts: str = "") -> None:
 def measure(embedder: str, names: Sequence[str]) -> None:
     """Print what each cutoff keeps, for each set and on average."""
     print(f"\n{embedder + ', right / wrong kept':<28}{'hits, right':>14}" + "".join(f"{one:>13}" for one in CUTOFFS))
-    measured = []
+    measured = {}
     for name in names:
         scores, labels = judged(name, embedder)
-        measured.append(kept(scores, labels))
-        show(name, measured[-1], f"{len(scores):,}, {labels.mean():.0%}")
-    show("mean", np.mean(measured, axis=0))
+        measured[name] = kept(scores, labels)
+        show(name, measured[name], f"{len(scores):,}, {labels.mean():.0%}")
+    for title, group in (("documents", GROUPS["documents"]), ("Wikipedia", WIKIPEDIA)):
+        if shares := [measured[name] for name in group if name in measured]:
+            show(f"mean of {title}", np.mean(shares, axis=0))
 
 
 def main() -> None:
