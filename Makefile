@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test lint types layers check torture torture-sample notebooks docs wheel check-wheels test-oldest test-browser \
 	screenshots test-frameworks-oldest bench-index bench-lengths bench-speed bench-latency bench-quality bench-calibration \
-	bench-settings bench-live bench-postgres bench-postgres-load bench-postgres-bulk bench-growth bench-serve bench-adapters \
-	bench-peers bench-similarity bench-graph bench-entities bench-hops clean
+	bench-cutoffs bench-settings bench-live bench-postgres bench-postgres-load bench-postgres-bulk bench-growth bench-serve \
+	bench-adapters bench-peers bench-similarity bench-graph bench-entities bench-hops clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/hybrid-graphrag demo
@@ -101,6 +101,10 @@ bench-calibration: $(VENV)/.dev
 # Cosine similarities of right passages and of foreign questions, for the thresholds of the published designs.
 bench-similarity: $(VENV)/.dev
 	$(BIN)/python benchmarks/similarity.py $(EMBEDDERS)
+
+# What each score_threshold keeps of right and wrong hits, with WordLlama and MiniLM.
+bench-cutoffs: $(VENV)/.dev
+	$(BIN)/python benchmarks/cutoffs.py
 
 # Settings of the second stage, leaving one set out: make bench-settings SETS=all SETTINGS="enough=0.3/0.5 bridge=0"
 bench-settings: $(VENV)/.dev

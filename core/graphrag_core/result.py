@@ -76,12 +76,13 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """Why one hit was found; see :class:`Hit`."""
+    """Why one hit was found; see :class:`Hit`. ``subjects`` are the ids of the entities that the passage is about."""
 
     path: tuple[Step, ...] = ()
     words: tuple[str, ...] = ()
     covers: tuple[str, ...] = ()
     link: Link | None = None
+    subjects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -455,13 +456,14 @@ class Result:
             ``"section"`` or ``"neighbours"`` writes each passage with those around it (:meth:`expand`). Passages that
             overlap are written once, with the number of the best. By default as the setting ``expand`` says.
         style
-            By default ``context.style`` of the settings, or ``"graph"``: the question's entities, related entities, the
-            relevant relationships and the passages in the order of the hits, numbered for citations. ``"passages"``:
-            the passages with scores and sources. ``"both"``: these passages, then the graph block without passages,
-            which takes at most 500 tokens and half of the budget. ``"narrative"``: facts grouped by subject, the
+            By default ``context.style`` of the settings, or ``"graph"``: what is known about the question's entities,
+            facts about them and about the subjects of the passages that no passage states, and the passages in the order of the hits, numbered for citations.
+            ``"passages"``: the passages with scores and sources. ``"both"``: these passages, then the entities and
+            facts, which take at most 500 tokens and half of the budget. ``"narrative"``: facts grouped by subject, the
             user's own first, else in order of relevance; the least relevant are left out. Without facts, or where
             the graph was not used, passages are written. A passage that does not fit is shortened to the
-            sentences that match the question best.
+            sentences that match the question best. The published designs have the block "Knowledge Graph Context" in
+            place of entities and facts.
         tokenizer
             Counts tokens: a function from a text to a number, or the name of an encoding or a model that tiktoken
             knows, such as ``"o200k_base"``, which tiktoken downloads if it is not in its cache. By default an
@@ -470,9 +472,8 @@ class Result:
             True orders the passages of that style along a spanning tree of the facts, so that
             related passages are adjacent (KG2RAG).
         include_relationships
-            False leaves related entities and relationships out of the graph block; True also lists the relationships
-            in the ``"passages"`` style. None is the style's own: in the block, not among passages. A narrative
-            consists of relationships and has them always.
+            False leaves facts out of the styles ``"graph"`` and ``"both"``; True also lists them in the ``"passages"``
+            style. None is the style's own: none among passages. A narrative consists of facts and has them always.
         include_sources
             False leaves the names of the passages out of the text, and passages and facts out of ``sources``.
         numbered

@@ -72,7 +72,7 @@ class TestHybrid:
             expected = GraphRetriever(core, **weights).retrieve("login pages", use_graph=False, k=7)
             found = framework.retrieve(weighted, "login pages", use_graph=False, k=7)
             assert framework.ids(found) == [hit.chunk.id for hit in expected.hits]
-        other = framework.changed(hybrid, context=ContextFormat(inverses={"implements": "realised_by"}))
+        other = framework.changed(hybrid, context=ContextFormat(inverses={"implements": "realised_by"}, published=True))
         assert "OAuth Provider (realised_by, weight: 6)" in other.search("Google OAuth").context(500)
         with pytest.raises(InputError, match="vector_weight is 2"):
             framework.changed(hybrid, vector_weight=2.0)

@@ -59,7 +59,7 @@ def test_weights_of_plain_search(run, kb, retriever_settings):
 
 
 def test_the_context_has_both_and_without_the_graph_passages_alone(run, kb):
-    context = run("query", QUESTION, "--context", "both", "--max-tokens", "2000").stdout
+    context = run("query", QUESTION, "--context", "both", "--max-tokens", "2000", "--design", "hybrid").stdout
     assert context.startswith("[Score: ")
     assert "## Knowledge Graph Context\nQuery entities: [Auth Service]" in context
     plain = run("query", QUESTION, "--context", "both", "--no-use-graph").stdout

@@ -157,6 +157,14 @@ def test_a_piece_without_a_heading_belongs_to_the_section_before_it():
         assert hit.expanded.text == "## Install\n\nRun the installer.\nThen restart Keyring."
 
 
+@pytest.mark.parametrize("value", ["x", {"start": 5}, {"start": [[]], "source": "y"}, [[]]])
+def test_metadata_that_looks_like_that_of_an_adapter_does_no_harm(value):
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add([Document("a", "Alpha is first.", "", {"__graphrag__": value, "start_index": "7", "page": "x"})])
+        (hit,) = GraphRetriever(index).retrieve("Alpha", k=1, expand="section").hits
+        assert hit.expanded.text == "Alpha is first."
+
+
 # -- the scope
 
 

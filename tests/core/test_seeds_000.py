@@ -29,6 +29,8 @@ from graphrag_core.strategies import (
 )
 from graphrag_core.testing import CHAIN, FixedExtractor, FusionSuite, HashEmbedder, StrategySuite
 
+PUBLISHED = ContextFormat(published=True)
+
 
 def triple(subject: str, relation: str, target: str, weight: float) -> Fact:
     return Fact((subject, target), f"{subject} {relation} {target}", relation, weight=weight)
@@ -141,7 +143,7 @@ def test_two_named_entities_lead_to_each_others_passages(question):
 def test_what_joins_the_questions_own_entities_comes_first(strategy):
     others = {f"other{i}": [triple("Alpha", "touches", f"Thing {i}", 10)] for i in range(40)}
     with make({**others, **ALPHA}) as index:
-        result = GraphRetriever(index, graph=strategy).retrieve("Alpha and Bravo", explain=True)
+        result = GraphRetriever(index, graph=strategy, context=PUBLISHED).retrieve("Alpha and Bravo", explain=True)
     assert result.facts[0].text == "Alpha depends_on Bravo", "weaker than 40 others, but it joins what was named"
     context = result.context(2_000)
     related = [line for line in context.splitlines() if line.startswith("Related: ")]
@@ -328,7 +330,7 @@ def test_a_strategy_of_ones_own_may_leave_the_reason_to_the_pipeline():
 
 @pytest.mark.parametrize("strategy", [HYBRID.graph, PageRank()])
 def test_the_block_is_that_of_the_design(shown, strategy):
-    result = GraphRetriever(shown, graph=strategy).retrieve(QUESTION)
+    result = GraphRetriever(shown, graph=strategy, context=PUBLISHED).retrieve(QUESTION)
     context = result.context(2_000, style="both")
     assert BLOCK in context
     assert f'- Auth Service -> User Model: "implements" -- {CREATES} (strength: 5)' in context
@@ -336,7 +338,7 @@ def test_the_block_is_that_of_the_design(shown, strategy):
 
 def test_the_blast_radius_can_be_traced(shown):
     # OAuth Provider -> Auth Service (depends_on) -> Login Flow (part_of), User Model (implements)
-    retriever = GraphRetriever(shown, graph=Neighbourhood(hops=2, max_chunks=9), k=9)
+    retriever = GraphRetriever(shown, graph=Neighbourhood(hops=2, max_chunks=9), k=9, context=PUBLISHED)
     result = retriever.retrieve("what happens if we change the OAuth provider?")
     scores = graph_scores(result)
     # Auth Service: weight 8, one hop, 1 passage: 0.8 · 0.76 = 0.608.
@@ -364,7 +366,7 @@ def test_both_holds_the_passages_and_then_the_block(shown):
 def test_the_block_takes_500_tokens_and_half_of_the_budget_at_most():
     facts = {f"d{i}": [triple("Alpha", f"relation_{i}", f"Thing number {i}", 5)] for i in range(60)}
     with make(facts, {f"d{i}": f"Alpha again. {'Words of a passage follow. ' * 40}" for i in range(60)}) as index:
-        result = GraphRetriever(index, graph=Neighbourhood(max_chunks=60), k=20).retrieve("Alpha")
+        result = GraphRetriever(index, graph=Neighbourhood(max_chunks=60), k=20, context=PUBLISHED).retrieve("Alpha")
 
         def count(text):
             return len(text.split())
@@ -425,16 +427,19 @@ def test_the_users_own_inverses_come_first():
     facts = {"one": [triple("Reactor", "feeds", "Turbine", 9)], "two": [triple("Turbine", "runs_on", "Steam", 5)]}
     with make(facts) as index:
         own = {"feeds": "fed_by", "runs_on": "drives"}
-        retriever = GraphRetriever(index, context=ContextFormat(inverses=own))
+        retriever = GraphRetriever(index, context=ContextFormat(inverses=own, published=True))
         assert "Related: Reactor (fed_by, weight: 9)" in retriever.retrieve("Turbine").context(500)
         assert "Related: Turbine (drives, weight: 5)" in retriever.retrieve("Steam").context(500)
-        assert "Reactor (<- feeds, weight: 9)" in GraphRetriever(index).retrieve("Turbine").context(500)
+        assert "Reactor (<- feeds, weight: 9)" in GraphRetriever(index, context=PUBLISHED).retrieve("Turbine").context(
+            500
+        )
         assert retriever.retrieve("Turbine").context_format.inverses == tuple(own.items())
 
 
 def test_an_entity_in_a_result_made_by_hand_still_has_its_block():
     entity = Entity("a", "Alpha", "concept", "First.")
-    assert "Description: First." in Result("q", "hybrid", entities=(entity,)).context()
+    assert "- Alpha (concept): First." in Result("q", "hybrid", entities=(entity,)).context()
+    assert "Description: First." in Result("q", "hybrid", entities=(entity,), context_format=PUBLISHED).context()
 
 
 # -- plain search loses nothing, whatever else is set

@@ -413,3 +413,15 @@ def test_a_fake_model_has_no_meaning_but_every_document_is_found():
     store = GraphRAGVectorStore.from_texts(["foo", "bar"], DeterministicFakeEmbedding(size=6))
     with store.retriever:
         assert len(store.similarity_search("baz", 2)) == 2
+
+
+def test_a_search_of_the_store_returns_the_passages_around_a_hit():
+    pieces = [
+        Document(text, id=str(n), metadata={"source": "x.txt", "start_index": 100 * n})
+        for n, text in enumerate(("Alpha is first.", "Bravo is second.", "Carol is third."))
+    ]
+    store = GraphRAGVectorStore.from_documents(pieces, HashEmbedder())
+    ((found, score),) = store.similarity_search_with_score("Bravo second", k=1, expand="neighbours")
+    assert (found.id, found.page_content) == ("1", "Alpha is first.\n\nBravo is second.\n\nCarol is third.")
+    assert score == store.similarity_search_with_score("Bravo second", k=1)[0][1]
+    assert {one.page_content for one in store.similarity_search("second", k=3)} == {one.page_content for one in pieces}

@@ -62,7 +62,8 @@ def write_context(
     check_style(style)
     check_integer(max_tokens, "max_tokens")
     count = token_counter(tokenizer)
-    style = _usable_style(result, style)
+    asked, style = style, _usable_style(result, style)
+    numbered = numbered or (asked == "graph" and not result.context_format.published)
     block = partial(graph_block, result, ranks, relationships=include_relationships is not False, cited=include_sources)
     texts = partial(passages, result, ranks, organise=organise, cited=include_sources, numbered=numbered)
     if style == "both":

@@ -1,8 +1,8 @@
 """The context styles. Each turns a result into items, most useful first, and a function that renders them.
 
-``graph_block`` writes the "Knowledge Graph Context" block and the passages, ``passages`` the passages
-with scores and sources, ``narrative`` the facts grouped by subject. Names and text from documents are
-escaped here, so that they cannot pass for the structure of the context.
+``graph_block`` writes entities, facts and the passages, in the published format as the block "Knowledge Graph Context"
+and the passages. ``passages`` writes the passages with scores and sources, ``narrative`` the facts grouped by subject.
+Names and text from documents are escaped here, so that they cannot pass for the structure of the context.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import chain, groupby, zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
-from graphrag_core.context.display import Highlighter, body_text, citation, copies_note
+from graphrag_core.context.display import Highlighter, body_text, citation, copies_note, fact_words
 from graphrag_core.context.escape import body, list_item, one_line, shortened
 from graphrag_core.context.ordering import Edge, spanning_tree_order
 from graphrag_core.context.relations import inverse
@@ -90,6 +90,7 @@ def _fact_sources(fact: Fact) -> tuple[ContextSource, ...]:
 _HEAD, _ENTITY, _RELATIONSHIPS, _PASSAGE = 0, 1, 2, 3
 _HEADING, _RELATED, _DESCRIPTION = 0, 1, 2
 _MAX_JOINING = 3
+_HEADINGS = {_ENTITY: "Entities", _RELATIONSHIPS: "Facts"}
 
 
 def graph_block(
@@ -100,32 +101,60 @@ def graph_block(
     relationships: bool = True,
     cited: bool = True,
 ) -> tuple[list[Item], Render]:
-    """Return the block of entities, their relations and the relevant relationships, and the passages.
+    """Return entities, facts and the passages.
 
-    Headings and descriptions come first. Then an excerpt of each passage and the facts that join passages to the
-    question; then more of the passages, other relationships and related entities. If the question names no entity,
-    the entities of the first facts are shown. ``relationships=False`` leaves relationships and related entities out;
+    An excerpt of each passage and the facts that join passages to the question come first; then what is known about
+    the question's entities, more of the passages, and other facts. ``relationships=False`` leaves facts out;
     ``cited=False`` writes only a number above each passage.
     """
-    entities: Sequence[Entity] = result.entities or _entities_of_facts(result)
-    names = ", ".join(list_item(entity.name) for entity in result.entities)
-    head = Item((_HEAD,), f"## Knowledge Graph Context\nQuery entities: [{names}]", required=True)
     joining, others = _relationships(result, (_RELATIONSHIPS,)) if relationships else ([], [])
-    related = [_related(result, entity, i) for i, entity in enumerate(entities)] if relationships else []
     highlighter = Highlighter(result)
     sizes = [
         _passage_items(highlighter, hit, _passage_head(hit, f"[{rank}]", cited=cited), (_PASSAGE, rank))
         for hit in (result.hits if with_passages else ())
         for rank in [ranks[hit.chunk.id]]
     ]
-    items = [
-        head,
-        *_entity_items(entities),
-        *_alternate((items[0] for items in sizes), joining[:_MAX_JOINING]),
-        *_alternate(*(items[1:] for items in sizes)),
-        *_alternate([*joining[_MAX_JOINING:], *others], chain.from_iterable(zip_longest(*related))),
-    ]
-    return items, _render_graph
+    first = _alternate((items[0] for items in sizes), joining[:_MAX_JOINING])
+    longer = _alternate(*(items[1:] for items in sizes))
+    others = [*joining[_MAX_JOINING:], *others]
+    if not result.context_format.published:
+        return [*first, *_entity_lines(result), *longer, *others], _render_graph
+    return _published_block(result, first, longer, others, relationships=relationships)
+
+
+def _entity_lines(result: Result) -> Iterator[Item]:
+    """Yield a line for each of the question's entities that has a type or a description."""
+    for entity in result.entities:
+        if entity.type or entity.description:
+            about = f": {shortened(entity.description, _MAX_DESCRIPTION)}" if entity.description else ""
+            yield Item((_ENTITY,), f"- {_with_type(entity)}{about}", (ContextSource("entity", entity.id, entity.name),))
+
+
+def _published_block(
+    result: Result, first: list[Item], longer: list[Item], others: list[Item], *, relationships: bool
+) -> tuple[list[Item], Render]:
+    """Return the block of document 000 and the passages.
+
+    Headings and descriptions come first. If the question names no entity, the entities of the first facts are shown.
+    """
+    entities: Sequence[Entity] = result.entities or _entities_of_facts(result)
+    names = ", ".join(list_item(entity.name) for entity in result.entities)
+    head = Item((_HEAD,), f"## Knowledge Graph Context\nQuery entities: [{names}]", required=True)
+    related = [_related(result, entity, i) for i, entity in enumerate(entities)] if relationships else []
+    more = _alternate(others, chain.from_iterable(zip_longest(*related)))
+    return [head, *_entity_items(entities), *first, *longer, *more], _render_published
+
+
+def _render_graph(items: Sequence[Item]) -> str:
+    """Return the sections that have items; passages alone need no heading."""
+    texts: dict[int, list[str]] = {}
+    for slot, listed in _texts_by_slot(items):
+        texts.setdefault(slot[0], []).extend(listed)
+    passages = "\n\n".join(texts.pop(_PASSAGE, ()))
+    sections = ["\n".join([f"### {_HEADINGS[kind]}", *listed]) for kind, listed in texts.items()]
+    if passages:
+        sections.append(f"### Passages\n{passages}" if sections else passages)
+    return "\n\n".join(sections)
 
 
 def _entities_of_facts(result: Result) -> list[Entity]:
@@ -152,7 +181,7 @@ def _with_type(entity: Entity, mark: str = "") -> str:
     return f"{name} ({one_line(entity.type)})" if entity.type else name
 
 
-def _render_graph(items: Sequence[Item]) -> str:
+def _render_published(items: Sequence[Item]) -> str:
     sections: list[str] = []
     has_passages = False
     for slot, texts in _texts_by_slot(items):
@@ -211,17 +240,43 @@ def _relationships(result: Result, slot: tuple[int, ...]) -> tuple[list[Item], l
     named = {entity.id for entity in result.entities}
     on_paths = {step.id for hit in result.hits for step in hit.path if step.kind == "fact"}
     joint, on_path, others = list[Item](), list[Item](), list[Item]()
-    for fact in result.facts:
+    published = result.context_format.published
+    for fact in result.facts if published else _new_facts(result):
         entities = [_entity(result, name) for name in fact.entities]
         ends = list(dict.fromkeys(list_item(entity.name) for entity in entities))
         if len(ends) < 2 and not fact.value:
             continue
         objects = ", ".join([*ends[1:4], *([one_line(fact.value)] if fact.value else [])])
-        text = f"- {ends[0]} -> {objects}: {_fact_label(fact, ends)} (strength: {fact.weight:g})"
+        if published:
+            text = f"- {ends[0]} -> {objects}: {_fact_label(fact, ends)} (strength: {fact.weight:g})"
+        else:
+            text = _fact_line(result, fact, f"{ends[0]} -> {one_line(fact.relation.replace('_', ' '))} -> {objects}")
         is_joint = len({entity.id for entity in entities} & named) > 1
         kind = joint if is_joint else on_path if fact.id in on_paths else others
         kind.append(Item(slot, text, _fact_sources(fact)))
     return [*joint, *on_path], others
+
+
+def _new_facts(result: Result) -> Iterator[Fact]:
+    """Yield the facts about entities that the question names or a passage is about, which no passage states itself."""
+    about = {entity.id for entity in result.entities}.union(*(hit.reason.subjects for hit in result.hits))
+    read = {
+        name for hit in result.hits for name in (hit.chunk.id, *hit.copies, *(hit.expanded.ids if hit.expanded else ()))
+    }
+    for fact in result.facts:
+        is_stated = not fact.relation and fact.chunk_id in read
+        if not is_stated and about.intersection(_entity(result, name).id for name in fact.entities):
+            yield fact
+
+
+def _fact_line(result: Result, fact: Fact, triple: str) -> str:
+    """Return a fact as a sentence; a triple whose text does not name its ends with these."""
+    names = [_entity(result, name).name for name in fact.entities] + [fact.value] * bool(fact.value)
+    written = fact.text.casefold()
+    if not fact.relation or all(name.casefold() in written for name in names):
+        spaced = fact.relation.replace("_", " ")
+        return f"- {one_line(fact_words(result, fact)).replace(f' {fact.relation} ', f' {spaced} ')}"
+    return f"- {triple}: {one_line(fact.text)}" if fact.text else f"- {triple}"
 
 
 def _fact_label(fact: Fact, ends: Sequence[str]) -> str:

@@ -116,9 +116,10 @@ def _position(chunk: Chunk) -> tuple[float, float, int]:
 
 def start_in_source(metadata: Mapping[str, Any]) -> int | None:
     """Return where a piece starts in its source: LangChain's ``start_index``, or that of a LlamaIndex node."""
-    stored = metadata.get(ADAPTER_KEY)
-    start = stored["start"][0][0] if isinstance(stored, Mapping) and "start" in stored else metadata.get("start_index")
-    return start if isinstance(start, int) else None
+    match metadata.get(ADAPTER_KEY), metadata.get("start_index"):
+        case ({"start": [[int(start)]]}, _) | (_, int(start)):
+            return start
+    return None
 
 
 def _number(value: Any) -> float:
