@@ -626,7 +626,7 @@ class _ConfigurableRetriever(RunnableConfigurableFields[str, list[Document]]):
     def _prepare(self, config: RunnableConfig | None = None) -> tuple[Runnable[str, list[Document]], RunnableConfig]:
         prepared, config = super()._prepare(config)
         retriever = cast("GraphRAGRetriever", prepared)
-        if retriever is not self.default:  # its filter may have been replaced
+        if retriever.scope != self.default.scope:  # a filter was replaced
             narrowed = parse_all(self.default.scope, retriever.filter)
             retriever = retriever.model_copy(update={"filter": narrowed})
         return retriever, config

@@ -14,14 +14,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from functools import partial
 from typing import Any, cast
 
 import graphrag_core
 from graphrag_core.errors import InputError, optional_import
 from graphrag_core.filters import Condition, Filter, Internal, Where, matches, parse, parse_all
 from graphrag_core.ingest.validation import to_json
-from graphrag_core.query.per_request import OfRequest, filter_or_metadata, per_request
+from graphrag_core.query.per_request import OfRequest, filter_of_memory, per_request
 from graphrag_core.text import fingerprint
 from langchain_graphrag.request import current_request
 from langchain_graphrag.retriever import GraphRAGRetriever
@@ -81,8 +80,7 @@ class GraphRAGStore(BaseStore):
         filter: Where | OfRequest | None = None,  # noqa: A002 - LangChain's word
     ) -> None:
         self.retriever = retriever
-        where = filter_or_metadata(filter, metadata)
-        self._scope_of = per_request(where, "filter of GraphRAGStore", partial(parse_all, retriever.scope))
+        self._filter_of = filter_of_memory(filter, metadata, "GraphRAGStore")
         self._metadata_of = per_request(metadata, "metadata of GraphRAGStore", lambda given: dict(given or {}))
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -105,7 +103,8 @@ class GraphRAGStore(BaseStore):
                     "{'text': ...}"
                 )
         request = current_request()
-        items = _Items(self.retriever, self._scope_of(request), self._metadata_of(request))
+        scope = parse_all(self.retriever.scope, self._filter_of(request))
+        items = _Items(self.retriever, scope, self._metadata_of(request))
         results = [None if isinstance(op, PutOp) else items.read(op) for op in listed]
         if puts:
             items.write(puts)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.memory import BaseMemoryBlock
 from llama_index.core.schema import TextNode
-from pydantic import Field, PrivateAttr
+from pydantic import Field, field_validator
 from typing_extensions import override
 
-from graphrag_core.filters import Filter, parse_all
+from graphrag_core.filters import parse_all
 from graphrag_core.ingest.validation import to_json
-from graphrag_core.query.per_request import OfRequest, filter_or_metadata, per_request
+from graphrag_core.query.per_request import OfRequest, filter_of_memory, per_request
 from graphrag_core.text import fingerprint
 from llama_graphrag.models import count_tokens
 from llama_graphrag.retriever import GraphRAGRetriever
@@ -57,22 +56,17 @@ class GraphRAGMemoryBlock(BaseMemoryBlock[str]):
     where: Any = None
     max_tokens: int = 1_000
 
-    _metadata_of: Callable[[Any], dict[str, Any]] = PrivateAttr()
-    _where_of: Callable[[Any], Filter | None] = PrivateAttr()
-
-    @override
-    def model_post_init(self, context: Any, /) -> None:
-        super().model_post_init(context)
-        where, kind = filter_or_metadata(self.where, self.metadata), type(self).__name__
-        self._where_of = per_request(where, f"filter of {kind}", parse_all)
-        self._metadata_of = per_request(self.metadata, f"metadata of {kind}", dict)
+    @field_validator("where")
+    @classmethod
+    def _read_once(cls, where: Any) -> Any:
+        return where if callable(where) else parse_all(where)
 
     @override
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
         asked = [message.content for message in messages or () if message.role == MessageRole.USER and message.content]
         if not asked:
             return ""
-        where = self._where_of(block_kwargs.get("session_id"))
+        where = filter_of_memory(self.where, self.metadata, type(self).__name__)(block_kwargs.get("session_id"))
         result = await self.retriever.asearch(asked[-1], where=where)
         return str(result.context(self.max_tokens, tokenizer=count_tokens)) if result.hits else ""
 
@@ -85,7 +79,7 @@ class GraphRAGMemoryBlock(BaseMemoryBlock[str]):
 
     def _node(self, message: ChatMessage, salt: str) -> TextNode:
         role, session = message.role.value, message.additional_kwargs.get("session_id")
-        own = self._metadata_of(session)
+        own = per_request(self.metadata, f"metadata of {type(self).__name__}", dict)(session)
         key = fingerprint([salt, role, str(message.content), str(session), to_json(own)])
         metadata = {"role": role, **({"session_id": session} if session else {}), **own}
         hidden = ["session_id", *own]

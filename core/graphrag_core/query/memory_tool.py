@@ -18,8 +18,8 @@ from graphrag_core.filters import (
     Internal,
     Not,
     Where,
-    attributes,
     conjuncts,
+    equal_to,
     parse,
     parse_all,
 )
@@ -166,8 +166,7 @@ class MemoryWriter:
     @property
     def where(self) -> Filter | None:
         """The filter that a fact has to match to be changed."""
-        conditions = tuple(Internal(key, "eq", (value,)) for key, value in attributes(self.metadata))
-        return Group(all=True, parts=conditions) if conditions else None
+        return equal_to(self.metadata) if self.metadata else None
 
     @property
     def searched(self) -> Filter | None:

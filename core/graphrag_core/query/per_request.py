@@ -5,11 +5,11 @@ A request whose function does not name a user is refused: an empty filter would 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from typing import Any, TypeVar
 
 from graphrag_core.errors import InputError
-from graphrag_core.filters import Condition, Group, Not, Where, attributes, conditions
+from graphrag_core.filters import Condition, Filter, Group, Not, Where, conditions, equal_to, parse_all
 
 OfRequest = Callable[[Any], Where]
 """Returns the filter or the metadata of a request. What a request is, the adapter says."""
@@ -34,7 +34,7 @@ def per_request(given: Any, name: str, read: Callable[[Any], _T]) -> Callable[[A
     ------
     InputError
         By the function that is returned: the user's function failed because the request lacks something, returned
-        nothing, or returned a mapping with an empty value.
+        nothing, or returned a mapping with a value that is None, blank or empty.
 
     Examples
     --------
@@ -63,17 +63,29 @@ def per_request(given: Any, name: str, read: Callable[[Any], _T]) -> Callable[[A
     return of_request
 
 
-def filter_or_metadata(where: Any, metadata: Any) -> Any:
-    """Return the filter of a memory; by default its metadata, if that is a function of the request."""
-    return metadata if where is None and callable(metadata) else where
+def filter_of_memory(where: Any, metadata: Any, name: str) -> Callable[[Any], Filter | None]:
+    """Return a function from a request to the filter of a memory.
+
+    Without a filter, that is the metadata of what the memory stores, if the metadata is a function of the request.
+    """
+    if where is None and callable(metadata):
+        return per_request(metadata, f"metadata of {name}", equal_to)
+    return per_request(where, f"filter of {name}", parse_all)
 
 
 def _names_user(found: Any) -> bool:
-    """Return whether a filter or metadata is not empty and compares no key with nothing."""
+    """Return whether a filter or metadata is not empty, and no value in it is."""
     if isinstance(found, (Condition, Not, Group)):
-        values = [value for condition in conditions(found) for _, value in condition.values]
-    elif isinstance(found, Mapping) and found:
-        values = [value for _, (_, value) in attributes(found)]
-    else:
-        return False
-    return not any(isinstance(value, str) and not value.strip() for value in values)  # the value of null is ""
+        return not any(
+            value == "" for condition in conditions(found) for _, value in condition.values
+        )  # "" is null, too
+    return isinstance(found, Mapping) and not _is_empty(found)
+
+
+def _is_empty(value: Any) -> bool:
+    if isinstance(value, str):
+        return not value.strip()
+    if value is None or (isinstance(value, Sized) and len(value) == 0):
+        return True
+    parts = value.values() if isinstance(value, Mapping) else value
+    return isinstance(value, (Mapping, list, tuple, set, frozenset)) and any(map(_is_empty, parts))

@@ -235,8 +235,11 @@ class _Exact:
         """Add vectors. NumPy rounds them, as it does when they are loaded: FAISS rounds ties in another way."""
         if self._index is None:
             self._index = faiss.IndexScalarQuantizer(vectors.shape[1], _FLOAT16, faiss.METRIC_INNER_PRODUCT)
-        self._index.add_sa_codes(vectors.astype(np.float16).view(np.uint8))
+        added = vectors.astype(np.float16).view(np.uint8)
+        self._index.codes.resize(self._index.codes.size() + added.size)  # FAISS 1.9 has no add_sa_codes
+        self._index.ntotal += len(added)
         self._view = None
+        self._codes[self._index.ntotal - len(added) :] = added
         self.keys = np.concatenate([self.keys, keys])
 
     def remove(self, keys: Keys) -> None:
