@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test lint types layers check torture torture-sample notebooks docs wheel check-wheels test-oldest test-browser \
 	screenshots test-frameworks-oldest bench-index bench-lengths bench-speed bench-latency bench-quality bench-calibration \
 	bench-settings bench-live bench-postgres bench-postgres-load bench-postgres-bulk bench-growth bench-serve bench-adapters \
-	bench-peers bench-graph bench-entities bench-hops clean
+	bench-peers bench-similarity bench-graph bench-entities bench-hops clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/hybrid-graphrag demo
@@ -97,6 +97,10 @@ bench-quality: $(VENV)/.dev
 # How reliable the scores of hits are, and their weights fitted anew; draws docs/scores.png.
 bench-calibration: $(VENV)/.dev
 	$(BIN)/python benchmarks/calibration.py $(EMBEDDERS)
+
+# Cosine similarities of right passages and of foreign questions, for the thresholds of the published designs.
+bench-similarity: $(VENV)/.dev
+	$(BIN)/python benchmarks/similarity.py $(EMBEDDERS)
 
 # Settings of the second stage, leaving one set out: make bench-settings SETS=all SETTINGS="enough=0.3/0.5 bridge=0"
 bench-settings: $(VENV)/.dev

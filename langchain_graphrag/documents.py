@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 
 import graphrag_core
 from graphrag_core import Chunk, Chunker, Result
-from graphrag_core.adapter import added_metadata
+from graphrag_core.adapter import added_metadata, returned_hits
 from graphrag_core.errors import DocumentError, InputError
 from graphrag_core.filters import json_value
 from graphrag_core.ingest.chunker import stated_title
@@ -122,9 +122,10 @@ class Documents(list[Document]):
 
 def to_documents(result: Result, add_metadata: tuple[str, ...]) -> Documents:
     """Return the documents of a result. What is added to the metadata replaces nothing of the document's own."""
-    documents = Documents(to_document(hit.chunk) for hit in result.hits)
+    hits = returned_hits(result, add_metadata)
+    documents = Documents(to_document(hit.chunk) for hit in hits)
     documents.result = result
-    for document, hit in zip(documents, result.hits, strict=True):
+    for document, hit in zip(documents, hits, strict=True):
         added = added_metadata(result, hit, add_metadata)
         document.metadata |= {name: value for name, value in added.items() if name not in document.metadata}
     return documents

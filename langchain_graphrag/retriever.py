@@ -14,7 +14,10 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.indexing.base import DeleteResponse, DocumentIndex, UpsertResponse
 from langchain_core.retrievers import LangSmithRetrieverParams
+from langchain_core.runnables import ConfigurableFieldSpec, Runnable, RunnableConfig, RunnableSerializable
 from langchain_core.runnables.config import run_in_executor
+from langchain_core.runnables.configurable import RunnableConfigurableFields
+from langchain_core.runnables.utils import AnyConfigurableField
 from langchain_core.vectorstores import VectorStore
 from pydantic import ConfigDict, Field, PrivateAttr
 from typing_extensions import Self, Unpack, override
@@ -32,7 +35,7 @@ from graphrag_core.adapter import (
     overrides,
     split_options,
 )
-from graphrag_core.errors import InputError
+from graphrag_core.errors import InputError, unknown_name
 from graphrag_core.filters import Filter, parse_all
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ports import Embedder
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from langchain_graphrag.vectorstore import GraphRAGVectorStore
 
 _Convert = Callable[[Iterable[Any]], list[graphrag_core.Document]]
+_SETTINGS = SearchSettings.__dataclass_fields__
 _SEARCH_TYPES = ("similarity", "mmr", "similarity_score_threshold")
 
 
@@ -125,7 +129,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         overrides them. Filters never override, they narrow.
     add_metadata
         What is added to the metadata of a retrieved document, unless it has such a key itself: ``"section"``,
-        ``"page"``, ``"document_id"``, ``"score"``, ``"channels"``, ``"path"`` and ``"graphrag"`` (everything).
+        ``"page"``, ``"document_id"``, ``"section_text"`` (the passage with those around it), ``"score"``,
+        ``"channels"``, ``"path"`` and ``"graphrag"`` (everything).
     cache, refresh_every
         As for :class:`graphrag_core.GraphRetriever`.
 
@@ -197,19 +202,18 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return deepcopy(copied) if deep else copied
 
     @override
-    def configurable_fields(self, **kwargs: Any) -> Any:
-        """Let the configuration of a call set some fields, as LangChain's ``Runnable`` does.
+    def configurable_fields(self, **kwargs: AnyConfigurableField) -> RunnableSerializable[str, list[Document]]:
+        """Let the configuration of a call set parameters and fields of ``settings``, as LangChain's ``Runnable`` does.
 
-        A value from the configuration replaces the value of the retriever, so ``filter`` is refused if it has one.
-        Configure ``search_kwargs``, whose filter narrows it:
-        ``retriever.configurable_fields(search_kwargs=ConfigurableField(id="search"))``.
+        ``retriever.configurable_fields(k=ConfigurableField(id="k"))`` takes ``k`` from
+        ``invoke(query, {"configurable": {"k": 2}})``. A configured ``filter``, or one in configured ``search_kwargs``,
+        narrows that of the retriever.
         """
-        if "filter" in kwargs and self.filter is not None:
-            raise InputError(
-                "a configured filter would replace the filter of the retriever, and None would remove it: configure "
-                "search_kwargs, whose filter narrows it, or pass filter with each call"
-            )
-        return super().configurable_fields(**kwargs)
+        known = [*type(self).model_fields, *_SETTINGS]
+        for name in kwargs:
+            if name not in known:
+                raise InputError(unknown_name(name, known, "configurable field"))
+        return _ConfigurableRetriever(default=self, fields=kwargs)
 
     # -- constructors
 
@@ -593,6 +597,39 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             params["ls_embedding_provider"] = self._embedding
             params["ls_embedding_model"] = self.index.embedding.identity
         return params
+
+
+class _ConfigurableRetriever(RunnableConfigurableFields[str, list[Document]]):
+    """A retriever with parameters, or fields of its ``settings``, that come from the configuration of a call."""
+
+    default: GraphRAGRetriever
+
+    @property
+    @override
+    def config_specs(self) -> list[ConfigurableFieldSpec]:
+        parameters = {name: one for name, one in self.fields.items() if name not in _SETTINGS}
+        specs = RunnableConfigurableFields(default=self.default, fields=parameters).config_specs
+        for name in self.fields.keys() - parameters:
+            one, field = self.fields[name], _SETTINGS[name]
+            spec = ConfigurableFieldSpec(
+                id=one.id,
+                name=one.name,
+                description=one.description or field.metadata.get("help"),
+                annotation=getattr(one, "annotation", None) or field.metadata.get("type", Any),
+                default=getattr(one, "default", getattr(self.default.settings, name)),
+                is_shared=one.is_shared,
+            )
+            specs.append(spec)
+        return specs
+
+    @override
+    def _prepare(self, config: RunnableConfig | None = None) -> tuple[Runnable[str, list[Document]], RunnableConfig]:
+        prepared, config = super()._prepare(config)
+        retriever = cast("GraphRAGRetriever", prepared)
+        if retriever is not self.default:  # its filter may have been replaced
+            narrowed = parse_all(self.default.scope, retriever.filter)
+            retriever = retriever.model_copy(update={"filter": narrowed})
+        return retriever, config
 
 
 def traced_search(retriever: GraphRAGRetriever, query: str, callbacks: Callbacks = None, **settings: Any) -> Result:

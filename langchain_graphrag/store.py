@@ -12,14 +12,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any, cast
 
 import graphrag_core
 from graphrag_core.errors import InputError, optional_import
-from graphrag_core.filters import Condition, Filter, Internal, matches, parse, parse_all
+from graphrag_core.filters import Condition, Filter, Internal, Where, matches, parse, parse_all
 from graphrag_core.ingest.validation import to_json
+from graphrag_core.query.per_request import OfRequest, filter_or_metadata, per_request
 from graphrag_core.text import fingerprint
+from langchain_graphrag.request import current_request
 from langchain_graphrag.retriever import GraphRAGRetriever
 
 with optional_import("langgraph", "langchain", "langchain_graphrag.store"):
@@ -62,11 +66,24 @@ class GraphRAGStore(BaseStore):
         Searches, and has the index that is written.
     metadata
         Metadata of every item, such as ``{"tenant": "a"}``, for a retriever that is restricted by it. Items of other
-        metadata are neither replaced nor deleted.
+        metadata are neither replaced nor deleted. If one graph serves all users, a function of the request in which the
+        store is called, as for :class:`~langchain_graphrag.agents.RetrieveMiddleware`.
+    filter
+        Narrows the retriever's filter for all that reads: a filter, or a function of the request. If ``metadata`` is a
+        function, it is the filter too, unless there is another one.
     """
 
-    def __init__(self, retriever: GraphRAGRetriever, *, metadata: Mapping[str, Any] | None = None) -> None:
-        self.retriever, self.metadata = retriever, dict(metadata or {})
+    def __init__(
+        self,
+        retriever: GraphRAGRetriever,
+        *,
+        metadata: Mapping[str, Any] | OfRequest | None = None,
+        filter: Where | OfRequest | None = None,  # noqa: A002 - LangChain's word
+    ) -> None:
+        self.retriever = retriever
+        where = filter_or_metadata(filter, metadata)
+        self._scope_of = per_request(where, "filter of GraphRAGStore", partial(parse_all, retriever.scope))
+        self._metadata_of = per_request(metadata, "metadata of GraphRAGStore", lambda given: dict(given or {}))
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations as LangGraph's own store does: reads see what was there before the batch.
@@ -76,7 +93,8 @@ class GraphRAGStore(BaseStore):
         Raises
         ------
         InputError
-            An operation is unknown, or a value is not a mapping; nothing was written.
+            An operation is unknown, a value is not a mapping, or a function finds no user in the request; nothing was
+            written.
         """
         listed = list(ops)
         puts = [op for op in listed if isinstance(op, PutOp)]
@@ -86,16 +104,27 @@ class GraphRAGStore(BaseStore):
                     f"the value of {op.key!r} in {op.namespace!r} is {op.value!r:.60}: store a mapping such as "
                     "{'text': ...}"
                 )
-        results = [None if isinstance(op, PutOp) else self._read(op) for op in listed]
+        request = current_request()
+        items = _Items(self.retriever, self._scope_of(request), self._metadata_of(request))
+        results = [None if isinstance(op, PutOp) else items.read(op) for op in listed]
         if puts:
-            self._write(puts)
+            items.write(puts)
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Async version of :meth:`batch`."""
         return await run_in_executor(None, self.batch, list(ops))
 
-    def _read(self, op: Op) -> Result:
+
+@dataclass(frozen=True)
+class _Items:
+    """The items that a request may read, and the metadata of those that it writes."""
+
+    retriever: GraphRAGRetriever
+    scope: Filter | None
+    metadata: Mapping[str, Any]
+
+    def read(self, op: Op) -> Result:
         if isinstance(op, GetOp):
             return next(iter(self._items(_has("id", _joined([*op.namespace, op.key])))), None)
         if isinstance(op, SearchOp):
@@ -104,7 +133,7 @@ class GraphRAGStore(BaseStore):
             return self._namespaces(op)
         raise InputError(f"unknown operation {type(op).__qualname__}")
 
-    def _write(self, puts: Sequence[PutOp]) -> None:
+    def write(self, puts: Sequence[PutOp]) -> None:
         index, now = self.retriever.index, datetime.now(timezone.utc).isoformat()
         salt, own = index.pipeline.salt(), to_json(self.metadata)
         # The same item of others is another, and nobody can test by an id whether they have it.
@@ -147,7 +176,7 @@ class GraphRAGStore(BaseStore):
 
     def _ranked(self, op: SearchOp) -> list[tuple[Item, float | None]]:
         """Return the items that answer a query, best first: as many as are wanted, or all."""
-        where, wanted = _has("prefixes", _joined(op.namespace_prefix)), op.offset + op.limit
+        where, wanted = parse_all(self.scope, _has("prefixes", _joined(op.namespace_prefix))), op.offset + op.limit
         k = max(1, wanted)
         while True:
             hits = self.retriever.search(str(op.query), k=k, where=where).hits
@@ -167,8 +196,8 @@ class GraphRAGStore(BaseStore):
         return sorted(shown)[op.offset : op.offset + op.limit]
 
     def _items(self, where: Filter) -> Iterator[Item]:
-        """Yield the items within the retriever's filter."""
-        for document_id in self.retriever.index.document_ids(parse_all(self.retriever.scope, where)):
+        """Yield the items within the filters."""
+        for document_id in self.retriever.index.document_ids(parse_all(self.scope, where)):
             if (document := self.retriever.index.get(document_id)) is not None:
                 yield _item(document.metadata[_KEY])
 

@@ -10,6 +10,7 @@ from langchain_core.structured_query import Comparator, Comparison, Operation, O
 from langchain_core.vectorstores import VectorStore
 from typing_extensions import Self, override
 
+from graphrag_core.adapter import returned_hits
 from graphrag_core.filters import parse
 from graphrag_core.ports import Embedder
 from langchain_graphrag.documents import to_document
@@ -130,13 +131,13 @@ class GraphRAGVectorStore(VectorStore):
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> _Scored:
         """Return the best documents for a question with their scores, higher is better."""
         result = self.retriever.search(query, **{"search_type": "similarity", "k": k, **kwargs})
-        return [(to_document(hit.chunk), hit.score) for hit in result]
+        return [(to_document(hit.chunk), hit.score) for hit in returned_hits(result)]
 
     @override
     async def asimilarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> _Scored:
         """Async version of :meth:`similarity_search_with_score`; awaits the embedding model if it has a coroutine."""
         result = await self.retriever.asearch(query, **{"search_type": "similarity", "k": k, **kwargs})
-        return [(to_document(hit.chunk), hit.score) for hit in result]
+        return [(to_document(hit.chunk), hit.score) for hit in returned_hits(result)]
 
     @override
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:

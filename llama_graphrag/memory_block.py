@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.memory import BaseMemoryBlock
 from llama_index.core.schema import TextNode
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 from typing_extensions import override
 
+from graphrag_core.filters import Filter, parse_all
 from graphrag_core.ingest.validation import to_json
+from graphrag_core.query.per_request import OfRequest, filter_or_metadata, per_request
 from graphrag_core.text import fingerprint
 from llama_graphrag.models import count_tokens
 from llama_graphrag.retriever import GraphRAGRetriever
@@ -21,14 +24,20 @@ class GraphRAGMemoryBlock(BaseMemoryBlock[str]):
     """Remembers the messages that leave the short-term memory, and finds those that answer the newest message.
 
     Messages are nodes of the retriever's index with ``role`` and, if there is one, ``session_id`` in their metadata.
-    Documents of the index are found too. Restrict the retriever with ``with_filters`` to keep users apart.
+    Documents of the index are found too. One block serves all users if ``metadata`` is a function.
 
     Parameters
     ----------
     retriever
         What is searched, and whose index is written.
     metadata
-        Metadata of the messages that are remembered, such as ``{"user": "ada"}``.
+        Metadata of the messages that are remembered, such as ``{"user": "ada"}``; or a function of the ``session_id``
+        of the ``Memory``: ``metadata=lambda session_id: {"user": users[session_id]}``. If the function returns nothing,
+        an empty mapping, or an empty value, :class:`~graphrag_core.errors.InputError` ends the run, and nothing is
+        searched or remembered.
+    where
+        Narrows the retriever's filters, in the form of :mod:`graphrag_core.filters`, or a function of the
+        ``session_id``. If ``metadata`` is a function, it is the filter too, unless there is another one.
     max_tokens
         The budget of what is found.
 
@@ -44,15 +53,27 @@ class GraphRAGMemoryBlock(BaseMemoryBlock[str]):
     description: str | None = "Passages and earlier messages that belong to the question."
     priority: int = 0  # never truncated: max_tokens limits it
     retriever: GraphRAGRetriever
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: dict[str, Any] | OfRequest = Field(default_factory=dict)
+    where: Any = None
     max_tokens: int = 1_000
+
+    _metadata_of: Callable[[Any], dict[str, Any]] = PrivateAttr()
+    _where_of: Callable[[Any], Filter | None] = PrivateAttr()
+
+    @override
+    def model_post_init(self, context: Any, /) -> None:
+        super().model_post_init(context)
+        where, kind = filter_or_metadata(self.where, self.metadata), type(self).__name__
+        self._where_of = per_request(where, f"filter of {kind}", parse_all)
+        self._metadata_of = per_request(self.metadata, f"metadata of {kind}", dict)
 
     @override
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
         asked = [message.content for message in messages or () if message.role == MessageRole.USER and message.content]
         if not asked:
             return ""
-        result = await self.retriever.asearch(asked[-1])
+        where = self._where_of(block_kwargs.get("session_id"))
+        result = await self.retriever.asearch(asked[-1], where=where)
         return str(result.context(self.max_tokens, tokenizer=count_tokens)) if result.hits else ""
 
     @override
@@ -64,9 +85,10 @@ class GraphRAGMemoryBlock(BaseMemoryBlock[str]):
 
     def _node(self, message: ChatMessage, salt: str) -> TextNode:
         role, session = message.role.value, message.additional_kwargs.get("session_id")
-        key = fingerprint([salt, role, str(message.content), str(session), to_json(self.metadata)])
-        metadata = {"role": role, **({"session_id": session} if session else {}), **self.metadata}
-        hidden = ["session_id", *self.metadata]
+        own = self._metadata_of(session)
+        key = fingerprint([salt, role, str(message.content), str(session), to_json(own)])
+        metadata = {"role": role, **({"session_id": session} if session else {}), **own}
+        hidden = ["session_id", *own]
         return TextNode(
             id_=f"message/{key}", text=message.content, metadata=metadata,
             excluded_embed_metadata_keys=hidden, excluded_llm_metadata_keys=hidden,

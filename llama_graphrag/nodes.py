@@ -28,7 +28,7 @@ from llama_index.core.schema import (
 from llama_index.core.storage.docstore.utils import json_to_doc
 
 from graphrag_core import Chunk, Document, Result
-from graphrag_core.adapter import CITATION, added_metadata
+from graphrag_core.adapter import CITATION, added_metadata, returned_hits
 from graphrag_core.errors import DocumentError
 from graphrag_core.extract.knowledge import strength_of
 from graphrag_core.filters import json_value
@@ -101,7 +101,12 @@ def _to_document(node: BaseNode, source_title: str) -> Document:
     if has_knowledge(node):
         rest["knowledge"] = _read_knowledge(node)
     # Metadata values inside nested lists are not indexed for filters, so the JSON text costs no index entry.
-    stored = {"source": node.ref_doc_id or node.node_id, "kept": [[json.dumps(rest, ensure_ascii=False)]]}
+    stored: dict[str, Any] = {
+        "source": node.ref_doc_id or node.node_id,
+        "kept": [[json.dumps(rest, ensure_ascii=False)]],
+    }
+    if (start := getattr(node, "start_char_idx", None)) is not None:
+        stored["start"] = [[start]]
     return Document(node.node_id, bare.text, title, {**bare.metadata, ADAPTER_KEY: stored}, bare.marks)
 
 
@@ -245,8 +250,12 @@ def to_nodes(result: Result, add_metadata: tuple[str, ...]) -> list[NodeWithScor
     What cannot be cited is hidden from the LLM and from the embedding.
     """
     found = []
-    for hit in result.hits:
+    for hit in returned_hits(result, add_metadata):
         node = stored_node(hit.chunk)
+        if hit.expanded is not None and "section_text" not in add_metadata:
+            node.set_content(hit.chunk.text)
+            if isinstance(node, TextNode) and node.start_char_idx is not None:
+                node.start_char_idx, node.end_char_idx = hit.expanded.start, hit.expanded.end
         added = added_metadata(result, hit, add_metadata)
         if "document_id" in added:
             added["document_id"] = node.ref_doc_id or hit.chunk.document_id

@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks import CallbackManager
@@ -48,6 +48,7 @@ from graphrag_core import (
 from graphrag_core.adapter import (
     AdapterRetriever,
     Options,
+    SearchOptions,
     changed_settings,
     checked_names,
     closed_on_error,
@@ -55,7 +56,7 @@ from graphrag_core.adapter import (
     open_index,
     split_options,
 )
-from graphrag_core.errors import InputError
+from graphrag_core.errors import InputError, unknown_name
 from graphrag_core.filters import Filter, parse_all
 from graphrag_core.ingest.edges import ID, Edge, Edges, parse_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
@@ -191,9 +192,18 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             SearchSettings() if settings is None else settings,
             cache=cache,
             refresh_every=refresh_every,
-            k=similarity_top_k,
-            **{**fields, "reranker": to_reranker(fields.get("reranker"))},
+            **_core_settings({**fields, "similarity_top_k": similarity_top_k}),
         )
+
+    if not TYPE_CHECKING:  # type checkers would allow every attribute of a class that has it
+
+        def __setattr__(self, name: str, value: object) -> None:
+            """Refuse an attribute that does not exist, such as a misspelled setting. A subclass may add attributes."""
+            if type(self) is GraphRAGRetriever and "_core" in self.__dict__ and not hasattr(self, name):
+                known = [one for one in dir(type(self)) if isinstance(getattr(type(self), one), property)]
+                advice = "pass settings with a call, or make another retriever"
+                raise AttributeError(f"{unknown_name(name, known, 'attribute')}; {advice}")
+            super().__setattr__(name, value)
 
     def __repr__(self) -> str:
         shown = {"index": self.index, **changed_settings(self.settings), "filters": self._filters, "as_of": self._as_of}
@@ -502,17 +512,20 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     # -- queries
 
-    def retrieve(self, str_or_query_bundle: QueryType, **settings: Any) -> list[NodeWithScore]:
-        """Return the nodes for a query, best first; ``settings`` as for :meth:`search`, for this call alone."""
-        token = _OF_CALL.set(settings)
+    def retrieve(self, str_or_query_bundle: QueryType, **settings: Unpack[SearchOptions]) -> list[NodeWithScore]:
+        """Return the nodes for a query, best first.
+
+        ``settings`` as for :meth:`search`, for this call alone: ``similarity_top_k``, ``filters``, ``method``, ...
+        """
+        token = _OF_CALL.set({**settings})
         try:
             return super().retrieve(str_or_query_bundle)
         finally:
             _OF_CALL.reset(token)
 
-    async def aretrieve(self, str_or_query_bundle: QueryType, **settings: Any) -> list[NodeWithScore]:
+    async def aretrieve(self, str_or_query_bundle: QueryType, **settings: Unpack[SearchOptions]) -> list[NodeWithScore]:
         """Async version of :meth:`retrieve`."""
-        token = _OF_CALL.set(settings)
+        token = _OF_CALL.set({**settings})
         try:
             return await super().aretrieve(str_or_query_bundle)
         finally:
@@ -530,9 +543,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         bundle = QueryBundle(query) if isinstance(query, str) else query
         filters, node_ids, doc_ids = (given.get(name) for name in _FILTERS)
         settings = {name: value for name, value in given.items() if name not in _FILTERS}
-        settings = {"as_of": self._as_of, **settings, "embedding": bundle.embedding}
-        if "reranker" in settings:
-            settings["reranker"] = to_reranker(settings["reranker"])
+        settings = _core_settings({"as_of": self._as_of, **settings, "embedding": bundle.embedding})
         where = parse_all(self.scope, to_where(filters), *ids_where(node_ids, doc_ids), settings.get("where"))
         settings |= {"settings": settings.get("settings") or self.settings, "where": where}
         plan = self._core.plan(bundle.query_str, **settings)
@@ -694,6 +705,16 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         if document is not None and not is_node(document):  # the index was filled without LlamaIndex
             ids.append(ref_doc_id)
         return ids
+
+
+def _core_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with the names and the rerankers of LlamaIndex as those of the core."""
+    settings = {**given, "reranker": to_reranker(given.get("reranker"))}
+    if (top_k := settings.pop("similarity_top_k", None)) is not None:
+        if settings.get("k") is not None:
+            raise InputError("k and similarity_top_k are the same setting: pass one of them")
+        settings["k"] = top_k
+    return settings
 
 
 def _like(index: object, embed_model: EmbedModel | None, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -212,7 +212,7 @@ class EngineSuite:
                 assert len(snapshot.search_keywords("chunks", "broker", 5)[0]) == 2
 
     def test_terms_are_counted_and_located(self) -> None:
-        """As keyword search sees them; counts are those of all documents."""
+        """As keyword search sees them; counts are those of all documents, but 0 for a term that none in scope has."""
         with self._filled() as index, index.engine.snapshot() as snapshot:
             terms = snapshot.terms("the tokens of a Token, Bravo and nothing")
             assert len(terms) == len(set(terms)) == 3  # token, bravo, nothing
@@ -231,7 +231,9 @@ class EngineSuite:
             assert [of_facts[fact] for fact in facts.tolist()] == [[False, True], [True, False], [False, False]]
             assert snapshot.terms_in("chunks", keys[:0], terms).shape == (0, 3)
         with self._filled() as index, index.engine.snapshot(parse({"tenant": "acme"})) as snapshot:
-            assert snapshot.term_counts([*terms, university]).tolist() == [2, 1, 0, 1]
+            assert snapshot.term_counts([*terms, university]).tolist() == [2, 1, 0, 0]
+        with self._filled() as index, index.engine.snapshot(parse({"__id__": "a"})) as snapshot:
+            assert snapshot.term_counts([*terms, university]).tolist() == [2, 0, 0, 0]
 
     def test_token_ids_of_chunks_are_stored(self) -> None:
         """Of the text that is embedded, in any order; also in a scope, after edits, other edges and a rebuild.
@@ -568,6 +570,35 @@ class EngineSuite:
             assert "keyring" in {hit.chunk.id for hit in hits}
             stats = index.stats()
             assert (stats.documents, stats.chunks) == (5, 5)
+
+    def test_the_passages_around_a_hit_are_read_within_the_scope(self) -> None:
+        """Sections of a document, and pieces that an application cut, in the order of their positions."""
+        sections = "\n\n".join(f"## Part {n}\n\n" + f"Words of topic{n}. " * 12 for n in range(3))
+        texts = {300: "Carol is third.", 0: "Alpha is first.", 100: "Bravo is second."}
+        cut = [
+            Document(f"p{start}", text, metadata={"source": "x.txt", "start_index": start, "page": start})
+            for start, text in texts.items()
+        ]
+        chunker = Chunker(max_tokens=32, overlap=8, whole_until=32)
+        with KnowledgeIndex(HashEmbedder(), engine=self.make(), chunker=chunker) as index:
+            index.add([Document("book", f"# Book\n\n{sections}"), *cut])
+            retriever = GraphRetriever(index)
+            hit = retriever.retrieve("topic1", k=1, expand="section").hits[0]
+            assert hit.expanded is not None
+            assert (
+                hit.expanded.text.strip() == sections[sections.index("## Part 1") : sections.index("## Part 2")].strip()
+            )
+            bravo = retriever.retrieve("Bravo second", k=1)
+            around = bravo.expand("neighbours").hits[0].expanded
+            assert around is not None
+            assert around.ids == ("p0", "p100", "p300")
+            narrow = retriever.retrieve("Bravo second", k=1, where={"page": {"gt": 0}}, expand="neighbours").hits[0]
+            assert narrow.expanded is not None
+            assert narrow.expanded.ids == ("p100", "p300")
+            index.delete(["p100", "p300"])
+            gone = bravo.expand("section").hits[0].expanded
+            assert gone is not None
+            assert gone.ids == ("p100",)
 
 
 def _entities(snapshot: Snapshot, *names: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

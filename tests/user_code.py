@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypedDict
 
 from langchain_core.documents import Document
+from langchain_core.runnables import ConfigurableField
 from langchain_core.vectorstores import VectorStore
+from langgraph.runtime import Runtime
 from llama_index.core import Document as LlamaDocument
 from llama_index.core import PropertyGraphIndex, VectorStoreIndex
 from llama_index.core.schema import BaseNode
 
 from graphrag_core import Result
 from graphrag_core.embedders import WordLlama
-from langchain_graphrag import GraphRAGRetriever
+from langchain_graphrag import GraphRAGRetriever, create_memory_tools
+from langchain_graphrag.agents import RememberMiddleware, RetrieveMiddleware
+from langchain_graphrag.store import GraphRAGStore
+from llama_graphrag import GraphRAGMemoryBlock, memory_tools
 from llama_graphrag import GraphRAGRetriever as LlamaRetriever
 
 
@@ -21,6 +27,10 @@ def with_langchain(documents: list[Document]) -> Result:
     GraphRAGRetriever.from_documents(documents, WordLlama(), kk=5)  # type: ignore[call-arg]
     GraphRAGRetriever.from_documents(["text"], WordLlama())  # type: ignore[list-item]
     GraphRAGRetriever.from_vectorstore(retriever)  # type: ignore[arg-type]
+    retriever.similarity_topk = 3  # type: ignore[attr-defined]
+    retriever.search("Who?", kk=3)  # type: ignore[call-arg]
+    retriever.ask("Who?", kk=3)  # type: ignore[call-arg]
+    retriever.configurable_fields(k=ConfigurableField(id="k")).invoke("Who?", {"configurable": {"k": 2}})
     return retriever.search("Who?", k=3)
 
 
@@ -28,7 +38,34 @@ def with_llama_index(documents: list[LlamaDocument]) -> Result:
     retriever = LlamaRetriever.from_documents(documents, WordLlama(), path="kb", similarity_top_k=5, method="keyword")
     LlamaRetriever.from_documents(documents, WordLlama(), kk=5)  # type: ignore[call-arg]
     LlamaRetriever.from_documents(["text"], WordLlama())  # type: ignore[list-item]
+    retriever.similarity_topk = 3  # type: ignore[attr-defined]
+    retriever.similarity_top_k = 3  # type: ignore[misc]
+    retriever.search("Who?", kk=3)  # type: ignore[call-arg]
+    retriever.retrieve("Who?", kk=3)  # type: ignore[call-arg]
+    retriever.retrieve("Who?", similarity_top_k=2, filters=None, node_ids=["a"], use_graph=False)
     return retriever.with_filters(doc_ids=["a"]).search("Who?")
+
+
+class Context(TypedDict):
+    user: str
+
+
+def of_user(runtime: Runtime[Context]) -> dict[str, str]:
+    return {"user": runtime.context["user"]}
+
+
+def of_session(session_id: str) -> dict[str, str]:
+    return {"user": session_id}
+
+
+def for_each_request(retriever: GraphRAGRetriever, other: LlamaRetriever) -> None:
+    RetrieveMiddleware(retriever, filter=of_user)
+    RememberMiddleware(retriever, metadata=lambda request: {"user": request.config["configurable"]["user"]})
+    GraphRAGStore(retriever, metadata=of_user, filter={"team": "a"})
+    create_memory_tools(retriever, metadata=of_user, filter=of_user)
+    RetrieveMiddleware(retriever, filter=lambda request: None)  # type: ignore[arg-type, return-value]
+    GraphRAGMemoryBlock(retriever=other, metadata=of_session, where=of_session)
+    memory_tools(other, metadata=lambda state: {"user": state["user"]}, where={"team": "a"})
 
 
 async def constructors_of_langchain(store: VectorStore, texts: list[str], documents: list[Document]) -> Result:

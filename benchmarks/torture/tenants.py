@@ -1,4 +1,4 @@
-"""Random tenants in one index: what each sees does not change, byte for byte, if others rename what is theirs.
+"""Random tenants in one index: what each sees does not change, byte for byte, if others use other names and words.
 
 Run it for so many seconds: ``PYTHONPATH=benchmarks python -m torture.tenants 60``. It prints counts and every
 difference.
@@ -16,7 +16,7 @@ from typing import Any
 from typing_extensions import Self
 
 from graphrag_core import Document, Fact, GraphRetriever, KnowledgeIndex, Result
-from graphrag_core.context.context import Style
+from graphrag_core.context.settings import Style
 from graphrag_core.errors import InputError
 from graphrag_core.strategies import ExpansionQueries, Neighbourhood, PageRank, RelatedEntities
 from graphrag_core.testing import HashEmbedder
@@ -33,6 +33,8 @@ WORDS = (
     "token rotation outage invoice cache latency migration rollback schedule berth customs audit retention replica "
     "queue backlog certificate tariff pilot harbour region quota alert".split()
 )  # fmt: skip
+FORMS = ("", "s", "ing", "-grade", "_limit")
+"""How the words end that one tenant alone uses."""
 STYLES: tuple[Style, ...] = ("passages", "narrative", "graph", "both")
 METHODS = ("hybrid", "hybrid", "hybrid", "vector", "keyword", "graph", "agentic")
 STRATEGIES = (PageRank(), PageRank(), Neighbourhood(), ExpansionQueries(), RelatedEntities())
@@ -44,7 +46,7 @@ SETTINGS: tuple[Mapping[str, Any], ...] = (
 
 
 class Difference(AssertionError):
-    """What a tenant sees depends on the names of others."""
+    """What a tenant sees depends on the names or the words of others."""
 
 
 class Tenants:
@@ -107,7 +109,7 @@ class Tenants:
     def _sentence(self, tenant: str) -> str:
         chance = self.chance
         one, other = chance.sample(THINGS, 2)
-        words = " ".join(chance.choices(WORDS, k=chance.randint(1, 6)))
+        words = " ".join(chance.choices([*WORDS, *_private_words(tenant)], k=chance.randint(1, 6)))
         if chance.random() < 0.2:
             one = f"{tenant.title()} {one}"
         if chance.random() < 0.1:
@@ -119,7 +121,9 @@ class Tenants:
     # -- comparison
 
     def compare(self) -> int:
-        """Ask each tenant some questions, in the shared index and in one with other names of others; return how many.
+        """Ask each tenant some questions, in the shared index and in one where others use other names and words.
+
+        Return the number of questions.
 
         Raises
         ------
@@ -159,11 +163,14 @@ class Tenants:
 
     @staticmethod
     def _renamed(document: Document, tenant: str) -> Document:
-        """Return a document of another tenant with other private names, which are as long and as frequent."""
-        if document.metadata["tenant"] == tenant:
+        """Return a document of another tenant with other private names and words, as long and as frequent as before."""
+        other = str(document.metadata["tenant"])
+        if other == tenant:
             return document
-        private = str(document.metadata["tenant"]).title()
-        text, title = (part.replace(private, f"X{private[1:]}") for part in (document.text, document.title))
+        text, title = (
+            part.replace(other.title(), f"X{other[1:]}").replace(f"q{other}", f"z{other}")
+            for part in (document.text, document.title)
+        )
         return replace(document, text=text, title=title)
 
     def _compare_queries(self, where: Mapping[str, Any], renamed: KnowledgeIndex) -> None:
@@ -173,6 +180,8 @@ class Tenants:
             graph = chance.choice(STRATEGIES)
             retrievers = [GraphRetriever(one, graph=graph) for one in (self.shared, renamed)]
             words = [*chance.sample(THINGS, chance.randint(0, 2)), *chance.sample(WORDS, chance.randint(0, 3))]
+            private = [word for tenant in NAMES for word in _private_words(tenant)]
+            words += chance.sample(private, chance.randint(0, 3))
             question = " ".join(chance.sample(words, len(words))) or "What broke?"
             inside = retrievers[0].retrieve(question, where=where, **settings)
             again = retrievers[0].retrieve(question, where=where, **settings)
@@ -187,6 +196,11 @@ class Tenants:
                 retrievers[1].facts_about([question], where=where),
             )
             _equal(f"{what}: facts_about", where, *([_timeless(fact) for fact in facts] for facts in joined))
+
+
+def _private_words(tenant: str) -> list[str]:
+    """Return words that one tenant alone uses."""
+    return [f"q{tenant}{form}" for form in FORMS]
 
 
 def transcript(result: Result) -> Iterator[tuple[str, Any]]:

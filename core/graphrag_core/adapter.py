@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
@@ -13,27 +13,30 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
-from typing_extensions import Self
+from typing_extensions import Self, Unpack
 
+from graphrag_core.context.expanded import Around
 from graphrag_core.engine.address import shown
 from graphrag_core.errors import InputError, NotAnIndex
-from graphrag_core.filters import DOCUMENT_ID, parse_all
+from graphrag_core.filters import DOCUMENT_ID, Where, parse_all
 from graphrag_core.index import KnowledgeIndex
+from graphrag_core.ingest.remembered import Time
 from graphrag_core.ports import Embedder
 from graphrag_core.query.ask import MAX_TOKENS, Answer, AnswerStream
 from graphrag_core.query.requests import run_awaiting, run_now
 from graphrag_core.query.settings import Method, Plan, SearchSettings
-from graphrag_core.result import Hit, Result
+from graphrag_core.result import Hit, Result, joined_hits
 from graphrag_core.retriever import GraphRetriever
 
 CITATION = ("section", "page", "document_id")
 """The added metadata that belongs to the passage and can be cited."""
 
-ADDED = (*CITATION, "score", "channels", "path", "graphrag")
+ADDED = (*CITATION, "section_text", "score", "channels", "path", "graphrag")
 """What can be added to the metadata of a retrieved passage.
 
 ``section`` has the headings above it, ``document_id`` its source document, ``graphrag`` everything about the hit.
-``path`` and ``graphrag`` take time, as they have to be explained.
+``section_text`` is the passage with those around it. It stays as it is itself. ``path`` and ``graphrag`` take time, as
+they have to be explained.
 """
 
 _INDEX_OPTIONS = {*signature(KnowledgeIndex).parameters, *signature(KnowledgeIndex.open).parameters} - {"settings"}
@@ -59,6 +62,7 @@ class Options(TypedDict, total=False):
     score_threshold: float | None
     on_embedder_error: Literal["raise", "keyword"] | None
     context: Any
+    expand: Around | None
     add_metadata: Iterable[str]
     cache: Any
     refresh_every: float | None
@@ -68,6 +72,45 @@ class Options(TypedDict, total=False):
     embed_names: bool | None
     batch_size: int
     edges: Any
+
+
+class SearchOptions(TypedDict, total=False):
+    """Keywords of a question in both adapters: settings, filters, and what ``GraphRetriever.retrieve`` takes.
+
+    For type checkers: an unknown keyword is an error. At run time each retriever checks its own. A number of a part,
+    such as ``gate.min_score``, is in ``settings`` in typed code.
+    """
+
+    settings: SearchSettings | None
+    method: Method | None
+    k: int | None
+    similarity_top_k: int | None
+    graph: Any
+    use_graph: bool | None
+    fusion: Any
+    reranker: Any
+    gate: Any
+    recogniser: Any
+    router: Any
+    candidates: int | None
+    vector_weight: float | None
+    score_threshold: float | None
+    on_embedder_error: Literal["raise", "keyword"] | None
+    context: Any
+    where: Where | None
+    filter: Any
+    filters: Any
+    node_ids: Sequence[str] | None
+    doc_ids: Sequence[str] | None
+    search_type: str
+    fetch_k: int
+    lambda_mult: float
+    as_of: Time | None
+    embedding: Iterable[float] | None
+    seed_entities: Iterable[str] | None
+    exclude: Iterable[str] | None
+    count_access: bool
+    explain: bool
 
 
 def split_options(keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -130,6 +173,18 @@ def needs_explanation(names: Iterable[str]) -> bool:
     return "path" in names or "graphrag" in names
 
 
+def returned_hits(result: Result, names: tuple[str, ...] = ()) -> tuple[Hit, ...]:
+    """Return the hits of a result as an adapter returns them.
+
+    With the setting ``expand`` the text of a hit is that of its expanded passage, and hits whose passages overlap are
+    one. If ``section_text`` is added to the metadata, every hit keeps its text.
+    """
+    if "section_text" not in names:
+        return joined_hits(result.hits)
+    is_read = all(hit.expanded is not None for hit in result.hits)
+    return (result if is_read else result.expand("section")).hits
+
+
 def added_metadata(result: Result, hit: Hit, names: tuple[str, ...]) -> dict[str, Any]:
     """Return what is added to the metadata of a retrieved passage: what has one of the names, and is known.
 
@@ -144,6 +199,8 @@ def added_metadata(result: Result, hit: Hit, names: tuple[str, ...]) -> dict[str
         "document_id": chunk.document_id,
         "score": hit.score,
     }
+    if "section_text" in names:
+        values["section_text"] = hit.expanded and hit.expanded.text
     if "channels" in names:
         values["channels"] = {name: asdict(channel) for name, channel in hit.channels.items()}
     if "path" in names:
@@ -170,7 +227,7 @@ class AdapterRetriever:
 
     # -- questions
 
-    def search(self, query: Any, **settings: Any) -> Result:
+    def search(self, query: Any, **settings: Unpack[SearchOptions]) -> Result:
         """Return the core's result: hits with scores and paths, facts, ``context()``, ``explain()``.
 
         Parameters
@@ -185,7 +242,7 @@ class AdapterRetriever:
         result: Result = run_now(self._core.steps(self._plan(query, settings)))
         return result
 
-    async def asearch(self, query: Any, **settings: Any) -> Result:
+    async def asearch(self, query: Any, **settings: Unpack[SearchOptions]) -> Result:
         """Async version of :meth:`search`: what the embedding model and a reranker can await is awaited."""
         return await run_awaiting(self._core.steps(self._plan(query, settings)))
 
@@ -196,7 +253,7 @@ class AdapterRetriever:
         *,
         max_tokens: int = MAX_TOKENS,
         answer_threshold: float | None = None,
-        **settings: Any,
+        **settings: Unpack[SearchOptions],
     ) -> Answer:
         """Answer a question from the documents, with numbered citations.
 
@@ -232,7 +289,7 @@ class AdapterRetriever:
         *,
         max_tokens: int = MAX_TOKENS,
         answer_threshold: float | None = None,
-        **settings: Any,
+        **settings: Unpack[SearchOptions],
     ) -> Answer:
         """Async version of :meth:`ask`: embeds on the event loop, and reads the model in a thread.
 

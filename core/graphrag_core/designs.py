@@ -44,7 +44,7 @@ HYBRID = _PUBLISHED.replace(
     graph=Neighbourhood(hops=1, max_chunks=4, most_neighbours=None),
     fusion=Additive(max_chunks=None, fusion=Weighted(alpha=0.7, beta=0.3, relative_scores=False)),
     on_embedder_error="raise",
-    context=ContextFormat(max_tokens=1_000, published=True),
+    context=ContextFormat(max_tokens=1_000, style="both", published=True),
 )
 """Document 000: 0.7 · plain score + 0.3 · graph proximity; the graph adds up to 4 passages and removes none."""
 
@@ -56,7 +56,7 @@ CONFIDENT = _PUBLISHED.replace(
     fusion=OwnScores(same_start=100),
     gate=Gate(min_confidence=0.5, min_graph_score=0.3, needs_entity=True, min_score=0.7, weigh_by_confidence=True),
     on_embedder_error="keyword",
-    context=ContextFormat(max_tokens=4_000, published=True),
+    context=ContextFormat(max_tokens=4_000, style="passages", published=True),
 )
 """Document 001: vector hits from cosine 0.7 on, and the passages of related entities, if the confidence allows it."""
 
@@ -77,8 +77,9 @@ MEMORY = _PUBLISHED.replace(
     recogniser=Recogniser(needs_name_vectors=True),
     fusion=ReciprocalRank(k=60),
     on_embedder_error="keyword",
+    context=ContextFormat(style="narrative", published=True),
 )
-"""Document 003: facts around the 3 entities nearest to the question, by relevance; ``context(style="narrative")``."""
+"""Document 003: facts around the 3 entities nearest to the question, by relevance, told as a narrative."""
 
 RESEARCH = _PUBLISHED.replace(
     method="agentic",

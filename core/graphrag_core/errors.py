@@ -222,6 +222,7 @@ def unknown_name(name: str, known: Iterable[str], kind: str) -> str:
     "unknown setting 'vector_wight': did you mean 'vector_weight'?"
     """
     names = list(known)
-    if near := [one for one in (_OTHER_NAMES.get(name),) if one in names] or get_close_matches(name, names, 1):
+    others = [other for other, one in _OTHER_NAMES.items() if one in names]
+    if near := [_OTHER_NAMES[one] for one in get_close_matches(name, others, 1)] or get_close_matches(name, names, 1):
         return f"unknown {kind} {name!r}: did you mean {near[0]!r}?"
     return f"unknown {kind} {name!r}: use {', '.join(names)}"

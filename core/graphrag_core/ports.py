@@ -222,7 +222,10 @@ class Snapshot(Protocol):
         """
 
     def term_counts(self, terms: Sequence[str]) -> Keys:
-        """Return how many chunks of all documents contain each term in their title, headings or text."""
+        """Return how many chunks of all documents contain each term in their title, headings or text.
+
+        0 for a term that no chunk in scope contains: a score must not tell whether other documents contain a word.
+        """
 
     def terms_in(self, kind: Kind, keys: Keys, terms: Sequence[str]) -> npt.NDArray[np.bool_]:
         """Return which terms chunks or the names of entities contain: one row for each key, one column for each term.

@@ -29,7 +29,10 @@ _LABELS = {
 }  # fmt: skip
 _PREFIXES = tuple(f"{label}: " for label in _LABELS.values())
 _KINDS = ("paper", "project")
-_VERSION = re.compile(r"v\d+$")
+_ARXIV = re.compile(
+    r"(?:(?:https?://)?(?:www\.)?arxiv\.org/(?:abs|pdf)/|arxiv:\s*)?"
+    r"(\d{4}\.\d{4,5}|[a-z-]+(?:\.[a-z]{2})?/\d{7})(?:v\d+)?(?:\.pdf)?", re.IGNORECASE,
+)  # fmt: skip
 _SEPARATOR = re.compile(r"\s*[;,]\s*(?:and\s+)?|\s+and\s+")
 _NAME_KEYS = ("name", "title", "full_name", "arxiv_id", "id", "label")
 _YEAR = re.compile(r"(?:19|20)\d\d")
@@ -96,8 +99,17 @@ def _entries(part: Mapping[str, Any], keys: Iterable[str]) -> list[Mapping[str, 
 
 
 def _arxiv(entry: Mapping[str, Any]) -> str:
-    found = _text(entry, "arxiv_id", "arxiv", "arxivId").removeprefix("arXiv:").rsplit("/abs/", 1)[-1]
-    return _VERSION.sub("", found)
+    return _bare_arxiv(_text(entry, "arxiv_id", "arxiv", "arxivId"))
+
+
+def _bare_arxiv(reference: str) -> str:
+    """Return an arXiv id without prefix, address and version. Other references are returned as they are.
+
+    >>> [_bare_arxiv(text) for text in ("arXiv:2401.00002", "https://arxiv.org/abs/2401.00002v1", "GraphRAG v2")]
+    ['2401.00002', '2401.00002', 'GraphRAG v2']
+    """
+    found = _ARXIV.fullmatch(reference)
+    return found[1] if found else reference
 
 
 def _paper(entry: Mapping[str, Any], titles: Mapping[str, str]) -> Document | None:
@@ -147,9 +159,11 @@ def _project(entry: Mapping[str, Any], titles: Mapping[str, str]) -> Document | 
 
 
 def _resolved(references: list[str], titles: Mapping[str, str]) -> list[str]:
-    """Replace the arXiv ids of papers in the findings by their titles."""
-    ids = [_VERSION.sub("", name.removeprefix("arXiv:").removeprefix("arxiv:")) for name in references]
-    return [titles.get(arxiv, name) for arxiv, name in zip(ids, references, strict=True)]
+    """Replace the arXiv ids of papers in the findings by their titles, and of other papers by the bare ids.
+
+    A paper has its bare id as an alias: papers of other files are found by it.
+    """
+    return [titles.get(arxiv, arxiv) for arxiv in map(_bare_arxiv, references)]
 
 
 def _non_empty(**fields: Any) -> dict[str, Any]:

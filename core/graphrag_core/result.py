@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from graphrag_core.context.context import Context, Style, write_context
+from graphrag_core.context.context import Context, write_context
 from graphrag_core.context.display import Highlighter, citation, hit_texts, rank_text, uncovered_words
 from graphrag_core.context.escape import one_line
-from graphrag_core.context.settings import ContextFormat
+from graphrag_core.context.expanded import Around, ExpandedPassage
+from graphrag_core.context.settings import ContextFormat, Style
+from graphrag_core.errors import InputError
 from graphrag_core.model import Chunk, Community, Entity, Fact
 from graphrag_core.text import Tokenizer
 
@@ -161,6 +163,8 @@ class Hit:
         The id of the community that the passage stands for, of the method ``"global"``.
     explanation
         That of the result, from which the attributes below are read.
+    expanded
+        The passage together with those around it, with the setting ``expand``; else None.
     """
 
     chunk: Chunk
@@ -172,6 +176,7 @@ class Hit:
     via: tuple[Step, int] | None = None
     community: str = ""
     explanation: LazyExplanation = field(default=_NOTHING, repr=False, compare=False)
+    expanded: ExpandedPassage | None = field(default=None, repr=False)
 
     @property
     def reason(self) -> Reason:
@@ -238,7 +243,30 @@ class Hit:
             "words": list(reason.words),
             "covers": list(reason.covers),
             "link": asdict(reason.link) if reason.link else None,
+            "expanded": self.expanded.to_dict() if self.expanded else None,
         }
+
+
+def joined_hits(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """Return hits with their expanded texts in place of their own.
+
+    Of hits whose expanded passages overlap the best one is returned, with the joined text. Hits that are not expanded
+    are returned as they are.
+    """
+    joined: dict[int, ExpandedPassage] = {}  # by the place of the best hit
+    for place, hit in enumerate(hits):
+        if hit.expanded is None:
+            return tuple(hits)
+        best, passage = place, hit.expanded
+        for other in sorted(joined):
+            if (both := joined[other].joined(passage)) is not None:
+                best, passage = min(best, other), both
+                del joined[other]
+        joined[best] = passage
+    return tuple(
+        replace(hits[at], chunk=replace(hits[at].chunk, text=one.text, start=one.start), expanded=one)
+        for at, one in sorted(joined.items())
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +329,8 @@ class Result:
         The defaults of :meth:`context`, from the settings of the question.
     explanation
         From which the attributes below are read; computed when it is first read.
+    read_around
+        Reads what surrounds passages, for :meth:`expand`; None if the result does not belong to an index.
     """
 
     question: str
@@ -321,6 +351,9 @@ class Result:
     generation: int = field(default=0, compare=False)
     context_format: ContextFormat = _FORMAT
     explanation: LazyExplanation = field(default=_NOTHING, repr=False, compare=False)
+    read_around: Callable[[Sequence[Chunk], Around], Sequence[ExpandedPassage]] | None = field(
+        default=None, repr=False, compare=False
+    )
 
     @property
     def facts(self) -> tuple[Fact, ...]:
@@ -371,11 +404,40 @@ class Result:
     def __len__(self) -> int:
         return len(self.hits)
 
+    def expand(self, around: Around) -> Result:
+        """Return the result with the passages around each hit, in :attr:`Hit.expanded`. The hits stay the same.
+
+        Parameters
+        ----------
+        around
+            ``"section"``: the passages with the same headings before and after the hit, in its document or in the
+            source that an application cut, up to about 1,000 tokens. ``"neighbours"``: the passage before and the
+            one after it, up to as many tokens.
+
+        Raises
+        ------
+        InputError
+            The result was pickled, or made without an index.
+        IndexClosed
+            The index was closed. ``retrieve(..., expand="section")`` reads the passages before.
+        """
+        if around not in get_args(Around):
+            raise InputError(f"cannot read around={around!r}: use one of {', '.join(get_args(Around))}")
+        if not self.hits:
+            return self
+        if self.read_around is None:
+            advice = f"retrieve(..., expand={around!r}) reads the passages at once"
+            raise InputError(f"the result has no index to read the passages around its hits from: {advice}")
+        passages = self.read_around([hit.chunk for hit in self.hits], around)
+        hits = (replace(hit, expanded=passage) for hit, passage in zip(self.hits, passages, strict=True))
+        return replace(self, hits=tuple(hits))
+
     def context(
         self,
         max_tokens: int | None = None,
         *,
-        style: Style = "graph",
+        around: Around | None = None,
+        style: Style | None = None,
         tokenizer: Tokenizer | None = None,
         organise: bool = False,
         include_relationships: bool | None = None,
@@ -389,11 +451,14 @@ class Result:
         max_tokens
             The budget; by default ``context.max_tokens`` of the settings, or 500. It is never exceeded: an
             item that does not fit is skipped; if none fits, the first passage is cut.
+        around
+            ``"section"`` or ``"neighbours"`` writes each passage with those around it (:meth:`expand`). Passages that
+            overlap are written once, with the number of the best. By default as the setting ``expand`` says.
         style
-            ``"graph"``: the question's entities, related entities, the relevant relationships and the
-            passages in the order of the hits, numbered for citations. ``"passages"``: the passages
-            with scores and sources. ``"both"``: these passages, then the graph block without passages, which
-            takes at most 500 tokens and half of the budget. ``"narrative"``: facts grouped by subject, the
+            By default ``context.style`` of the settings, or ``"graph"``: the question's entities, related entities, the
+            relevant relationships and the passages in the order of the hits, numbered for citations. ``"passages"``:
+            the passages with scores and sources. ``"both"``: these passages, then the graph block without passages,
+            which takes at most 500 tokens and half of the budget. ``"narrative"``: facts grouped by subject, the
             user's own first, else in order of relevance; the least relevant are left out. Without facts, or where
             the graph was not used, passages are written. A passage that does not fit is shortened to the
             sentences that match the question best.
@@ -419,10 +484,12 @@ class Result:
         Context
             A ``str`` with ``tokens`` and ``sources``.
         """
+        result = self if around is None else self.expand(around)
         return write_context(
-            self,
+            replace(result, hits=joined_hits(result.hits)),
+            ranks={hit.chunk.id: rank for rank, hit in enumerate(self.hits, 1)},
             max_tokens=self.context_format.max_tokens or 500 if max_tokens is None else max_tokens,
-            style=style,
+            style=style or self.context_format.style or "graph",
             tokenizer=tokenizer,
             organise=organise,
             include_relationships=include_relationships,

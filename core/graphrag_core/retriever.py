@@ -39,6 +39,7 @@ from graphrag_core.query.pipeline import search_steps
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.requests import Request, Steps, run_now
 from graphrag_core.query.settings import Plan, SearchSettings
+from graphrag_core.query.surroundings import SurroundingReader
 from graphrag_core.result import Explanation, Hit, LazyExplanation, Result, Trace
 from graphrag_core.text import Tokenizer
 
@@ -305,6 +306,10 @@ class GraphRetriever:
                 result = yield from self._other_method(plan, at, result)
             if result.embedder_failed:
                 _log.warning("%s", result.fallback)
+            reader = SurroundingReader(engine=self.index.engine, scope=plan.scope, exclude=plan.exclude, at=at)
+            result = replace(result, read_around=reader)
+            if plan.settings.expand is not None:
+                result = result.expand(plan.settings.expand)
             is_whole = not result.embedder_failed and (self.index.embedding is None or not result.fallback)
             if self.cache is not None and key is not None and is_whole:
                 self.cache.put((result.generation, key), _Cached(_copied(result), at, plan.uncounted or []))
@@ -650,7 +655,7 @@ def _copied_hit(hit: Hit) -> Hit:
     )  # fmt: skip
     return Hit(
         own, hit.score, dict(hit.channels), hit.origin, hit.graph_expansion, hit.copies, hit.via, hit.community,
-        hit.explanation,
+        hit.explanation, hit.expanded,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.runnables import RunnableLambda
+from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 import langchain_graphrag as package
 from graphrag_core import Chunker
@@ -232,3 +233,13 @@ def recall_cases():
         (WordLlama(), {"chunker": None}, {"chunker": None}),
         (WordLlama(), {}, {"chunker": Chunker(long_only=True)}),
     ]
+
+
+# -- sources that the application cuts
+
+
+def build_cut(sources, *, positions=True, **settings):
+    """Return a retriever of texts by source, cut by LangChain's splitter into pieces that overlap."""
+    splitter = RecursiveCharacterTextSplitter(chunk_size=240, chunk_overlap=80, add_start_index=positions)
+    documents = [Document(page_content=text, metadata={"source": name}) for name, text in sources.items()]
+    return GraphRAGRetriever.from_documents(splitter.split_documents(documents), HashEmbedder(), **settings)

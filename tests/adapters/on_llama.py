@@ -13,6 +13,7 @@ from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.graph_stores.types import KG_NODES_KEY, KG_RELATIONS_KEY, EntityNode, Relation
 from llama_index.core.llms import CustomLLM
+from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
@@ -289,3 +290,15 @@ class WithoutTokens(WordLlama):
 
     vector_weight = 0.5
     token_ids = None  # type: ignore[assignment]
+
+
+# -- sources that the application cuts
+
+
+def build_cut(sources, *, positions=True, **settings):
+    """Return a retriever of texts by source, cut by LlamaIndex's splitter into nodes that overlap."""
+    documents = [llama_index.core.Document(text=text, id_=name) for name, text in sources.items()]
+    nodes = SentenceSplitter(chunk_size=60, chunk_overlap=20).get_nodes_from_documents(documents)
+    for node in nodes:
+        node.start_char_idx = node.start_char_idx if positions else None
+    return GraphRAGRetriever.from_nodes(nodes, HashEmbedder(), **_settings(settings))

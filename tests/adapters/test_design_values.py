@@ -165,6 +165,20 @@ def test_passages_that_begin_alike_are_one_if_the_graph_ran_and_found_no_strong_
         assert ids(retriever.search("what is used for the logins of this thing?")) == ["a", "b"]
 
 
+def test_without_the_graph_expansion_the_entities_and_the_confidence_are_those_of_the_question(build):
+    facts = {"auth": [triple("Auth Service", "uses", "Session Store", 8)]}
+    texts = {"auth": "The Auth Service does logins.", "store": "Sessions."}
+    off = CONFIDENT.replace(**{"gate.min_confidence": 1.0})
+    with build(off, facts, texts, Cosines({texts["auth"]: 0.845})) as retriever:
+        result = retriever.search(CLEAR)
+        # 0.138 + 0.3 + 0.4 · 0.845 = 0.776; with use_graph=False, enabled: false of the document, 0.5 and no entity.
+        assert result.confidence == pytest.approx(0.776, abs=ROUNDING)
+        assert [entity.name for entity in result.entities] == ["Auth Service"]
+        assert ids(result) == ["auth"]
+        plain = retriever.search(CLEAR, use_graph=False)
+        assert (plain.confidence, plain.entities) == (0.5, ())
+
+
 def test_a_phrase_names_at_most_five_entities(build):
     names = ["Lindqvist", *(f"{first} Lindqvist" for first in ("Mara", "Nils", "Ola", "Per", "Rut", "Siv"))]
     facts = {name: [triple(name, "runs", f"Shop {at}")] for at, name in enumerate(names)}
@@ -224,6 +238,80 @@ def test_the_graph_method_shows_the_scores_of_the_graph_and_nothing_else(build):
         assert nothing.method == "graph"
         assert ids(nothing) == []
         assert "the question names no known entity" in nothing.advice
+
+
+@pytest.mark.parametrize("reference", ["2401.00002", "arXiv:2401.00002", "2401.00002v1", "arXiv:2401.00002v3",
+                                       "https://arxiv.org/abs/2401.00002v1"])  # fmt: skip
+@pytest.mark.parametrize("is_first", [True, False], ids=["cited paper first", "citing paper first"])
+def test_a_paper_that_another_file_cites_by_its_arxiv_id_is_found(build, reference, is_first):
+    citing = {"academic_papers": [{"title": "Paper A", "concepts": ["red ink"], "citations": [reference]}]}
+    cited = {"academic_papers": [{"arxiv_id": "2401.00002", "title": "Paper B"}]}
+    with build(RESEARCH, {}) as retriever:
+        for findings in (cited, citing) if is_first else (citing, cited):
+            retriever.index.add_research_findings(findings)
+        result = retriever.search("who cites red ink?", method="graph")
+        # 1 for the concept, 0.5 for the citation.
+        assert {hit.chunk.id: hit.score for hit in result} == {"paper:paper-a": 1.0, "arxiv:2401.00002": 0.5}
+
+
+# -- the context
+
+
+def parallel_relations():
+    relations = [triple("Auth Service", "depends_on", "Session Store", weight) for weight in (4, 3)]
+    return {"auth": relations, "store": [triple("Session Store", "is", "Red")]}
+
+
+def test_the_format_of_the_context_is_that_of_the_design(build):
+    texts = {"auth": "The Auth Service does logins.", "store": "Sessions are kept."}
+    for settings, style in ((HYBRID, "both"), (CONFIDENT, "passages"), (MEMORY, "narrative")):
+        cosines = Cosines({texts["auth"]: 0.9, "Auth Service": 0.8})
+        with build(settings, parallel_relations(), texts, cosines, embed_names=True) as retriever:
+            context = retriever.search(CLEAR).context()
+            assert context.style == style
+            assert ("## Knowledge Graph Context" in context) is (settings is HYBRID)
+            assert ("CONTEXT: Auth Service" in context) is (settings is MEMORY)
+            # A call and the settings replace it.
+            assert retriever.search(CLEAR, **{"context.style": "graph"}).context().style == "graph"
+            assert retriever.search(CLEAR).context(style="passages").style == "passages"
+
+
+def test_the_printed_weight_is_the_one_that_scores(build):
+    texts = {"auth": "The Auth Service does logins.", "store": "Sessions are kept."}
+    with build(HYBRID, parallel_relations(), texts, Cosines({})) as retriever:
+        result = retriever.search(CLEAR)
+        # The strongest of two relations, 4: 0.4 · 1 · (0.7 + 0.3 · log2(2 + 1) / 5), as two passages mention the store.
+        assert result.hits[-1].channels["graph"].score == pytest.approx(0.4 * (0.7 + 0.3 * np.log2(3) / 5), abs=1e-6)
+        assert "Related: Session Store (depends_on, weight: 4)" in result.context()
+
+
+# -- the memory tool
+
+
+@pytest.fixture(params=NEEDED)
+def framework(request):
+    pytest.importorskip(NEEDED[request.param])
+    return import_module(f"on_{request.param}")
+
+
+def test_the_tool_has_no_threshold_that_the_design_does_not_have(framework):
+    # 0.3 · 1 · (0.7 + 0.3 · log2(1 + 1) / 5) = 0.228 is below 0.3, the threshold of document 001.
+    facts = {"auth": [triple("Auth Service", "uses", "Session Store", 3)]}
+    documents = [Document("auth", "The Auth Service does logins."), Document("store", "Sessions. Session Store.")]
+    options = {"extractor": FixedExtractor(facts), "settings": HYBRID, "k": 1}
+    with framework.build(documents, HashEmbedder(), **options) as retriever:
+        plain = framework.ids(framework.retrieve(retriever, CLEAR, use_graph=False))
+        _, found = framework.tool(retriever).call(query=CLEAR, max_results=1)
+        assert framework.ids(found) == framework.ids(framework.retrieve(retriever, CLEAR))
+        assert set(plain) <= set(framework.ids(found))
+    old = triple("Boat", "has", "Mast", confidence=0.146, source="file", status="staged")  # 0.146 · 1.5 = 0.219
+    facts = {"a": [old], "b": [triple("Boat", "has", "Hull", confidence=0.9, source="file", status="staged")]}
+    documents = [Document(name, f"Passage {name}.") for name in facts]
+    options = {"extractor": FixedExtractor(facts), "settings": MEMORY, "embed_names": True}
+    with framework.build(documents, Cosines({"Boat": 0.9}), **options) as retriever:
+        content, found = framework.tool(retriever).call(query="What is on board?")
+        assert framework.ids(found) == ["b", "a"]
+        assert content == "### 💡 CONTEXT: Boat\n- has: Hull\n- has: Mast"
 
 
 # -- the graph

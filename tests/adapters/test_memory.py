@@ -102,7 +102,7 @@ def test_the_search_tool_is_described_for_a_model(framework, retriever):
         "query": None,
         "max_results": 10,
         "use_graph": True,
-        "min_graph_score": 0.3,
+        "min_graph_score": None,
     }
     assert all(field["description"] for field in fields.values())
     assert "strength" in fields["min_graph_score"]["description"]

@@ -35,7 +35,7 @@ from graphrag_core.cli import main
 try:
     main(["query", {QUESTION!r}, "--kb", {str(tmp_path / "kb")!r}])
 finally:
-    heavy = {{"asyncio", "email", "igraph", "jinja2", "matplotlib", "pandas", "pydantic", "scipy", "tqdm", "wordllama"}}
+    heavy = {{"asyncio", "email", "jinja2", "pandas", "pydantic", "scipy", "tqdm", "wordllama"}}
     heavy |= {{"graphrag_core.documents.load", "graphrag_core.evaluation", "graphrag_core.extract.sentences"}}
     print("imported:", sorted(heavy & sys.modules.keys()))
 """

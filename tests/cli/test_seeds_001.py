@@ -60,13 +60,25 @@ def test_min_graph_score_is_passed_on(run, retriever_settings):
     assert "gate.min_graph_score is 7: use a number from 0 to 1" in refused.stderr
 
 
+def test_the_settings_file_changes_numbers_of_a_design_and_an_option_replaces_them(run, retriever_settings):
+    retriever_settings('gate.min_score = 1\nmethod = "keyword"\ngraph = {name = "pagerank"}')
+    design = ("query", QUESTION, "--json", "--design", "confident")
+    assert run(*design).exit_code == 1
+    found = json.loads(run(*design, "--set", "gate.min_score=0.1").stdout)
+    assert found["method"] == "hybrid"
+    assert found["hits"]
+
+
 def test_every_number_is_set_by_its_path(run):
     few = run("query", QUESTION, "--json", "--method", "vector", "--set", "gate.min_score=0.3")
     assert all(hit["score"] >= 0.3 for hit in json.loads(few.stdout)["hits"])
     design = ("query", QUESTION, "--json", "--design", "confident")
     assert not json.loads(run(*design, "--set", "gate.min_score=1").stdout or '{"hits": []}')["hits"]
     assert json.loads(run(*design, "--set", "gate.min_score=0.1").stdout)["hits"]
+    narrative = run("query", QUESTION, "--set", "context.style=passages", "--max-tokens", "100").stdout
+    assert narrative.startswith("[Score: ")
     for given, said in (
+        ("context.style=loud", "use one of graph, passages, both, narrative"),
         ("gate.min_scor=1", "did you mean 'gate.min_score'"),
         ("gate.min_score=high", "gate.min_score is 'high': use a number"),
         ("gate.min_score", "is not KEY=VALUE"),

@@ -21,6 +21,7 @@ FINDINGS = {
             "arxiv_id": "2404.16130",
             "title": "From Local to Global",
             "abstract": "Multi-agent timeout mechanisms and citation networks.",
+            "concepts": ["citation network"],
         },
     ],
     "github_projects": [
@@ -52,8 +53,9 @@ def embedder(request, tmp_path, run):
     ],
 )
 def test_the_calls_of_the_document(run, embedder, query, method, first):
-    shown = run("query", query, "--method", method)
-    answer = json.loads(run("query", query, "--method", method, "--json").stdout)
+    call = ("query", query, "--design", "research", "--method", method)
+    shown = run(*call)
+    answer = json.loads(run(*call, "--json").stdout)
     assert shown.exit_code == 0
     assert answer["hits"][0]["document_id"] == first
     assert answer["method"] == ("hybrid" if method == "agentic" else method)
@@ -62,7 +64,7 @@ def test_the_calls_of_the_document(run, embedder, query, method, first):
 def test_statistics(run, embedder):
     stats = json.loads(run("stats", "--json").stdout)
     assert stats["documents"] == 3
-    assert stats["relations"] == {"cites": 1, "implements": 1, "introduces": 1, "relates_to": 1}
+    assert stats["relations"] == {"cites": 1, "implements": 1, "introduces": 2, "relates_to": 1}
     shown = run("stats").stdout
     assert ("vectors         none" in shown) == (embedder == "none")
     names = {top["name"] for top in stats["top_entities"]}

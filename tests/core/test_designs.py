@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 
 import numpy as np
@@ -351,6 +352,35 @@ def test_the_graph_of_an_index_is_an_igraph():
         assert index.graph.to_igraph(where={"tenant": "b"}).vs["name"] == ["Bravo", "Charlie", "b"]
         with pytest.raises(InputError, match="there is no entity 'Zulu'"):
             index.graph.to_igraph("Zulu")
+
+
+def numbers_of(part, path=""):
+    """Yield the path and the value of each number of settings."""
+    if is_dataclass(part):
+        part = {one.name: getattr(part, one.name) for one in fields(part) if one.init}
+    if isinstance(part, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in part):
+        part = dict(part)
+    if isinstance(part, Mapping):
+        for name, value in part.items():
+            yield from numbers_of(value, f"{path}.{name}" if path else name)
+    elif isinstance(part, (int, float)):
+        yield path, part
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_every_number_of_a_design_is_set_by_its_path(name):
+    design = DESIGNS[name]
+    numbers = dict(numbers_of(design.resolved))
+    assert {"k", "gate.min_score", "context.published"} <= numbers.keys()
+    for path, value in numbers.items():
+        assert design.replace(**{path: value}).resolved == design.resolved
+    weighted = RESEARCH.replace(**{"fusion.weights.vector": 0.7}).fusion.weights
+    assert weighted == {"vector": 0.7, "graph": 0.5}
+    assert dict(MEMORY.replace(**{"graph.relevance.sources.file": 3}).graph.relevance.sources)["file"] == 3
+    with pytest.raises(InputError, match=r"did you mean 'fusion\.weights\.vector'"):
+        RESEARCH.replace(**{"fusion.weights.vectr": 0.7})
+    with pytest.raises(InputError, match="use a number"):
+        RESEARCH.replace(**{"fusion.weights.vector": "much"})
 
 
 # -- docs/seeds.md

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_core import Document, Extraction, Fact, GraphRetriever, KnowledgeIndex, Mention
-from graphrag_core.context.context import Style
 from graphrag_core.context.escape import body, for_html, for_terminal, json_for_terminal, one_line
 from graphrag_core.context.notes import graph_notes
+from graphrag_core.context.settings import Style
 from graphrag_core.query.memory_tool import MemoryWriter, to_content
 from graphrag_core.testing import HashEmbedder
 

@@ -12,6 +12,7 @@ from torture.tenants import Tenants
 from graphrag_core import Document, GraphRetriever
 from graphrag_core.engine.embedded.vectors import FaissVectors
 from graphrag_core.filters import parse
+from graphrag_core.testing import HashEmbedder
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -63,6 +64,27 @@ def test_a_scope_shares_the_statistics_and_sees_nothing_else(open_index):
             assert snapshot.chunk_count == 3
             assert snapshot.statistics_count == 8
             assert snapshot.term_counts(["keyr"]).tolist() == [8]
+
+
+@pytest.mark.parametrize("method", ["hybrid", "keyword", "graph", "agentic", "global"])
+def test_a_word_that_only_others_use_changes_no_score(open_index, method):
+    ours = documents("acme", ["The Keyring failed in May.", "Mara Lindqvist runs the Keyring.", "Tokens expire."])
+    secret, other = "the quorum of the zephyr leaks Tokens", "the ballot of the gusts leaks Tokens"
+    with open_index(HashEmbedder()) as one, open_index(HashEmbedder()) as twin:
+        one.add([*ours, *documents("umbrella", [secret] * 4)])
+        twin.add([*ours, *documents("umbrella", [other] * 4)])
+        for question in (
+            "Who runs the Keyring?",
+            "Which quorum leaks Tokens in May?",
+            '"quorum of the zephyr" Keyring',
+        ):
+            results = [
+                GraphRetriever(index).retrieve(question, where=ACME, method=method, k=3) for index in (one, twin)
+            ]
+            found, expected = ([(hit.chunk.id, hit.score, hit.channels) for hit in result] for result in results)
+            assert found == expected
+            answers = [GraphRetriever(index, method=method).ask(question, where=ACME).text for index in (one, twin)]
+            assert answers[0] == answers[1]
 
 
 def test_an_alias_of_another_tenant_does_not_join_names(open_index):

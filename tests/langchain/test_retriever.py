@@ -9,7 +9,7 @@ from langchain_classic.embeddings import CacheBackedEmbeddings
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
-from langchain_core.runnables import ConfigurableField
+from langchain_core.runnables import ConfigurableField, ConfigurableFieldSingleOption
 from langchain_core.stores import InMemoryByteStore
 
 import graphrag_core
@@ -291,6 +291,34 @@ class TestSettings:
         flexible = retriever.configurable_fields(search_kwargs=ConfigurableField(id="search"))
         assert len(flexible.invoke(QUESTION, {"configurable": {"search": {"k": 2}}})) == 2
         assert len(flexible.invoke(QUESTION)) == 5
+
+    async def test_are_configured_by_a_call(self, retriever):
+        method = ConfigurableFieldSingleOption(
+            id="method", options={"words": "keyword", "all": "hybrid"}, default="all"
+        )
+        flexible = retriever.configurable_fields(
+            k=ConfigurableField(id="k"), filter=ConfigurableField(id="filter"), method=method
+        )
+        config = {"configurable": {"k": 2, "filter": {"tenant": "umbrella"}, "method": "words"}}
+        assert len(flexible.invoke(QUESTION, {"configurable": {"k": 2}})) == 2
+        assert (flexible | len).invoke(QUESTION, {"configurable": {"k": 3}}) == 3
+        assert ids(await flexible.ainvoke(QUESTION, config)) == ["secret"]
+        assert len(flexible.invoke(QUESTION)) == 5
+        found = flexible.with_config(config).search(QUESTION)
+        assert (found.method, len(found.hits)) == ("keyword", 1)
+        shown = flexible.config_schema().model_json_schema()["$defs"]["Configurable"]["properties"]
+        assert (shown["k"]["default"], shown["k"]["type"], shown["method"]["default"]) == (5, "integer", "all")
+        with pytest.raises(InputError, match="k is 0"):
+            flexible.invoke(QUESTION, {"configurable": {"k": 0}})
+        with pytest.raises(InputError, match="unknown configurable field 'kk': did you mean 'k'"):
+            retriever.configurable_fields(kk=ConfigurableField(id="k"))
+
+    def test_can_be_alternatives(self, retriever):
+        which = ConfigurableField(id="which")
+        short = retriever.model_copy(update={"k": 1})
+        flexible = retriever.configurable_alternatives(which, default_key="long", short=short)
+        assert len(flexible.invoke(QUESTION)) == 5
+        assert len(flexible.invoke(QUESTION, {"configurable": {"which": "short"}})) == 1
 
     @pytest.mark.parametrize("settings", [{"k": 0}, {"method": "magic"}, {"top_k": 3}, {"graph": "PageRank"}])
     def test_that_cannot_be_used_are_told_at_once(self, retriever, settings):

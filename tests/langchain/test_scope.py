@@ -88,16 +88,21 @@ def test_passages_outside_of_the_filter_are_not_returned_by_id(documents):
         assert store.get_by_ids(["umbrella-0#1"]) == []
 
 
-def test_a_configured_filter_cannot_remove_that_of_the_retriever():
+@pytest.mark.parametrize("own", [{"filter": {"tenant": "a"}}, {"search_kwargs": {"filter": {"tenant": "a"}}}])
+def test_a_configured_filter_narrows_that_of_the_retriever(own):
     texts, owners = ["Keyring has keys.", "Keyring has a secret."], [{"tenant": "a"}, {"tenant": "b"}]
-    field = ConfigurableField(id="search")
-    with GraphRAGRetriever.from_texts(texts, None, owners, filter={"tenant": "a"}) as retriever:
-        with pytest.raises(InputError, match="would replace the filter of the retriever"):
-            retriever.configurable_fields(filter=field)
-        safe = retriever.configurable_fields(search_kwargs=field)
-        for search in ({}, {"filter": None}, {"filter": {"tenant": {"in": ["a", "b"]}}}):
-            found = safe.invoke("Keyring", config={"configurable": {"search": search}})
-            assert [one.metadata["tenant"] for one in found] == ["a"]
+    field, both = ConfigurableField(id="search"), {"tenant": {"in": ["a", "b"]}}
+    with GraphRAGRetriever.from_texts(texts, None, owners, **own) as retriever:
+        for safe, searches in (
+            (retriever.configurable_fields(filter=field), (None, both)),
+            (retriever.configurable_fields(search_kwargs=field), ({}, {"filter": None}, {"filter": both})),
+        ):
+            for search in searches:
+                config = {"configurable": {"search": search}}
+                assert [one.metadata["tenant"] for one in safe.invoke("Keyring", config=config)] == ["a"]
+                assert [hit.chunk.text for hit in safe.with_config(config).search("Keyring")] == texts[:1]
+        config = {"configurable": {"search": {"tenant": "b"}}}
+        assert retriever.configurable_fields(filter=field).invoke("Keyring", config=config) == []
 
 
 def test_from_vectorstore_takes_a_vector_store():

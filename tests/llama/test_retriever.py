@@ -385,5 +385,33 @@ def test_many_threads_may_ask_and_write_at_once(retriever):
 def test_a_wrong_input_and_a_setting_of_another_name_are_refused(retriever):
     with pytest.raises(InputError, match="expected a LlamaIndex Document, got str"):
         GraphRAGRetriever.from_documents(["text"], Hashed())
-    with pytest.raises(InputError, match="unknown search setting 'similarity_top_k': did you mean 'k'"):
-        retriever.retrieve("Keyring", similarity_top_k=2)
+    for name in ("kk", "top_k", "similarity_topk"):
+        with pytest.raises(InputError, match=f"unknown search setting '{name}': did you mean 'k'"):
+            retriever.retrieve("Keyring", **{name: 2})
+        with pytest.raises(InputError, match=f"unknown search setting '{name}': did you mean 'k'"):
+            retriever.search("Keyring", **{name: 2})
+
+
+async def test_a_call_takes_the_settings_of_the_constructor(retriever):
+    two = ids(GraphRAGRetriever(retriever.index, similarity_top_k=2).retrieve(QUESTION))
+    assert len(two) == 2
+    assert ids(retriever.retrieve(QUESTION, similarity_top_k=2)) == two
+    assert ids(await retriever.aretrieve(QUESTION, similarity_top_k=2)) == two
+    assert [hit.chunk.id for hit in retriever.search(QUESTION, similarity_top_k=2)] == two
+    assert len(retriever.retrieve(QUESTION)) > 2, "for that call alone"
+    for call in (retriever.retrieve, retriever.search):
+        with pytest.raises(InputError, match="pass one of them"):
+            call(QUESTION, similarity_top_k=2, k=3)
+
+
+def test_an_attribute_that_does_not_exist_cannot_be_assigned(retriever):
+    with pytest.raises(AttributeError, match="unknown attribute 'similarity_topk': did you mean 'similarity_top_k'"):
+        retriever.similarity_topk = 3
+    retriever.transformations = []
+
+    class Mine(GraphRAGRetriever):
+        def __init__(self, *given, **settings):
+            super().__init__(*given, **settings)
+            self.tenant = "a"
+
+    assert Mine(retriever.index).tenant == "a"

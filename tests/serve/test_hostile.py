@@ -91,7 +91,7 @@ def test_the_time_limit_ends_the_work():
 
     async def run():
         with pytest.raises(TimeLimit):
-            await gateway.run(work)
+            await gateway.run(gateway.anonymous, work)
 
     asyncio.run(run())
     wait_until(ended.is_set)
@@ -109,14 +109,14 @@ def test_work_that_ends_at_the_time_limit_is_a_time_limit():
         release.wait()
         check_deadline()
 
-    def submit_and_end_on_cancel(function):
-        job = submit(function)
+    def submit_and_end_on_cancel(function, client):
+        job = submit(function, client)
         job.cancel = lambda: release.set() or wait_until(job.done)
         return job
 
     gateway._pool.submit = submit_and_end_on_cancel
     with pytest.raises(TimeLimit):
-        asyncio.run(gateway.run(work))
+        asyncio.run(gateway.run(gateway.anonymous, work))
     gateway.close()
 
 

@@ -76,6 +76,8 @@ def test_a_query_sets_numbers_by_their_path(client):
     body = {"question": QUESTION, "method": "vector", "set": {"gate.min_score": 1}}
     assert client.post("/v1/query", json=body).json()["hits"] == []
     assert client.post("/v1/ask", json=body).status_code == 200
+    body = {"question": QUESTION, "context_tokens": 200, "set": {"context.style": "passages"}}
+    assert client.post("/v1/query", json=body).json()["context"].startswith("[Score: ")
     body = {"question": QUESTION, "design": "confident", "set": {"gate.min_score": 0.1, "graph.hops": 2}}
     assert client.post("/v1/query", json=body).json()["hits"]
     for given, said in (

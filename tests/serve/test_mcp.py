@@ -81,6 +81,17 @@ async def test_search_takes_the_name_of_a_design():
         assert "kg2rag" in await advice(client, "search", question=QUESTION, design="kg3rag")
 
 
+async def test_search_returns_prompt_text_in_a_style_and_takes_numbers_of_a_design():
+    async with connected() as client:
+        assert (await call(client, "search", question=QUESTION))["context"] is None
+        asked = {"question": QUESTION, "design": "confident", "context_tokens": 200}
+        found = await call(client, "search", **asked, set={"gate.min_score": 0.1})
+        assert found["context"].startswith("[Score: ")
+        found = await call(client, "search", **asked, set={"gate.min_score": 0.1, "context.style": "graph"})
+        assert found["context"].startswith("## ")
+        assert "use one of" in await advice(client, "search", **asked, set={"context.style": "loud"})
+
+
 async def test_the_graph_tools():
     async with connected(write=True) as client:
         entity = await call(client, "entity", name="oauth provider")

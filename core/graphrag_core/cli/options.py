@@ -24,8 +24,8 @@ from graphrag_core.engine.address import shown
 from graphrag_core.errors import InputError, MissingDependency, NotAnIndex, unknown_name
 from graphrag_core.llm import OpenAIChat, open_llm
 from graphrag_core.ports import Embedder, Extractor
+from graphrag_core.query.settings import PARTS, SearchSettings, search_options
 from graphrag_core.query.settings import Option as Setting
-from graphrag_core.query.settings import search_options
 
 Kb = Annotated[
     str,
@@ -192,7 +192,8 @@ class StrategySearch(Search):
     def retriever(self, index: KnowledgeIndex, **defaults: Any) -> GraphRetriever:
         """Return a retriever with the settings of the options.
 
-        A design replaces the settings of the command and of the settings file; other options change its fields.
+        A design replaces the settings of the command, and the method, strategy and other parts that the settings file
+        names. Numbers of the file and other options change its fields.
         """
         for option, name, known in (("strategy", self.strategy, STRATEGIES), ("design", self.design, DESIGNS)):
             if name is not None and name not in known:
@@ -202,16 +203,23 @@ class StrategySearch(Search):
             return make_retriever(index, {**strategy, **self.given}, **defaults)
         if strategy:
             raise typer.BadParameter("a design has its strategy: leave one of them out", param_hint="--design")
-        return GraphRetriever(index, DESIGNS[self.design], **self.given)
+        return make_retriever(index, self.given, DESIGNS[self.design])
 
 
-def make_retriever(index: KnowledgeIndex, given: dict[str, Any], **defaults: Any) -> GraphRetriever:
-    """Return a retriever. Options replace the settings of the file, which replace the defaults of a command."""
+def make_retriever(
+    index: KnowledgeIndex, given: dict[str, Any], design: SearchSettings | None = None, **defaults: Any
+) -> GraphRetriever:
+    """Return a retriever. Options replace the settings of the file, which replace the defaults of a command.
+
+    A design keeps its method and its parts; of these the file may change numbers.
+    """
     options = {name: value for name, value in given.items() if value is not None}
     configured = CONFIG.get().retriever_arguments()
-    if "graph" in options:
+    if design is not None:
+        configured = {name: value for name, value in configured.items() if name not in ("method", *PARTS)}
+    elif "graph" in options:
         configured.pop("fusion", None)  # it belongs to the strategy of the file
-    return GraphRetriever(index, **{**defaults, **configured, **options})
+    return GraphRetriever(index, design or SearchSettings(), **{**defaults, **configured, **options})
 
 
 # -- indexes and models

@@ -11,8 +11,8 @@ from typer import Argument, Option
 from graphrag_core import Result
 from graphrag_core.cli import options, render
 from graphrag_core.cli.options import Json
-from graphrag_core.context.context import Style
 from graphrag_core.context.escape import for_terminal
+from graphrag_core.context.settings import Style
 from graphrag_core.errors import GraphRAGError
 from graphrag_core.query.settings import Method
 
@@ -28,18 +28,20 @@ def query(
     search: options.StrategySearch,
     context: Annotated[Style | None, Option("--context", "-c", help="Print a context for an LLM, not hits.")] = None,
     max_tokens: Annotated[
-        int | None, Option(metavar="N", min=1, help="Token limit of the context. Default: 500, or the design's.")
+        int | None,
+        Option(metavar="N", min=1, help="Print a context of at most N tokens. Default: 500, or the design's."),
     ] = None,
     json: Json = False,
 ) -> None:
     """Search for passages that answer a question. [retriever] in hybrid-graphrag.toml has more settings."""
     with options.open_index(search.kb) as index:
         retriever = search.retriever(index)
+        form: dict[str, Any] = {"context.style": context, "context.max_tokens": max_tokens}
 
         def answer(question: str, **changes: Any) -> None:
             with render.working("searching"):
-                result = retriever.retrieve(question, **search.scope, **changes)
-            extra = {"context": result.context(max_tokens, style=context)} if context else {}
+                result = retriever.retrieve(question, **search.scope, **form, **changes)
+            extra = {"context": result.context()} if context or max_tokens else {}
             if json:
                 render.print_json({**render.result_to_dict(result), **extra})
             elif extra:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 from typing_extensions import Self
 
+from graphrag_core.context.settings import Style, check_style
 from graphrag_core.context.styles import ContextSource, Item, Render, graph_block, narrative, passages
-from graphrag_core.errors import InputError, check_integer
+from graphrag_core.errors import check_integer
 from graphrag_core.text import Tokenizer, token_counter
 
 if TYPE_CHECKING:
     from graphrag_core.result import Result
-
-Style = Literal["graph", "passages", "narrative", "both"]
 
 _MAX_BLOCK = 500  # tokens of the graph block of the style "both"
 
@@ -44,6 +43,7 @@ class Context(str):
 def write_context(
     result: Result,
     *,
+    ranks: Mapping[str, int],
     max_tokens: int,
     style: Style,
     tokenizer: Tokenizer | None,
@@ -56,16 +56,15 @@ def write_context(
 
     Falls back to the ``"passages"`` style if the result has no facts (for ``"graph"`` and ``"both"``: neither
     facts nor descriptions) or the graph was not used; for ``"both"`` in the published format also if the graph found
-    none of the hits. ``Context.style`` is the style that was used. See :meth:`graphrag_core.Result.context` for the
-    parameters and errors.
+    none of the hits. ``Context.style`` is the style that was used. ``ranks`` are the numbers of the passages, by id.
+    See :meth:`graphrag_core.Result.context` for the other parameters and errors.
     """
-    if style not in get_args(Style):
-        raise InputError(f"unknown style {style!r}: use one of {', '.join(get_args(Style))}")
+    check_style(style)
     check_integer(max_tokens, "max_tokens")
     count = token_counter(tokenizer)
     style = _usable_style(result, style)
-    block = partial(graph_block, result, relationships=include_relationships is not False, cited=include_sources)
-    texts = partial(passages, result, organise=organise, cited=include_sources, numbered=numbered)
+    block = partial(graph_block, result, ranks, relationships=include_relationships is not False, cited=include_sources)
+    texts = partial(passages, result, ranks, organise=organise, cited=include_sources, numbered=numbered)
     if style == "both":
         text, chosen = _fill_both(texts(with_entities=False), block(with_passages=False), max_tokens, count)
     elif style == "graph":

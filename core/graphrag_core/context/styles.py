@@ -8,7 +8,7 @@ escaped here, so that they cannot pass for the structure of the context.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby, zip_longest
@@ -93,7 +93,12 @@ _MAX_JOINING = 3
 
 
 def graph_block(
-    result: Result, *, with_passages: bool = True, relationships: bool = True, cited: bool = True
+    result: Result,
+    ranks: Mapping[str, int],
+    *,
+    with_passages: bool = True,
+    relationships: bool = True,
+    cited: bool = True,
 ) -> tuple[list[Item], Render]:
     """Return the block of entities, their relations and the relevant relationships, and the passages.
 
@@ -110,7 +115,8 @@ def graph_block(
     highlighter = Highlighter(result)
     sizes = [
         _passage_items(highlighter, hit, _passage_head(hit, f"[{rank}]", cited=cited), (_PASSAGE, rank))
-        for rank, hit in enumerate(result.hits if with_passages else (), 1)
+        for hit in (result.hits if with_passages else ())
+        for rank in [ranks[hit.chunk.id]]
     ]
     items = [
         head,
@@ -189,7 +195,7 @@ def _related(result: Result, entity: Entity, number: int) -> Iterator[Item]:
             relation = inverse(relation, dict(result.context_format.inverses))
         for other in dict.fromkeys(ends):
             if other != entity.id:
-                weights[other, relation] = min(weights.get((other, relation), 0.0) + fact.weight, 10.0)
+                weights[other, relation] = max(weights.get((other, relation), 0.0), fact.weight)
     strongest = sorted(weights.items(), key=lambda pair: (pair[0][0] not in named, not pair[0][1], -pair[1], pair[0]))
     with_relation = {other for other, relation in weights if relation}
     for (other, relation), weight in strongest[:_MAX_RELATED]:
@@ -244,6 +250,7 @@ _SECTIONS = (
 
 def passages(
     result: Result,
+    ranks: Mapping[str, int],
     *,
     organise: bool,
     with_entities: bool = True,
@@ -261,9 +268,9 @@ def passages(
     place = {chunk_id: i for i, chunk_id in enumerate(order)}
     highlighter = Highlighter(result)
     sizes = []
-    for rank, hit in enumerate(result.hits, 1):
+    for hit in result.hits:
         if numbered:
-            head = _passage_head(hit, f"[{rank}]", cited=cited)
+            head = _passage_head(hit, f"[{ranks[hit.chunk.id]}]", cited=cited)
         else:
             cites = cited and not result.context_format.published
             head = _passage_head(hit, f"[Score: {hit.score:.2f}]", cited=cites, with_id=True)
@@ -332,6 +339,8 @@ def _passage_items(highlighter: Highlighter, hit: Hit, head: str, slot: tuple[in
     chunk = hit.chunk
     text = body_text(chunk)
     sources: tuple[ContextSource, ...] = (ContextSource("chunk", chunk.id, chunk.title),)
+    if hit.expanded is not None:
+        sources += tuple(ContextSource("chunk", name, chunk.title) for name in hit.expanded.ids if name != chunk.id)
     if hit.origin == "graph" and hit.entity is not None:
         sources += (ContextSource("entity", hit.entity.id, hit.entity.text),)
     items = [

@@ -67,6 +67,10 @@ class WordLlama:
         vector: Matrix = _unit_mean(self._weights[ids].sum(axis=0)[None], count)[0]
         return vector
 
+    def embed_queries(self, texts: list[str]) -> Matrix:
+        """Return one unit vector per question, as rows."""
+        return self.embed_documents(texts)
+
     def token_ids(self, texts: list[str]) -> list[npt.NDArray[np.uint16]]:
         """Return the distinct ids of the tokens of each text, ascending."""
         self._read_tokens = {}

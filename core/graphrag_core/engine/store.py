@@ -98,8 +98,6 @@ class Store:
         Returns the share of all chunks that mention the subject of another chunk.
     names
         Returns names by key.
-    term_counts
-        Returns the number of chunks of all documents that have each term.
     id_places
         Returns numbers that sort chunks by id.
     fact_places
@@ -123,7 +121,6 @@ class Store:
     accesses: Accesses
     linked_share: Callable[[], float]
     names: Callable[[Sequence[int]], dict[int, Name]]
-    term_counts: Callable[[Sequence[str]], Keys]
     id_places: Callable[[Keys], Keys]
     fact_places: Callable[[Keys], tuple[Keys, Keys]]
     chunk_keys: Callable[[Keys], Keys]
@@ -145,6 +142,10 @@ class Store:
 
     def keywords(self, kind: str, text: str, k: int) -> Ranking:
         """Return the best ``k`` chunks or facts by BM25, and what ties with the last."""
+        raise NotImplementedError
+
+    def term_counts(self, terms: Sequence[str]) -> Keys:
+        """Return the number of chunks of all documents that have each term, 0 for a term that none in scope has."""
         raise NotImplementedError
 
     def similarities(self, kind: str, keys: Keys, vector: Matrix) -> Scores:

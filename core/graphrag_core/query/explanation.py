@@ -95,12 +95,7 @@ class Explainer:
         is_same = snapshot.generation == self.generation
         shown = [self.hits[place].chunk for place in places] if is_same else snapshot.chunks(keys)
         chunks = dict(zip(keys.tolist(), shown, strict=True))
-        # A fact may hold an entity's id or the id of an alias.
-        by_name = {
-            name: entity
-            for entity in (*known.values(), *self.entities)
-            for name in (*map(normalise, entity.aliases), entity.id)
-        }
+        by_name = _by_name((*known.values(), *self.entities))
         words, uncovered = ([], ()) if self.terms is None else _words_of(self.question, snapshot, self.terms, keys)
         reasons = {}
         for at, (place, path, chunk) in enumerate(zip(places, paths, chunks.values(), strict=True)):
@@ -175,6 +170,11 @@ class Explainer:
         kind = known[link.entity_id].type
         prefix = f"{kind}: " if kind in shared_fields(self.engine.settings()) else ""
         return link if link.entity.startswith(prefix) else replace(link, entity=prefix + link.entity)
+
+
+def _by_name(entities: Iterable[Entity]) -> dict[str, Entity]:
+    """Return entities by id and by the ids of their aliases: a fact may hold either."""
+    return {name: entity for entity in entities for name in (*map(normalise, entity.aliases), entity.id)}
 
 
 def _find_facts(snapshot: Snapshot, ids: Sequence[str]) -> Keys:

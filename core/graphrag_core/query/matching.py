@@ -65,8 +65,7 @@ class QuestionWords:
     def weighed(self, covered: Flags) -> Values:
         """Return the weights, normalised to sum 1, where a word that no passage in ``covered`` contains weighs nothing.
 
-        ``covered`` says which passages contain which terms. Without this rule a score would tell whether documents
-        outside the scope contain a word.
+        ``covered`` says which passages contain which terms.
         """
         weights = np.where(covered.any(axis=0) @ self.by_terms > 0, self.weights, 0)
         normalised: Values = weights / max(float(weights.sum()), 1e-9)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
-from graphrag_core.context.context import Style
 from graphrag_core.context.escape import one_line
+from graphrag_core.context.settings import Style
 from graphrag_core.errors import InputError
 from graphrag_core.filters import (
     DOCUMENT_ID,
@@ -20,10 +21,12 @@ from graphrag_core.filters import (
     attributes,
     conjuncts,
     parse,
+    parse_all,
 )
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.remembered import FACT_KEY, check_scope
 from graphrag_core.model import FactSource
+from graphrag_core.query.per_request import OfRequest, per_request
 from graphrag_core.query.settings import Option
 from graphrag_core.result import Result
 from graphrag_core.text import Tokenizer
@@ -43,10 +46,11 @@ REQUIRED: Any = ...
 
 SEARCH_ARGUMENTS = (
     Option("query", REQUIRED, str, "What to look for, in words; names help."),
-    Option("max_results", 10, int, "The maximum number of passages to return.", 1, 100),
+    Option("max_results", 10, int, "The number of passages to return. A design may add some from the graph.", 1, 100),
     Option("use_graph", True, bool, "Whether to follow the knowledge graph."),
-    Option("min_graph_score", 0.3, float,
-           "Leave out passages to which the graph leads by a weaker relation: its strength, from 0 to 1.", 0, 1),
+    Option("min_graph_score", None, float,
+           "Leave out passages to which the graph leads by a weaker relation: its strength, from 0 to 1. "
+           "By default the setting of the retriever.", 0, 1),
 )  # fmt: skip
 FACT_ARGUMENTS = (
     Option("subject", REQUIRED, str, "Whom or what the fact is about, by name. Call the person you talk to User."),
@@ -69,7 +73,10 @@ _FACT_ID = (
 
 
 class Tool(NamedTuple):
-    """A tool for an agent: what the model sees of it, and the function that it calls with the arguments."""
+    """A tool for an agent: what the model sees of it, and the function that it calls.
+
+    ``run`` takes the scope of the request and the arguments of the model.
+    """
 
     name: str
     description: str
@@ -97,15 +104,10 @@ def search_settings(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"k": count, "use_graph": use_graph, "gate.min_graph_score": least}
 
 
-def limited(result: Result, arguments: Mapping[str, Any]) -> Result:
-    """Return the first hits of a result, as many as a model asks for. Some fusions add to the ``k`` of plain search."""
-    return replace(result, hits=result.hits[: search_settings(arguments)["k"]])
-
-
 class ContextArguments(TypedDict, total=False):
     """What :meth:`Result.context <graphrag_core.Result.context>` takes.
 
-    ``max_tokens`` is that of ``context`` of the settings, or 1,000.
+    ``max_tokens`` and ``style`` are those of ``context`` of the settings, or 1,000 and ``"passages"``.
     """
 
     max_tokens: int
@@ -120,7 +122,7 @@ def to_content(result: Result, settings: ContextArguments, tokenizer: Tokenizer 
         return f"{NOTHING_FOUND} {one_line(result.advice[:1].upper() + result.advice[1:])}."
     given: dict[str, Any] = {
         "max_tokens": result.context_format.max_tokens or MAX_TOKENS,
-        "style": "passages",
+        "style": result.context_format.style or "passages",
         **settings,
     }
     context = str(result.context(**given, tokenizer=tokenizer))
@@ -174,36 +176,6 @@ class MemoryWriter:
             return None
         return Group(all=False, parts=(Not(Internal(f"{FACT_KEY}.subject", "exists", ())), self.where))
 
-    def tools(self) -> list[Tool]:
-        """Return the tools that remember, confirm, reject and forget facts."""
-        return [
-            Tool(
-                "memory_remember",
-                "Store a fact for later: a subject, a relation and an object, such as User, prefers, dark mode. "
-                "Write one fact in each call. Call the person you talk to User. Returns the id of the fact.",
-                FACT_ARGUMENTS,
-                self.remember,
-            ),
-            Tool(
-                "memory_confirm",
-                "Confirm a remembered fact by its id, when the user says that it is true.",
-                _FACT_ID,
-                self.confirm,
-            ),
-            Tool(
-                "memory_reject",
-                "Reject a remembered fact by its id, when the user says that it is wrong. It is not found again.",
-                _FACT_ID,
-                self.reject,
-            ),
-            Tool(
-                "memory_forget",
-                "Delete a remembered fact by its id, when the user asks to forget it.",
-                _FACT_ID,
-                self.forget,
-            ),
-        ]
-
     def remember(self, subject: str, relation: str, object: str, **more: Any) -> str:  # noqa: A002 - the usual word
         """Store a fact. ``more`` are the other :data:`FACT_ARGUMENTS`; an empty date is none."""
         given: dict[str, Any] = {name: None if value == "" else value for name, value in more.items()}
@@ -227,6 +199,50 @@ class MemoryWriter:
         if not self.index.memory.forget(fact_id, where=self.where or {}):
             raise InputError(f"there is no fact {fact_id!r} in this scope: use the id that memory_search returned")
         return f"Forgotten: {one_line(fact_id)}"
+
+
+WRITING_TOOLS = (
+    Tool(
+        "memory_remember",
+        "Store a fact for later: a subject, a relation and an object, such as User, prefers, dark mode. "
+        "Write one fact in each call. Call the person you talk to User. Returns the id of the fact.",
+        FACT_ARGUMENTS,
+        MemoryWriter.remember,
+    ),
+    Tool(
+        "memory_confirm",
+        "Confirm a remembered fact by its id, when the user says that it is true.",
+        _FACT_ID,
+        MemoryWriter.confirm,
+    ),
+    Tool(
+        "memory_reject",
+        "Reject a remembered fact by its id, when the user says that it is wrong. It is not found again.",
+        _FACT_ID,
+        MemoryWriter.reject,
+    ),
+    Tool(
+        "memory_forget",
+        "Delete a remembered fact by its id, when the user asks to forget it.",
+        _FACT_ID,
+        MemoryWriter.forget,
+    ),
+)
+"""The tools that remember, confirm, reject and forget facts; their scope is a :class:`MemoryWriter`."""
+
+
+def where_for(given: Where | OfRequest | None, *fixed: Where | None) -> Callable[[Any], Filter | None]:
+    """Return a function from a request to the filter of ``memory_search``; it also matches the fixed filters."""
+    return per_request(given, "filter of the memory tools", partial(parse_all, *fixed))
+
+
+def writer_for(
+    index: KnowledgeIndex, metadata: Mapping[str, Any] | OfRequest | None, where: Where | None, source: FactSource
+) -> Callable[[Any], MemoryWriter]:
+    """Return a function from a request to the writer of its scope, as :meth:`MemoryWriter.of` returns it."""
+    return per_request(
+        metadata, "metadata of the memory tools", lambda given: MemoryWriter.of(index, given, where, source)
+    )
 
 
 def _equality(part: Filter) -> tuple[str, Any]:

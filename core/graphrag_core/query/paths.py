@@ -1,7 +1,6 @@
 """The strongest path from a question through the graph to each hit, and the facts that support the answer."""
 
 import math
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -60,13 +59,12 @@ def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
                               first_chunk + owners])  # fmt: skip
     weights = np.concatenate([np.zeros(len(query.entities)), costs, 1e-6 * mentions])
     graph = igraph.Graph(first_chunk + len(chunks), np.column_stack([sources, targets]).tolist(), directed=True)
-    with warnings.catch_warnings():  # igraph warns of vertices that no route leads to
-        warnings.simplefilter("ignore", RuntimeWarning)
-        routes = graph.get_shortest_paths(0, range(first_chunk, graph.vcount()), weights=weights)
+    reached = sorted(vertex for vertex in graph.subcomponent(0, mode="out") if vertex >= first_chunk)
+    route_to = dict(zip(reached, graph.get_shortest_paths(0, reached, weights=weights), strict=True))
     paths: list[EntityPath] = []
     strongest: dict[tuple[int, int], int] = {}  # fact of each link
-    for route in routes:
-        path = [int(entities[vertex - 1]) for vertex in route[1:-1]]
+    for vertex in range(first_chunk, graph.vcount()):
+        path = [int(entities[entity - 1]) for entity in route_to.get(vertex, ())[1:-1]]
         for at in range(len(path) - 1, 0, -1):
             link = path[at - 1], path[at]
             if link not in strongest:

@@ -12,11 +12,12 @@ A number of a part is set by its path: ``settings.replace(**{"gate.min_score": 0
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from graphrag_core.context.expanded import Around
 from graphrag_core.context.settings import ContextFormat
 from graphrag_core.errors import InputError, check_integer, check_number, unknown_name
 from graphrag_core.filters import Filter
@@ -47,6 +48,8 @@ _PARTS: tuple[tuple[str, type, tuple[type, ...]], ...] = (  # fields, their clas
     ("router", Router, ()),
     ("context", ContextFormat, ()),
 )
+PARTS = tuple(name for name, _, _ in _PARTS)
+"""The fields of :class:`SearchSettings` that are objects with settings."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,9 @@ class SearchSettings:
     context
         How :meth:`Result.context <graphrag_core.Result.context>` writes results
         (:class:`~graphrag_core.strategies.ContextFormat`).
+    expand
+        What is read around each hit: ``"section"`` or ``"neighbours"``, the passages before and after it
+        (:meth:`Result.expand <graphrag_core.Result.expand>`). The hits stay the same.
 
     Raises
     ------
@@ -168,11 +174,25 @@ class SearchSettings:
     )
     on_embedder_error: OnEmbedderError = "raise"
     context: ContextFormat = _CONTEXT
+    expand: Around | None = field(
+        default=None,
+        metadata={
+            "type": str,
+            "help": "Read around each passage: its section, or the passages before and after it.",
+            "choices": get_args(Around),
+        },
+    )
 
     def __post_init__(self) -> None:
-        for name, allowed in (("method", _METHODS), ("on_embedder_error", get_args(OnEmbedderError))):
-            if getattr(self, name) not in allowed:
-                raise InputError(f"unknown {name} {getattr(self, name)!r}: use one of {', '.join(allowed)}")
+        named: tuple[tuple[str, tuple[str, ...]], ...] = (
+            ("method", _METHODS),
+            ("on_embedder_error", get_args(OnEmbedderError)),
+            ("expand", get_args(Around)),
+        )
+        for name, allowed in named:
+            value = getattr(self, name)
+            if value not in allowed and (name, value) != ("expand", None):
+                raise InputError(f"unknown {name} {value!r}: use one of {', '.join(allowed)}")
         scores = callable(self.reranker) and not isinstance(self.reranker, (type, Reranker))
         checked: dict[str, Any] = {
             "k": check_integer(self.k, "k"),
@@ -326,23 +346,38 @@ class Plan:
 
 
 def _with_field(part: Any, path: str, value: Any, name: str) -> Any:
-    """Return a part of the settings with the field at a path replaced. ``name`` is the whole path, for errors."""
+    """Return a part of the settings with the field at a path replaced. ``name`` is the whole path, for errors.
+
+    A part is a dataclass, or numbers by name: a mapping, or a tuple of pairs.
+    """
+    first, _, rest = path.partition(".")
+    if isinstance(part, (Mapping, tuple)):
+        numbers: dict[str, Any] = dict(part)
+        _check_known(first, numbers, path, name)
+        _check_type(value, [float], name)
+        return type(part)((numbers | {first: value}).items())  # type: ignore[call-arg]
     if not is_dataclass(part) or isinstance(part, type):
         raise InputError(f"{name} cannot be set: {part!r:.80} has no settings")
-    first, _, rest = path.partition(".")
-    known = [one.name for one in fields(part)]
-    if first not in known:
-        above = name[: len(name) - len(path)]
-        raise InputError(unknown_name(name, [above + one for one in known], "search setting"))
+    _check_known(first, [one.name for one in fields(part)], path, name)
     if rest:
         value = _with_field(getattr(part, first), rest, value, name)
     else:
         hint = get_type_hints(type(part))[first]
-        kinds = [kind for kind in (hint, *get_args(hint)) if isinstance(kind, type) and kind is not type(None)]
-        if not any(_fits(value, kind) for kind in kinds):
-            words = " or ".join(_WORDS.get(kind, f"a {kind.__name__}") for kind in kinds)
-            raise InputError(f"{name} is {value!r:.80}: use {words}")
+        kinds = [str if get_origin(kind) is Literal else kind for kind in (hint, *get_args(hint))]
+        _check_type(value, [kind for kind in kinds if isinstance(kind, type) and kind is not type(None)], name)
     return replace(part, **{first: value})
+
+
+def _check_known(first: str, known: Iterable[str], path: str, name: str) -> None:
+    if first not in known:
+        above = name[: len(name) - len(path)]
+        raise InputError(unknown_name(name, [above + one for one in known], "search setting"))
+
+
+def _check_type(value: Any, kinds: Sequence[type], name: str) -> None:
+    if not any(_fits(value, kind) for kind in kinds):
+        words = " or ".join(_WORDS.get(kind, f"a {kind.__name__}") for kind in kinds)
+        raise InputError(f"{name} is {value!r:.80}: use {words}")
 
 
 _WORDS: dict[type, str] = {bool: "true or false", int: "an integer", float: "a number", str: "a text"}

@@ -53,7 +53,7 @@ _DESCRIPTION = (
     'Send an API key as `Authorization: Bearer KEY`. Errors are `{"error": {"type", "message"}}`.'
 )
 _MEANINGS = {status: (kind.__doc__ or "").partition("\n")[0] for kind, status in reversed(STATUS.items())}
-_MEANINGS |= {415: "The body is not sent as JSON.", 422: "The request does not match the schema."}
+_MEANINGS |= {422: "The request does not match the schema."}
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": api.ErrorResponse, "description": text} for status, text in sorted(_MEANINGS.items())
 }
@@ -146,7 +146,9 @@ async def _http_error(_: Request, error: Any) -> Response:
 
 async def _authenticated(request: Request) -> Key:
     if http.KEY not in request.scope:
-        request.scope[http.KEY] = request.app.state.gateway.authenticate(http.secret_of(request.headers))
+        request.scope[http.KEY] = request.app.state.gateway.authenticate(
+            http.secret_of(request.headers), http.address_of(request.scope)
+        )
     key: Key = request.scope[http.KEY]
     return key
 
@@ -233,7 +235,7 @@ async def _respond(
     if writes:  # not cancelled if the client goes away: the change was asked for
         text = await gateway.run_write(key, work)
     else:
-        text = await while_connected(request.receive, gateway.run(work))
+        text = await while_connected(request.receive, gateway.run(key, work))
     return Response(text, media_type="application/json")
 
 
@@ -311,7 +313,7 @@ def _add_explain(app: FastAPI, gateway: Gateway) -> None:
         if format == "json":
             return await _respond(request, key, gateway.explain, given)
         del given["context_tokens"]
-        work = gateway.run(lambda: gateway.retrieve(key, **given).html())
+        work = gateway.run(key, lambda: gateway.retrieve(key, **given).html())
         return HTMLResponse(await while_connected(request.receive, work))
 
     formats = Annotated[Literal["json", "html"], Query(description="html returns a page that works offline.")]
@@ -419,5 +421,5 @@ def _add_explorer(app: FastAPI, gateway: Gateway) -> None:
         def work() -> str:
             return json.dumps(method(**given | {"where": gateway.scope(key, body.where)}))
 
-        text = await while_connected(request.receive, gateway.run(work))
+        text = await while_connected(request.receive, gateway.run(key, work))
         return Response(text, media_type="application/json", headers={"Cache-Control": "no-store"})

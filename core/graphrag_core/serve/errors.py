@@ -53,12 +53,16 @@ class TooLarge(ServeError):
     """The request exceeds a limit."""
 
 
+class Compressed(ServeError):
+    """The body is compressed, or not sent as JSON."""
+
+
 class HostNotAllowed(ServeError):
     """The server does not answer for this host."""
 
 
 class TooManyRequests(ServeError):
-    """The API key sends too many requests."""
+    """The API key sends too many requests, or its address too many unknown keys."""
 
 
 class Unavailable(ServeError):
@@ -78,6 +82,7 @@ STATUS: dict[type[GraphRAGError], int] = {
     LateBody: 408,
     Conflict: 409,
     TooLarge: 413,
+    Compressed: 415,
     HostNotAllowed: 421,
     TooManyRequests: 429,
     LLMError: 502,

@@ -34,7 +34,15 @@ from graphrag_core.query.ask import AnswerStream, Citation
 from graphrag_core.result import Result
 from graphrag_core.retriever import GraphRetriever
 from graphrag_core.serve import models as api
-from graphrag_core.serve.errors import Conflict, NotAllowed, NotFound, TimeLimit, TooLarge, Unavailable
+from graphrag_core.serve.errors import (
+    Conflict,
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+    TimeLimit,
+    TooLarge,
+    Unavailable,
+)
 from graphrag_core.serve.keys import ApiKeys, Key, make_key
 from graphrag_core.serve.limits import Limits, RateLimits, ThreadPool, WaitingAnswer, closing
 
@@ -45,6 +53,7 @@ _MAX_FACTS = 50  # of one entity
 _MAX_PASSAGES = 5  # of one entity
 _MAX_FIELDS = 100  # of a filter
 _LIKE_A_PASSAGE = re.compile(r"#\d+\Z")  # how the ids of passages end
+_UNKNOWN_PER_MINUTE = 60  # API keys of one address that are answered with status 401
 _ABANDONED = 4  # threads per answer allowed, as a language model that writes nothing cannot be interrupted
 
 
@@ -105,24 +114,38 @@ class Gateway:
         self.refresh_every = refresh_every
         self.closing = False
         self._clock = clock
-        self._rates = RateLimits(clock)
+        self._rates, self._unknown = RateLimits(clock), RateLimits(clock)
         self._refreshed = clock()
         self._refreshing = threading.Lock()
         self._pool = ThreadPool("search", self.limits.workers, self.limits.waiting)
         self._writer = ThreadPool("write", 1, self.limits.waiting)
         self.pools = {"search": self._pool, "write": self._writer}
         self._lock = threading.Lock()
-        self._answers: set[WaitingAnswer] = set()
+        self._answers: dict[WaitingAnswer, str] = {}  # and whose they are
         self._readers = 0  # threads that read a language model
 
     # -- who may do what
 
-    def authenticate(self, secret: str | None) -> Key:
-        """Return the key of a secret, and count the request against its rate limit.
+    def identify(self, secret: str | None, address: str = "") -> Key:
+        """Return the key of a secret.
 
-        Raises :class:`NotAuthenticated` or :class:`TooManyRequests`.
+        Raises :class:`NotAuthenticated`, or :class:`TooManyRequests` if its address has sent too many unknown keys. A
+        valid key is never refused for that: other clients may have the same address.
         """
-        key = self.anonymous if self.keys is None else self.keys.authenticate(secret)
+        try:
+            return self.anonymous if self.keys is None else self.keys.authenticate(secret)
+        except NotAuthenticated:
+            if secret:
+                refusal = "the API key is unknown, and this address may send {:g} unknown keys per minute"
+                self._unknown.count(address, _UNKNOWN_PER_MINUTE, refusal)
+            raise
+
+    def authenticate(self, secret: str | None, address: str = "") -> Key:
+        """Return the key of a secret, narrowed by ``where``, and count the request against its rate limit.
+
+        Raises as :meth:`identify` does, and :class:`TooManyRequests` if the key sends too many requests.
+        """
+        key = self.identify(secret, address)
         if key is not self.anonymous:
             key = replace(key, where=filters.parse_all(self.anonymous.where, key.where))
         rate = key.requests_per_minute or self.limits.requests_per_minute
@@ -163,8 +186,8 @@ class Gateway:
 
     # -- limits
 
-    async def run(self, work: Callable[[], _T]) -> _T:
-        """Run a function in a thread, when one is free, and return what it returns.
+    async def run(self, key: Key, work: Callable[[], _T]) -> _T:
+        """Run a function for a key in a thread, when one is free, and return what it returns. Keys take turns.
 
         A function that is cancelled while it waits, since its client went away, does not run. Raises
         :class:`Unavailable` if too many requests wait, or :class:`TimeLimit`.
@@ -177,7 +200,7 @@ class Gateway:
                 self._refresh()
                 return work()
 
-        return await self._run(self._pool, self.limits.seconds, limited)
+        return await self._run(self._pool, key, self.limits.seconds, limited)
 
     async def run_write(self, key: Key, work: Callable[[], _T]) -> _T:
         """Run a function that changes the index, one after the other. Raises as :meth:`run` does, or ``NotAllowed``.
@@ -185,12 +208,16 @@ class Gateway:
         A change is not cut off in the middle: it has no deadline.
         """
         self.may_write(key)
-        return await self._run(self._writer, self.limits.write_seconds, work)
+        return await self._run(self._writer, key, self.limits.write_seconds, work)
 
-    async def _run(self, pool: ThreadPool, seconds: float, work: Callable[[], _T]) -> _T:
+    def _client(self, key: Key) -> str:
+        """Return who shares the limits with others; nobody if no keys are needed."""
+        return "" if self.keys is None else key.name
+
+    async def _run(self, pool: ThreadPool, key: Key, seconds: float, work: Callable[[], _T]) -> _T:
         if self.closing:
             raise closing()
-        job = pool.submit(work)
+        job = pool.submit(work, self._client(key))
         try:
             return await asyncio.wait_for(asyncio.wrap_future(job), seconds)
         except (DeadlineExceeded, TimeoutError, asyncio.TimeoutError) as error:
@@ -291,12 +318,14 @@ class Gateway:
         with self._lock:
             if self.closing:
                 raise closing()
-            if len(self._answers) >= self.limits.answers or self._readers >= _ABANDONED * self.limits.answers:
+            client, left = self._client(key), self.limits.answers - len(self._answers)
+            own = sum(other == client for other in self._answers.values()) if client else 0
+            if own >= left or self._readers >= _ABANDONED * self.limits.answers:
                 raise Unavailable("too many answers are being written: try again in a moment", retry_after=2)
-            self._answers.add(answer)
+            self._answers[answer] = client
         until = answer.loop.time() + most
         try:
-            answer.stream = await self.run(search)
+            answer.stream = await self.run(key, search)
             with self._lock:
                 self._readers += 1
             answer.start(self._count_ended_reader)
@@ -314,7 +343,7 @@ class Gateway:
         finally:
             answer.stop()
             with self._lock:
-                self._answers.discard(answer)
+                self._answers.pop(answer, None)
 
     async def ask(
         self, key: Key, question: api.Question, *, answer_threshold: api.AnswerThreshold = None, **arguments: Any

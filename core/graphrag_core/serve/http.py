@@ -52,6 +52,11 @@ def secret_of(headers: Mapping[str, str]) -> str | None:
     return secret.strip() if scheme.lower() == "bearer" else headers.get("x-api-key")
 
 
+def address_of(scope: Scope) -> str:
+    """Return the address that a request came from."""
+    return scope["client"][0] if scope.get("client") else ""
+
+
 class ClientGone(Exception):
     """The client closed its connection."""
 
@@ -221,7 +226,7 @@ class Guard:
             await send(message)
 
         try:
-            self._check_host(Headers(scope=scope))
+            self._check_headers(Headers(scope=scope))
             is_read = await self.admit(scope)
             receiving = _replayed(await self._bodies.read(body), body.receive) if is_read else body.receive
             await self.app(scope, receiving, sending)
@@ -236,7 +241,10 @@ class Guard:
             if self.count is not None:
                 self.count(scope["method"], getattr(scope.get("route"), "path", None), status, seconds)
 
-    def _check_host(self, headers: Headers) -> None:
+    def _check_headers(self, headers: Headers) -> None:
+        encoding = headers.get("content-encoding", "")
+        if encoding.lower() not in ("", "identity"):
+            raise errors.Compressed(f"the Content-Encoding is {encoding!r:.100}: send the body uncompressed")
         if "*" in self.hosts:
             return
         host, origin = headers.get("host", ""), headers.get("origin")

@@ -49,7 +49,7 @@ Changes = Annotated[
     Field(
         max_length=50,
         description="Changes search settings by their path, such as a number of the gate.",
-        examples=[{"gate.min_score": 0.3, "vector_weight": 0.4}],
+        examples=[{"gate.min_score": 0.3, "context.style": "narrative"}],
     ),
 ]
 AnswerThreshold = Annotated[
@@ -61,7 +61,13 @@ AnswerThreshold = Annotated[
     ),
 ]
 ContextTokens = Annotated[
-    int | None, Field(ge=1, le=100_000, description="Also return the result as prompt text, with at most N tokens.")
+    int | None,
+    Field(
+        ge=1,
+        le=100_000,
+        description="Also return the result as prompt text, with at most N tokens. The design or the setting "
+        "context.style decides what it consists of.",
+    ),
 ]
 EntityName = Annotated[
     str, Field(min_length=1, max_length=1_000, description="The name, in any spelling or case, as results show it.")
@@ -109,6 +115,14 @@ class FactValue(_Value):
     valid_to: float | None = None
 
 
+class ExpandedValue(BaseModel):
+    """A passage together with those around it."""
+
+    text: str
+    ids: list[str] = Field(description="The ids of the passages, in order.")
+    start: int = Field(description="Where the text starts in that of its document.")
+
+
 class HitValue(BaseModel):
     """A passage, and why it was found: what :meth:`graphrag_core.Hit.to_dict` returns."""
 
@@ -133,6 +147,7 @@ class HitValue(BaseModel):
     words: list[str] = Field(description="The words of the question that the passage contains.")
     covers: list[str] = Field(description="Those of them that no better passage contains.")
     link: Link | None = Field(description="The strongest link to a better passage.")
+    expanded: ExpandedValue | None = Field(description="The passage with those around it, if expand was given.")
 
 
 class QueryResponse(BaseModel):

@@ -21,6 +21,7 @@ from graphrag_core.result import Result
 from graphrag_core.serve import models as api
 from graphrag_core.serve.errors import reported
 from graphrag_core.serve.gateway import Gateway
+from graphrag_core.serve.keys import Key
 from graphrag_core.serve.operations import parameter, parameters
 
 try:
@@ -31,7 +32,7 @@ try:
     from starlette.datastructures import Headers
     from starlette.types import ASGIApp, Scope
 
-    from graphrag_core.serve.http import Guard, body_route, secret_of
+    from graphrag_core.serve.http import Guard, address_of, body_route, secret_of
 except ImportError as _error:
     raise MissingDependency("mcp>=2.3", "mcp", "The MCP server") from _error
 
@@ -72,6 +73,7 @@ class SearchResult(BaseModel):
     facts: list[str] = Field(description="Facts that support the answer; names in them are seeds for another search.")
     themes: list[str] = Field(description="The themes of the collection, for the method global.")
     advice: str = Field(description="What to do if the result is empty or weak.")
+    context: str | None = Field(description="Prompt text, if context_tokens was given.")
 
 
 class EntityResult(BaseModel):
@@ -123,7 +125,7 @@ class RememberResult(BaseModel):
     status: str
 
 
-def _search_result(result: Result) -> SearchResult:
+def _search_result(result: Result, context_tokens: int | None) -> SearchResult:
     passages = []
     for number, hit in enumerate(result.hits, 1):
         path = " → ".join(step.text for step in hit.path[1:])
@@ -134,6 +136,7 @@ def _search_result(result: Result) -> SearchResult:
         facts=[fact.text for fact in result.facts],
         themes=[f"{community.name}: {community.description}" for community in result.communities],
         advice=result.advice,
+        context=None if context_tokens is None else str(result.context(context_tokens)),
     )
 
 
@@ -161,6 +164,8 @@ def _brief(entity: Entity) -> Entity:
 
 def _neutral(value: Any, name: str = "") -> Any:
     """Return a value whose texts cannot pass for structure. They come from documents."""
+    if name == "context":  # its texts are neutralised, and it has a structure
+        return value
     if isinstance(value, dict):
         return {key: _neutral(inner, key) for key, inner in value.items()}
     if isinstance(value, list):
@@ -181,21 +186,27 @@ def mcp_server(gateway: Gateway) -> MCPServer:
         "hybrid-graphrag", title="hybrid-graphrag", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
     )
     add = partial(_add_tool, server, gateway)
+
+    def search(
+        key: Key, question: api.Question, *, context_tokens: api.ContextTokens = None, **arguments: Any
+    ) -> SearchResult:
+        return _search_result(gateway.retrieve(key, question, **arguments), context_tokens)
+
     add(
-        "search", gateway.retrieve, SearchResult, _search_result,
+        "search", search, SearchResult, lambda found: found,
         "Search the indexed documents by meaning, by keyword and by following the knowledge graph. Use it for any "
         "question that the documents may answer; use the names in the question. For questions with several steps, "
         "search again with seed_entities (names found so far that lead on) and exclude (what was read). Method global "
         "is for questions about the whole collection, such as its main themes. Returns passages to cite, facts and "
         "entities.",
-        omit=["as_of", "set"],
+        omit=["as_of"],
     )  # fmt: skip
     add(
         "ask", gateway.ask, api.AskResponse, lambda answer: answer,
         "Answer a question from the indexed documents, with numbered citations. Use it when a finished answer is "
         "wanted; use search to read the passages and to reason over several steps. The kind none means that the "
         "documents do not answer the question, and the text lists the nearest passages: say so instead of guessing.",
-        omit=["as_of", "set"],
+        omit=["as_of"],
     )  # fmt: skip
     add(
         "entity", gateway.entity, EntityResult, _entity_result,
@@ -254,7 +265,7 @@ def _add_tool(
             def work() -> BaseModel:
                 return result_of(operation(key, **arguments))
 
-            return await (gateway.run_write(key, work) if writes else gateway.run(work))
+            return await (gateway.run_write(key, work) if writes else gateway.run(key, work))
         except GraphRAGError as error:
             # Over stdio the client is whoever started the server.
             told = reported(error, restricted=headers is not None)
@@ -281,8 +292,7 @@ def mcp_app(gateway: Gateway, *, allowed_hosts: Sequence[str] | None = None) -> 
 
     async def admit(scope: Scope) -> bool:
         """Refuse requests without a valid key. The tools authenticate again, and count."""
-        if gateway.keys is not None:
-            gateway.keys.authenticate(secret_of(Headers(scope=scope)))
+        gateway.identify(secret_of(Headers(scope=scope)), address_of(scope))
         return body_route(app.routes, scope) is not None
 
     return Guard(app, gateway, allowed_hosts, admit)

@@ -208,3 +208,16 @@ def test_counts_in_all_texts():
     store = TantivyKeywords()
     store.apply(1, NONE, [(key, ("even words" if key % 2 == 0 else "odd words",)) for key in range(10)])
     assert store.counts(["even", "word", "none"]).tolist() == [5, 10, 0]
+
+
+@pytest.mark.parametrize("inside", [0, 100, 700], ids=["no", "a small", "a large"])
+def test_a_term_of_no_visible_text_is_not_counted(inside):
+    store = TantivyKeywords()
+    words = ("all often" if key % 2 else "all rare" if key < 10 else "all" for key in range(3_000))
+    store.apply(1, NONE, [(key, (text,)) for key, text in enumerate(words)])
+    visible = np.zeros(3_000, np.bool_)
+    visible[10 : 10 + 2 * inside : 2] = True
+    assert store.counts(["all", "often", "rare", "none"]).tolist() == [3_000, 1_500, 5, 0]
+    assert store.counts(["all", "often", "rare", "none"], visible).tolist() == [3_000 if inside else 0, 0, 0, 0]
+    visible[[1, 2]] = True
+    assert store.counts(["often", "rare"], visible).tolist() == [1_500, 5]

@@ -536,7 +536,6 @@ class EmbeddedStore(Store):
         self.names = records.names
         self.id_places = id_places.__getitem__
         self.fact_places, self.linked_share = graph.fact_places, lambda: graph.linked_share
-        self.term_counts = indexes.keywords["chunks"].counts
         self.chunk_keys, self.chunk_numbers = graph["chunks.key"].__getitem__, graph["chunks.key"].searchsorted
         self.fact_keys, self.fact_numbers = graph["facts.key"].__getitem__, graph["facts.key"].searchsorted
         self.statistics_count = len(graph) - graph.removed
@@ -630,6 +629,9 @@ class EmbeddedStore(Store):
         known = self._all[f"{kind}.key"]
         there = among(keys, known)  # the keyword index may have some that are gone
         return known.searchsorted(keys[there]), scores[there]
+
+    def term_counts(self, terms: Sequence[str]) -> Keys:
+        return self._keywords["chunks"].counts(terms, self._inside("chunks"))
 
     def similarities(self, kind: str, keys: Keys, vector: Matrix) -> Scores:
         known = self._all[f"{kind}.key"]

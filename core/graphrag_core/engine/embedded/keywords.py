@@ -37,6 +37,7 @@ _MAGIC = 1337
 _COMPONENTS = ("term", "idx", "pos", "fieldnorm", "fast", "store")
 _MOST_TERMS = 256
 _SMALL_SCOPE = 500  # keys up to which a scope is part of the query
+_FEW = 1_000  # texts that have a term, up to which all of them are read
 _AHEAD = 1.25  # times as many are searched as will be enough if those in scope are as good as the others
 
 _PHRASE = 1.0  # weight of a quoted phrase
@@ -285,7 +286,18 @@ class TantivyKeywords:
         inside = size if visible is None else int(np.count_nonzero(visible))
         if query is None or k < 1 or min(size, inside) == 0:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        wanted = k + 8
+        for ranking in self._pages(searcher, query, k + 8, visible):
+            scores = ranking[1]
+            if len(scores) > k and scores[-1] < scores[k - 1]:
+                break
+        return best(*ranking, k)
+
+    def _pages(
+        self, searcher: tantivy.Searcher, query: tantivy.Query, wanted: int, visible: Flags | None
+    ) -> Iterator[Ranking]:
+        """Yield the visible hits of a query, best first: about the wanted number, then more and more, then all."""
+        size = searcher.num_docs
+        inside = size if visible is None else int(np.count_nonzero(visible))
         if visible is not None and inside <= _SMALL_SCOPE:
             scope = tantivy.Query.term_set_query(self._index.schema, "key", np.flatnonzero(visible).tolist())
             silent = tantivy.Query.const_score_query(scope, 0.0)
@@ -298,8 +310,9 @@ class TantivyKeywords:
             keys, scores = _hit_keys(searcher, hits), np.array([score for score, _ in hits], np.float32)
             if visible is not None:
                 keys, scores = keys[visible[keys]], scores[visible[keys]]
-            if len(hits) < wanted or (len(scores) > k and scores[-1] < scores[k - 1]):
-                return best(keys, scores, k)
+            yield keys, scores
+            if len(hits) < wanted:
+                return
             wanted *= 4
 
     def _query(self, text: str) -> tantivy.Query | None:
@@ -316,10 +329,23 @@ class TantivyKeywords:
         return tantivy.Query.boolean_query([(tantivy.Occur.Should, part) for part in parts]) if terms else None
 
     @_repaired
-    def counts(self, terms: Sequence[str]) -> Keys:
-        """Return how many texts have each term in their body. Removed texts count until they are purged."""
+    def counts(self, terms: Sequence[str], visible: Flags | None = None) -> Keys:
+        """Return how many texts have each term in their body, 0 for a term that no visible text has.
+
+        Removed texts count until they are purged.
+        """
         searcher = self._index.searcher()
-        return np.array([searcher.doc_freq("body", term) for term in terms], np.int64)
+        counts = np.array([searcher.doc_freq("body", term) for term in terms], np.int64)
+        if visible is not None:
+            counts *= visible.any()
+            for place in np.flatnonzero(counts).tolist():
+                query = tantivy.Query.term_query(self._index.schema, "body", terms[place], "freq")
+                if counts[place] <= _FEW:
+                    hits = searcher.search(query, int(counts[place]), count=False).hits
+                    counts[place] *= visible[_hit_keys(searcher, hits)].any()
+                else:
+                    counts[place] *= any(len(keys) for keys, _ in self._pages(searcher, query, 1, visible))
+        return counts
 
     @property
     def size(self) -> int:

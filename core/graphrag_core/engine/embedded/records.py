@@ -532,7 +532,7 @@ class Records(Tables):
 
     def vector_count(self, kind: str) -> int:
         """Return how many chunks, facts or names have a vector."""
-        size = code_size(kind, int(self.meta.get("dim", "1")))
+        size = code_size(kind, max(int(self.meta.get("dim", "1")), 1))
         return int(self.value(f"SELECT total(length(vector)) FROM {kind.removesuffix('s')}_vectors")) // size
 
     def graph_rows(self, change: Change) -> Iterator[dict[str, list[Row]]]:

@@ -39,7 +39,7 @@ from graphrag_core.engine.rows import Row, damaged
 from graphrag_core.engine.tables import Span
 from graphrag_core.ports import Keys
 
-FORMAT = 3
+FORMAT = 4
 APPLICATION_ID = 0x48475247  # "HGRG": identifies an index among SQLite files
 
 TABLES = """

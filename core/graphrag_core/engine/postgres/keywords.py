@@ -145,9 +145,10 @@ class Keywords:
         return best(found, total.astype(np.float32), k)
 
     def counts(self, terms: Sequence[str]) -> Keys:
-        """Return how many chunks of all documents have each term in their body."""
+        """Return how many chunks of all documents have each term in their body, 0 for a term that none in scope has."""
         self._load(terms)
-        return np.array([len(self._read[BODY, term_number(term)][0]) for term in terms], np.int64)
+        postings = [self._read[BODY, term_number(term)][0] for term in terms]
+        return np.array([len(keys) if self._reads.scope.sees(keys).any() else 0 for keys in postings], np.int64)
 
     def _length_factors(self, field: int, size: int) -> npt.NDArray[np.float64]:
         """Return for each quantised length what BM25 adds to the frequency of a term."""
@@ -191,7 +192,7 @@ class Keywords:
         common = rarest[0]
         for own, _, _ in postings:
             common = common[np.isin(common, own)]
-        common = common[:_MOST_PHRASES]
+        common = common[self._reads.scope.sees(common)][:_MOST_PHRASES]
         occurrences = {key: _occurrences(analysis.tokens(text), phrase) for key, text in self._bodies(common)}
         occurrences = {key: count for key, count in occurrences.items() if count}
         keys, frequency = np.array([*occurrences], np.int64), np.array([*occurrences.values()], np.float64)

@@ -59,7 +59,6 @@ class PostgresStore(Store):
         self.linked_share = transaction.linked_share
         self.sees = None if transaction.scope.is_everything else transaction.scope.sees
         self._keywords = Keywords(transaction)
-        self.term_counts = self._keywords.counts
         self.generation, self.unknown_keys = transaction.generation, transaction.unknown_keys
         self.chunk_count, self.statistics_count = transaction.chunk_count, transaction.statistics_count
         self.edits = transaction.edits
@@ -168,6 +167,9 @@ class PostgresStore(Store):
             return self.chunk_numbers(keys), scores
         self._transaction.see_facts(np.concatenate([keys, self._near_facts]))
         return self.fact_numbers(keys), scores
+
+    def term_counts(self, terms: Sequence[str]) -> Keys:
+        return self._keywords.counts(terms)
 
     def similarities(self, kind: str, keys: Keys, vector: Matrix) -> Scores:
         if kind == "chunks":

@@ -1,0 +1,70 @@
+"""The passage around a hit, in both adapters: pieces that the framework's splitter cut, documents of the core."""
+
+from __future__ import annotations
+
+import pytest
+
+SOURCES = {
+    name: "\n\n".join(
+        " ".join(f"Sentence {n} of part {part} speaks of {name}{part}x{n} only." for n in range(6)) for part in range(8)
+    )
+    for name in ("red", "blue")
+}
+QUESTION = "red4x3"
+
+
+@pytest.fixture(params=[True, False], ids=["positions", "no positions"])
+def cut(framework, request):
+    with framework.build_cut(SOURCES, positions=request.param, k=3) as retriever:
+        yield retriever, request.param
+
+
+def one_line(text):
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("around", ["section", "neighbours"])
+async def test_the_text_is_that_of_the_pieces_around_it(framework, cut, around):
+    retriever, has_positions = cut
+    plain = framework.retrieve(retriever, QUESTION)
+    found = framework.retrieve(retriever, QUESTION, expand=around)
+    assert framework.ids(found)[0] == framework.ids(plain)[0]
+    assert set(framework.ids(found)) <= set(framework.ids(plain))
+    assert len(found) < len(plain), "passages that overlap are joined"
+    for text in framework.texts(found):
+        assert one_line(text) in one_line(SOURCES["red"])
+        assert text in SOURCES["red"] or not has_positions
+    assert len(framework.texts(found)[0]) > 1.5 * len(framework.texts(plain)[0])
+    assert framework.texts(await framework.aretrieve(retriever, QUESTION, expand=around)) == framework.texts(found)
+
+
+def test_it_can_be_a_setting_of_the_retriever_and_metadata_stays(framework, cut):
+    retriever, _ = cut
+    plain, found = (
+        framework.retrieve(framework.changed(retriever, expand=around), QUESTION) for around in (None, "section")
+    )
+    one, other = (getattr(each[0], "node", each[0]).metadata for each in (plain, found))
+    assert one == other
+
+
+def test_the_section_can_be_added_to_the_metadata(framework, cut):
+    retriever, _ = cut
+    plain = framework.retrieve(retriever, QUESTION)
+    for settings in ({}, {"expand": "section"}):
+        detailed = framework.changed(retriever, add_metadata=["section_text"], **settings)
+        found = framework.retrieve(detailed, QUESTION)
+        assert framework.texts(found) == framework.texts(plain)
+        for text, section in zip(framework.texts(found), framework.metadata(found, "section_text"), strict=True):
+            assert text in section
+            assert len(section) > len(text)
+
+
+def test_what_the_filter_hides_is_in_no_text(framework, cut):
+    retriever, _ = cut
+    hit = retriever.search(QUESTION, expand="section").hits[0]
+    hidden = hit.expanded.ids[hit.expanded.ids.index(hit.chunk.id) - 1]
+    seen = {"__id__": {"in": [name for name in hit.expanded.ids if name != hidden]}}
+    narrow = retriever.search(QUESTION, expand="section", where=seen).hits[0]
+    assert narrow.chunk == hit.chunk
+    assert hidden not in narrow.expanded.ids
+    assert len(narrow.expanded.ids) > 1

@@ -1,0 +1,266 @@
+"""The passage around a hit: sections and neighbours, joined, within the scope, and in prompt text."""
+
+from __future__ import annotations
+
+import pickle
+from copy import deepcopy
+
+import pytest
+
+from graphrag_core import Chunker, Document, GraphRetriever, KnowledgeIndex, SearchSettings
+from graphrag_core.context.expanded import ExpandedPassage, Part
+from graphrag_core.errors import IndexClosed, InputError
+from graphrag_core.query.surroundings import EXPANDED_TOKENS
+from graphrag_core.result import Result
+from graphrag_core.testing import HashEmbedder
+from graphrag_core.text import token_counter
+
+
+def paragraph(topic: str, sentences: int = 6) -> str:
+    return " ".join(f"Sentence {n} speaks of {topic}{n} and of little else." for n in range(sentences))
+
+
+def guide(sections: int = 3, sentences: int = 12) -> str:
+    parts = (f"## Section {n}\n\n{paragraph(f'topic{n}x', sentences)}" for n in range(sections))
+    return "# Guide\n\n" + "\n\n".join(parts)
+
+
+CHUNKER = Chunker(max_tokens=48, overlap=12, whole_until=48)
+
+
+@pytest.fixture
+def retriever():
+    with KnowledgeIndex(HashEmbedder(), chunker=CHUNKER) as index:
+        index.add([Document("guide", guide())])
+        yield GraphRetriever(index)
+
+
+def test_a_section_is_the_part_of_the_document_under_one_heading(retriever):
+    text = guide()
+    section = text[text.index("## Section 1") : text.index("## Section 2")]
+    (hit,) = retriever.retrieve("topic1x7", k=1, expand="section").hits
+    assert "topic1x7" in hit.chunk.text
+    assert len(hit.expanded.ids) > 2
+    assert hit.chunk.id in hit.expanded.ids
+    assert hit.expanded.text == section
+    assert text[hit.expanded.start : hit.expanded.end] == section
+
+
+def test_neighbours_are_the_passage_before_and_the_one_after_it(retriever):
+    chunks = retriever.index.chunks("guide")
+    (hit,) = retriever.retrieve("topic1x7", k=1, expand="neighbours").hits
+    at = hit.chunk.ordinal
+    assert hit.expanded.ids == tuple(chunk.id for chunk in chunks[at - 1 : at + 2])
+    assert hit.expanded.text in guide()
+    last = retriever.retrieve("topic2x11", k=1, expand="neighbours").hits[0]
+    assert last.expanded.ids == tuple(chunk.id for chunk in chunks[-2:])
+
+
+def test_the_hits_stay_the_same(retriever):
+    plain, expanded = (retriever.retrieve("topic1x7", k=3, expand=around) for around in (None, "section"))
+    assert [(hit.chunk, hit.score, hit.path) for hit in plain] == [(hit.chunk, hit.score, hit.path) for hit in expanded]
+    assert all(hit.expanded is None for hit in plain)
+    assert plain.hits[0].to_dict()["expanded"] is None
+    assert expanded.hits[0].to_dict()["expanded"]["ids"] == list(expanded.hits[0].expanded.ids)
+    assert plain.expand("section").hits == expanded.hits
+
+
+def test_a_long_section_grows_from_the_hit_until_the_tokens_are_used_up():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add([Document("long", f"# Long\n\n{paragraph('word', 400)}")])
+        (hit,) = GraphRetriever(index).retrieve("word200", k=1, expand="section").hits
+        tokens = token_counter()(hit.expanded.text)
+        assert EXPANDED_TOKENS / 2 < tokens <= EXPANDED_TOKENS
+        at = hit.expanded.ids.index(hit.chunk.id)
+        assert 0 < at < len(hit.expanded.ids) - 1
+        (whole,) = GraphRetriever(index).retrieve("word200", k=1, expand="neighbours").hits
+        assert len(whole.expanded.ids) == 3
+
+
+def test_a_document_of_one_passage_has_nothing_around_it(retriever):
+    retriever.index.add([Document("short", "Keyring is short.")])
+    (hit,) = retriever.retrieve("Keyring", k=1, expand="section").hits
+    assert (hit.expanded.ids, hit.expanded.text) == (("short",), "Keyring is short.")
+
+
+# -- pieces of a source
+
+
+def pieces(texts, **metadata):
+    return [
+        Document(f"{n}{text[:4]}", text, metadata={"source": "manual.txt", **metadata}) for n, text in enumerate(texts)
+    ]
+
+
+TEXTS = ["Alpha is first. It has an end.", "It has an end. Bravo is second.", "Carol is third."]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_pieces_of_a_source_are_in_the_order_of_their_positions(reverse):
+    found = pieces(TEXTS)
+    starts = [0, 16, 49]
+    found = [Document(d.id, d.text, "", {**d.metadata, "start_index": s}) for d, s in zip(found, starts, strict=True)]
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(found[::-1] if reverse else found)
+        (hit,) = GraphRetriever(index).retrieve("Bravo second", k=1, expand="neighbours").hits
+        assert hit.expanded.text == "Alpha is first. It has an end. Bravo is second.\n\nCarol is third."
+        assert hit.expanded.ids == tuple(document.id for document in found)
+
+
+def test_pieces_without_positions_are_in_the_order_in_which_they_were_added():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(pieces(TEXTS))
+        (hit,) = GraphRetriever(index).retrieve("Bravo second", k=1, expand="section").hits
+        assert hit.expanded.text == "Alpha is first. It has an end. Bravo is second.\nCarol is third."
+
+
+def test_a_replaced_piece_keeps_its_place():
+    numbered = [Document(f"manual.txt#{n}", text, metadata={"source": "manual.txt"}) for n, text in enumerate(TEXTS)]
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(numbered)
+        index.add([Document("manual.txt#0", "Alfred is first.", metadata={"source": "manual.txt"})])
+        (hit,) = GraphRetriever(index).retrieve("Bravo second", k=1, expand="neighbours").hits
+        assert hit.expanded.ids == ("manual.txt#0", "manual.txt#1", "manual.txt#2")
+
+
+def test_pieces_with_other_metadata_belong_to_another_source():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(
+            [*pieces(TEXTS[:2], version=1), Document("new", TEXTS[2], "", {"source": "manual.txt", "version": 2})]
+        )
+        (hit,) = GraphRetriever(index).retrieve("Bravo second", k=1, expand="section").hits
+        assert "Carol" not in hit.expanded.text
+        assert "Alpha" in hit.expanded.text
+
+
+def test_a_piece_that_was_split_again_leads_to_the_next_piece():
+    with KnowledgeIndex(HashEmbedder(), chunker=CHUNKER) as index:
+        index.add(pieces([paragraph("one"), paragraph("two"), paragraph("three")]))
+        assert len(index.chunks(f"1{paragraph('two')[:4]}")) > 1
+        (hit,) = GraphRetriever(index).retrieve("two0", k=1, expand="neighbours").hits
+        before, own, after = hit.expanded.ids
+        assert (own, after) == (hit.chunk.id, f"{hit.chunk.document_id}#1")
+        assert before.rpartition("#")[0] == f"0{paragraph('one')[:4]}"
+        assert "one5" in hit.expanded.text
+
+
+def test_a_piece_without_a_heading_belongs_to_the_section_before_it():
+    texts = [
+        "# Book\n\nPreface words.",
+        "## Install\n\nRun the installer.",
+        "Then restart Keyring.",
+        "## Use\n\nOpen it.",
+    ]
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(pieces(texts))
+        (hit,) = GraphRetriever(index).retrieve("restart Keyring", k=1, expand="section").hits
+        assert hit.expanded.text == "## Install\n\nRun the installer.\nThen restart Keyring."
+
+
+# -- the scope
+
+
+def test_what_a_filter_hides_is_in_no_expansion():
+    found = [Document(d.id, d.text, "", {**d.metadata, "page": n}) for n, d in enumerate(pieces(TEXTS))]
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(found)
+        retriever = GraphRetriever(index)
+        seen = retriever.retrieve("Bravo second", k=1, where={"page": {"gte": 1}})
+        for result in (seen.expand("section"), retriever.retrieve("Bravo", k=1, where={"page": 1}, expand="section")):
+            assert "Alpha" not in result.hits[0].expanded.text
+        hidden = retriever.retrieve("Bravo second", k=1, exclude=[found[2].id])
+        assert hidden.expand("neighbours").hits[0].expanded.ids == (found[0].id, found[1].id)
+        assert "Carol" not in hidden.context(around="section", style="passages")
+        assert "Carol" in retriever.retrieve("Bravo second", k=1).context(around="section", style="passages")
+
+
+# -- joined
+
+
+def test_passages_are_joined_without_what_they_share():
+    one, two = Part("1", "Red fox runs", "d", 0), Part("2", "fox runs home.", "d", 4)
+    assert ExpandedPassage((one, two)).text == "Red fox runs home."
+    apart = Part("3", "Blue.", "d", 30)
+    assert ExpandedPassage((one, apart)).text == "Red fox runs\n\nBlue."
+    unknown = Part("4", "the red fox runs home", "e", 0), Part("5", "fox runs home at night", "f", 0)
+    assert ExpandedPassage(unknown).text == "the red fox runs home at night"
+    assert ExpandedPassage((one, Part("6", "nsomething", "f", 0))).text == "Red fox runs\nnsomething"
+
+
+def test_expansions_that_overlap_are_joined_in_any_order():
+    parts = [Part(str(n), f"{n}", "d", n) for n in range(6)]
+    first, second, third = (ExpandedPassage(tuple(parts[a:b])) for a, b in ((0, 3), (2, 5), (4, 6)))
+    assert first.joined(second).text == second.joined(first).text == "01234"
+    assert first.joined(third) is None
+    assert ExpandedPassage(tuple(parts)).joined(second).text == second.joined(ExpandedPassage(tuple(parts))).text
+
+
+def test_a_context_has_overlapping_passages_once_with_the_number_of_the_best(retriever):
+    result = retriever.retrieve("topic1x7 topic1x8 topic0x3", k=5)
+    assert len({hit.chunk.headings for hit in result}) < 5
+    context = result.context(4_000, around="section", style="passages", numbered=True)
+    assert context.count("## Section 1") <= 1
+    for topic in ("topic1x0", "topic1x7", "topic1x11"):
+        assert context.count(f"{topic} ") == 1
+    numbers = [line[1] for line in context.splitlines() if line.startswith("[")]
+    best = {hit.chunk.headings: rank for rank, hit in reversed([*enumerate(result.hits, 1)])}
+    assert numbers == [str(rank) for rank in sorted(best.values())]
+    cited = {source.id for source in context.sources if source.kind == "chunk"}
+    assert {hit.chunk.id for hit in result} < cited
+
+
+@pytest.mark.parametrize("style", ["graph", "passages", "both"])
+def test_a_context_with_expansions_stays_within_its_tokens(retriever, style):
+    result = retriever.retrieve("topic1x7", k=3, expand="section")
+    for most in (40, 120, 400):
+        assert result.context(most, style=style).tokens <= most
+    assert len(result.context(2_000, style=style)) > len(
+        retriever.retrieve("topic1x7", k=3).context(2_000, style=style)
+    )
+
+
+# -- the index changes
+
+
+def test_a_passage_that_is_gone_or_changed_stands_alone(retriever):
+    result = retriever.retrieve("topic1x7", k=1)
+    retriever.index.add([Document("guide", "Something else.")])
+    assert result.expand("section").hits[0].expanded.text == result.hits[0].chunk.text
+    retriever.index.delete("guide")
+    assert result.expand("neighbours").hits[0].expanded.ids == (result.hits[0].chunk.id,)
+
+
+def test_after_the_index_is_closed_the_error_says_what_to_do():
+    index = KnowledgeIndex(HashEmbedder())
+    index.add([Document("a", "Alpha.")])
+    lazy, read = (GraphRetriever(index).retrieve("Alpha", expand=around) for around in (None, "section"))
+    index.close()
+    assert read.hits[0].expanded.text == "Alpha."
+    with pytest.raises(IndexClosed, match="expand='section'"):
+        lazy.expand("section")
+
+
+def test_a_pickled_result_keeps_what_was_read(retriever):
+    lazy, read = (retriever.retrieve("topic1x7", expand=around, explain=True) for around in (None, "section"))
+    assert pickle.loads(pickle.dumps(read)).hits == read.hits
+    assert deepcopy(lazy).expand("section").hits == read.hits
+    with pytest.raises(InputError, match="no index"):
+        pickle.loads(pickle.dumps(lazy)).expand("section")
+    assert Result("", "hybrid").expand("section").hits == ()
+
+
+def test_the_cache_keeps_questions_with_another_expansion_apart(retriever):
+    for around in (None, "section", "neighbours", "section", None):
+        hit = retriever.retrieve("topic1x7", expand=around).hits[0]
+        assert (hit.expanded is None) == (around is None)
+    again = retriever.retrieve("topic1x7", expand="section")
+    assert "cache" in again.trace.stages
+    assert again.hits[0].expanded
+
+
+@pytest.mark.parametrize("given", ["page", "", True])
+def test_an_unknown_expansion_is_refused(retriever, given):
+    with pytest.raises(InputError, match="section, neighbours"):
+        SearchSettings(expand=given)
+    with pytest.raises(InputError, match="section, neighbours"):
+        retriever.retrieve("topic1x7").expand(given)
