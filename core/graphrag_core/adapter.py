@@ -97,6 +97,7 @@ class SearchOptions(TypedDict, total=False):
     score_threshold: float | None
     on_embedder_error: Literal["raise", "keyword"] | None
     context: Any
+    expand: Around | None
     where: Where | None
     filter: Any
     filters: Any
