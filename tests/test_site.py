@@ -107,6 +107,14 @@ def test_files_for_github_follow_their_schema(schema, pattern):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_nothing_is_published_before_the_wheel_was_installed_on_every_system():
+    jobs = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text("utf-8"))["jobs"]
+    assert {"test", "build", "install", "site"} <= {*jobs["publish"]["needs"]}
+    systems = jobs["install"]["strategy"]["matrix"]["os"]
+    assert {"ubuntu-latest", "ubuntu-24.04-arm", "macos-latest", "windows-latest"} <= {*systems}
+    assert any("wheel_smoke.py dist/*.whl" in step.get("run", "") for step in jobs["install"]["steps"])
+
+
 def test_targets_of_the_makefile_that_a_workflow_or_the_guide_names_exist():
     makefile = (ROOT / "Makefile").read_text("utf-8")
     targets = set(re.findall(r"^([\w-]+):", makefile, re.MULTILINE))

@@ -1,4 +1,8 @@
-"""Build sdist and wheel, check them for PyPI, install the wheel into empty environments, and use it there."""
+"""Build sdist and wheel, check them for PyPI, install the wheel into empty environments, and use it there.
+
+The examples of the README for LangChain and LlamaIndex are run, too. ``python tests/wheel_smoke.py WHEEL`` installs and
+uses a wheel that was built before, with nothing but pip.
+"""
 
 from __future__ import annotations
 
@@ -82,21 +86,39 @@ def main() -> None:
     """Run it."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        build = [sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT)]  # the wheel is built from the sdist
-        subprocess.run(build, check=True, capture_output=True)
-        (wheel,) = folder.glob("*.whl")
-        (sdist,) = folder.glob("*.tar.gz")
-        subprocess.run([sys.executable, "-m", "twine", "check", "--strict", wheel, sdist], check=True)
-        check_contents(wheel, sdist)
-        python = _environment(folder / "bare", str(wheel))
-        subprocess.run([python, "-c", USE], check=True, cwd=folder)
-        for extra in WITH:
-            subprocess.run([python, "-c", MISSING.format(extra=extra)], check=True, cwd=folder)
-        for extra, use in WITH.items():
-            python = _environment(folder / extra, f"{wheel}[{extra}]")
-            subprocess.run([python, "-c", use], check=True, cwd=folder)
-            for other in WITH.keys() - {extra}:
-                subprocess.run([python, "-c", MISSING.format(extra=other)], check=True, cwd=folder)
+        use_wheel(Path(sys.argv[1]).absolute() if len(sys.argv) > 1 else build_wheel(folder), folder)
+
+
+def build_wheel(folder: Path) -> Path:
+    """Build sdist and wheel in a folder and check them; return the wheel."""
+    build = [sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT)]  # the wheel is built from the sdist
+    subprocess.run(build, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    (sdist,) = folder.glob("*.tar.gz")
+    subprocess.run([sys.executable, "-m", "twine", "check", "--strict", wheel, sdist], check=True)
+    check_contents(wheel, sdist)
+    return wheel
+
+
+def use_wheel(wheel: Path, folder: Path) -> None:
+    """Install a wheel into environments below a folder: alone, and with each framework; use it, run the examples."""
+    python = _environment(folder / "bare", str(wheel))
+    subprocess.run([python, "-c", USE], check=True, cwd=folder)
+    for extra in WITH:
+        subprocess.run([python, "-c", MISSING.format(extra=extra)], check=True, cwd=folder)
+    for extra, use in WITH.items():
+        python = _environment(folder / extra, f"{wheel}[{extra}]")
+        subprocess.run([python, "-c", use], check=True, cwd=folder)
+        for other in WITH.keys() - {extra}:
+            subprocess.run([python, "-c", MISSING.format(extra=other)], check=True, cwd=folder)
+        _install(python, f"{wheel}[{extra},wordllama]")
+        subprocess.run([python, "-c", readme_example(f"{extra}_graphrag")], check=True, cwd=folder)
+
+
+def readme_example(package: str) -> str:
+    """Return the first Python block of the README that imports a package."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    return next(block for block in blocks if f"from {package} import" in block)
 
 
 def check_contents(wheel: Path, sdist: Path) -> None:
@@ -127,10 +149,14 @@ def check_contents(wheel: Path, sdist: Path) -> None:
 
 def _environment(folder: Path, requirement: str) -> Path:
     venv.create(folder)  # without a pip of its own: the one of this environment installs into it
-    python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile", requirement]
-    subprocess.run(install, check=True, capture_output=True)
+    python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    _install(python, requirement)
     return python
+
+
+def _install(python: Path, requirement: str) -> None:
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "-qq", "--no-compile", requirement]
+    subprocess.run(install, check=True)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from tqdm import tqdm
@@ -25,7 +25,7 @@ from graphrag_core.documents.load import FORMATS, load_documents
 from graphrag_core.documents.sync import FileSource, Progress, SyncReport, changed_documents, sync_files
 from graphrag_core.documents.walk import File, Problem, is_pattern
 from graphrag_core.engine.address import is_address, shown
-from graphrag_core.errors import GraphRAGError, InputError
+from graphrag_core.errors import GraphRAGError, InputError, LLMError
 from graphrag_core.ingest.edges import Edge, parse_edges
 from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.llm import KEY_VARIABLE, parse_llm
@@ -112,7 +112,11 @@ class FileJob:
             return None
         base_url, name = self.settings.llm
         model = OpenAIChat(name, base_url, api_key=os.environ.get(KEY_VARIABLE, ""))
-        model.check()
+        try:
+            model.check()
+        except LLMError:
+            model.close()
+            raise
         folder = Path(self.kb)
         if is_address(self.kb):
             folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hybrid-graphrag"
@@ -140,6 +144,11 @@ class FileJob:
                 embed_facts=options.CONFIG.get().index.embed_facts,
                 embed_names=self.embed_names,
             )
+
+    def close(self) -> None:
+        """Close the connections to the language model, if there is one."""
+        if isinstance(extractor := vars(self).get("llm_extractor"), LLMExtractor):
+            cast("OpenAIChat", extractor.complete).close()
 
     def files(self, paths: Sequence[str]) -> FileSource:
         """Return files, with metadata of the settings file and of options."""
@@ -202,7 +211,7 @@ def index(
         with render.working("looking for files", show=not job.quiet):
             _check_documents(job.files(sources))
     source = job.source(sources)
-    with job.open() as opened, open_catalogue(job.kb) as catalogue:
+    with closing(job), job.open() as opened, open_catalogue(job.kb) as catalogue:
         job.settings.save(catalogue)
         if job.llm_extractor:
             changed = changed_documents(opened, catalogue, source)
@@ -239,7 +248,7 @@ def rebuild(
     options.check_exists(kb)
     job = IndexJob(kb, embedder, embedder_url, graph, quiet=quiet, llm=llm)
     _check_settings(job)
-    with job.open() as opened:
+    with closing(job), job.open() as opened:
         if job.llm_extractor:
             documents = (document for document in opened.documents() if FACT_KEY not in document.metadata)
             chunks = (opened.chunks(document.id) for document in documents)
