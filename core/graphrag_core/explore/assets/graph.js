@@ -285,14 +285,14 @@
           const id = `b ${node.key}`, community = node.community;
           const data = { id, width: node.width, height: node.height, hits: node.hits, kind: node.kind, tip: node.tooltip, name: node.label.replaceAll("\n", " "), colour: this.colours[this.colourOf(community)] };
           if (node.id !== null) Object.assign(data, { entity: node.id, community });
-          this.cy.add({ group: "nodes", classes: `box ${node.kind}${node.hits.length ? " on-path" : ""}`, data, position: { x: node.x, y: node.y } });
+          this.cy.add({ group: "nodes", classes: `box ${node.kind}`, data, position: { x: node.x, y: node.y } });
           this.boxes.append(this.boxElement(node, id));
         }
         network.edges.forEach((edge, at) => {
           const from = places.get(edge.source), isBelow = network !== whole && from.kind === "question";
           const curve = isBelow ? { weights: [0.5], distances: [0] } : controls(from, places.get(edge.target));
           this.cy.add({
-            group: "edges", classes: `path ${edge.kind}${edge.hits.length ? " on-path" : ""}`,
+            group: "edges", classes: `path ${edge.kind}`,
             data: { id: `p ${at}`, source: `b ${edge.source}`, target: `b ${edge.target}`, hits: edge.hits, tip: edge.text, ...curve,
               ends: [places.get(edge.source).id, places.get(edge.target).id] },
           });
@@ -303,7 +303,7 @@
     isNarrow() { return this.container.clientWidth < NARROW; }
     boxElement(node, id) {
       const element = document.createElement("div"), text = document.createElement("span");
-      element.className = `box ${node.kind}${node.hits.length ? " on-path" : ""}`;
+      element.className = `box ${node.kind}`;
       element.style.left = `${node.x - node.width / 2}px`;
       element.style.top = `${node.y - node.height / 2}px`;
       element.style.width = `${node.width}px`;
@@ -347,7 +347,12 @@
       this.focus(node, false);
       if (node.data("entity") !== undefined) this.onOpen(node.data("entity"));
       else if (node.data("kind") === "passage") this.onHit(node.data("hits")[0] ?? null);
+      else if (node.data("kind") === "fact") this.openFact(node);
       else this.onHit(null);
+    }
+    openFact(node) {
+      const [first, second] = node.neighborhood("node[entity]").map((one) => one.data("entity"));
+      if (second !== undefined) this.onEdge(first, second);
     }
     openEdge(edge) {
       const [source, target] = edge.data("ends");
@@ -429,11 +434,11 @@
       this.moved = true;
       this.cy.zoom({ level: this.cy.zoom() * factor, renderedPosition: { x: this.container.clientWidth / 2, y: this.container.clientHeight / 2 } });
     }
-    // The paths of an answer come first: related facts may be outside.
+    // The paths of an answer come first: what was added below them may be outside.
     fit(animated = true, pathsOnly = false) {
-      const { cy } = this, paths = cy.nodes(".box.on-path"), everything = cy.nodes().filter((node) => node.visible());
+      const { cy } = this, paths = cy.nodes(".box"), everything = cy.nodes().filter((node) => node.visible());
       if (everything.empty() || !this.container.clientWidth) return;
-      const network = cy.nodes(".box").nonempty(), narrow = this.isNarrow();
+      const network = paths.nonempty(), narrow = this.isNarrow();
       const { clientWidth: width, clientHeight: height } = this.container;
       const covered = this.obstacles.slice(0, narrow && network ? 2 : 1).filter((one) => one.offsetTop > height / 2).map((one) => height - one.offsetTop);
       const legend = Math.max(0, ...covered);
@@ -453,7 +458,7 @@
       pathsOnly = pathsOnly && paths.nonempty() && zoom < 0.8;
       if (pathsOnly) { box = extent(paths.filter((node) => node.visible())); zoom = scale(box); }
       let pan = { x: width / 2 - zoom * (box.x1 + box.x2) / 2, y: above + (height - above - below) / 2 - zoom * (box.y1 + box.y2) / 2 };
-      if (pathsOnly && network) pan.y = Math.min(pan.y, 34 - zoom * box.y1);  // related facts are below
+      if (pathsOnly && network) pan.y = Math.min(pan.y, 34 - zoom * box.y1);
       if (network && zoom < 0.62) {  // on a narrow screen: readable, from the question on
         zoom = narrow ? Math.max(zoom, 0.5) : 0.62;
         pan = { x: narrow ? width - side - zoom * box.x2 : side - zoom * box.x1, y: Math.max(above - zoom * box.y1, height / 2 - zoom * (box.y1 + box.y2) / 2) };
@@ -572,16 +577,15 @@
         { selector: "edge.far", style: { opacity: 0.24 } },
         { selector: "edge.near", style: { "line-color": colour["text-faint"], opacity: 0.95 } },
         { selector: "node.box", style: { shape: "round-rectangle", width: "data(width)", height: "data(height)", "background-color": colour.surface, "border-width": 1.2, "border-color": colour.line } },
-        { selector: "node.box.on-path", style: { "border-color": colour["text-soft"], "border-width": 1.4 } },
-        { selector: "node.box.linked.on-path", style: { "border-color": colour.accent, "border-width": 1.8 } },
+        { selector: "node.box.passage", style: { "border-color": colour["text-soft"], "border-width": 1.4 } },
+        { selector: "node.box.fact", style: { "background-color": colour.background, "border-width": 0 } },
+        { selector: "node.box.linked", style: { "border-color": colour.accent, "border-width": 1.8 } },
         { selector: "node.box.named", style: { "background-color": colour["accent-tint"], "border-color": colour.accent, "border-width": 2.2 } },
         { selector: "node.box.question", style: { "background-color": colour.text, "border-width": 0 } },
         { selector: "node.box.selected, node.box.hovered", style: { "border-width": 3 } },
         { selector: "node.box.focused", style: { "border-color": colour.vector, "border-width": 3.5 } },
-        { selector: "edge.path", style: { width: 1.2, "curve-style": "unbundled-bezier", "edge-distances": "node-position", "control-point-weights": "data(weights)", "control-point-distances": "data(distances)" } },
-        { selector: "edge.path.match", style: { "line-style": "dotted", "line-color": colour["text-faint"], width: 1.3 } },
-        { selector: "edge.path.on-path", style: { "line-color": colour.accent, width: 2.6 } },
-        { selector: "edge.path.match.on-path", style: { "line-color": colour["text-faint"], width: 1.4 } },
+        { selector: "edge.path", style: { "line-color": colour.accent, width: 2.6, "curve-style": "unbundled-bezier", "edge-distances": "node-position", "control-point-weights": "data(weights)", "control-point-distances": "data(distances)" } },
+        { selector: "edge.path.match", style: { "line-style": "dotted", "line-color": colour["text-faint"], width: 1.4 } },
         { selector: "edge.path.link", style: { "line-color": colour.link, width: 1.8 } },
         { selector: ".faded", style: { opacity: 0.25 } },
         { selector: "edge.lit", style: { width: 4 } },
