@@ -629,3 +629,23 @@ def test_with_50_000_entities_answers_stay_small_and_at_most_300_are_drawn(visit
         assert seen.page.evaluate(OVERLAPS)[1] == 0
         assert seen.page.locator("#labels .label").count() <= 300
         assert max(size for sizes in seen.answers.values() for size in sizes) < 60_000
+
+
+def test_things_are_drawn_and_sections_on_request(visit, address):
+    seen = visit(f"{address}#/entity/lisbon")
+    drawn = "Explore.graph.cy.nodes('.entity').map(node => [node.data('name'), node.style('shape')])"
+    before = dict(seen.page.evaluate(drawn))
+    assert set(before.values()) == {"ellipse"}
+    assert "Lisbon region" not in before
+    seen.page.click("#filter")
+    seen.follow(lambda: seen.page.click("#kinds .chip >> text=Sections"))
+    after = dict(seen.page.evaluate(drawn))
+    assert after.keys() - before.keys() == {"Lisbon region"}
+    assert after["Lisbon region"] == "round-rectangle"
+    assert "kind=section" in seen.page.url
+
+
+def test_on_a_narrow_screen_every_node_can_be_seen(visit, address):
+    seen = visit(address, width=500, height=900)
+    smallest = "Math.min(...Explore.graph.cy.nodes('.entity').map(node => node.renderedWidth()))"
+    seen.page.wait_for_function(f"{smallest} >= 8")
