@@ -58,3 +58,7 @@ def test_the_example_in_the_readme_is_what_both_ways_find():
     rows = [[part.strip(" ✓·") for part in line.split("  ") if part.strip()] for line in example if line[:1].isdigit()]
     titles = zip(*([hit.chunk.title for hit in found] for found in (plain, hybrid)), strict=True)
     assert rows == [[str(rank), *pair] for rank, pair in enumerate(titles, 1)], "write the example of the README anew"
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
