@@ -65,6 +65,7 @@ test-oldest:
 test-browser: $(VENV)/.browser
 	BROWSER_NEEDED=1 $(BIN)/pytest tests/core/explain/test_browser.py tests/core/explore/test_browser.py
 
+# Pictures of the demo, its page and the graph explorer; tests/test_pictures.py says when they are out of date.
 screenshots: $(VENV)/.browser
 	PYTHONPATH=tests $(BIN)/python docs/screenshot.py
 
@@ -140,7 +141,7 @@ bench-adapters: $(VENV)/.dev
 	$(BIN)/python benchmarks/adapters.py
 
 # Beside FAISS, bm25s, LlamaIndex, LangChain, LightRAG, hubmesh and HippoRAG, each in an environment of its own; writes
-# benchmarks/RESULTS.md. A part: make bench-peers PEERS="faiss_flat bm25s" SETS=musique_train. REUSE=1 keeps what was measured,
+# its section of benchmarks/RESULTS.md. A part: make bench-peers PEERS="faiss_flat bm25s" SETS=musique_train. REUSE=1 keeps what was measured,
 # REPORT=1 measures nothing and writes the page from what is stored.
 bench-peers: $(VENV)/.dev
 	PYTHONPATH=benchmarks $(BIN)/python -m peers.run $(if $(PEERS),--peers $(PEERS)) $(if $(SETS),--sets $(SETS)) \

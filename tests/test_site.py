@@ -84,6 +84,7 @@ def test_one_version_and_one_address_everywhere():
     project = (ROOT / "pyproject.toml").read_text("utf-8")
     assert f'Documentation = "{CONFIG["site_url"]}"' in project
     assert f'Repository = "{CONFIG["repo_url"]}"' in project
+    assert f"version {graphrag_core.__version__}" in (ROOT / "README.md").read_text("utf-8")
     assert citation["repository-code"] == CONFIG["repo_url"]
     assert citation["url"] == CONFIG["site_url"]
 

@@ -1,4 +1,4 @@
-"""Recall of what peers retrieved, and ``benchmarks/RESULTS.md``."""
+"""Recall of what peers retrieved, and its section of ``benchmarks/RESULTS.md``."""
 
 from __future__ import annotations
 
@@ -99,20 +99,20 @@ def evaluate(dataset: Dataset, chunks: Mapping[str, Chunk], outputs: Mapping[str
 
 
 def markdown(sets: Sequence[Evaluated], problems: Mapping[str, str], seconds: float) -> str:
-    """Return the results as a Markdown page."""
+    """Return the results as a section of a Markdown page."""
     versions = {name: number for one in sets for name, number in one.versions.items()}
     shown = ", ".join(f"{name} {number}" for name, number in sorted(versions.items()))
     head = (
-        "# Results\n\n"
-        "Written by `make bench-peers`; do not edit. Every peer got the same passages, embeddings (WordLlama, 256 "
-        "dimensions), questions and entity names or triples, and ran in an environment of its own with one thread. "
+        "Written by `make bench-peers`; do not edit this section. Every peer got the same passages, embeddings "
+        "(WordLlama, 256 dimensions), questions and entity names or triples, and ran in an environment of its own with "
+        "one thread. "
         "What each is set to, and why, is in its runner in `benchmarks/peers/`; no peer called an LLM.\n\n"
         f"{_machine()}. {time.strftime('%Y-%m-%d', time.gmtime())}. hybrid-graphrag {__version__}, {shown}.\n"
     )
     parts = [head, _overview(sets), *(_section(one, seconds) for one in sets)]
     if problems:
         rows = "".join(f"- {name}: {problem}\n" for name, problem in problems.items())
-        parts.append(f"## Not measured\n\n{rows}")
+        parts.append(f"### Not measured\n\n{rows}")
     return "\n".join(parts)
 
 
@@ -126,7 +126,7 @@ def _overview(sets: Sequence[Evaluated]) -> str:
             cells[v.label, one.name] = _percent(v.recalls.mean(axis=0)[1]) + part
     names = [one.name for one in sets]
     rows = [[label, *(cells.get((label, name), "–") for name in names)] for label in labels]
-    return "## Recall@5 in percent\n\n" + _table(["", *names], rows)
+    return "### Recall@5 in percent\n\n" + _table(["", *names], rows)
 
 
 def _section(one: Evaluated, seconds: float) -> str:
@@ -145,7 +145,7 @@ def _section(one: Evaluated, seconds: float) -> str:
             notes.append(f"{variant.label}: {variant.note}.")
     costs = ["build s", "query ms", "query × FAISS", "peak MB", "disk MB", "questions"]
     text = (
-        f"## {one.name}: {one.questions} questions, {one.passages:,} passages\n\n"
+        f"### {one.name}: {one.questions} questions, {one.passages:,} passages\n\n"
         f"{_table(['', *COLUMNS, *costs], rows)}\n"
         "Times are CPU times; those of queries are medians, without embedding the question. A variant is asked no "
         f"further questions after {seconds:.0f} s of CPU time. "

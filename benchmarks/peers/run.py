@@ -3,7 +3,7 @@
 Every peer gets the same passages, embeddings, questions and triples, in an environment of its own with one thread;
 the protocol is described in ``peers.protocol``, what each peer is set to in its runner. Recall is computed here, with
 paired bootstrap intervals of the difference to our default. A run of all peers and sets writes
-``benchmarks/RESULTS.md``; a part prints the same tables (``make bench-peers PEERS="faiss_flat bm25s"
+its section of ``benchmarks/RESULTS.md``; a part prints the same tables (``make bench-peers PEERS="faiss_flat bm25s"
 SETS=musique_train``). ``REUSE=1`` keeps what earlier runs measured on the same input, and ``REPORT=1`` writes the
 page from that alone; both need the same ``SECONDS``.
 
@@ -42,6 +42,7 @@ ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = ROOT / ".venv-peers"
 WORK = ROOT / ".bench-peers"
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
+MARKS = "<!-- peers -->\n", "<!-- end of peers -->\n"
 SETS = ("musique_train", "musique_train:triples", "hotpotqa_train", "2wiki_train", "scifact_train", "docs_dev")
 SECONDS = 40.0
 """CPU time after which a variant is asked no further questions; the questions are in random order."""
@@ -295,7 +296,8 @@ def main() -> None:
         problems |= {f"{peer} on {name}": problem for peer, problem in failed.items()}
     text = report.markdown(sets, problems, chosen.seconds)
     if chosen.write:
-        RESULTS.write_text(text, "utf-8")
+        before, _, rest = RESULTS.read_text("utf-8").partition(MARKS[0])
+        RESULTS.write_text(f"{before}{MARKS[0]}{text}{MARKS[1]}{rest.partition(MARKS[1])[2]}", "utf-8")
     print(text)
     sys.exit(bool(problems.get("ours")))
 

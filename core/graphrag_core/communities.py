@@ -35,7 +35,7 @@ from graphrag_core.errors import GraphRAGError
 from graphrag_core.filters import Filter
 from graphrag_core.ingest.remembered import changes_between, visible
 from graphrag_core.llm import Message, complete
-from graphrag_core.model import Community, Entity
+from graphrag_core.model import Chunk, Community, Entity
 from graphrag_core.ports import Engine, Keys, Snapshot
 from graphrag_core.text import FUNCTION, fingerprint, has_cjk, hash64, sentences, unwrap
 from graphrag_core.text.markup import plain
@@ -65,6 +65,8 @@ _INTRODUCTION = 2.0  # how much more central the first passage of a document is
 _DOMAIN = re.compile(r"[\w.-]+\.[a-z]{2,4}", re.IGNORECASE)  # of an address
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 _ABOUT = 3.0  # the weight of a mention in a passage that is about the entity
+# Of English adjectives from names: "American", "Finnish". Together with what follows them: "the American director".
+_ADJECTIVE = re.compile(r"\w+(?:an|ese|ish|[csn]ch|lsh|ic|al|i|ed|ek|ss)")
 _LONGEST_NAME = 4  # words; a longer one is a heading
 _NAVIGATION = re.compile(
     r"(?:see|for (?:more|further|details|information|a|the)|the following|read|note that"
@@ -446,9 +448,11 @@ def _describe_all(
             check_deadline()
             members = by_group[starts[group] : starts[group + 1]]
             members = members[np.argsort(headings[members], kind="stable")]
-            names = _typical_names([graph.entities[member] for member in members[: 6 * _NAMES].tolist()])
             ranked = chunks[by_pair[pair_starts[group] : pair_starts[group + 1]][: 8 * _PASSAGES]]
-            passages, texts = _central_passages(snapshot, graph, ranked.tolist(), document_ids, names)
+            central_chunks = _central_chunks(snapshot, graph, ranked.tolist(), document_ids)
+            text = "\n".join(chunk.text for chunk in central_chunks)
+            names = _typical_names([graph.entities[member] for member in members[: 6 * _NAMES].tolist()], text)
+            passages, texts = _central_sentences(central_chunks, names)
             key = ids[level][group]
             central_passages[key] = passages
             communities[key] = Community(
@@ -497,17 +501,21 @@ def _documents_of_groups(group_of_chunk: Ints, document_ids: Sequence[str]) -> C
     return Counter(-negative for _, negative in best.values())
 
 
-def _central_passages(
-    snapshot: Snapshot, graph: _Graph, ranked: Sequence[int], document_ids: Sequence[str], names: Sequence[str]
-) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return documents and ids of central passages, and their central sentences, one of each document."""
+def _central_chunks(
+    snapshot: Snapshot, graph: _Graph, ranked: Sequence[int], document_ids: Sequence[str]
+) -> list[Chunk]:
+    """Return the most central passages, at most two of each document."""
     chosen: list[int] = []
     per_document: Counter[str] = Counter()
     for chunk in ranked:
         if per_document[document_ids[chunk]] < _PER_DOCUMENT and len(chosen) < _READ:
             per_document[document_ids[chunk]] += 1
             chosen.append(chunk)
-    passages = snapshot.chunks(graph.chunks[chosen]) if chosen else []
+    return snapshot.chunks(graph.chunks[chosen]) if chosen else []
+
+
+def _central_sentences(passages: Sequence[Chunk], names: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return documents and ids of central passages, and their central sentences, one of each document."""
     pairs = [(passage, central_sentence(passage.text, names)) for passage in passages]
     by_document: dict[str, str] = {}
     for passage, sentence in pairs:
@@ -531,8 +539,11 @@ def _headings(graph: _Graph) -> npt.NDArray[np.bool_]:
     return headings
 
 
-def _typical_names(entities: Sequence[Entity]) -> list[str]:
-    """Return names to show: no numbers, no sections, no domains, and none whose words another one has."""
+def _typical_names(entities: Sequence[Entity], text: str) -> list[str]:
+    """Return names to show: no numbers, no sections, no domains, and none whose words another one has.
+
+    Adjectives come last. ``text`` shows how the names are used.
+    """
     names: dict[str, set[str]] = {}
     for entity in entities:
         name = entity.name
@@ -542,7 +553,21 @@ def _typical_names(entities: Sequence[Entity]) -> list[str]:
             continue
         if not any(words <= other or other <= words for other in names.values()):
             names[name] = words
-    return list(names)[:_NAMES]
+    return sorted(names, key=lambda name: _is_adjective(name, text))[:_NAMES]
+
+
+def _is_adjective(name: str, text: str) -> bool:
+    """Return whether a name of one word looks as an adjective does and mostly stands before a word in lower case.
+
+    >>> text = "An American film. The American director went to Lisbon, where Celery tasks run."
+    >>> [_is_adjective(name, text) for name in ("American", "Lisbon", "Celery")]
+    [True, False, False]
+    """
+    if name.endswith(("ized", "ised")) or not _ADJECTIVE.fullmatch(name):
+        return name.endswith(("ized", "ised"))
+    following = re.findall(rf"\b{re.escape(name)}\b(?:[\s-]+([a-z]+))?", text)
+    before_words = sum(bool(word) and word not in FUNCTION for word in following)
+    return 2 * before_words >= len(following)
 
 
 def _defines(sentence: str, name: str) -> bool:

@@ -457,13 +457,13 @@ class Result:
             overlap are written once, with the number of the best. By default as the setting ``expand`` says.
         style
             By default ``context.style`` of the settings, or ``"graph"``: what is known about the question's entities,
-            facts about them and about the subjects of the passages that no passage states, and the passages in the order of the hits, numbered for citations.
-            ``"passages"``: the passages with scores and sources. ``"both"``: these passages, then the entities and
-            facts, which take at most 500 tokens and half of the budget. ``"narrative"``: facts grouped by subject, the
-            user's own first, else in order of relevance; the least relevant are left out. Without facts, or where
-            the graph was not used, passages are written. A passage that does not fit is shortened to the
-            sentences that match the question best. The published designs have the block "Knowledge Graph Context" in
-            place of entities and facts.
+            facts about them and about the subjects of the passages that no passage states, and the passages in the
+            order of the hits, numbered for citations. ``"passages"``: the passages with scores and sources.
+            ``"both"``: these passages, then the entities and facts, which take at most 500 tokens and half of the
+            budget. ``"narrative"``: facts grouped by subject, the user's own first, else in order of relevance; the
+            least relevant are left out. Without facts, or where the graph was not used, passages are written. A
+            passage that does not fit is shortened to the sentences that match the question best. The published
+            designs have the block "Knowledge Graph Context" in place of entities and facts.
         tokenizer
             Counts tokens: a function from a text to a number, or the name of an encoding or a model that tiktoken
             knows, such as ``"o200k_base"``, which tiktoken downloads if it is not in its cache. By default an

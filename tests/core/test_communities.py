@@ -272,3 +272,20 @@ def test_a_theme_is_named_by_what_its_texts_are_about_and_not_by_headings():
         assert not set(chapters) & set(theme.names[:3])
         assert theme.description.startswith("The ")
         assert any(name in theme.description for name in theme.names[:3] if name in tools)
+
+
+def test_a_theme_is_named_by_things_rather_than_by_adjectives():
+    directors = ["Ada Lind", "Berta Moss", "Clara Voss", "Doris Hale"]
+    films = [
+        Document(
+            f"f{at}",
+            f"Film {at} is an American drama. The American director {name} made it with {other}.",
+            f"Film {at}",
+        )
+        for at, (name, other) in enumerate(zip(directors, directors[1:] + directors[:1], strict=True))
+    ]
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(films)
+        themes = index.graph.communities(0)
+    assert any("American" in theme.names for theme in themes)
+    assert not any("American" in theme.names[:3] for theme in themes)

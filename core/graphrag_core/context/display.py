@@ -91,7 +91,7 @@ def hit_texts(result: Result) -> list[HitText]:
     """Return the hits of a result in words."""
     texts = []
     for rank, hit in enumerate(result.hits, 1):
-        link = () if _path_ends_in_link(hit) else link_pieces(hit)
+        link = () if path_ends_in_link(hit) else link_pieces(hit)
         path = _linked_path(result, hit)
         texts.append(HitText(rank, hit, path, how_found(hit), link, covered_words(hit), copies_note(hit)))
     return texts
@@ -180,7 +180,7 @@ def marked_words(hit: Hit) -> list[tuple[str, bool]]:
     return [(word, is_new) for word, is_new in marked.items() if word]
 
 
-def _path_ends_in_link(hit: Hit) -> bool:
+def path_ends_in_link(hit: Hit) -> bool:
     """Return whether the path and the link of a hit lead through the same entity, so that the path tells the link."""
     return hit.link is not None and ("entity", hit.link.entity_id) in [(s.kind, s.id) for s in hit.path[-2:-1]]
 
@@ -197,7 +197,7 @@ def _linked_path(result: Result, hit: Hit) -> tuple[Step, ...]:
     ranks = {other.chunk.id: rank for rank, other in enumerate(result.hits, 1)}
     if path and path[0].kind == "chunk" and path[0].id in ranks:
         path = (replace(path[0], text=f"{path[0].text} (passage {ranks[path[0].id]})"), *path[1:])
-    if link is None or not _path_ends_in_link(hit) or path_starts_at_link(hit):
+    if link is None or not path_ends_in_link(hit) or path_starts_at_link(hit):
         return path
     note = f"{_LINKS[link.kind][-1]} passage {link.rank}"
     return (*path[:-1], replace(path[-1], text=f"{path[-1].text} ({note})"))

@@ -2,7 +2,7 @@
 
 Every hit has one path, so the paths form a tree with the question as its root. The algorithm of Reingold and Tilford
 (1981) keeps the order of branches: the best-ranked first. An edge that spans several columns has a vertex in each, so
-that it runs between their boxes. Related facts are stacked below the paths.
+that it runs between their boxes.
 """
 
 from dataclasses import dataclass, field
@@ -22,12 +22,12 @@ _NOTE = 11  # font size of the note below a label
 _NOTE_HEIGHT = 15
 _LINK_ROOM = 68  # right of the passages, for links between them
 _BEND = 10
-_BETWEEN = 76
+_BETWEEN = 40
 _MARGIN = 16
 _HEADING = 30
 # Maximum width and number of lines of a label.
 _ROOM: dict[NodeKind, tuple[float, int]] = {
-    "question": (136, 7), "named": (132, 2), "linked": (132, 2), "passage": (158, 2),
+    "question": (70, 1), "named": (132, 2), "fact": (154, 4), "linked": (132, 2), "passage": (158, 2),
 }  # fmt: skip
 
 Point = tuple[float, float]
@@ -38,7 +38,6 @@ class Place:
     """Where a box stands, or where an edge passes through a column; ``x`` and ``y`` are the centre."""
 
     column: int
-    on_path: bool
     width: float = 0
     height: float = _BEND
     x: float = 0
@@ -137,8 +136,7 @@ def layout(network: Network) -> Layout:
     centres, right = _place_columns(columns)
     tallest = max((box.height for box in boxes.values() if box.column), default=0.0)
     gap = max(_GAP, min(_MAX_GAP, _SMALL / max(map(len, columns)) - tallest))
-    _place_paths([pair for pair in zip(edges, chains, strict=True) if pair[0].hits and pair[0].kind != "link"], gap)
-    _place_related(columns, chains, gap)
+    _place_paths([pair for pair in zip(edges, chains, strict=True) if pair[0].kind != "link"], gap)
     bottom = _move_to_top(places)
     right += _LINK_ROOM if any(edge.kind == "link" for edge in edges) else _MARGIN
     return Layout(list(boxes.values()), list(map(_line, edges, chains)), centres, right, bottom + _MARGIN)
@@ -166,22 +164,22 @@ def _move_to_top(places: list[Place]) -> float:
 def _box(node: Node) -> Box:
     room, max_lines = _ROOM[node.kind]
     label = wrap(node.text, room / FONT, max_lines)
-    text = room if node.kind in ("question", "passage") else max(40.0, *(width(line) * FONT for line in label))
+    text = room if node.kind in ("fact", "passage") else max(40.0, *(width(line) * FONT for line in label))
     badge = BADGE if node.kind == "passage" else 0
     note = shorten(node.note, room / _NOTE) if node.note else ""
     size = text + 2 * PADDING + badge, len(label) * LINE_HEIGHT + 14.0 + (_NOTE_HEIGHT if note else 0)
-    return Box(node.column, bool(node.hits), *size, node=node, label=label, note=note)
+    return Box(node.column, *size, node=node, label=label, note=note)
 
 
 def _chain(edge: Edge, boxes: dict[str, Box]) -> list[Place]:
     """Return the boxes that an edge joins, from left to right, with a place in each column between them."""
     first, last = sorted((boxes[edge.source], boxes[edge.target]), key=lambda box: box.column)
-    between = (Place(column, bool(edge.hits)) for column in range(first.column + 1, last.column))
+    between = (Place(column) for column in range(first.column + 1, last.column))
     return [first, *between, last]
 
 
 def _place_paths(chains: list[tuple[Edge, list[Place]]], gap: float) -> None:
-    """Set the y of everything on a path. Branches are in the order of the best rank in each."""
+    """Set the y of all places. Branches are in the order of the best rank in each."""
     chains = sorted(chains, key=lambda item: min(item[0].hits))
     placed = dict.fromkeys(chain.from_iterable(places for _, places in chains))
     numbers = {place: number for number, place in enumerate(placed)}
@@ -205,26 +203,6 @@ def _place_paths(chains: list[tuple[Edge, list[Place]]], gap: float) -> None:
     pitch = max(pitches, default=0.0)
     for place in numbers:
         place.y *= pitch
-
-
-def _place_related(columns: list[list[Place]], chains: list[list[Place]], gap: float) -> None:
-    """Set the y of everything that is on no path: below the paths, level with its neighbours where there is room."""
-    neighbours: dict[Place, list[Place]] = {}
-    for left, right in chain.from_iterable(map(pairwise, chains)):
-        neighbours.setdefault(left, []).append(right)
-        neighbours.setdefault(right, []).append(left)
-    settled = {place for column in columns for place in column if place.on_path}
-    for column in columns:
-        bottom = max((place.y + place.height / 2 + gap for place in column if place.on_path), default=0.0)
-        levels = {}
-        for place in column:
-            if not place.on_path:
-                near = [other.y for other in neighbours.get(place, ()) if other in settled]
-                levels[place] = (not near, sum(near) / len(near) if near else bottom)
-        for place, (_, level) in sorted(levels.items(), key=lambda item: item[1]):
-            place.y = max(bottom + place.height / 2, level)
-            bottom = place.y + place.height / 2 + gap
-        settled.update(levels)
 
 
 def _line(edge: Edge, places: list[Place]) -> Line:

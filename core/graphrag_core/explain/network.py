@@ -1,4 +1,4 @@
-"""Selects what the graph shows: the question, entities, passages, and the edges between them."""
+"""Selects what the graph shows: the question, and for each passage the path of names and facts that leads to it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,17 @@ from graphrag_core.context.display import (
     how_found,
     link_pieces,
     passage_name,
+    path_ends_in_link,
     path_starts_at_link,
     shown_path,
 )
-from graphrag_core.model import Entity, Fact
+from graphrag_core.model import Entity
 
 if TYPE_CHECKING:
     from graphrag_core.result import Hit, Result, Step
 
-NodeKind = Literal["question", "named", "linked", "passage"]
+NodeKind = Literal["question", "named", "fact", "linked", "passage"]
 EdgeKind = Literal["names", "fact", "mention", "match", "link", "hidden"]
-
-MAX_NODES = 40
-MAX_RELATED = 12
-"""Limits for nodes that are on no hit's path. Nodes on a path are always drawn."""
 
 QUESTION = "question"
 
@@ -49,7 +46,7 @@ class Node:
 
 @dataclass(slots=True)
 class Edge:
-    """A line. The question names an entity or matches a passage, a fact links two entities, a passage mentions one.
+    """A line of a path: the question names an entity or matches a passage, a fact has names, a passage mentions one.
 
     A link leads from a passage to another. A hidden edge only gives a passage its place.
     """
@@ -63,64 +60,55 @@ class Edge:
 
 @dataclass(slots=True)
 class Network:
-    """Nodes and edges in insertion order. ``undrawn`` counts the facts without an edge."""
+    """Nodes from left to right, and edges. ``named`` are the ids of the entities that the question names."""
 
     known: Mapping[str, Entity]
+    named: frozenset[str]
     nodes: dict[str, Node] = field(default_factory=dict)
     edges: dict[tuple[str, str], Edge] = field(default_factory=dict)
-    undrawn: int = 0
-
-    @property
-    def related(self) -> int:
-        """Number of linked entities that are on no hit's path."""
-        return sum(node.kind == "linked" and not node.hits for node in self.nodes.values())
 
     @property
     def columns(self) -> int:
         """Number of columns, from the question to the passages."""
         return 1 + max(node.column for node in self.nodes.values())
 
-    def connect(self, source: str, target: str, kind: EdgeKind, rank: int | None = None, text: str = "") -> None:
+    def connect(self, source: str, target: str, kind: EdgeKind, rank: int, text: str = "") -> None:
         """Add an edge, or add a hit and a text to the edge that joins these nodes already."""
         ends = (target, source) if (target, source) in self.edges else (source, target)
         edge = self.edges.setdefault(ends, Edge(*ends, kind))
-        if rank is not None:
-            edge.hits.add(rank)
+        edge.hits.add(rank)
         if text and text not in edge.texts:
             edge.texts.append(text)
 
-    def add_entity(self, entity_id: str, column: int, kind: NodeKind = "linked", name: str = "") -> Node:
-        """Return an entity's node, in the leftmost column that it was reached in."""
-        key = _entity_key(entity_id)
+    def add_step(self, step: Step, column: int) -> Node:
+        """Return the node of an entity or a fact of a path, in the leftmost column that it was reached in."""
+        key = f"fact {step.text}" if step.kind == "fact" else f"entity {step.id}"
         if key not in self.nodes:
-            entity = self.known.get(entity_id) or Entity(entity_id, name or entity_id)
-            self.nodes[key] = Node(key, kind, entity.name, _describe(entity), column, entity_id=entity_id)
+            if step.kind == "fact":
+                self.nodes[key] = Node(key, "fact", f"“{step.text}”", step.text, column)
+            else:
+                entity = self.known.get(step.id) or Entity(step.id, step.text or step.id)
+                kind: NodeKind = "named" if step.id in self.named else "linked"
+                self.nodes[key] = Node(key, kind, entity.name, _describe(entity), column, entity_id=entity.id)
         node = self.nodes[key]
         node.column = min(node.column, column)
         return node
 
 
 def build_network(result: Result) -> Network:
-    """Return what to draw: every hit with its path, then facts that touch a drawn entity, until no more fit."""
-    network = Network({**result.known, **{entity.id: entity for entity in result.entities}})
-    network.nodes[QUESTION] = Node(QUESTION, "question", result.question, result.question, 0)
-    for entity in result.entities:
-        network.connect(QUESTION, network.add_entity(entity.id, 1, "named").key, "names")
+    """Return what to draw: every hit with its path."""
+    known = {**result.known, **{entity.id: entity for entity in result.entities}}
+    network = Network(known, frozenset(entity.id for entity in result.entities))
+    network.nodes[QUESTION] = Node(QUESTION, "question", "Question", result.question, 0)
     places = {hit.chunk.id: rank for rank, hit in reversed(list(enumerate(result.hits, 1)))}
     for rank, hit in enumerate(result.hits, 1):
         _add_path(network, rank, hit, shown_path(result, hit), places)
         _add_link(network, rank, hit)
-    deepest = max(2, network.columns - 1)
-    waiting = [fact for fact in result.facts if len(fact.entities) > 1]
-    while remaining := [fact for fact in waiting if not _add_fact(network, fact, deepest)]:
-        if len(remaining) == len(waiting):
-            break
-        waiting = remaining
-    network.undrawn = len(remaining)
     last = network.columns
     for node in network.nodes.values():
         if node.kind == "passage":
             node.column = last
+    network.nodes = dict(sorted(network.nodes.items(), key=lambda item: item[1].column))  # as they are read
     return network
 
 
@@ -143,21 +131,21 @@ def _add_path(network: Network, rank: int, hit: Hit, steps: Sequence[Step], plac
         facts = "\n".join(step.text for step in steps if step.kind == "fact")
         _connect_passages(network, places[steps[0].id], rank, steps[-1].text, facts)
         return
-    at, column, fact = QUESTION, 0, ""
+    at, column = QUESTION, 0
     for step in steps:
-        if step.kind == "fact":
-            fact = step.text
-        elif step.kind == "entity":
-            node = network.add_entity(step.id, column + 1, name=step.text)
+        if step.kind in ("entity", "fact"):
+            node = network.add_step(step, column + 1)
             node.hits.add(rank)
-            network.connect(at, node.key, "fact" if fact or at != QUESTION else "names", rank, fact)
-            at, column, fact = node.key, node.column, ""
-    network.connect(at, key, "match" if at == QUESTION else "mention", rank, fact)
+            network.connect(at, node.key, "names" if at == QUESTION else "fact", rank)
+            at, column = node.key, node.column
+    network.connect(at, key, "match" if at == QUESTION else "mention", rank)
 
 
 def _add_link(network: Network, rank: int, hit: Hit) -> None:
-    """Connect a hit with the better one that it is linked to, unless its path starts there."""
-    if hit.link and f"passage {hit.link.rank}" in network.nodes and not path_starts_at_link(hit):
+    """Connect a hit with the better one that it is linked to, unless its path shows the link."""
+    if hit.link is None or path_starts_at_link(hit) or path_ends_in_link(hit):
+        return
+    if f"passage {hit.link.rank}" in network.nodes:
         _connect_passages(network, hit.link.rank, rank, hit.link.entity, "".join(link_pieces(hit)))
 
 
@@ -166,27 +154,6 @@ def _connect_passages(network: Network, better: int, rank: int, name: str, text:
     node.note = " · ".join(dict.fromkeys(filter(None, (node.note, name))))
     network.nodes[f"passage {better}"].linked.add(rank)
     network.connect(f"passage {better}", node.key, "link", rank, text)
-
-
-def _add_fact(network: Network, fact: Fact, deepest: int) -> bool:
-    """Draw a fact as edges from its first drawn entity. Return False if none is drawn or the rest do not fit."""
-    entities = list(dict.fromkeys(fact.entities))
-    drawn = [entity for entity in entities if _entity_key(entity) in network.nodes]
-    free = max(0, min(MAX_NODES - len(network.nodes), MAX_RELATED - network.related))
-    if not drawn or len(entities) - len(drawn) > free:
-        return False
-    hub = network.nodes[_entity_key(drawn[0])]
-    for entity in entities:
-        key = _entity_key(entity)
-        if key not in network.nodes:
-            network.add_entity(entity, min(hub.column + 1, deepest))
-        if key != hub.key:
-            network.connect(hub.key, key, "fact", text=fact.text)
-    return True
-
-
-def _entity_key(entity_id: str) -> str:
-    return f"entity {entity_id}"
 
 
 def _describe(entity: Entity) -> str:

@@ -30,11 +30,16 @@ _MAX_TITLE = 60
 _MAX_SNIPPET = 420
 _MAX_PASSAGE = 6_000
 _MAX_WORDS = 24
-_KINDS = {"question": "Question", "named": "Entity in the question", "linked": "Linked entity", "passage": "Passage"}
-_HEADINGS = {"question": "Question", "named": "Entities", "linked": "Linked by facts", "passage": "Passages"}
+_KINDS = {
+    "question": "Question",
+    "named": "Name in the question",
+    "fact": "Fact",
+    "linked": "Name in a fact",
+    "passage": "Passage",
+}
+_HEADINGS = {"question": "", "named": "Names", "fact": "Facts", "linked": "Names", "passage": "Passages"}
 _KEY = {
-    "on-path": "path to a passage",
-    "related": "related facts",
+    "path": "path to a passage",
     "match": "text match, no path",
     "link": "linked passages",
 }
@@ -50,7 +55,7 @@ def page(result: Result) -> str:
     css = asset(_PACKAGE, "colours.css", "graph.css", "base.css", "page.css")
     script = asset(_PACKAGE, "page.js")
     edges = [edge for edge in network.edges.values() if edge.kind != "hidden"]
-    kinds = {edge.kind if edge.kind in ("match", "link") else "on-path" if edge.hits else "related" for edge in edges}
+    kinds = {edge.kind if edge.kind in ("match", "link") else "path" for edge in edges}
     notes = {"Route": result.route, "Fallback": result.fallback}
     return _render(
         "page.html", result, network, css=css, script=script, policy=policy(css, script), style=None,
@@ -112,14 +117,14 @@ def _render(template: str, result: Result, network: Network, **values: object) -
     """Render a template that contains the graph."""
     placed = layout(network)
     kinds = {node.column: node.kind for node in reversed(network.nodes.values())}
-    columns = [(_HEADINGS[kinds[column]], x) for column, x in enumerate(placed.centres)]
-    # Paths are drawn over related facts, and related facts over text matches.
+    columns = [(_HEADINGS[kinds.get(column, "question")], x) for column, x in enumerate(placed.centres)]
+    # Paths are drawn over text matches.
     lines = [line for line in placed.lines if line.edge.kind != "hidden"]
-    lines.sort(key=lambda line: (line.edge.kind != "match", bool(line.edge.hits)))
+    lines.sort(key=lambda line: line.edge.kind != "match")
     return render(
         _PACKAGE, template, result=result, network=network, layout=placed, lines=lines, kinds=_KINDS, font=FONT,
-        numbers={key: number for number, key in enumerate(network.nodes)},
-        headings=[next(group) for _, group in groupby(columns, key=lambda column: column[0])],
+        shorten=shorten, numbers={key: number for number, key in enumerate(network.nodes)},
+        headings=[next(group) for heading, group in groupby(columns, key=lambda column: column[0]) if heading],
         **values,
     )  # fmt: skip
 
@@ -127,7 +132,8 @@ def _render(template: str, result: Result, network: Network, **values: object) -
 def _decided(result: Result) -> str:
     """Return what decided the order of the hits, and how many of them the graph contributed."""
     by_graph = result.counts["graph"]
-    moved = f"{by_graph} of {len(result.hits)} passages were added or moved up by the graph" if by_graph else ""
+    were = "was" if by_graph == 1 else "were"
+    moved = f"{by_graph} of {len(result.hits)} passages {were} added or moved up by the graph" if by_graph else ""
     return _sentence("; ".join(filter(None, (result.decided, moved))) or "no passage was found")
 
 

@@ -42,7 +42,7 @@ from graphrag_core.ports import Keys, Snapshot
 from graphrag_core.query.ask import Answer
 from graphrag_core.query.steering import near_names
 from graphrag_core.retriever import GraphRetriever
-from graphrag_core.text import normalise
+from graphrag_core.text import FUNCTION, normalise
 
 MAX_PAGE = 100
 """The most neighbours, passages or facts in one answer."""
@@ -78,6 +78,10 @@ _WITH_LINES = frozenset("text pieces tooltip label".split())
 _LENGTHS = {"text": 20_000, "name": 160, "names": 160, "title": 160, "section": 160, "document": 160, "type": 40,
             "relation": 60, "tooltip": 600, "description": 1_000, "sentences": 400}  # fmt: skip
 _FACT_LENGTH = 400
+_ABOUT_READ = 20  # passages of an entity, those about it first, to find out whether it is a section
+_MONTHS = "january february march april may june july august september october november december".split()
+_DATE = rf"(?=.*\d)(?=.*[a-z])(?:{'|'.join(_MONTHS)}|\d{{1,4}}(?:st|nd|rd|th)?|[\s,])+"
+_YEAR = re.compile(rf"(?:1\d|20)\d\d(?:s|[–-]\d{{2,4}})?|{_DATE}", re.IGNORECASE)
 
 
 @dataclass(slots=True, eq=False)
@@ -359,9 +363,36 @@ class _View:
         paths = self.scope.communities_of(entity.id for entity in entities)
         fields = ("id", "name", "type", "mentions")
         return [
-            {**{name: getattr(entity, name) for name in fields}, "community": (path[0] or None) if path else None}
-            for entity, path in zip(entities, paths, strict=True)
+            {
+                **{name: getattr(entity, name) for name in fields},
+                "kind": kind,
+                "community": (path[0] or None) if path else None,
+            }
+            for entity, path, kind in zip(entities, paths, self.kinds(entities), strict=True)
         ]
+
+    def kinds(self, entities: Sequence[Entity]) -> list[str]:
+        """Return for each entity whether it is a thing, a section, a year or a number.
+
+        A section is an entity that most of its passages are about, and that is their heading or reads as one.
+        """
+        kinds = [_kind_of_name(entity) for entity in entities]
+        things = {normalise(entity.id): at for at, entity in enumerate(entities) if kinds[at] == "thing"}
+        found = self.snapshot.find_entities(list(things))
+        numbers = [things[name] for name in found]
+        edges = self.snapshot.neighbours(np.array(list(found.values()), np.int64), to="chunks", limit=_ABOUT_READ)
+        owners = np.repeat(np.arange(len(numbers)), edges.counts)[edges.weights > 1]
+        about = edges.targets[edges.weights > 1]
+        mostly = 2 * np.bincount(owners, minlength=len(numbers)) > [entities[at].mentions for at in numbers]
+        firsts = dict(zip(owners[::-1].tolist(), about[::-1].tolist(), strict=True))
+        read = {owner: chunk for owner, chunk in firsts.items() if mostly[owner]}
+        chunks = self.snapshot.chunks(np.array(list(read.values()), np.int64))
+        for owner, chunk in zip(read, chunks, strict=True):
+            entity = entities[numbers[owner]]
+            headings = set(map(normalise, chunk.headings)) - {normalise(chunk.title)}
+            if entity.id in headings or _reads_as_heading(entity.name):
+                kinds[numbers[owner]] = "section"
+        return kinds
 
     def graph(self, keys: Keys) -> dict[str, Any]:
         """Return entities and the strongest edges between them."""
@@ -430,6 +461,25 @@ def find_entity(snapshot: Snapshot, name: str) -> tuple[Keys, Entity] | None:
     """Return the key and the value of the entity of a name; None if there is none."""
     keys = _keys(snapshot, [normalise(name)])
     return (keys, snapshot.entities(keys)[0]) if len(keys) else None
+
+
+def _kind_of_name(entity: Entity) -> str:
+    """Return what the name of an entity says of its kind."""
+    if entity.id.startswith("→"):
+        return "section"
+    if _YEAR.fullmatch(entity.name):
+        return "year"
+    return "thing" if any(map(str.isalpha, entity.name)) else "number"
+
+
+def _reads_as_heading(name: str) -> bool:
+    """Return whether a name of several words has a word that a title would capitalise, in lower case.
+
+    >>> [_reads_as_heading(name) for name in ("Gone with the Wind", "Maintenance note of 3 February", "keyring")]
+    [False, True, False]
+    """
+    words = name.partition(" (")[0].split()
+    return len(words) > 1 and any(word.islower() and word not in FUNCTION for word in words)
 
 
 def strongest(snapshot: Snapshot, facts: Keys) -> Keys:

@@ -80,11 +80,11 @@ def test_everything_is_drawn_and_labels_fit_their_boxes(visit, answer, width):
     assert seen.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
 
 
-def test_paths_are_thicker_and_of_another_colour(visit):
+def test_paths_are_thicker_than_text_matches_and_of_another_colour(visit):
     seen = visit(PORTAL)
     style = "[getComputedStyle(e).stroke, parseFloat(getComputedStyle(e).strokeWidth)]"
-    won = seen.all("#graph .line.on-path:not(.match)", style)
-    around = seen.all("#graph .line.related", style)
+    won = seen.all("#graph .line:not(.match)", style)
+    around = seen.all("#graph .line.match", style)
     assert won
     assert around
     assert min(width for _, width in won) > 1.9 * max(width for _, width in around)
@@ -94,9 +94,10 @@ def test_paths_are_thicker_and_of_another_colour(visit):
 def test_selecting_a_card_highlights_and_describes_its_path(visit):
     seen = visit(PORTAL, reduced_motion="reduce")
     seen.page.click(".hit:nth-child(3) .select")
-    way = {f"Question: {PORTAL.question}", "Entity in the question: Partner Portal (service)", "Linked entity: Oauth"}
+    way = {f"Question: {PORTAL.question}", "Name in the question: Partner Portal (service)", "Name in a fact: Oauth"}
+    way |= {"Fact: Partner Portal needs Oauth."}
     assert seen.highlighted() == way | {"Passage: 3. Team"}
-    assert seen.all("#graph .line.highlighted", "e.dataset.hits") == ["1 2 3", "2 3", "3"]
+    assert seen.all("#graph .line.highlighted", "e.dataset.hits") == ["1 2 3", "2 3", "2 3", "3"]
     faded = seen.all("#graph .box:not(.highlighted)", "parseFloat(getComputedStyle(e).opacity)")
     assert max(faded) < 0.5
     assert "Partner Portal needs Oauth." in seen.page.text_content("#details")
@@ -113,7 +114,7 @@ def test_selecting_a_card_highlights_and_describes_its_path(visit):
 def test_a_link_is_highlighted_with_both_its_passages_and_leads_to_the_other(visit):
     seen = visit(LINKED, reduced_motion="reduce")
     style = "getComputedStyle(e).stroke"
-    assert len(set(seen.all("#graph .line.link", style)) & set(seen.all("#graph .line.on-path:not(.link)", style))) == 0
+    assert len(set(seen.all("#graph .line.link", style)) & set(seen.all("#graph .line:not(.link)", style))) == 0
     seen.page.click(".hit:nth-child(3) .select")
     assert {"Passage: 2. Keyring", "Passage: 3. Contract"} <= seen.highlighted()
     assert "Passage: 1. Oauth" not in seen.highlighted()
@@ -136,14 +137,12 @@ def test_selecting_a_passage_in_the_graph_highlights_its_card_and_scrolls_to_it(
     assert seen.all("#graph .passage.highlighted", inside) == [True]
 
 
-def test_an_entity_highlights_every_path_through_it_or_else_its_neighbours(visit):
+@pytest.mark.parametrize("kind", ["linked", "fact"])
+def test_a_name_or_a_fact_highlights_every_path_through_it(visit, kind):
     seen = visit(PORTAL)
-    seen.page.locator("#graph .linked.on-path").click()
+    seen.page.locator(f"#graph .box.{kind}").click()
     assert {"Passage: 2. Oauth", "Passage: 3. Team"} <= seen.highlighted()
     assert "Passage: 1. Partner Portal" not in seen.highlighted()
-    seen.page.keyboard.press("Escape")
-    seen.page.locator("#graph .linked.related").first.click()
-    assert seen.highlighted() == {"Linked entity: Keyring", "Linked entity: Oauth", "Linked entity: Tallinn"}
 
 
 def test_hovering_shows_the_whole_text_and_leaving_hides_it(visit):
@@ -161,7 +160,7 @@ def test_hovering_shows_the_whole_text_and_leaving_hides_it(visit):
 
 def test_hovering_over_a_fact_shows_its_sentence(visit):
     seen = visit(PORTAL)
-    seen.page.locator("#graph .mark.on-path").hover()
+    seen.page.locator("#graph .box.fact").hover()
     assert seen.page.text_content("#tip") == "Partner Portal needs Oauth."
 
 
@@ -228,7 +227,7 @@ def test_the_wheel_alone_scrolls_the_page_and_does_not_zoom(visit):
 def test_the_keyboard_reaches_and_selects_everything(visit):
     seen = visit(PORTAL)
     seen.page.focus("#stage")
-    for _ in range(3):
+    for _ in range(5):  # the question, a name, a fact, a name, a passage
         seen.page.keyboard.press("Tab")
     assert seen.page.evaluate("document.activeElement.classList.contains('passage')")
     assert seen.page.locator("#tip").is_visible()
@@ -294,7 +293,7 @@ def test_a_notebook_shows_the_page_in_a_frame_and_keeps_its_own_styles(visit):
     seen = visit(PORTAL, html=around + PORTAL._repr_html_())
     frame = seen.page.frame_locator("iframe")
     frame.locator(".hit:nth-child(2) .select").click()
-    assert frame.locator("#graph .line.highlighted").count() == 3
+    assert frame.locator("#graph .line.highlighted").count() == 4
     assert seen.page.locator(".hybrid-graphrag-still").is_hidden()
     assert seen.page.evaluate("getComputedStyle(mine).color") == "rgb(1, 2, 3)"
 

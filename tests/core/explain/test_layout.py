@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations, pairwise
 
 import pytest
 from answers import ALL, CROWD, PORTAL, TONGUES, entity, explained, hit, passage
 
-from graphrag_core import Fact, Result
+from graphrag_core import Result
 from graphrag_core.explain.layout import layout
-from graphrag_core.explain.network import MAX_NODES, MAX_RELATED, build_network
-from graphrag_core.result import LazyExplanation
+from graphrag_core.explain.network import build_network
 
 
 def edges(drawn) -> dict[tuple[str, str], tuple[str, set[int]]]:
@@ -22,59 +20,40 @@ def test_a_path_becomes_edges_with_the_ranks_of_their_hits():
     drawn = edges(build_network(PORTAL))
     assert drawn["question", "entity partner portal"] == ("names", {1, 2, 3})
     assert drawn["entity partner portal", "passage 1"] == ("mention", {1})
-    assert drawn["entity partner portal", "entity oauth"] == ("fact", {2, 3})
+    fact = "fact Partner Portal needs Oauth."
+    assert drawn["entity partner portal", fact] == drawn[fact, "entity oauth"] == ("fact", {2, 3})
     assert drawn["entity oauth", "passage 3"] == ("mention", {3})
     assert drawn["question", "passage 4"] == ("match", {4})
-
-
-def test_related_facts_are_drawn_from_entities_that_are_drawn():
-    drawn = build_network(PORTAL)
-    assert edges(drawn)["entity oauth", "entity keyring"] == ("fact", set())
-    assert edges(drawn)["entity keyring", "entity tallinn"] == ("fact", set())
-    assert "entity mars" not in drawn.nodes
-    assert drawn.undrawn == 1
-    assert drawn.edges["entity partner portal", "entity oauth"].texts == ["Partner Portal needs Oauth."]
-
-
-def test_the_order_of_facts_does_not_hide_one_that_another_leads_to():
-    explanation = replace(PORTAL.explanation.value, facts=PORTAL.facts[::-1])
-    backwards = replace(PORTAL, explanation=LazyExplanation.of(explanation))
-    assert build_network(backwards).nodes.keys() == build_network(PORTAL).nodes.keys()
 
 
 def test_columns_run_from_the_question_to_the_passages():
     columns = {key: node.column for key, node in build_network(PORTAL).nodes.items()}
     assert columns["question"] == 0
     assert columns["entity partner portal"] == 1
-    assert columns["entity oauth"] == columns["entity keyring"] == 2
-    assert {columns[f"passage {rank}"] for rank in (1, 2, 3, 4)} == {3}
+    assert columns["fact Partner Portal needs Oauth."] == 2
+    assert columns["entity oauth"] == 3
+    assert {columns[f"passage {rank}"] for rank in (1, 2, 3, 4)} == {4}
+
+
+def test_only_paths_are_drawn():
+    """Facts that support the result and lead to no passage are listed below the graph."""
+    nodes = build_network(PORTAL).nodes
+    assert {"entity keyring", "entity tallinn", "entity mars"}.isdisjoint(nodes)
+    assert all(node.hits for node in nodes.values())
+    unused = explained("?", "graph", (hit(passage("p"), rank=1),), (entity("B"),))
+    assert "entity b" not in build_network(unused).nodes
 
 
 def test_a_longer_path_gets_more_columns_and_a_shorter_one_decides():
     long = hit(passage("d"), "A", "B", "C")
-    assert [n.column for n in build_network(Result("?", "graph", (long,))).nodes.values()] == [0, 4, 1, 2, 3]
+    assert [n.column for n in build_network(Result("?", "graph", (long,))).nodes.values()] == [0, 1, 2, 3, 4, 5, 6]
     both = Result("?", "graph", (long, hit(passage("e"), "A", "C", rank=2)))
-    assert build_network(both).nodes["entity c"].column == 2
-
-
-def test_related_facts_are_limited_and_the_rest_is_counted():
-    drawn = build_network(CROWD)
-    assert drawn.related <= MAX_RELATED
-    assert len(drawn.nodes) <= MAX_NODES
-    assert drawn.undrawn == 200 - drawn.related
+    assert build_network(both).nodes["entity c"].column == 3
 
 
 def test_paths_are_drawn_however_many_they_are():
     many = Result("?", "graph", tuple(hit(passage(f"p{n}"), "A", f"B{n}", rank=n) for n in range(1, 61)))
-    assert len(build_network(many).nodes) == 1 + 1 + 60 + 60
-
-
-def test_a_fact_of_three_is_drawn_from_the_one_that_is_there():
-    answer = explained("?", "graph", entities=(entity("B"),), facts=(Fact(("a", "b", "c"), "A gave B to C."),))
-    assert {ends for ends, (kind, _) in edges(build_network(answer)).items() if kind == "fact"} == {
-        ("entity b", "entity a"),
-        ("entity b", "entity c"),
-    }
+    assert len(build_network(many).nodes) == 1 + 1 + 60 + 60 + 60
 
 
 @pytest.mark.parametrize("answer", ALL.values(), ids=ALL)
@@ -132,25 +111,12 @@ def test_the_branch_of_the_best_passage_comes_first():
     assert found["entity c"] == [4, 11]
 
 
-def test_related_entities_stand_below_those_on_a_path():
-    placed = layout(build_network(PORTAL))
-    linked = {box.node.text: box.y for box in placed.boxes if box.node.kind == "linked"}
-    assert linked["Oauth"] < min(linked["Keyring"], linked["Tallinn"])
-
-
-def test_related_facts_do_not_bend_a_path():
-    around = tuple(Fact(("a", f"n{n}"), "Near.") for n in range(8))
-    answer = explained("?", "graph", (hit(passage("p"), "A", "B"),), (entity("A"),), facts=around)
-    heights = [box.y for box in layout(build_network(answer)).boxes if box.node.hits]
-    assert heights == pytest.approx([heights[0]] * 4, abs=2)
-
-
 def crossings(placed) -> int:
     """How many pairs of lines on paths cross, between the same two columns."""
     segments = [
         ((x, y), (next_x, next_y))
         for line in placed.lines
-        if line.edge.hits and not line.same_column
+        if not line.same_column
         for (x, y), (next_x, next_y) in pairwise(
             [line.points[0], *((placed.centres[column], y) for column, y in passed(line, placed)), line.points[-1]]
         )
@@ -163,9 +129,10 @@ def crossings(placed) -> int:
 
 
 def passed(line, placed) -> list[tuple[int, float]]:
-    return [
-        (min(range(len(placed.centres)), key=lambda at: abs(placed.centres[at] - x)), y) for x, y in line.points[1:-1:2]
+    middles = [
+        ((x + right) / 2, y) for (x, y), (right, _) in zip(line.points[1:-1:2], line.points[2:-1:2], strict=True)
     ]
+    return [(min(range(len(placed.centres)), key=lambda at: abs(placed.centres[at] - x)), y) for x, y in middles]
 
 
 @pytest.mark.parametrize("answer", ALL.values(), ids=ALL)

@@ -53,7 +53,7 @@ def test_it_shows_the_question_what_it_names_and_how_it_was_answered():
     assert "Method" in header
     assert "hybrid" in header
     assert "0.79" in header
-    moved = "1 of 4 passages were added or moved up by the graph."
+    moved = "1 of 4 passages was added or moved up by the graph."
     assert f"The graph led: the question names Partner Portal; {moved}" in header
     assert "Route: The question names what a passage is about." in header
     assert root.one("head").one("title").text == "Why: Who runs what the Partner Portal signs in with?"
@@ -90,23 +90,39 @@ def test_a_custom_channel_is_shown_too():
     assert root.one("p", "legend").one("i").classes == ["channel", "other"]
 
 
-def test_the_graph_draws_every_step_and_highlights_the_paths():
+def test_the_graph_draws_every_step_of_a_path_and_nothing_else():
     graph = parse(PORTAL.html()).one("svg", "graph")
     kinds = [box.classes[1] for box in graph.all("g", "box")]
-    assert {kind: kinds.count(kind) for kind in kinds} == {"question": 1, "named": 1, "passage": 4, "linked": 3}
-    won = [line.hits for line in graph.all("path", "line") if "on-path" in line.classes and "fact" in line.classes]
-    assert won == [[2, 3]]
-    assert len(graph.all("path", "related")) == 2
-    assert [mark.one("title").text for mark in graph.all("g", "mark")] == [
-        "Oauth buys from Keyring.",
-        "Keyring sits in Tallinn.",
-        "Partner Portal needs Oauth.",
+    assert {kind: kinds.count(kind) for kind in kinds} == {
+        "question": 1,
+        "named": 1,
+        "fact": 1,
+        "passage": 4,
+        "linked": 1,
+    }
+    assert [line.hits for line in graph.all("path", "fact")] == [[2, 3], [2, 3]]
+    assert graph.one("g", "fact").one("title").text == "Partner Portal needs Oauth."
+    assert "“Partner Portal" in graph.one("g", "fact").text
+    assert not graph.all("g", "mark")
+
+
+def test_a_picture_without_the_page_has_the_question_above_it():
+    picture = parse(svg(PORTAL)).one("svg", "graph")
+    assert picture.one("text", "title").text == PORTAL.question
+    assert not parse(PORTAL.html()).one("svg", "graph").all("text", "title")
+
+
+def test_the_score_says_what_it_is():
+    titles = [
+        parse(replace(PORTAL, scores_are_probabilities=known).html()).all("span", "score")[0].attributes["title"]
+        for known in (True, False)
     ]
+    assert titles == ["probability that the passage belongs to the answer", "score"]
 
 
-def test_facts_that_are_not_drawn_are_listed():
+def test_all_facts_are_listed():
     facts = parse(PORTAL.html()).one("details", "facts")
-    assert facts.one("summary").text == "4 facts support this result (1 not drawn)"
+    assert facts.one("summary").text == "4 facts support this result"
     assert "Mars — Venus Mars is far from Venus." in [item.text for item in facts.all("li")]
 
 
@@ -208,12 +224,12 @@ def test_a_link_is_told_once_and_leads_to_the_other_card():
 def test_links_are_drawn_between_the_passages_with_their_names():
     graph = parse(LINKED.html()).one("svg", "graph")
     links = graph.all("path", "link")
-    assert [link.hits for link in links] == [[2], [3], [4]]
-    assert [note.text for note in graph.all("text", "note")] == ["Keyring", "Tallinn", "Notice of the whole contr…"]
+    assert [link.hits for link in links] == [[3], [4]], "the path to passage 2 shows its link"
+    assert [note.text for note in graph.all("text", "note")] == ["Tallinn", "Notice of the whole contr…"]
     marks = [mark.one("title").text for mark in graph.all("g", "link")]
-    assert marks[0] == "about Keyring, which passage 1 mentions"
+    assert marks[0] == "mentions Tallinn, as does passage 2"
     linked = [box.attributes.get("data-linked") for box in graph.all("g", "passage")]
-    assert linked == ["2 4", "3", None, None]
+    assert linked == ["4", "3", None, None]
     assert not parse(PORTAL.html()).one("svg", "graph").all("path", "link")
 
 
@@ -348,4 +364,4 @@ def test_a_real_result_is_drawn(services):
     assert isinstance(result, Result)
     graph = parse(result.html()).one("svg", "graph")
     assert len(graph.all("g", "passage")) == 3
-    assert graph.all("path", "on-path")
+    assert graph.all("path", "mention")

@@ -273,7 +273,7 @@ COVERED = """() => {
     const stage = document.getElementById('graph').getBoundingClientRect();
     const obstacles = [document.getElementById('legend'), document.querySelector('.zoom')];
     const covers = obstacles.map(e => e.getBoundingClientRect()).filter(box => box.width);
-    return [...document.querySelectorAll('#boxes .box.on-path')].filter(e => {
+    return [...document.querySelectorAll('#boxes .box')].filter(e => {
         const b = e.getBoundingClientRect();
         const outside = b.left < stage.left || b.right > stage.right || b.top < stage.top || b.bottom > stage.bottom;
         const hides = o => b.left < o.right && o.left < b.right && b.top < o.bottom && o.top < b.bottom;
@@ -288,7 +288,7 @@ def test_the_paths_of_a_question_are_on_the_screen_and_nothing_covers_them(visit
     assert seen.page.locator("#boxes .box.passage").count() == 5
     assert seen.page.evaluate(COVERED) == []
     if width == 1280:
-        assert seen.page.evaluate(COVERED.replace(".box.on-path", ".box")) == [], "there is room for all"
+        assert seen.page.evaluate(COVERED) == [], "there is room for all"
         seen.follow(lambda: seen.page.click("#home"))
         assert seen.page.get_attribute("#legend", "open") is not None
 
@@ -629,3 +629,23 @@ def test_with_50_000_entities_answers_stay_small_and_at_most_300_are_drawn(visit
         assert seen.page.evaluate(OVERLAPS)[1] == 0
         assert seen.page.locator("#labels .label").count() <= 300
         assert max(size for sizes in seen.answers.values() for size in sizes) < 60_000
+
+
+def test_things_are_drawn_and_sections_on_request(visit, address):
+    seen = visit(f"{address}#/entity/lisbon")
+    drawn = "Explore.graph.cy.nodes('.entity').map(node => [node.data('name'), node.style('shape')])"
+    before = dict(seen.page.evaluate(drawn))
+    assert set(before.values()) == {"ellipse"}
+    assert "Lisbon region" not in before
+    seen.page.click("#filter")
+    seen.follow(lambda: seen.page.click("#kinds .chip >> text=Sections"))
+    after = dict(seen.page.evaluate(drawn))
+    assert after.keys() - before.keys() == {"Lisbon region"}
+    assert after["Lisbon region"] == "round-rectangle"
+    assert "kind=section" in seen.page.url
+
+
+def test_on_a_narrow_screen_every_node_can_be_seen(visit, address):
+    seen = visit(address, width=500, height=900)
+    smallest = "Math.min(...Explore.graph.cy.nodes('.entity').map(node => node.renderedWidth()))"
+    seen.page.wait_for_function(f"{smallest} >= 8")

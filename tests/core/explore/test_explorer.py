@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from graphrag_core import Document, Extraction, GraphRetriever, KnowledgeIndex, Mention
+from graphrag_core import Combined, Document, Extraction, GraphRetriever, KnowledgeIndex, Mention, SentenceExtractor
 from graphrag_core.demo import sample_documents
 from graphrag_core.errors import FilterError, InputError
 from graphrag_core.explore import Explorer, server_page, static_page
@@ -120,6 +120,28 @@ def test_an_entity_has_its_passages_facts_and_neighbours(explorer):
     assert "The OAuth Provider speaks to Keyring." in [fact["text"] for fact in answer["facts"]["items"]]
     assert {"Auth Service", "Keyring", "Secret Vault"} <= set(names(answer["neighbours"]["nodes"]))
     assert explorer.entity("nobody")["entity"] is None
+
+
+def test_things_sections_years_and_numbers_are_told_apart():
+    manual = (
+        "# Engine\n\nThe Engine is old.\n\n## Exception Safety\n\n" + "Ada Lovelace starts the Engine with care. " * 60
+    )
+    index = KnowledgeIndex(
+        extractor=Combined(SentenceExtractor(), Mentions(Mention("1840s"), Mention("3 June 1843"), Mention("12,5")))
+    )
+    with index:
+        index.add(
+            [
+                Document("manual", manual, "Engine"),
+                Document("wind", "Gone with the Wind is a film.", "Gone with the Wind"),
+            ]
+        )
+        graph = Explorer(GraphRetriever(index)).overview()["graph"]
+    kinds = {node["name"]: node["kind"] for node in graph["nodes"]}
+    assert {kinds[name] for name in ("Engine", "Ada Lovelace", "Gone with the Wind")} == {"thing"}
+    assert kinds["Exception Safety"] == "section"
+    assert kinds["1840s"] == kinds["3 June 1843"] == "year"
+    assert kinds["12,5"] == "number"
 
 
 def test_every_neighbour_can_be_opened_by_its_id(explorer):

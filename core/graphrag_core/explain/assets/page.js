@@ -12,19 +12,11 @@
   const cardsBeside = () => cards.length && cards[0].getBoundingClientRect().left >= stage.getBoundingClientRect().right;
   let selected = null;
 
-  // A passage highlights its path; an entity or a fact highlights every path through it, or its
-  // neighbours if it is on no path.
+  // A passage highlights its path, a name or a fact every path through it.
   function matcher(element) {
     const hits = new Set(list(element, "hits"));
     if (element.classList.contains("question")) return () => true;
-    if (hits.size) return (other) => [...list(other, "hits"), ...list(other, "linked")].some((hit) => hits.has(hit));
-    const node = element.dataset.node;
-    if (node === undefined) {
-      const ends = list(element, "ends");
-      return (other) => other.dataset.ends === element.dataset.ends || ends.includes(other.dataset.node);
-    }
-    const neighbours = new Set(parts.filter((p) => list(p, "ends").includes(node)).flatMap((p) => list(p, "ends")));
-    return (other) => list(other, "ends").includes(node) || other.dataset.node === node || neighbours.has(other.dataset.node);
+    return (other) => [...list(other, "hits"), ...list(other, "linked")].some((hit) => hits.has(hit));
   }
   function highlight(element) {
     const matches = element ? matcher(element) : () => false;
@@ -110,7 +102,7 @@
   function fittingScale() {
     const wide = (stage.clientWidth - 12) / natural.width, high = Math.max(420, innerHeight * 0.72) / natural.height;
     const whole = Math.max(Math.min(wide, high), Math.min(wide, 0.85));
-    return Math.min(1.15, Math.max(stage.clientWidth < 620 ? wide : 0.64, whole));
+    return Math.min(1.15, Math.max(stage.clientWidth < 620 ? wide : 0.55, whole));
   }
   function zoom(to, x, y) {
     const before = graph.getBoundingClientRect(), frame = stage.getBoundingClientRect();

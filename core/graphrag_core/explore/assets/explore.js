@@ -33,11 +33,11 @@
       const decode = (part) => { try { return decodeURIComponent(part); } catch { return part; } };
       const [kind, ...values] = path.split("/").map(decode), options = new URLSearchParams(search);
       const known = ["entity", "question", "community", "edge"].includes(kind) && values[0];
-      return { kind: known ? kind : "overview", value: values[0] ?? "", other: values[1] ?? "", scope: options.getAll("scope"), types: options.getAll("type") };
+      return { kind: known ? kind : "overview", value: values[0] ?? "", other: values[1] ?? "", scope: options.getAll("scope"), types: options.getAll("type"), kinds: options.getAll("kind") };
     },
     write(view) {
       const parts = view.kind === "overview" ? [] : [view.kind, view.value, ...(view.kind === "edge" ? [view.other] : [])];
-      const options = new URLSearchParams([...view.scope.map((one) => ["scope", one]), ...view.types.map((one) => ["type", one])]);
+      const options = new URLSearchParams([...view.scope.map((one) => ["scope", one]), ...view.types.map((one) => ["type", one]), ...view.kinds.map((one) => ["kind", one])]);
       return `#/${parts.map(encodeURIComponent).join("/")}${String(options) ? `?${options}` : ""}`;
     },
   };
@@ -132,6 +132,8 @@
         source.get("search", { text: "", type: null, where: where() }).catch(() => {});  // reads the names, for suggestions
       }
       graph.setTypes(new Set(wanted.types));
+      graph.setKinds(new Set(wanted.kinds));
+      if (shown && shown.kinds.join() !== wanted.kinds.join()) shown = null;
       if ((wanted.kind === "question") !== (shown?.kind === "question")) openLegend();
       await views[wanted.kind](wanted, signal);
       if (signal.aborted) return;
@@ -165,7 +167,7 @@
       graph.select(null);
       query.value = "";
       nothing(overview.graph.nodes.length ? "" : "There are no entities in this scope.");
-      const top = [...overview.graph.nodes].sort((a, b) => b.mentions - a.mentions).slice(0, 12);
+      const top = overview.graph.nodes.filter((node) => graph.isWanted(node)).sort((a, b) => b.mentions - a.mentions).slice(0, 12);
       drawDetails("",
         el("h1", "Overview"),
         el("p.numbers", [[overview.documents, "document"], [overview.passages, "passage"], [overview.entities, overview.entities === 1 ? "entity" : "entities", ""]].map(([count, one, ending = count === 1 ? "" : "s"]) => el("span", el("b", `${number(count)}`), ` ${one}${ending}`))),
@@ -201,7 +203,7 @@
       if (!answer.entity) { missing(source.offline ? `This page is an export: it has no details of "${wanted.value}".` : `There is no entity "${wanted.value}" in this scope.`); return; }
       const { entity, neighbours } = answer;
       const drawnAlready = shown && graph.has(entity.id);
-      if (!drawnAlready) graph.show({ nodes: [entity, ...neighbours.nodes], edges: neighbours.edges });
+      if (!drawnAlready) graph.show({ nodes: [entity, ...neighbours.nodes], edges: neighbours.edges }, entity.id);
       expanded.set(entity.id, Math.max(expanded.get(entity.id) ?? 0, drawnAlready ? 0 : neighbours.nodes.length));
       graph.select(entity.id);
       nothing("");
@@ -214,7 +216,7 @@
       if (signal.aborted) return;
       if (answer.nodes.length < 2) { missing("These entities do not exist in this scope."); return; }
       const [from, to] = answer.nodes;
-      if (!shown || !graph.has(from.id) || !graph.has(to.id)) graph.show({ nodes: answer.nodes, edges: [{ source: from.id, target: to.id, weight: 1 }] });
+      if (!shown || !graph.has(from.id) || !graph.has(to.id)) graph.show({ nodes: answer.nodes, edges: [{ source: from.id, target: to.id, weight: 1 }] }, from.id, to.id);
       graph.selectEdge(from.id, to.id);
       nothing("");
       drawDetails(`${from.name} and ${to.name}`,
@@ -251,7 +253,8 @@
   // -- parts of the details
 
   const section = (title, ...parts) => el("section", el("h2", title), ...parts);
-  const dot = (community) => el(`i.dot.${graph.colourOf(community)}`, { ariaHidden: "true" });
+  const dot = (community, kind = "thing") => el(`i.dot.${graph.colourOf(community)}.${kind}`, { ariaHidden: "true" });
+  const KINDS = { section: "Sections", year: "Years and dates", number: "Numbers" };
   const marked = (pieces) => pieces.map(([text, mark]) => (mark ? el("mark", text) : text));
   const communityOf = (id) => overview.communities.find((one) => one.id === id);
 
@@ -260,7 +263,7 @@
       dot(one.root), el("span", el("b", { dir: "auto" }, one.name), el("small", { dir: "auto" }, one.names.slice(3, 9).join(", "))), el("span.count", { title: plural(one.entities, "entity", "entities") }, number(one.entities)));
   }
   function chips(nodes, most) {
-    const list = el("div.chips", nodes.map((node) => entityLink(node, dot(node.community), el("span", node.name))));
+    const list = el("div.chips", nodes.map((node) => entityLink(node, dot(node.community, node.kind), el("span", node.name))));
     const rest = [...list.children].slice(most);
     if (rest.length > 2) {
       for (const one of rest) one.hidden = true;
@@ -273,7 +276,7 @@
     return el("ul.entities", nodes.map((node) => {
       const bar = el("i.bar");
       bar.style.width = `${Math.max(2, 100 * node.mentions / most)}%`;
-      return el("li", entityLink(node, dot(node.community), el("span.name", { dir: "auto" }, node.name), node.type && el("small", node.type), el("span.count", { title: plural(node.mentions, "passage") }, number(node.mentions)), bar));
+      return el("li", entityLink(node, dot(node.community, node.kind), el("span.name", { dir: "auto" }, node.name), node.type && el("small", node.type), el("span.count", { title: plural(node.mentions, "passage") }, number(node.mentions)), bar));
     }));
   }
   function factList(facts) {
@@ -313,15 +316,15 @@
   const expanded = new Map();
   function entityDetails(answer) {
     const { entity, neighbours, facts, passages } = answer, community = communityOf(entity.community);
-    const others = neighbours.nodes.filter((node) => node.id !== entity.id);
+    const others = neighbours.nodes.filter((node) => node.id !== entity.id), hidden = others.filter((node) => !graph.isWanted(node)).length;
     return [
-      el("p.kind", entity.type || "Entity", community && [" · ", el("a", { href: address.write({ ...view, kind: "community", value: community.id }) }, dot(community.id), community.name)]),
+      el("p.kind", entity.type || { section: "Section", year: "Year or date", number: "Number" }[entity.kind] || "Entity", community && [" · ", el("a", { href: address.write({ ...view, kind: "community", value: community.id }) }, dot(community.id), community.name)]),
       el("h1", { dir: "auto" }, entity.name),
       entity.aliases.length > 0 && el("p.aliases", { dir: "auto" }, `also ${entity.aliases.join(", ")}`),
       entity.description && el("p", { dir: "auto" }, entity.description),
       el("p.numbers", el("span", el("b", number(passages.total)), ` ${passages.total === 1 ? "passage" : "passages"}`), el("span", el("b", number(facts.total)), ` ${facts.total === 1 ? "fact" : "facts"}`), el("span", el("b", number(neighbours.total)), ` ${neighbours.total === 1 ? "neighbour" : "neighbours"}`)),
       el("p.actions", button("#expand.primary".replace("#expand", ""), () => expand(entity.id), { id: "expand" }, expandText(entity.id, neighbours.total)), button(".quiet", () => alone(answer), "Start from here")),
-      others.length > 0 && section("Neighbours", chips(others, 10), neighbours.total > neighbours.nodes.length && el("p.hint", `${number(neighbours.total - neighbours.nodes.length)} more: expand draws the next ones`)),
+      others.length > 0 && section("Neighbours", chips(others, 10), hidden > 0 && el("p.hint", `${hidden} of them ${hidden === 1 ? "is a section, year or number and is" : "are sections, years or numbers and are"} not drawn. `, button(".quiet", () => change({ kinds: Object.keys(KINDS) }), "Draw them")), neighbours.total > neighbours.nodes.length && el("p.hint", `${number(neighbours.total - neighbours.nodes.length)} more: expand draws the next ones`)),
       facts.total > 0 && section("Facts", ...paged(facts, factList, { name: "facts", entity: entity.id })),
       passages.items.length > 0 && section("Passages", ...paged(passages, (items) => el("ul.passages", items.map(passageCard)), { name: "passages", entity: entity.id })),
     ];
@@ -334,7 +337,7 @@
   function alone(answer) {
     expanded.clear();
     expanded.set(answer.entity.id, answer.neighbours.nodes.length);
-    graph.show({ nodes: [answer.entity, ...answer.neighbours.nodes], edges: answer.neighbours.edges });
+    graph.show({ nodes: [answer.entity, ...answer.neighbours.nodes], edges: answer.neighbours.edges }, answer.entity.id);
     graph.select(answer.entity.id);
     updateExpand(answer.entity.id, answer.neighbours.total);
   }
@@ -444,9 +447,13 @@
       chosen.has(one.type) ? chosen.delete(one.type) : chosen.add(one.type);
       change({ types: [...chosen] });
     }, { "aria-pressed": String(chosen.has(one.type)) }, one.type, el("small", number(one.entities)))));
+    byId("kinds").replaceChildren(...Object.entries(KINDS).map(([kind, name]) => {
+      const on = view.kinds.includes(kind);
+      return button(`.chip${on ? ".on" : ""}`, () => change({ kinds: on ? view.kinds.filter((one) => one !== kind) : [...view.kinds, kind] }), { "aria-pressed": String(on) }, dot(null, kind), name);
+    }));
     byId("scopes").replaceChildren(...view.scope.map((one) => el("span.chip.on", { dir: "auto" }, one, button(".remove", () => change({ scope: view.scope.filter((other) => other !== one) }), { ariaLabel: `Remove ${one}` }, "×"))));
     byId("fields").replaceChildren(...(overview?.fields ?? []).flatMap((one) => one.values.map((value) => el("option", { value: `${one.field}=${value}` }))));
-    const count = view.scope.length + view.types.length;
+    const count = view.scope.length + view.types.length + view.kinds.length;
     byId("filter-count").textContent = String(count);
     byId("filter-count").hidden = count === 0;
     byId("scope-form").hidden = source.offline;
@@ -454,7 +461,7 @@
   function toggleFilters(open = byId("filters").hidden) {
     byId("filters").hidden = !open;
     byId("filter").setAttribute("aria-expanded", String(open));
-    if (open) (byId("types").firstElementChild ?? byId("scope")).focus();
+    if (open) (byId("types").firstElementChild ?? byId("kinds").firstElementChild).focus();
   }
   byId("filter").addEventListener("click", () => toggleFilters());
   byId("scope-form").addEventListener("submit", (event) => {

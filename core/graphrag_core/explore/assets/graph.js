@@ -4,6 +4,9 @@
 (() => {
   const COLOURS = 12;
   const EDGES = 4;  // of an entity, besides those of the one that was expanded
+  const SHAPES = { thing: "ellipse", section: "round-rectangle", year: "diamond", number: "hexagon" };
+  const SMALLEST = 0.62;  // nodes are not drawn smaller than at this zoom
+  const NARROW_NODES = 40;
   const NARROW = 600, NARROW_GAP = 26;  // pixels
   const LABEL_HEIGHT = 17, LABEL_WIDTH = 168;
   const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
@@ -137,6 +140,8 @@
       this.colours = resolveColours();
       this.communityColours = new Map();
       this.types = new Set();
+      this.kinds = new Set();  // drawn besides things
+      this.nodeScale = 1;
       this.focused = null;
       this.selected = null;
       this.hovered = null;
@@ -184,6 +189,8 @@
         node.style("display", kept ? "element" : "none");
       });
     }
+    setKinds(kinds) { this.kinds = kinds; }
+    isWanted(node) { return (node.kind ?? "thing") === "thing" || this.kinds.has(node.kind); }
     clear() {
       this.cy.elements().remove();
       this.boxes.replaceChildren();
@@ -201,18 +208,20 @@
     }
     drawn() { return this.cy.nodes("[entity]").map((node) => node.data("entity")); }
 
-    // Replace what is drawn by entities and their edges.
-    show(graph) {
+    // Replace what is drawn by entities and their edges; ``always`` are ids of entities of any kind.
+    show(graph, ...always) {
       this.clear();
-      this.insert(graph.nodes, graph.edges, null);
+      let nodes = graph.nodes.filter((node) => always.includes(node.id) || this.isWanted(node));
+      if (this.isNarrow() && nodes.length > NARROW_NODES) nodes = [...nodes].sort((a, b) => b.mentions - a.mentions).slice(0, NARROW_NODES);
+      this.insert(nodes, graph.edges, null);
       this.fit(false);
     }
     // Add entities around one that is drawn.
     add(graph, around) {
       const anchor = this.nodeOf(around);
-      const fresh = graph.nodes.filter((node) => !this.has(node.id));
-      const removed = this.makeRoom(fresh.length, new Set([around, ...graph.nodes.map((node) => node.id)]));
-      this.insert(graph.nodes, graph.edges, anchor.nonempty() ? anchor : null);
+      const nodes = graph.nodes.filter((node) => this.isWanted(node)), fresh = nodes.filter((node) => !this.has(node.id));
+      const removed = this.makeRoom(fresh.length, new Set([around, ...nodes.map((node) => node.id)]));
+      this.insert(nodes, graph.edges, anchor.nonempty() ? anchor : null);
       if (fresh.length) this.fit();
       return { added: fresh.length, removed };
     }
@@ -231,7 +240,7 @@
           if (this.has(node.id)) continue;
           const added = cy.add({
             group: "nodes", classes: "entity",
-            data: { id: `e ${node.id}`, entity: node.id, name: node.name, type: node.type, mentions: node.mentions, community: node.community, colour: this.colours[this.colourOf(node.community)], size: size(node.mentions) },
+            data: { id: `e ${node.id}`, entity: node.id, name: node.name, type: node.type, mentions: node.mentions, community: node.community, colour: this.colours[this.colourOf(node.community)], shape: SHAPES[node.kind] ?? SHAPES.thing, size: size(node.mentions), drawn: size(node.mentions) * this.nodeScale },
           });
           added.scratch("fresh", true);
           this.addLabel(added);
@@ -285,14 +294,14 @@
           const id = `b ${node.key}`, community = node.community;
           const data = { id, width: node.width, height: node.height, hits: node.hits, kind: node.kind, tip: node.tooltip, name: node.label.replaceAll("\n", " "), colour: this.colours[this.colourOf(community)] };
           if (node.id !== null) Object.assign(data, { entity: node.id, community });
-          this.cy.add({ group: "nodes", classes: `box ${node.kind}${node.hits.length ? " on-path" : ""}`, data, position: { x: node.x, y: node.y } });
+          this.cy.add({ group: "nodes", classes: `box ${node.kind}`, data, position: { x: node.x, y: node.y } });
           this.boxes.append(this.boxElement(node, id));
         }
         network.edges.forEach((edge, at) => {
           const from = places.get(edge.source), isBelow = network !== whole && from.kind === "question";
           const curve = isBelow ? { weights: [0.5], distances: [0] } : controls(from, places.get(edge.target));
           this.cy.add({
-            group: "edges", classes: `path ${edge.kind}${edge.hits.length ? " on-path" : ""}`,
+            group: "edges", classes: `path ${edge.kind === "fact" ? "step" : edge.kind}`,
             data: { id: `p ${at}`, source: `b ${edge.source}`, target: `b ${edge.target}`, hits: edge.hits, tip: edge.text, ...curve,
               ends: [places.get(edge.source).id, places.get(edge.target).id] },
           });
@@ -303,7 +312,7 @@
     isNarrow() { return this.container.clientWidth < NARROW; }
     boxElement(node, id) {
       const element = document.createElement("div"), text = document.createElement("span");
-      element.className = `box ${node.kind}${node.hits.length ? " on-path" : ""}`;
+      element.className = `box ${node.kind}`;
       element.style.left = `${node.x - node.width / 2}px`;
       element.style.top = `${node.y - node.height / 2}px`;
       element.style.width = `${node.width}px`;
@@ -347,7 +356,12 @@
       this.focus(node, false);
       if (node.data("entity") !== undefined) this.onOpen(node.data("entity"));
       else if (node.data("kind") === "passage") this.onHit(node.data("hits")[0] ?? null);
+      else if (node.data("kind") === "fact") this.openFact(node);
       else this.onHit(null);
+    }
+    openFact(node) {
+      const [first, second] = node.neighborhood("node[entity]").map((one) => one.data("entity"));
+      if (second !== undefined) this.onEdge(first, second);
     }
     openEdge(edge) {
       const [source, target] = edge.data("ends");
@@ -364,7 +378,7 @@
         if (node.hasClass("entity")) {
           node.connectedEdges(".fact").addClass("near");
           const near = node.closedNeighborhood();
-          cy.elements(".entity, .fact").difference(near).addClass("far");
+          cy.elements(".entity, edge.fact").difference(near).addClass("far");
           this.reveal(node);
         }
       }
@@ -429,11 +443,11 @@
       this.moved = true;
       this.cy.zoom({ level: this.cy.zoom() * factor, renderedPosition: { x: this.container.clientWidth / 2, y: this.container.clientHeight / 2 } });
     }
-    // The paths of an answer come first: related facts may be outside.
+    // The paths of an answer come first: what was added below them may be outside.
     fit(animated = true, pathsOnly = false) {
-      const { cy } = this, paths = cy.nodes(".box.on-path"), everything = cy.nodes().filter((node) => node.visible());
+      const { cy } = this, paths = cy.nodes(".box"), everything = cy.nodes().filter((node) => node.visible());
       if (everything.empty() || !this.container.clientWidth) return;
-      const network = cy.nodes(".box").nonempty(), narrow = this.isNarrow();
+      const network = paths.nonempty(), narrow = this.isNarrow();
       const { clientWidth: width, clientHeight: height } = this.container;
       const covered = this.obstacles.slice(0, narrow && network ? 2 : 1).filter((one) => one.offsetTop > height / 2).map((one) => height - one.offsetTop);
       const legend = Math.max(0, ...covered);
@@ -453,7 +467,7 @@
       pathsOnly = pathsOnly && paths.nonempty() && zoom < 0.8;
       if (pathsOnly) { box = extent(paths.filter((node) => node.visible())); zoom = scale(box); }
       let pan = { x: width / 2 - zoom * (box.x1 + box.x2) / 2, y: above + (height - above - below) / 2 - zoom * (box.y1 + box.y2) / 2 };
-      if (pathsOnly && network) pan.y = Math.min(pan.y, 34 - zoom * box.y1);  // related facts are below
+      if (pathsOnly && network) pan.y = Math.min(pan.y, 34 - zoom * box.y1);
       if (network && zoom < 0.62) {  // on a narrow screen: readable, from the question on
         zoom = narrow ? Math.max(zoom, 0.5) : 0.62;
         pan = { x: narrow ? width - side - zoom * box.x2 : side - zoom * box.x1, y: Math.max(above - zoom * box.y1, height / 2 - zoom * (box.y1 + box.y2) / 2) };
@@ -509,19 +523,20 @@
     drawLabels() {
       const { cy } = this, zoom = cy.zoom(), pan = cy.pan();
       this.drawnAt = { zoom, x: pan.x, y: pan.y };
+      this.scaleNodes(Math.max(1, SMALLEST / zoom));
       this.labels.style.transform = "";
       this.boxes.style.transform = `translate(${pan.x}px, ${pan.y}px) scale(${zoom})`;
       const { clientWidth: width, clientHeight: height } = this.container;
       const nodes = cy.nodes(".entity").toArray().filter((node) => node.style("display") !== "none");
       const first = (node) => (node === this.selected || node.hasClass("selected") ? 4 : node === this.focused || node === this.hovered?.[0] ? 3 : node.hasClass("far") ? 0 : 1);
       const order = nodes.map((node) => [node, first(node)]).sort((a, b) => b[1] - a[1] || b[0].data("mentions") - a[0].data("mentions"));
-      const taken = nodes.map((node) => { const { x, y } = node.renderedPosition(), r = node.data("size") / 2 * zoom * 0.9; return [x - r, y - r, x + r, y + r, node]; });
+      const taken = nodes.map((node) => { const { x, y } = node.renderedPosition(), r = node.data("drawn") / 2 * zoom * 0.9; return [x - r, y - r, x + r, y + r, node]; });
       cy.nodes(".box").forEach((node) => { const { x, y } = node.renderedPosition(), w = node.renderedWidth() / 2, h = node.renderedHeight() / 2; taken.push([x - w, y - h, x + w, y + h, node]); });
       for (const element of this.obstacles) taken.push([element.offsetLeft, element.offsetTop, element.offsetLeft + element.offsetWidth, element.offsetTop + element.offsetHeight, element]);
       const free = (box, node) => !taken.some((other) => other[4] !== node && box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3]);
       const shown = [], seen = new Set();
       for (const [node, rank] of order) {
-        const { x, y } = node.renderedPosition(), r = node.data("size") / 2 * zoom, w = node.scratch("label"), h = LABEL_HEIGHT;
+        const { x, y } = node.renderedPosition(), r = node.data("drawn") / 2 * zoom, w = node.scratch("label"), h = LABEL_HEIGHT;
         if (x < -w || y < -40 || x > width + w || y > height + 40) continue;
         const places = [[x - w / 2, y + r + 2], [x + r + 3, y - h / 2], [x - r - 3 - w, y - h / 2], [x - w / 2, y - r - 2 - h]]
           .map(([left, top]) => [left, top, left + w, top + h]);
@@ -540,6 +555,12 @@
         element.classList.toggle("hidden", !seen.has(id));
         element.classList.toggle("strong", id === this.focused?.id() || id === this.hovered?.id());
       }
+    }
+    // Far away, nodes keep a size that can be seen and hit.
+    scaleNodes(scale) {
+      if (Math.abs(scale / this.nodeScale - 1) < 0.03) return;
+      this.nodeScale = scale;
+      this.cy.batch(() => this.cy.nodes(".entity").forEach((node) => { node.data("drawn", node.data("size") * scale); }));
     }
     showTip(text, { x, y }, above = 14) {
       if (!text) { this.hideTip(); return; }
@@ -562,7 +583,7 @@
       const colour = this.colours;
       return [
         { selector: "node", style: { "overlay-opacity": 0, "background-color": "data(colour)" } },
-        { selector: "node.entity", style: { width: "data(size)", height: "data(size)", "border-width": 1.5, "border-color": colour.surface } },
+        { selector: "node.entity", style: { width: "data(drawn)", height: "data(drawn)", shape: "data(shape)", "border-width": 1.5, "border-color": colour.surface } },
         { selector: "node.far", style: { opacity: 0.38 } },
         { selector: "node.hovered", style: { "border-color": colour.text, "border-width": 2 } },
         { selector: "node.focused", style: { "border-color": colour.vector, "border-width": 3 } },
@@ -572,16 +593,15 @@
         { selector: "edge.far", style: { opacity: 0.24 } },
         { selector: "edge.near", style: { "line-color": colour["text-faint"], opacity: 0.95 } },
         { selector: "node.box", style: { shape: "round-rectangle", width: "data(width)", height: "data(height)", "background-color": colour.surface, "border-width": 1.2, "border-color": colour.line } },
-        { selector: "node.box.on-path", style: { "border-color": colour["text-soft"], "border-width": 1.4 } },
-        { selector: "node.box.linked.on-path", style: { "border-color": colour.accent, "border-width": 1.8 } },
+        { selector: "node.box.passage", style: { "border-color": colour["text-soft"], "border-width": 1.4 } },
+        { selector: "node.box.fact", style: { "background-color": colour.background, "border-width": 0 } },
+        { selector: "node.box.linked", style: { "border-color": colour.accent, "border-width": 1.8 } },
         { selector: "node.box.named", style: { "background-color": colour["accent-tint"], "border-color": colour.accent, "border-width": 2.2 } },
         { selector: "node.box.question", style: { "background-color": colour.text, "border-width": 0 } },
         { selector: "node.box.selected, node.box.hovered", style: { "border-width": 3 } },
         { selector: "node.box.focused", style: { "border-color": colour.vector, "border-width": 3.5 } },
-        { selector: "edge.path", style: { width: 1.2, "curve-style": "unbundled-bezier", "edge-distances": "node-position", "control-point-weights": "data(weights)", "control-point-distances": "data(distances)" } },
-        { selector: "edge.path.match", style: { "line-style": "dotted", "line-color": colour["text-faint"], width: 1.3 } },
-        { selector: "edge.path.on-path", style: { "line-color": colour.accent, width: 2.6 } },
-        { selector: "edge.path.match.on-path", style: { "line-color": colour["text-faint"], width: 1.4 } },
+        { selector: "edge.path", style: { "line-color": colour.accent, width: 2.6, "curve-style": "unbundled-bezier", "edge-distances": "node-position", "control-point-weights": "data(weights)", "control-point-distances": "data(distances)" } },
+        { selector: "edge.path.match", style: { "line-style": "dotted", "line-color": colour["text-faint"], width: 1.4 } },
         { selector: "edge.path.link", style: { "line-color": colour.link, width: 1.8 } },
         { selector: ".faded", style: { opacity: 0.25 } },
         { selector: "edge.lit", style: { width: 4 } },
