@@ -1,15 +1,28 @@
 """Follow-up questions: whether a question refers back, and the entities that the turns before it name.
 
-Rules for English, without a model. A question in another language stands alone.
+Entities are carried over, never text: the words of earlier turns are neither embedded nor searched. Whether a question
+refers back is decided by rules for English, without a model. A question in another language stands alone.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
 
-from graphrag_core.query.recognise import REFERS_BACK
-from graphrag_core.text import FUNCTION, OPENERS
+import numpy as np
+
+from graphrag_core.errors import InputError
+from graphrag_core.ports import Snapshot
+from graphrag_core.query.query import Carried, Query
+from graphrag_core.query.recognise import Recogniser
+from graphrag_core.result import Result
+from graphrag_core.text import FUNCTION, OPENERS, normalise
+from graphrag_core.text.words import is_ordinary
+
+History: TypeAlias = Iterable[str | Result]
+"""The turns of a conversation, oldest first: what the user and the assistant said, or results that were shown."""
 
 _TOKEN = re.compile(r"\w+(?:[-_.:/]\w+)*[+#]*|[,.;:?!]")
 _SENTENCE_ENDS = frozenset(".;:?!")
@@ -26,7 +39,8 @@ _POSSESSIVE = frozenset("its their his her".split())
 _SUBJECT_VERBS = frozenset("is are was were do does did can could should would will may might must".split())
 _PREPOSITIONS = frozenset("of for with to in on at by from about into over under without through like".split())
 _OF_NOUN = frozenset("of for with about".split())
-_DETERMINERS = frozenset("a an the my your our each every any some no another".split())
+_INDEFINITE = frozenset("a an each every any no another".split())
+_DETERMINERS = _INDEFINITE | frozenset("the my your our some".split())
 _PERSONS = frozenset("people someone somebody everyone everybody anyone children men women".split())
 _DUMMY = re.compile(  # "it" that stands for nothing
     r"\b(?:(?:is|was|be)\s+it|it\s+(?:is|was)|it['’]s)\s+(?:not\s+|also\s+)?(?:possible|common|necessary|safe|ok|okay"
@@ -34,8 +48,90 @@ _DUMMY = re.compile(  # "it" that stands for nothing
     r"|\bit\s+(?:takes?|took)\s+(?:\w+\s+){0,3}(?:to|for|until|before)\b",
     re.IGNORECASE,
 )
+_MOST_TURNS = 6  # of the user and the assistant that are looked at, the last ones
+_MOST_ENTITIES = 5  # that are carried over
+_MOST_NAMES = 3  # of the last turn, whose words passages should have
+_PASSAGES = 3  # of a result that are carried over
+_DECAY = 0.5  # the weight of an earlier turn's entities, relative to the next turn that names any
 _FEWEST = 3  # content words of an earlier sentence or clause that a pronoun may mean
 _SHORT = 4  # words of a question that asks nothing alone ("how much?")
+
+
+class Turn(NamedTuple):
+    """What was said, and of a result the names of its entities and the ids of its first passages."""
+
+    text: str
+    names: tuple[str, ...] = ()
+    passages: tuple[str, ...] = ()
+
+
+def parse_history(history: Any, question: str) -> tuple[Turn, ...]:
+    """Return the turns that may matter for a question: none if it stands alone.
+
+    Raises
+    ------
+    InputError
+        A turn is neither a text nor a result.
+    """
+    if isinstance(history, (str, Result)) or not isinstance(history, Iterable):
+        raise InputError(f"history is {history!r:.80}: use a list of texts and results, oldest first")
+    given = list(history)
+    if wrong := [turn for turn in given if not isinstance(turn, (str, Result))]:
+        raise InputError(f"history has {wrong[0]!r:.80}: use texts, and results of this retriever, oldest first")
+    if text_before_reference(question) is None:
+        return ()
+    return tuple(_turn(one) for one in given[-_MOST_TURNS:])
+
+
+def _turn(given: str | Result) -> Turn:
+    if isinstance(given, str):
+        return Turn(given)
+    names = tuple(entity.name for entity in given.entities)
+    return Turn(given.question, names, tuple(hit.chunk.id for hit in given.hits[:_PASSAGES]))
+
+
+def with_conversation(query: Query, turns: Sequence[Turn]) -> Query:
+    """Return a question with the entities and passages of earlier turns that it may refer to.
+
+    Only those of the snapshot's scope count. A name in lower case before the reference resolves it: nothing is added.
+    """
+    snapshot, recogniser = query.snapshot, query.settings.recogniser
+    before = text_before_reference(query.text) if turns else None
+    if before is None or _has_known_name(before, recogniser, snapshot):
+        return query
+    weights = _weights(turns, recogniser, snapshot)
+    own = set(query.entities.tolist())
+    kept = [(entity, weight) for entity, weight in weights.items() if entity not in own][:_MOST_ENTITIES]
+    entities = np.array([entity for entity, _ in kept], np.int64)
+    latest = [entity for entity, weight in kept if weight == kept[0][1]]
+    shown = next((turn.passages for turn in reversed(turns) if turn.passages), ())
+    passages = snapshot.find_chunks(shown)
+    carried = Carried(
+        entities,
+        np.array([weight for _, weight in kept], np.float32),
+        tuple(entity.name for entity in snapshot.entities(np.array(latest[:_MOST_NAMES], np.int64))),
+        np.array([passages[one] for one in shown if one in passages], np.int64),
+    )
+    return replace(query, entities=np.concatenate([query.entities, entities]), carried=carried)
+
+
+def _weights(turns: Sequence[Turn], recogniser: Recogniser, snapshot: Snapshot) -> dict[int, float]:
+    """Return the entities that turns name and their weights, those of the last turn first."""
+    weights: dict[int, float] = {}
+    weight = 1.0
+    for turn in reversed(turns):
+        named = recogniser.recognise(turn.text, None, snapshot).tolist()
+        named += snapshot.find_entities(map(normalise, turn.names)).values()
+        for entity in named:
+            weights.setdefault(entity, weight)
+        weight *= _DECAY if named else 1.0
+    return weights
+
+
+def _has_known_name(text: str, recogniser: Recogniser, snapshot: Snapshot) -> bool:
+    """Return whether a text has a name of the index that is more than an ordinary word."""
+    keys = np.array([entity for _, _, entity in recogniser.known_names(text, snapshot)], np.int64)
+    return any(not is_ordinary(entity.id) for entity in snapshot.entities(keys))
 
 
 def text_before_reference(question: str) -> str | None:
@@ -83,26 +179,23 @@ class _Words:
 
     def _references(self) -> Iterator[int]:
         """Yield the places of words that refer to something before them."""
-        lower = [*self._lower, "?", "?"]
         dummies = [match.span() for match in _DUMMY.finditer(self._question)]
-        for place, word in enumerate(self._lower):
-            before, after = lower[place - 1] if place else "", lower[place + 1]
-            is_in_title = self._words[place][0].isupper() and before not in ("", *_SENTENCE_ENDS)
-            if is_in_title or any(start <= self._matches[place].start() < end for start, end in dummies):
-                continue
-            is_last = after in _STOPS
-            if (
-                word in _PLURAL
-                or word in _SINGULAR
-                or word == "this"
-                or (word in ("these", "those") and (is_last or after.endswith("s")))
-                or (word == "that" and (is_last or before in _PREPOSITIONS or before in _SUBJECT_VERBS))
-                or word == "ones"
-                or (word == "one" and before in ("the", "other"))
-                or (word == "there" and is_last)
-                or (word in ("former", "latter") and before == "the")
-            ):
+        for place, match in enumerate(self._matches):
+            is_in_title = match.group()[0].isupper() and place > 0 and self._lower[place - 1] not in _SENTENCE_ENDS
+            is_dummy = any(start <= match.start() < end for start, end in dummies)
+            if not is_in_title and not is_dummy and self._refers(place):
                 yield place
+
+    def _refers(self, place: int) -> bool:
+        """Return whether a word is a pronoun, or a demonstrative in a place where it is not a relative pronoun."""
+        before, word, after = ["", *self._lower, "?"][place : place + 3]
+        if word in ("these", "those"):
+            return after in _STOPS or after.endswith("s")
+        if word == "that":
+            return after in _STOPS or before in _PREPOSITIONS or before in _SUBJECT_VERBS
+        if word in ("one", "former", "latter"):
+            return before == "the" or (word, before) == ("one", "other")
+        return word in _PLURAL or word in _SINGULAR or word in ("this", "ones") or (word == "there" and after in _STOPS)
 
     def _end_of_antecedents(self, place: int) -> int:
         """Return the end of the words that a reference may mean: not the noun or the verb that it complements."""
@@ -119,18 +212,21 @@ class _Words:
         word, before = self._lower[place], self._lower[:end]
         is_pronoun = word in _PLURAL or word in _SINGULAR
         ends = [at for at, one in enumerate(before) if one in _SENTENCE_ENDS or (one == "," and not is_pronoun)]
-        if ends and sum(self._is_content[: ends[-1]]) >= _FEWEST:
-            return True
-        if self._has_name(0, end):
+        if self._has_name(0, end) or (ends and sum(self._is_content[: ends[-1]]) >= _FEWEST):
             return True
         if word in _POSSESSIVE and self._lower[place - 1] not in _SUBJECT_VERBS and self._has_noun_asked_for(end):
             return True  # "Which university has its origins in ..."
-        if word in _SINGULAR:
-            return any(one in _DETERMINERS and self._is_content[at + 1] for at, one in enumerate(before[:-1]))
-        return word in _PLURAL and any(
-            self._is_content[at] and (one in _PERSONS or (one.endswith("s") and not one.endswith(("ss", "us", "is"))))
-            for at, one in enumerate(before)
-        )
+        return is_pronoun and self._has_noun(end, plural=word in _PLURAL)
+
+    def _has_noun(self, end: int, *, plural: bool) -> bool:
+        """Return whether one of the first words may be the noun that a pronoun means."""
+        for at, word in enumerate(self._lower[:end]):
+            if plural and self._is_content[at]:
+                if word in _PERSONS or (word.endswith("s") and not word.endswith(("ss", "us", "is"))):
+                    return True
+            if word in (_INDEFINITE if plural else _DETERMINERS) and at + 1 < end and self._is_content[at + 1]:
+                return True  # "Can a user change their address?"
+        return False
 
     def _has_noun_asked_for(self, end: int) -> bool:
         pairs = zip(self._lower[:end], self._is_content[1:end], strict=False)

@@ -40,7 +40,7 @@ _FRAME = frozenset(
 )
 _COMPARES = _FRAME - {"between"}  # "the link between X and Y" is one thing
 _ASKS = frozenset("which what how when where who whose why".split())
-REFERS_BACK = frozenset("it its they them their this that these those he she his her".split())
+_REFERS_BACK = frozenset("it its they them their this that these those he she his her".split())
 _JOINS = frozenset(("and", "or"))
 _OPPOSES = frozenset(("versus", "vs", "vs."))
 _OPPOSES_WITH = frozenset(
@@ -264,7 +264,7 @@ def _phrases_around(
 
 def _asks_alike(left: Sequence[str], right: Sequence[str]) -> bool:
     """Return whether the second part of a question asks what the first one asks, about another thing."""
-    if not REFERS_BACK.isdisjoint(right):
+    if not _REFERS_BACK.isdisjoint(right):
         return False
     content = {word for word in right if word not in FUNCTION and word not in ",;"}
     same = not content.isdisjoint(left) or "one" in right
