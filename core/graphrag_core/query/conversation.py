@@ -221,9 +221,9 @@ class _Words:
     def _has_noun(self, end: int, *, plural: bool) -> bool:
         """Return whether one of the first words may be the noun that a pronoun means."""
         for at, word in enumerate(self._lower[:end]):
-            if plural and self._is_content[at]:
-                if word in _PERSONS or (word.endswith("s") and not word.endswith(("ss", "us", "is"))):
-                    return True
+            is_plural = word in _PERSONS or (word.endswith("s") and not word.endswith(("ss", "us", "is")))
+            if plural and is_plural and self._is_content[at]:
+                return True
             if word in (_INDEFINITE if plural else _DETERMINERS) and at + 1 < end and self._is_content[at + 1]:
                 return True  # "Can a user change their address?"
         return False
