@@ -297,7 +297,7 @@ class GraphRetriever:
             route=route,
             seeds=() if seed_entities is None else _names(seed_entities, "seed_entities"),
             exclude=() if exclude is None else _names(exclude, "exclude"),
-            turns=turns if resolved.searches_graph else (),
+            turns=turns if turns and resolved.searches_graph else (),
             uncounted=None if count_access else [],
             explain=explain,
         )

@@ -96,7 +96,7 @@ def with_conversation(query: Query, turns: Sequence[Turn]) -> Query:
     Only those of the snapshot's scope count. A name in lower case before the reference resolves it: nothing is added.
     """
     snapshot, recogniser = query.snapshot, query.settings.recogniser
-    before = text_before_reference(query.text) if turns else None
+    before = text_before_reference(query.text)
     if before is None or _has_known_name(before, recogniser, snapshot):
         return query
     weights = _weights(turns, recogniser, snapshot)
@@ -105,7 +105,7 @@ def with_conversation(query: Query, turns: Sequence[Turn]) -> Query:
     entities = np.array([entity for entity, _ in kept], np.int64)
     latest = [entity for entity, weight in kept if weight == kept[0][1]]
     shown = next((turn.passages for turn in reversed(turns) if turn.passages), ())
-    passages = snapshot.find_chunks(shown)
+    passages = snapshot.find_chunks(shown) if shown else {}
     carried = Carried(
         entities,
         np.array([weight for _, weight in kept], np.float32),
@@ -121,7 +121,7 @@ def _weights(turns: Sequence[Turn], recogniser: Recogniser, snapshot: Snapshot) 
     weight = 1.0
     for turn in reversed(turns):
         named = recogniser.recognise(turn.text, None, snapshot).tolist()
-        named += snapshot.find_entities(map(normalise, turn.names)).values()
+        named += snapshot.find_entities(map(normalise, turn.names)).values() if turn.names else ()
         for entity in named:
             weights.setdefault(entity, weight)
         weight *= _DECAY if named else 1.0

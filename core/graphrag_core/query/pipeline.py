@@ -187,7 +187,9 @@ def _find(index: KnowledgeIndex, plan: Plan, embedded: Embedded, opened: Opened,
     if settings.searches_graph:
         named = settings.recogniser.recognise(plan.text, query.vector, snapshot)
         entities = np.concatenate([seeds, named[~among(named, np.sort(seeds))]]) if len(seeds) else named
-    query = with_conversation(replace(query, entities=entities), plan.turns)
+    query = replace(query, entities=entities)
+    if plan.turns:
+        query = with_conversation(query, plan.turns)
     stages.end("recognise")
     graph = _expand(query, text, index.engine if opened.scope is None else None)
     stages.end("expand")
