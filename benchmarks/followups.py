@@ -2,8 +2,8 @@
 
 ``followups.jsonl`` has two-turn dialogues on three sets: the ``first`` question, the ``second``, the second written out
 in ``full``, and the gold passages of the second, or the gold quotes as ``question:number``. A second question that does
-not depend on the first stands on its own. The first question is the history, once as a text and once as its result.
-Beside each recall is its 95 % bootstrap interval.
+not depend on the first stands on its own. The history is the first question, the question and an extracted
+answer, or the result of the first question. Beside each recall is its 95 % bootstrap interval.
 
 The last table asks the questions of two more sets after their neighbours in the file, which are about something else.
 """
@@ -21,7 +21,7 @@ from graphrag_core import GraphRetriever, Result
 
 DIALOGUES = Path(__file__).with_suffix(".jsonl")
 UNRELATED = ("scifact_train", "docs_dev")
-COLUMNS = ("without", "with the text", "with the result", "written out")
+COLUMNS = ("without", "question", "question, answer", "result", "written out")
 K = 5
 
 
@@ -48,9 +48,11 @@ def measure(name: str, dialogues: Sequence[Mapping[str, Any]]) -> np.ndarray[Any
         rows = []
         for dialogue in dialogues:
             first, second = retriever.retrieve(dialogue["first"]), dialogue["second"]
+            answer = retriever.ask(dialogue["first"], answer_threshold=0).text
             results = [
                 retriever.retrieve(second),
                 retriever.retrieve(second, history=[dialogue["first"]]),
+                retriever.retrieve(second, history=[dialogue["first"], answer]),
                 retriever.retrieve(second, history=[first]),
                 retriever.retrieve(dialogue["full"]),
             ]
@@ -77,9 +79,11 @@ def show(name: str, recalls: np.ndarray[Any, Any], depends: np.ndarray[Any, Any]
     print(f"{'':<18}{'':<12}" + "".join(f"{column:<22}" for column in COLUMNS))
     for label, rows in (("dependent", recalls[depends]), ("on their own", recalls[~depends])):
         print(f"{label:<18}{len(rows):<12}" + "".join(f"{cell(column):<22}" for column in rows.T))
-        for column in (1, 2):
-            gain = rows[:, column] - rows[:, 0]
-            print(f"  {COLUMNS[column]}: {(gain > 0).sum()} gained, {(gain < 0).sum()} lost")
+        gains = rows - rows[:, :1]
+        print(
+            f"{'  gained, lost':<30}" + "".join(f"{f'{(g > 0).sum()}, {(g < 0).sum()}':<22}" for g in gains.T),
+            flush=True,
+        )
 
 
 def changed(name: str) -> str:

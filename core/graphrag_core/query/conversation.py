@@ -50,9 +50,10 @@ _DUMMY = re.compile(  # "it" that stands for nothing
 )
 _MOST_TURNS = 6  # of the user and the assistant that are looked at, the last ones
 _MOST_ENTITIES = 5  # that are carried over
-_MOST_NAMES = 3  # of the last turn, whose words passages should have
+_MOST_NAMES = 3  # of them, whose words passages should have
+_MAIN = 0.5  # of the largest weight: words of entities with less are not expected
 _PASSAGES = 3  # of a result that are carried over
-_DECAY = 0.5  # the weight of an earlier turn's entities, relative to the next turn that names any
+_DECAY = 0.5  # the weight of an earlier turn, relative to the next turn that names any entity
 _FEWEST = 3  # content words of an earlier sentence or clause that a pronoun may mean
 _SHORT = 4  # words of a question that asks nothing alone ("how much?")
 
@@ -101,31 +102,35 @@ def with_conversation(query: Query, turns: Sequence[Turn]) -> Query:
         return query
     weights = _weights(turns, recogniser, snapshot)
     own = set(query.entities.tolist())
-    kept = [(entity, weight) for entity, weight in weights.items() if entity not in own][:_MOST_ENTITIES]
+    kept = [(entity, weight) for entity, weight in weights if entity not in own][:_MOST_ENTITIES]
     entities = np.array([entity for entity, _ in kept], np.int64)
-    latest = [entity for entity, weight in kept if weight == kept[0][1]]
+    strengths = np.array([weight / kept[0][1] for _, weight in kept], np.float32)
+    main = entities[strengths > _MAIN][:_MOST_NAMES]
     shown = next((turn.passages for turn in reversed(turns) if turn.passages), ())
     passages = snapshot.find_chunks(shown) if shown else {}
     carried = Carried(
         entities,
-        np.array([weight for _, weight in kept], np.float32),
-        tuple(entity.name for entity in snapshot.entities(np.array(latest[:_MOST_NAMES], np.int64))),
+        strengths,
+        tuple(entity.name for entity in snapshot.entities(main)),
         np.array([passages[one] for one in shown if one in passages], np.int64),
     )
     return replace(query, entities=np.concatenate([query.entities, entities]), carried=carried)
 
 
-def _weights(turns: Sequence[Turn], recogniser: Recogniser, snapshot: Snapshot) -> dict[int, float]:
-    """Return the entities that turns name and their weights, those of the last turn first."""
+def _weights(turns: Sequence[Turn], recogniser: Recogniser, snapshot: Snapshot) -> list[tuple[int, float]]:
+    """Return the entities that turns name and their weights, largest first.
+
+    The entities of a turn share its weight: a question names few, and what an answer mentions besides counts little.
+    """
     weights: dict[int, float] = {}
     weight = 1.0
     for turn in reversed(turns):
-        named = recogniser.recognise(turn.text, None, snapshot).tolist()
-        named += snapshot.find_entities(map(normalise, turn.names)).values() if turn.names else ()
+        named = dict.fromkeys(recogniser.recognise(turn.text, None, snapshot).tolist())
+        named |= dict.fromkeys(snapshot.find_entities(map(normalise, turn.names)).values() if turn.names else ())
         for entity in named:
-            weights.setdefault(entity, weight)
+            weights[entity] = weights.get(entity, 0.0) + weight / len(named)
         weight *= _DECAY if named else 1.0
-    return weights
+    return sorted(weights.items(), key=lambda item: -item[1])
 
 
 def _has_known_name(text: str, recogniser: Recogniser, snapshot: Snapshot) -> bool:

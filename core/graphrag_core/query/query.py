@@ -43,9 +43,9 @@ class Carried:
     Attributes
     ----------
     entities, weights
-        Entities that earlier turns name and the question does not, and weights from 0 to 1, less for earlier turns.
+        Entities that earlier turns name and the question does not, and weights from 0 to 1, largest first.
     names
-        The names of the first entities of the last turn that names any.
+        The names of the first entities, those with the largest weights.
     passages
         Passages that were shown for the last turn, best first.
     """
