@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex, strategies
@@ -97,6 +100,14 @@ def test_a_question_that_stands_alone_does_not_refer_back(question):
     assert text_before_reference(question) is None
 
 
+def test_the_rules_tell_the_dialogues_of_the_benchmark_apart():
+    path = Path(__file__).parents[2] / "benchmarks" / "followups.jsonl"
+    dialogues = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert len(dialogues) == 40
+    for dialogue in dialogues:
+        assert (text_before_reference(dialogue["second"]) is not None) == dialogue["depends"], dialogue["second"]
+
+
 def test_a_follow_up_question_starts_from_the_entities_of_the_conversation(retriever):
     alone = retriever.retrieve("Who owns it?")
     assert "tariff" not in found(alone)
@@ -129,6 +140,13 @@ def test_the_last_turn_counts_more_than_the_turns_before_it(retriever):
     assert names(retriever.retrieve("Who owns it?", history=history))[-2:] == ["Tariff Engine", "Quay Planner"]
     assert found(retriever.retrieve("Who owns it?", history=history))[0] == "tariff"
     assert found(retriever.retrieve("Who owns it?", history=history[::-1]))[0] == "quay"
+
+
+def test_what_an_answer_mentions_besides_does_not_displace_the_subject_of_the_question(retriever):
+    answer = "The Harbour Gate reports to it, and Tomas Vael and Rosa Millan use the Quay Planner."
+    result = retriever.retrieve("Who owns it?", history=["What is the Tariff Engine?", answer])
+    assert result.decided.startswith("the conversation names Tariff Engine; ")
+    assert set(found(result)[:2]) == {"gate", "tariff"}, "the passages that mention it"
 
 
 def test_only_the_last_turns_are_looked_at(retriever):
