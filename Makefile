@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test lint types layers check torture torture-sample notebooks docs wheel check-wheels test-oldest test-browser \
 	screenshots test-frameworks-oldest bench-index bench-lengths bench-speed bench-latency bench-quality bench-calibration \
 	bench-cutoffs bench-settings bench-live bench-postgres bench-postgres-load bench-postgres-bulk bench-growth bench-serve \
-	bench-adapters bench-peers bench-similarity bench-graph bench-entities bench-hops clean
+	bench-adapters bench-peers bench-similarity bench-graph bench-entities bench-hops bench-followups clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/hybrid-graphrag demo
@@ -154,6 +154,10 @@ bench-graph: $(VENV)/.dev
 # The most mentioned entities, 100 random entities and 100 random facts of a folder, to be judged by eye: make bench-entities FOLDER=docs
 bench-entities: $(VENV)/.dev
 	$(BIN)/python benchmarks/entities.py $(FOLDER)
+
+# Follow-up questions with and without the conversation before them.
+bench-followups: $(VENV)/.dev
+	$(BIN)/python benchmarks/followups.py
 
 # Functions and modules that one query and one add run through. List them: make bench-hops V=-v
 bench-hops: $(VENV)/.dev

@@ -42,7 +42,8 @@ _FORGOTTEN = "the turn could not be remembered, and its answer is returned: %s"
 class RetrieveMiddleware(AgentMiddleware[Any, Any]):
     """Adds what a retriever finds for the last message of the user to the system message of each model call.
 
-    The messages of the agent stay as they are, so nothing of an earlier question is sent again.
+    The messages of the agent stay as they are, so nothing of an earlier question is sent again. Those before the last
+    question are the ``history`` of the retriever, so that a follow-up question finds what it refers to.
 
     Parameters
     ----------
@@ -83,8 +84,7 @@ class RetrieveMiddleware(AgentMiddleware[Any, Any]):
     ) -> ModelResponse[Any]:
         """Call the model with what was found."""
         question = _last_question(request.messages)
-        where = self._filter(_request(request.runtime))
-        result = traced_search(self.retriever, question, filter=where) if question else None
+        result = traced_search(self.retriever, question, **self._given(request)) if question else None
         return handler(self._with(request, result))
 
     @override
@@ -93,9 +93,12 @@ class RetrieveMiddleware(AgentMiddleware[Any, Any]):
     ) -> ModelResponse[Any]:
         """Async version of :meth:`wrap_model_call`."""
         question = _last_question(request.messages)
-        where = self._filter(_request(request.runtime))
-        result = await atraced_search(self.retriever, question, filter=where) if question else None
+        result = await atraced_search(self.retriever, question, **self._given(request)) if question else None
         return await handler(await run_in_executor(None, self._with, request, result))
+
+    def _given(self, request: ModelRequest[Any]) -> dict[str, Any]:
+        places = (place for place, message in enumerate(request.messages) if isinstance(message, HumanMessage))
+        return {"filter": self._filter(_request(request.runtime)), "history": request.messages[: max(places)]}
 
     def _with(self, request: ModelRequest[Any], result: Result | None) -> ModelRequest[Any]:
         if result is None or not result.hits:

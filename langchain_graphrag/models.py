@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable
 
 from graphrag_core import KnowledgeIndex
@@ -70,6 +71,11 @@ class _ChatModel:
     def stream(self, messages: Sequence[Message]) -> Iterator[str]:
         pieces = self._llm.stream([(message["role"], message["content"]) for message in messages])
         return read_pieces(pieces, text_of)
+
+
+def message_text(message: BaseMessage) -> str:
+    """Return what the user or the assistant said in a message; an empty text for other messages."""
+    return str(message.text).strip() if isinstance(message, (HumanMessage, AIMessage)) else ""
 
 
 def text_of(piece: Any) -> str:

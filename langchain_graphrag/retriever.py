@@ -13,6 +13,7 @@ from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, Callba
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.indexing.base import DeleteResponse, DocumentIndex, UpsertResponse
+from langchain_core.messages import BaseMessage
 from langchain_core.retrievers import LangSmithRetrieverParams
 from langchain_core.runnables import ConfigurableFieldSpec, Runnable, RunnableConfig, RunnableSerializable
 from langchain_core.runnables.config import run_in_executor
@@ -34,6 +35,7 @@ from graphrag_core.adapter import (
     open_index,
     overrides,
     split_options,
+    to_history,
 )
 from graphrag_core.errors import InputError, unknown_name
 from graphrag_core.filters import Filter, parse_all
@@ -51,7 +53,7 @@ from langchain_graphrag.documents import (
     with_vectors,
 )
 from langchain_graphrag.extraction import from_graph_documents, llm_extractor
-from langchain_graphrag.models import embeddings_of, to_chat_model, to_embedder
+from langchain_graphrag.models import embeddings_of, message_text, to_chat_model, to_embedder
 from langchain_graphrag.rerank import RUN, most_diverse, to_reranker
 from langchain_graphrag.stores import Row, copy_store, embedding_of, store_rows
 
@@ -137,11 +139,12 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     Notes
     -----
     ``invoke``, ``ainvoke``, ``batch`` and ``abatch`` take the fields of ``settings``, the arguments of
-    :meth:`graphrag_core.GraphRetriever.retrieve` (``as_of``, ``count_access``, ``seed_entities``, ``exclude``),
-    ``filter``, ``search_type``, ``fetch_k`` and ``lambda_mult``. A filter maps metadata keys to values or operators:
-    ``{"tenant": "acme", "year": {"$gte": 2020}}``. If the question cannot be embedded,
-    :class:`graphrag_core.errors.EmbedderError` is raised, which is also of the type that the embedding model raised, so
-    ``with_retry`` and ``with_fallbacks`` work with either type. Nothing is found for a blank query, which is logged.
+    :meth:`graphrag_core.GraphRetriever.retrieve` (``as_of``, ``count_access``, ``seed_entities``, ``exclude``, and
+    ``history``, also of LangChain messages), ``filter``, ``search_type``, ``fetch_k`` and ``lambda_mult``. A filter
+    maps metadata keys to values or operators: ``{"tenant": "acme", "year": {"$gte": 2020}}``. If the question cannot be
+    embedded, :class:`graphrag_core.errors.EmbedderError` is raised, which is also of the type that the embedding model
+    raised, so ``with_retry`` and ``with_fallbacks`` work with either type. Nothing is found for a blank query, which is
+    logged.
 
     A document is returned with its id, its metadata, and what ``add_metadata`` names. :meth:`search` returns everything
     about the hits. A document of more than 512 tokens is split into passages, unless ``chunker=None``. Their id is
@@ -554,6 +557,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         merged: dict[str, Any] = {"search_type": self.search_type, **self.search_kwargs}
         merged |= {name: value for name, value in given.items() if value is not None}
         merged.pop("filter", None)
+        if "history" in merged:
+            merged["history"] = to_history(merged["history"], BaseMessage, message_text)
         if "reranker" in merged:
             merged["reranker"] = to_reranker(merged["reranker"])
         kind, fetch_k = merged.pop("search_type"), merged.pop("fetch_k", 20)

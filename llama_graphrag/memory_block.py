@@ -63,11 +63,13 @@ class GraphRAGMemoryBlock(BaseMemoryBlock[str]):
 
     @override
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
-        asked = [message.content for message in messages or () if message.role == MessageRole.USER and message.content]
+        said = messages or []
+        asked = [at for at, message in enumerate(said) if message.role == MessageRole.USER and message.content]
         if not asked:
             return ""
         where = filter_of_memory(self.where, self.metadata, type(self).__name__)(block_kwargs.get("session_id"))
-        result = await self.retriever.asearch(asked[-1], where=where)
+        history = said[: asked[-1]]
+        result = await self.retriever.asearch(said[asked[-1]].content, where=where, history=history)
         return str(result.context(self.max_tokens, tokenizer=count_tokens)) if result.hits else ""
 
     @override

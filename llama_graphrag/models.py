@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.embeddings.utils import resolve_embed_model
 from llama_index.core.llms import LLM
@@ -127,6 +127,12 @@ def _to_lists(vectors: Any) -> list[list[float]]:
 def to_chat_model(llm: Any) -> ChatModel | Any:
     """Return a LlamaIndex LLM as a model of the core, and everything else as it is."""
     return _ChatModel(llm) if isinstance(llm, LLM) else llm
+
+
+def message_text(message: ChatMessage) -> str:
+    """Return what the user or the assistant said in a message; an empty text for other messages."""
+    is_spoken = message.role in (MessageRole.USER, MessageRole.ASSISTANT)
+    return (message.content or "").strip() if is_spoken else ""
 
 
 def count_tokens(text: str) -> int:

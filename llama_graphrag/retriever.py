@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, CondenseQuestionChatEngine, ContextChatEngine
 from llama_index.core.chat_engine.types import BaseChatEngine, ChatMode
@@ -21,6 +22,7 @@ from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.property_graph import PropertyGraphIndex
 from llama_index.core.indices.vector_store.base import VectorStoreIndex
 from llama_index.core.llms import LLM
+from llama_index.core.memory import BaseMemory, Memory
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import (
     BaseNode,
@@ -32,6 +34,7 @@ from llama_index.core.schema import (
     QueryType,
     TransformComponent,
 )
+from llama_index.core.settings import Settings
 from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
 from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.vector_stores.types import MetadataFilters
@@ -55,6 +58,7 @@ from graphrag_core.adapter import (
     needs_explanation,
     open_index,
     split_options,
+    to_history,
 )
 from graphrag_core.errors import InputError, unknown_name
 from graphrag_core.filters import Filter, parse_all
@@ -66,7 +70,7 @@ from graphrag_core.query.settings import Plan
 from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent, dispatcher
 from llama_graphrag.filters import ids_where, to_where
 from llama_graphrag.insertion import Batch, aembed, asplit, embed, insert, prepare, split
-from llama_graphrag.models import EmbedModel, LlamaEmbedder, count_tokens, to_chat_model, to_embedder
+from llama_graphrag.models import EmbedModel, LlamaEmbedder, count_tokens, message_text, to_chat_model, to_embedder
 from llama_graphrag.nodes import SOURCE, is_node, knowledge_of, metadata_of, source_hash, source_of, to_nodes
 from llama_graphrag.postprocessors import to_reranker
 from llama_graphrag.sources import ReadNodes, read_property_graph, read_vector_index
@@ -74,6 +78,11 @@ from llama_graphrag.vector_store import GraphRAGVectorStore, StoredNodes
 
 _log = logging.getLogger(__name__)
 _OF_CALL: ContextVar[Mapping[str, Any]] = ContextVar("settings", default={})  # noqa: B039 - never changed
+_CHAT_ENGINES: dict[str, type[CondensePlusContextChatEngine | ContextChatEngine]] = {
+    "condense_plus_context": CondensePlusContextChatEngine,
+    "best": CondensePlusContextChatEngine,
+    "context": ContextChatEngine,
+}
 _FILTERS = ("filters", "node_ids", "doc_ids")  # arguments of a call that narrow the scope
 
 
@@ -184,6 +193,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         self._filters = filters
         self._scope = parse_all(to_where(filters), *ids_where(node_ids, doc_ids))  # read once
         self._as_of = as_of
+        self._memory: BaseMemory | None = None
         self.transformations = transformations
         self._add_metadata = checked_names(add_metadata)
         self._explains = needs_explanation(self._add_metadata)
@@ -473,6 +483,16 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         narrowed._scope = parse_all(self._scope, to_where(filters), *ids_where(node_ids, doc_ids))  # noqa: SLF001
         return narrowed
 
+    def with_memory(self, memory: BaseMemory) -> Self:
+        """Return this retriever for one conversation: each query has the messages of a memory as ``history``.
+
+        A follow-up question such as "who owns it?" then finds what the last turns name. :meth:`as_chat_engine` does
+        this by itself. It shares the index, the settings and the cache. To :meth:`search`, pass ``history``.
+        """
+        bound = copy(self)
+        bound._memory = memory  # noqa: SLF001
+        return bound
+
     def as_vector_store(self) -> GraphRAGVectorStore:
         """Return a LlamaIndex vector store over the same index, such as for an ``IngestionPipeline``."""
         return GraphRAGVectorStore(self)
@@ -497,12 +517,16 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
         ``chat_mode`` is ``"condense_plus_context"`` (also ``"best"``), ``"context"`` or ``"condense_question"``.
         ``llm`` is ``Settings.llm`` by default; ``settings`` go to the engine's ``from_defaults``: ``memory``, ...
+        The first two modes retrieve with the messages of the memory (:meth:`with_memory`).
         """
         mode = chat_mode.value if isinstance(chat_mode, ChatMode) else chat_mode
-        if mode in ("condense_plus_context", "best"):
-            return CondensePlusContextChatEngine.from_defaults(retriever=self, llm=llm, **settings)
-        if mode == "context":
-            return ContextChatEngine.from_defaults(retriever=self, llm=llm, **settings)
+        engine = _CHAT_ENGINES.get(mode)
+        if engine is not None:
+            llm = llm or Settings.llm
+            memory = settings.pop("memory", None) or Memory.from_defaults(  # as the engines do
+                chat_history=settings.pop("chat_history", None) or [], token_limit=llm.metadata.context_window - 256
+            )
+            return engine.from_defaults(retriever=self.with_memory(memory), llm=llm, memory=memory, **settings)
         if mode == "condense_question":
             return CondenseQuestionChatEngine.from_defaults(query_engine=self.as_query_engine(llm), llm=llm, **settings)
         raise InputError(
@@ -532,11 +556,14 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             _OF_CALL.reset(token)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        result = self.search(query_bundle, **{"explain": self._explains, **_OF_CALL.get()})
+        history = None if self._memory is None else self._memory.get_all()
+        result = self.search(query_bundle, **{"explain": self._explains, "history": history, **_OF_CALL.get()})
         return to_nodes(result, self._add_metadata)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        result = await self.asearch(query_bundle, **{"explain": self._explains, **_OF_CALL.get()})
+        history = None if self._memory is None else await self._memory.aget_all()
+        given = {"explain": self._explains, "history": history, **_OF_CALL.get()}
+        result = await self.asearch(query_bundle, **given)
         return await asyncio.to_thread(to_nodes, result, self._add_metadata)
 
     def _plan(self, query: QueryType, given: Mapping[str, Any]) -> Plan:
@@ -544,6 +571,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         filters, node_ids, doc_ids = (given.get(name) for name in _FILTERS)
         settings = {name: value for name, value in given.items() if name not in _FILTERS}
         settings = _core_settings({"as_of": self._as_of, **settings, "embedding": bundle.embedding})
+        settings["history"] = to_history(settings.get("history"), ChatMessage, message_text)
         where = parse_all(self.scope, to_where(filters), *ids_where(node_ids, doc_ids), settings.get("where"))
         settings |= {"settings": settings.get("settings") or self.settings, "where": where}
         plan = self._core.plan(bundle.query_str, **settings)

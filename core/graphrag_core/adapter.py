@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
@@ -110,6 +110,7 @@ class SearchOptions(TypedDict, total=False):
     embedding: Iterable[float] | None
     seed_entities: Iterable[str] | None
     exclude: Iterable[str] | None
+    history: Iterable[Any] | None
     count_access: bool
     explain: bool
 
@@ -211,6 +212,17 @@ def added_metadata(result: Result, hit: Hit, names: tuple[str, ...]) -> dict[str
     return {name: values[name] for name in names if values[name] is not None}
 
 
+def to_history(history: Any, message: type, text_of: Callable[[Any], str]) -> Any:
+    """Return a conversation for :meth:`graphrag_core.GraphRetriever.retrieve`: messages of a framework as texts.
+
+    ``text_of`` returns an empty text for a message that is left out, such as one of the system or of a tool.
+    """
+    if isinstance(history, (str, Result)) or not isinstance(history, Iterable):
+        return history  # which is None, or refused
+    turns = [text_of(turn) if isinstance(turn, message) else turn for turn in history]
+    return [turn for turn in turns if turn != ""]
+
+
 class AdapterRetriever:
     """The methods of an adapter's retriever that do not depend on its framework."""
 
@@ -237,8 +249,9 @@ class AdapterRetriever:
             The question, in the form that the framework's own method takes.
         settings
             The settings of the framework's own method: fields of :class:`graphrag_core.SearchSettings`, filters, and
-            ``as_of``, ``seed_entities``, ``exclude``, ``count_access`` and ``explain`` of
-            :meth:`graphrag_core.GraphRetriever.retrieve`.
+            ``as_of``, ``seed_entities``, ``exclude``, ``history``, ``count_access`` and ``explain`` of
+            :meth:`graphrag_core.GraphRetriever.retrieve`. Turns of ``history`` may be messages of the framework:
+            those of the user and the assistant count.
         """
         result: Result = run_now(self._core.steps(self._plan(query, settings)))
         return result

@@ -296,8 +296,8 @@ class Result:
     method
         The method that ran.
     entities
-        The entities that the question names, within the scope. Only the hybrid and the graph method look for them, and
-        not with ``use_graph=False``.
+        The entities that the question names, within the scope; of a follow-up question also those that it takes over
+        from the conversation. Only the hybrid and the graph method look for them, and not with ``use_graph=False``.
     confidence
         How far the graph can be trusted with this question, from 0 to 1; None if the gate does not use it.
     route

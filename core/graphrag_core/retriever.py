@@ -33,6 +33,7 @@ from graphrag_core.query.ask import (
     write_nearest,
     write_with,
 )
+from graphrag_core.query.conversation import History, Turn, parse_history
 from graphrag_core.query.explanation import Explainer
 from graphrag_core.query.global_search import global_steps
 from graphrag_core.query.pipeline import search_steps
@@ -193,6 +194,7 @@ class GraphRetriever:
         as_of: Time | None = None,
         seed_entities: Iterable[str] | None = None,
         exclude: Iterable[str] | None = None,
+        history: History | None = None,
         count_access: bool = True,
         explain: bool = False,
         settings: SearchSettings | None = None,
@@ -218,6 +220,11 @@ class GraphRetriever:
         exclude
             Names of entities and ids of documents. The graph does not walk through these entities, and no path or
             fact holds them; these documents are not searched. What is neither is said in ``advice``.
+        history
+            The turns of the conversation before the question, oldest first: texts of the user and the assistant, or
+            results of this retriever. A question that refers back, such as "who owns it?" or "and in Berlin?",
+            also starts from the entities that the last turns name, with less weight. Any other question is not
+            changed by it. Rules for English decide. It has no effect where the graph is not searched.
         count_access
             False if reading facts is not to count as an access, by which
             :class:`~graphrag_core.strategies.SpreadingActivation` weighs them.
@@ -238,6 +245,7 @@ class GraphRetriever:
             as_of=as_of,
             seed_entities=seed_entities,
             exclude=exclude,
+            history=history,
             count_access=count_access,
             explain=explain,
             settings=settings,
@@ -255,6 +263,7 @@ class GraphRetriever:
         as_of: Time | None = None,
         seed_entities: Iterable[str] | None = None,
         exclude: Iterable[str] | None = None,
+        history: History | None = None,
         count_access: bool = True,
         explain: bool = False,
         settings: SearchSettings | None = None,
@@ -274,19 +283,22 @@ class GraphRetriever:
             raise InputError(f"settings is {settings!r:.80}: use SearchSettings(...)")
         if overrides:
             settings = settings.replace(**overrides)
+        turns = () if history is None else _turns(history, question)
         route = ""
         if settings.method == "agentic":
             chosen = settings.router.route(question)
             settings, route = settings.replace(method=chosen.method), str(chosen)
+        resolved = settings.resolved
         return Plan(
             text=question,
-            settings=settings.resolved,
+            settings=resolved,
             scope=scope,
             as_of=None if as_of is None else seconds(as_of, "as_of"),
             embed=embed,
             route=route,
             seeds=() if seed_entities is None else _names(seed_entities, "seed_entities"),
             exclude=() if exclude is None else _names(exclude, "exclude"),
+            turns=turns if turns and resolved.searches_graph else (),
             uncounted=None if count_access else [],
             explain=explain,
         )
@@ -330,7 +342,8 @@ class GraphRetriever:
             return None, None
         start, engine = time.perf_counter(), self.index.engine
         text = " ".join(plan.text.lower().split())
-        key = engine, text, plan.settings, plan.scope, plan.as_of, embed_key, plan.route, plan.seeds, plan.exclude
+        given = plan.seeds, plan.exclude, plan.turns
+        key = engine, text, plan.settings, plan.scope, plan.as_of, embed_key, plan.route, given
         try:
             stored = self.cache.get((engine.generation, key))
         except TypeError:  # a custom strategy that cannot be hashed
@@ -601,6 +614,14 @@ def _check_text(text: object, what: str) -> None:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InputError(f"{what} has a lone surrogate at {error.start}: decode it correctly") from error
+
+
+def _turns(history: History, question: str) -> tuple[Turn, ...]:
+    """Return the turns of a conversation that may matter for a question, checked."""
+    turns = parse_history(history, question)
+    for turn in turns:
+        _check_text(turn.text, "a turn of history")
+    return turns
 
 
 def _names(names: Any, argument: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
@@ -41,6 +42,12 @@ wrap_reranker, tokenizer = compressor_reranker, None
 
 
 # -- retrievers
+
+
+def conversation(asked, answered, aside):
+    """Return messages of the framework: a turn of the user and the assistant, and what the system and a tool say."""
+    blocks = [{"type": "text", "text": answered}]
+    return [SystemMessage(aside), HumanMessage(asked), ToolMessage(aside, tool_call_id="1"), AIMessage(blocks)]
 
 
 def to_items(documents):

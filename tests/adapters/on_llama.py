@@ -8,7 +8,7 @@ from typing import Any
 import llama_index.core
 import nltk
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
+from llama_index.core.base.llms.types import ChatMessage, CompletionResponse, LLMMetadata, TextBlock
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.graph_stores.types import KG_NODES_KEY, KG_RELATIONS_KEY, EntityNode, Relation
@@ -52,6 +52,12 @@ wrap_reranker, tokenizer = postprocessor_reranker, count_tokens
 
 
 # -- retrievers
+
+
+def conversation(asked, answered, aside):
+    """Return messages of the framework: a turn of the user and the assistant, and what the system and a tool say."""
+    answer = ChatMessage(role="assistant", blocks=[TextBlock(text=answered)])
+    return [ChatMessage(aside, role="system"), ChatMessage(asked), ChatMessage(aside, role="tool"), answer]
 
 
 def to_items(documents):

@@ -13,7 +13,7 @@ from hostile_text import NAME, TEXT, check_prompt
 from graphrag_core import GraphRetriever, KnowledgeIndex
 from graphrag_core.designs import CONFIDENT
 from graphrag_core.embedders import WordLlama
-from graphrag_core.errors import LLMError
+from graphrag_core.errors import InputError, LLMError
 from graphrag_core.model import Document
 from graphrag_core.testing import HashEmbedder
 
@@ -87,6 +87,38 @@ def test_the_graph_is_steered_by_a_call(services):
     result = services.search("What does the Auth Service call?", exclude=["auth"], seed_entities=["solheim"])
     assert "auth" not in [hit.chunk.id for hit in result]
     assert "Solheim" in [entity.name for entity in result.entities]
+
+
+# -- follow-up questions
+
+HARBOUR = [
+    Document("tariff", "The Tariff Engine is owned by Tomas Vael.", "Tariff Engine"),
+    Document("quay", "The Quay Planner is owned by Rosa Millan.", "Quay Planner"),
+    *(Document(f"owner-{at}", f"An owner of things, number {at}, owns what it owns.") for at in range(12)),
+]
+
+
+@pytest.fixture
+def harbour(framework):
+    with framework.build(HARBOUR, k=3) as retriever:
+        yield retriever
+
+
+async def test_a_follow_up_question_starts_from_what_the_conversation_names(framework, harbour):
+    messages = framework.conversation("What computes the prices?", "The Tariff Engine does.", "The Quay Planner.")
+    assert "tariff" not in framework.ids(framework.retrieve(harbour, "Who owns it?"))
+    for history in (messages, ["What is the Tariff Engine?"], [harbour.search("What is the Tariff Engine?")]):
+        assert framework.ids(framework.retrieve(harbour, "Who owns it?", history=history))[0] == "tariff"
+        assert framework.ids(await framework.aretrieve(harbour, "Who owns it?", history=history))[0] == "tariff"
+        result = harbour.search("Who owns it?", history=history)
+        assert "Quay Planner" not in [entity.name for entity in result.entities], "the system and tools do not count"
+        assert result.decided.startswith("the conversation names Tariff Engine")
+    assert "Tomas Vael" in harbour.ask("Who owns it?", history=messages, answer_threshold=0).text
+
+
+def test_history_of_another_type_is_refused(harbour):
+    with pytest.raises(InputError, match="oldest first"):
+        harbour.search("Who owns it?", history=[3])
 
 
 # -- edges

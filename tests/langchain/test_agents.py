@@ -206,3 +206,15 @@ def test_an_agent_has_two_retrievers(retriever):
         layers = [RetrieveMiddleware(retriever), RetrieveMiddleware(other, name="incidents")]
         create_agent(model, system_prompt="Be brief.", middleware=layers).invoke({"messages": [("user", QUESTION)]})
     assert all(text in model.seen[0][0].text for text in ("Be brief.", TEXTS[0], "The Auth Service is down."))
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+async def test_the_messages_before_the_last_question_are_the_history_of_the_retriever(awaited):
+    noise = [f"An owner of things, number {at}, owns what it owns." for at in range(12)]
+    texts = ["The Tariff Engine is owned by Tomas Vael.", "The Quay Planner is owned by Rosa Millan.", *noise]
+    with GraphRAGRetriever.from_texts(texts, HashEmbedder(), k=1) as retriever:
+        model = Scripted(messages=iter([AIMessage("Tomas Vael does.")]), seen=[])
+        agent = create_agent(model, middleware=[RetrieveMiddleware(retriever)])
+        said = [("user", "What is the Tariff Engine?"), ("ai", "It computes prices."), ("user", "Who owns it?")]
+        _ = await agent.ainvoke({"messages": said}) if awaited else agent.invoke({"messages": said})
+        assert texts[0] in model.seen[0][0].text

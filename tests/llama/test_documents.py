@@ -10,7 +10,7 @@ from llama_index.core import Document, Settings, StorageContext, VectorStoreInde
 from llama_index.core.chat_engine.types import ChatMode
 from llama_index.core.extractors import BaseExtractor
 from llama_index.core.graph_stores import SimplePropertyGraphStore
-from llama_index.core.llms import MockLLM
+from llama_index.core.llms import ChatMessage, MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import TextNode, TransformComponent
@@ -250,6 +250,38 @@ def test_a_chat_engine_in_one_call(retriever, mode):
     memory = ChatMemoryBuffer.from_defaults(token_limit=3000)  # the default leaves a database open
     answer = retriever.as_chat_engine(mode, llm=MockLLM(), memory=memory).chat(QUESTION)
     assert "keyring" in ids(answer.source_nodes)
+
+
+OWNERS = [
+    Document(text="The Tariff Engine is owned by Tomas Vael.", doc_id="tariff"),
+    Document(text="The Quay Planner is owned by Rosa Millan.", doc_id="quay"),
+    *(Document(text=f"An owner of things, number {at}, owns what it owns.", doc_id=f"{at}") for at in range(12)),
+]
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize("mode", ["context", "condense_plus_context"])
+async def test_a_chat_engine_retrieves_with_the_conversation(model, mode, awaited):
+    with GraphRAGRetriever.from_documents(OWNERS, model, similarity_top_k=1) as retriever:
+        given = {"skip_condense": True} if mode == "condense_plus_context" else {}
+        memory = ChatMemoryBuffer.from_defaults(token_limit=3000)
+        engine = retriever.as_chat_engine(mode, llm=MockLLM(), memory=memory, **given)
+        for question in ("What is the Tariff Engine?", "Who owns it?"):
+            answer = await engine.achat(question) if awaited else engine.chat(question)
+            assert answer.source_nodes[0].node.ref_doc_id == "tariff"
+        alone = retriever.as_chat_engine(mode, llm=MockLLM(), memory=ChatMemoryBuffer.from_defaults(), **given)
+        assert alone.chat("Who owns it?").source_nodes[0].node.ref_doc_id != "tariff"
+
+
+def test_a_retriever_reads_a_memory_at_each_query(model):
+    with GraphRAGRetriever.from_documents(OWNERS, model, similarity_top_k=1) as retriever:
+        memory = ChatMemoryBuffer.from_defaults(token_limit=3000)
+        bound = retriever.with_memory(memory)
+        assert bound.retrieve("Who owns it?")[0].node.ref_doc_id != "tariff"
+        memory.put(ChatMessage("What is the Tariff Engine?"))
+        assert bound.retrieve("Who owns it?")[0].node.ref_doc_id == "tariff"
+        assert bound.retrieve("Who owns it?", history=["What is the Quay Planner?"])[0].node.ref_doc_id == "quay"
+        assert retriever.retrieve("Who owns it?")[0].node.ref_doc_id != "tariff"
 
 
 def test_a_chat_engine_that_would_not_ask_the_retriever_is_refused(retriever):

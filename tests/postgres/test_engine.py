@@ -46,3 +46,21 @@ def test_a_reranker_may_wait_while_other_scopes_are_asked(urls):
 
 def by_order(question, chunks):
     return [-place for place in range(len(chunks))]
+
+
+def test_a_follow_up_question_finds_the_same_as_in_memory(urls):
+    documents = [
+        Document("gate", "The Harbour Gate reports to the Tariff Engine.", "Harbour Gate"),
+        Document("tariff", "The Tariff Engine is owned by Tomas Vael.", "Tariff Engine"),
+        *(Document(f"owner-{at}", f"An owner of things, number {at}, owns what it owns.") for at in range(12)),
+    ]
+    found = []
+    for index in (KnowledgeIndex(HashEmbedder()), KnowledgeIndex.open(urls(), HashEmbedder())):
+        with index:
+            index.add(documents)
+            retriever = GraphRetriever(index)
+            shown = retriever.retrieve("What is the Tariff Engine?")
+            results = [retriever.retrieve("Who owns it?", history=[turn]) for turn in ("The Tariff Engine?", shown)]
+            found.append([[(hit.chunk.id, hit.score) for hit in result.hits] for result in results])
+    assert found[0] == found[1]
+    assert {hits[0][0] for hits in found[0]} == {"tariff"}

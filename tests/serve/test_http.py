@@ -61,6 +61,17 @@ def test_a_query_takes_a_filter_a_method_and_steering(client):
     assert "oauth" not in [hit["document_id"] for hit in client.post("/v1/query", json=body).json()["hits"]]
 
 
+def test_a_query_takes_the_conversation_before_it(client):
+    body = {"question": "And who runs it?", "history": ["What is the OAuth Provider?", "It logs people in."]}
+    found = client.post("/v1/query", json=body).json()
+    assert found["decided"].startswith("the conversation names OAuth Provider")
+    assert found["hits"][0]["document_id"] == "oauth"
+    answer = client.post("/v1/ask", json={**body, "answer_threshold": 0}).json()
+    assert answer["citations"][0]["document_id"] == "oauth"
+    for history in (["x"] * 51, ["x" * 20_001], [3], "What is the OAuth Provider?"):
+        assert client.post("/v1/query", json={**body, "history": history}).status_code == 422
+
+
 def test_a_query_takes_the_name_of_a_design(client):
     found = client.post("/v1/query", json={"question": QUESTION, "design": "kg2rag", "k": 2}).json()
     assert any(hit["graph_expansion"] for hit in found["hits"])

@@ -72,6 +72,13 @@ async def test_search_returns_passages_to_cite_and_is_steered():
         assert [passage["document_id"] for passage in narrowed["passages"]] == ["oauth"]
 
 
+async def test_search_takes_the_conversation_before_a_question():
+    async with connected() as client:
+        found = await call(client, "search", question="And who runs it?", history=["What is the OAuth Provider?"])
+        assert found["entities"] == ["OAuth Provider"]
+        assert found["passages"][0]["document_id"] == "oauth"
+
+
 async def test_search_takes_the_name_of_a_design():
     async with connected() as client:
         found = await call(client, "search", question=QUESTION, design="kg2rag", k=2)

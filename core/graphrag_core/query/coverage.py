@@ -301,7 +301,7 @@ class Coverage(Reranker):
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
         """Return all chunks of both rankings and those that the best plain passages lead to; the score is 1 / rank."""
         snapshot = query.snapshot
-        terms = snapshot.terms(query.text)
+        terms = snapshot.terms(query.expected_words)
         everything = _each_once(plain[0], graph[0])
         if not terms or len(everything) == 0:
             return Reranked(everything, _by_rank(everything), trust=0.0, named=Named())

@@ -50,7 +50,7 @@ class QuestionWords:
             return cls(weights, np.eye(len(terms)), np.empty(0, np.int64), None)
         row_of = {term: row for row, term in enumerate(terms)}
         words: dict[tuple[int, ...], str] = {}
-        for word in _WORD.findall(query.text):
+        for word in _WORD.findall(query.expected_words):
             rows = tuple(row_of[term] for term in query.snapshot.terms(word) if term in row_of)
             if rows:
                 words.setdefault(rows, word)

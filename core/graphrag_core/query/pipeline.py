@@ -27,6 +27,7 @@ from graphrag_core.key_sets import among, distinct
 from graphrag_core.model import Chunk, Entity
 from graphrag_core.ports import Engine, Keys, Matrix, Ranking, Scores, Snapshot
 from graphrag_core.query.calibration import Calibration, signals_of
+from graphrag_core.query.conversation import with_conversation
 from graphrag_core.query.coverage import Reranked
 from graphrag_core.query.explanation import GRAPH_CHANNELS, Explainer
 from graphrag_core.query.fusion import Lead, confidence, how_to_raise
@@ -187,6 +188,8 @@ def _find(index: KnowledgeIndex, plan: Plan, embedded: Embedded, opened: Opened,
         named = settings.recogniser.recognise(plan.text, query.vector, snapshot)
         entities = np.concatenate([seeds, named[~among(named, np.sort(seeds))]]) if len(seeds) else named
     query = replace(query, entities=entities)
+    if plan.turns:
+        query = with_conversation(query, plan.turns)
     stages.end("recognise")
     graph = _expand(query, text, index.engine if opened.scope is None else None)
     stages.end("expand")
@@ -245,7 +248,8 @@ def _result(engine: Engine, plan: Plan, found: Found, opened: Opened, embedded: 
         entities=named,
         confidence=graph.confidence,
         route=plan.route,
-        decided=_decided(found, named, len(opened.seeds), links) if hits else "no passage was found",
+        decided=_conversation(query)
+        + (_decided(found, named, len(opened.seeds), links) if hits else "no passage was found"),
         expansion_skipped=graph.skipped,
         gate=ranked.gate,
         fallback="; ".join(filter(None, missing)),
@@ -546,13 +550,20 @@ def _entities_between(found: Found, by_graph: set[int]) -> dict[int, tuple[Step,
 # -- remarks
 
 
+def _conversation(query: Query) -> str:
+    """Return what a follow-up question refers to; empty for a question that stands alone."""
+    if query.carried.names:
+        return f"the conversation names {_listed(query.carried.names)}; "
+    return "the question refers to passages that were shown; " if len(query.carried.passages) else ""
+
+
 def _decided(found: Found, entities: Sequence[Entity], seeds: int, links: Sequence[Link | None]) -> str:
     """Return what decided the order of the hits, in one sentence.
 
     ``entities`` are those of the query, of which the first ``seeds`` come from the call; ``links`` those of the hits.
     """
     settings, ranked, by_graph = found.query.settings, found.ranked, len(found.graph.ranking[0]) > 0
-    names = partial(_names, entities, seeds)
+    names = partial(_names, entities[: len(entities) - len(found.query.carried.entities)], seeds)
     all_names = names(range(len(entities)))
     if settings.method == "graph" and by_graph:
         return f"the graph alone{_because(all_names)}"
@@ -568,8 +579,9 @@ def _decided(found: Found, entities: Sequence[Entity], seeds: int, links: Sequen
     named = f"this question names {ranked.document}: passages of that document come first; " if ranked.document else ""
     if ranked.trust >= 0.5 and by_graph:
         return f"{named}the graph led{_because(names(ranked.named.places))}"
-    why = f"{names(ranked.named.places)}{ranked.named.remark}" if ranked.named.places else ""
-    why = found.graph.why or why or "the question names nothing rare that the graph knows"
+    why = names(ranked.named.places)
+    why = f"{why}{ranked.named.remark}" if why else "the question names nothing rare that the graph knows"
+    why = found.graph.why or why
     is_alone = ranked.reasons is None or ranked.reasons.links is None
     how = "decided alone" if is_alone else f"led{', links between passages added to them' if any(links) else ''}"
     return f"{named}{_searches(found)} {how}: {why}"
@@ -589,7 +601,7 @@ def _decided_by_fusion(found: Found, names: Callable[[Sequence[int]], str], all_
     fusion, graph, query = found.query.settings.fusion, found.graph, found.query
     if fusion.uses_lead and graph.lead == "graph":
         is_subject = query.snapshot.are_subjects(query.entities)
-        return f"the graph led: {names(np.flatnonzero(is_subject).tolist())}"
+        return f"the graph led{_because(names(np.flatnonzero(is_subject).tolist()))}"
     if fusion.uses_lead:
         added = ", the graph added to them" if graph.lead == "both" else ""
         return f"{_searches(found)} led{added}: {graph.why}"
@@ -610,8 +622,11 @@ def _because(why: str) -> str:
 
 
 def _names(entities: Sequence[Entity], seeds: int, places: Sequence[int]) -> str:
-    """Return that the question names some of the entities, given by their positions; empty if there are none."""
-    if not places:
+    """Return that the question names some of the entities, given by their positions; empty if there are none.
+
+    Positions beyond are entities of the conversation.
+    """
+    if not (places := [place for place in places if place < len(entities)]):
         return ""
     by_call = sum(place < seeds for place in places)
     who = "the question and seed_entities name" if by_call else "the question names"

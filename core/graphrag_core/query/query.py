@@ -26,6 +26,7 @@ OnEmbedderError = Literal["raise", "keyword"]
 """What a query does if the embedder fails: raise, or search by keyword and graph."""
 
 _NO_KEYS = np.empty(0, np.int64).copy
+_NO_SCORES = np.empty(0, np.float32).copy
 _CANDIDATES = 20  # of vector and of keyword search for a part of a question
 
 
@@ -33,6 +34,26 @@ def _default_settings() -> ResolvedSettings:
     from graphrag_core.query.settings import SearchSettings  # noqa: PLC0415 - its parts import this module
 
     return SearchSettings().resolved
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What a follow-up question takes over from the conversation (:mod:`graphrag_core.query.conversation`).
+
+    Attributes
+    ----------
+    entities, weights
+        Entities that earlier turns name and the question does not, and weights from 0 to 1, largest first.
+    names
+        The names of the first entities, those with the largest weights.
+    passages
+        Passages that were shown for the last turn, best first.
+    """
+
+    entities: Keys = field(default_factory=_NO_KEYS)
+    weights: Scores = field(default_factory=_NO_SCORES)
+    names: tuple[str, ...] = ()
+    passages: Keys = field(default_factory=_NO_KEYS)
 
 
 @dataclass(frozen=True)
@@ -48,7 +69,7 @@ class Query:
     vector
         The question's embedding; None if there is none.
     entities
-        The entities that the question names.
+        The entities that the question names, and after them those of ``carried``.
     embedder
         Embeds further texts, such as expansion queries.
     settings
@@ -59,6 +80,8 @@ class Query:
         Collects how the embedder failed, if that does not raise.
     remarks
         Collects what else was left out.
+    carried
+        What a follow-up question refers to; empty for a question that stands alone.
     """
 
     text: str
@@ -70,6 +93,12 @@ class Query:
     uncounted: list[Keys] | None = None
     failures: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    carried: Carried = field(default_factory=Carried)
+
+    @property
+    def expected_words(self) -> str:
+        """The question and the names that it refers to: the words that passages should have."""
+        return " ".join((self.text, *self.carried.names))
 
     @property
     def vector_weight(self) -> float:
@@ -271,7 +300,7 @@ class Expansion:
     """
 
     keys: Keys = field(default_factory=_NO_KEYS)
-    scores: Scores = field(default_factory=np.empty(0, np.float32).copy)
+    scores: Scores = field(default_factory=_NO_SCORES)
     strength: Scores | None = None
     facts: Keys = field(default_factory=_NO_KEYS)
     queries: Mapping[int, str] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from graphrag_core.context.settings import ContextFormat
 from graphrag_core.errors import InputError, check_integer, check_number, unknown_name
 from graphrag_core.filters import Filter
 from graphrag_core.ports import Keys
+from graphrag_core.query.conversation import Turn
 from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.fusion import CHANNELS, Fusion, Gate
 from graphrag_core.query.query import OnEmbedderError
@@ -324,6 +325,8 @@ class Plan:
         Why the router chose the method.
     seeds, exclude
         Names of entities, and of entities and documents.
+    turns
+        The turns of the conversation before a question that may refer to them.
     uncounted
         Collects the facts that are read, instead of counting accesses; None to count them.
     explain
@@ -340,6 +343,7 @@ class Plan:
     route: str = ""
     seeds: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    turns: tuple[Turn, ...] = ()
     uncounted: list[Keys] | None = None
     explain: bool = False
     finish: Callable[[Result], Result] | None = field(default=None, repr=False)

@@ -37,6 +37,15 @@ Exclude = Annotated[
         max_length=1_000, description="Names of entities or ids of documents to leave out, such as those already read."
     ),
 ]
+History = Annotated[
+    list[Annotated[str, Field(max_length=20_000)]] | None,
+    Field(
+        max_length=50,
+        description="What the user and the assistant said before, oldest first. A question that refers back, such as "
+        "'who owns it?', starts from the entities that the last turns name; any other is not changed.",
+        examples=[["What is the Auth Service?", "It issues tokens."]],
+    ),
+]
 AsOf = Annotated[
     str | None, Field(description="Use the remembered facts that were valid then.", examples=["2024-05-01"])
 ]

@@ -28,6 +28,9 @@ class PageRank(GraphStrategy):
     ----------
     entity_weight, fact_weight, passage_weight
         The weights of the three classes of seeds.
+    carried_weight
+        Of a follow-up question, the weight of an entity of the conversation relative to one that the question names,
+        and of the passages that were shown before as a fourth class.
     facts, passages
         How many of the best facts and passages are seeds.
     damping
@@ -52,6 +55,7 @@ class PageRank(GraphStrategy):
     entity_weight: float = 1.0
     fact_weight: float = 0.5
     passage_weight: float = 0.1
+    carried_weight: float = 0.5
     facts: int = 3
     passages: int = 10
     damping: float = 0.85
@@ -70,13 +74,15 @@ class PageRank(GraphStrategy):
         rows = query.snapshot.fact_rows(facts)
         entities = np.concatenate([query.entities, rows.entities])
         rarity = query.snapshot.entity_counts(entities).clip(1) ** -0.5
-        named = len(query.entities)
+        named, carried = len(query.entities), query.carried
+        rarity[named - len(carried.entities) : named] *= self.carried_weight * carried.weights
         # The entities of a fact share its score.
         of_facts = np.repeat(scores / np.sqrt(rows.counts.clip(1)), rows.counts) * rarity[named:]
         classes: list[tuple[Keys, npt.NDArray[Any], float]] = [
             (entities[:named], rarity[:named], self.entity_weight),
             (entities[named:], of_facts, self.fact_weight),
             (plain[0][: self.passages], plain[1][: self.passages], self.passage_weight),
+            (carried.passages, 1 / np.arange(1, len(carried.passages) + 1), self.carried_weight),
         ]
         seeds = [(nodes, part * (weight / part.sum())) for nodes, part, weight in classes if part.sum() > 0]
         if not seeds:
