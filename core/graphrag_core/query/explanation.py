@@ -88,17 +88,15 @@ class Explainer:
         facts = self._facts(query, keys, paths)
         others = [key for path in paths for key in path[::2] if key >= snapshot.first_entity] + [*named.values()]
         entity_keys = distinct(snapshot.fact_rows(facts).entities, np.array(others, np.int64))
-        subjects = _subjects_of(snapshot, keys) if len(facts) else [[] for _ in places]
-        every_key = distinct(entity_keys, np.array([key for listed in subjects for key in listed], np.int64))
-        entities_by_key = dict(zip(every_key.tolist(), snapshot.entities(every_key), strict=True))
-        known = {key: entities_by_key[key] for key in entity_keys.tolist()}
+        known = dict(zip(entity_keys.tolist(), snapshot.entities(entity_keys), strict=True))
+        subjects = _subjects_of(snapshot, keys if len(facts) else keys[:0])
         on_paths = np.array([fact for path in paths for fact in path[1::2]], np.int64)
         every = distinct(facts, on_paths)
         read = dict(zip(every.tolist(), snapshot.facts(every), strict=True))
         is_same = snapshot.generation == self.generation
         shown = [self.hits[place].chunk for place in places] if is_same else snapshot.chunks(keys)
         chunks = dict(zip(keys.tolist(), shown, strict=True))
-        by_name = _by_name((*known.values(), *self.entities))
+        by_name = _by_name([*known.values(), *self.entities])
         words, uncovered = ([], ()) if self.terms is None else _words_of(self.question, snapshot, self.terms, keys)
         reasons = {}
         for at, (place, path, chunk) in enumerate(zip(places, paths, chunks.values(), strict=True)):
@@ -108,7 +106,7 @@ class Explainer:
                 words=own,
                 covers=covers,
                 link=self._link(self.links[place], by_name),
-                subjects=tuple(entities_by_key[key].id for key in subjects[at]),
+                subjects=subjects.get(keys[at], ()),
             )
         return Explanation(
             reasons=reasons,
@@ -177,16 +175,18 @@ class Explainer:
 
 
 def _by_name(entities: Iterable[Entity]) -> dict[str, Entity]:
-    """Return entities by id and by the ids of their aliases: a fact may hold either."""
+    """Return entities by id and by alias: a fact may hold either."""
     return {name: entity for entity in entities for name in (*map(normalise, entity.aliases), entity.id)}
 
 
-def _subjects_of(snapshot: Snapshot, chunks: Keys) -> list[list[int]]:
-    """Return the entities that each chunk is about."""
+def _subjects_of(snapshot: Snapshot, chunks: Keys) -> dict[int, tuple[str, ...]]:
+    """Return the ids of the entities that each chunk is about."""
     mentions = snapshot.mentions(chunks)
-    ends = mentions.counts.cumsum()[:-1]
-    of_chunks = zip(np.split(mentions.targets, ends), np.split(mentions.is_about, ends), strict=True)
-    return [targets[is_about].tolist() for targets, is_about in of_chunks]
+    owners, subjects = chunks.repeat(mentions.counts)[mentions.is_about], mentions.targets[mentions.is_about]
+    found: dict[int, tuple[str, ...]] = {}
+    for owner, entity in zip(owners.tolist(), snapshot.entities(subjects), strict=True):
+        found[owner] = (*found.get(owner, ()), entity.id)
+    return found
 
 
 def _find_facts(snapshot: Snapshot, ids: Sequence[str]) -> Keys:
