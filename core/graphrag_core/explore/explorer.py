@@ -597,7 +597,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
 
 
 def _network(network: Network, scope: _Scope) -> dict[str, Any]:
-    """Return the graph of a result with the positions of its nodes."""
+    """Return the graph of a result with the positions of its nodes, and the points that its lines pass."""
     placed = layout(network)
     ids = [box.node.entity_id or "" for box in placed.boxes]
     nodes = [
@@ -615,10 +615,11 @@ def _network(network: Network, scope: _Scope) -> dict[str, Any]:
         for box, path in zip(placed.boxes, scope.communities_of(ids), strict=True)
     ]
     edges = [
-        {"source": edge.source, "target": edge.target, "kind": edge.kind, "hits": sorted(edge.hits),
-         "text": "\n".join(map(_short, edge.texts[:3]))}
-        for edge in network.edges.values()
-        if edge.kind != "hidden"
+        {"source": line.edge.source, "target": line.edge.target, "kind": line.edge.kind, "hits": sorted(line.edge.hits),
+         "text": "\n".join(map(_short, line.edge.texts[:3])),
+         "points": [[round(x, 1), round(y, 1)] for x, y in line.points]}
+        for line in placed.lines
+        if line.edge.kind != "hidden"
     ]  # fmt: skip
     return {"width": placed.width, "height": placed.height, "nodes": nodes, "edges": edges}
 

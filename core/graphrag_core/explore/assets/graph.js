@@ -111,6 +111,16 @@
     return { weights: points.map((one) => one[0]), distances: points.map((one) => one[1]) };
   }
 
+  // The same for a line that passes between the boxes of other columns: it bends in the gaps between columns.
+  function passing(from, to, line) {
+    const dx = to.x - from.x, dy = to.y - from.y, square = dx * dx + dy * dy || 1, length = Math.sqrt(square), points = [];
+    for (let at = 0; at < line.length - 1; at += 2) {
+      const px = (line[at][0] + line[at + 1][0]) / 2 - from.x;
+      for (const [, y] of [line[at], line[at + 1]]) points.push([(px * dx + (y - from.y) * dy) / square, (px * -dy + (y - from.y) * dx) / length]);
+    }
+    return { weights: points.map((one) => one[0]), distances: points.map((one) => one[1]) };
+  }
+
   // For a narrow screen: the columns close together, and the question above them.
   function narrowed(network) {
     const columns = [];
@@ -299,7 +309,8 @@
         }
         network.edges.forEach((edge, at) => {
           const from = places.get(edge.source), isBelow = network !== whole && from.kind === "question";
-          const curve = isBelow ? { weights: [0.5], distances: [0] } : controls(from, places.get(edge.target));
+          const to = places.get(edge.target), passes = network === whole && edge.points.length > 2 && from.x < to.x;
+          const curve = isBelow ? { weights: [0.5], distances: [0] } : passes ? passing(from, to, edge.points) : controls(from, to);
           this.cy.add({
             group: "edges", classes: `path ${edge.kind === "fact" ? "step" : edge.kind}`,
             data: { id: `p ${at}`, source: `b ${edge.source}`, target: `b ${edge.target}`, hits: edge.hits, tip: edge.text, ...curve,
@@ -594,7 +605,7 @@
         { selector: "edge.near", style: { "line-color": colour["text-faint"], opacity: 0.95 } },
         { selector: "node.box", style: { shape: "round-rectangle", width: "data(width)", height: "data(height)", "background-color": colour.surface, "border-width": 1.2, "border-color": colour.line } },
         { selector: "node.box.passage", style: { "border-color": colour["text-soft"], "border-width": 1.4 } },
-        { selector: "node.box.fact", style: { "background-color": colour.background, "border-width": 0 } },
+        { selector: "node.box.fact", style: { "border-width": 1 } },
         { selector: "node.box.linked", style: { "border-color": colour.accent, "border-width": 1.8 } },
         { selector: "node.box.named", style: { "background-color": colour["accent-tint"], "border-color": colour.accent, "border-width": 2.2 } },
         { selector: "node.box.question", style: { "background-color": colour.text, "border-width": 0 } },
