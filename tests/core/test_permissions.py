@@ -1,4 +1,4 @@
-"""Permissions that are lost while documents are added: an error that says so, nothing half done, and all is well after."""
+"""Permissions that are lost while documents are added: an error that says so, and nothing is half done."""
 
 from __future__ import annotations
 
