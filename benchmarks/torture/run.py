@@ -2,7 +2,8 @@
 
 ``PYTHONPATH=benchmarks python -m torture.run 60`` runs for an hour. ``--write`` puts the counts into
 docs/reliability.md. ``--sample`` is for `make test`: it does not judge how time grows with the length of a text, since
-other processes disturb it, and leaves out PostgreSQL, which takes long to start.
+other processes disturb it, and leaves out PostgreSQL, which takes long to start, and files that expand, of which
+`tests/cli/test_hostile_files.py` loads some.
 One process spends its time on faults, 40 % of it on those of PostgreSQL. The other one spends half of it on hostile
 input, 30 % on a server, the rest on tenants.
 """
@@ -15,7 +16,7 @@ from datetime import datetime, timezone
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 
-from torture import faults, hostile, postgres, server, tenants
+from torture import bombs, faults, hostile, postgres, server, tenants
 from torture.report import Row, table
 
 DOCS = Path(__file__).parents[2] / "docs" / "reliability.md"
@@ -29,6 +30,7 @@ def _faults(seconds: float, found: SimpleQueue[list[Row]], sample: bool) -> None
 
 def _inputs(seconds: float, found: SimpleQueue[list[Row]], sample: bool) -> None:
     rows = _reported(hostile.run(0.5 * seconds, timed=not sample))
+    rows += [] if sample else _reported(bombs.run())
     found.put([*rows, *_reported(server.run(0.3 * seconds)), *_reported(tenants.run(0.2 * seconds))])
 
 

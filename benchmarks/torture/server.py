@@ -9,6 +9,7 @@ Run it for so many seconds: ``PYTHONPATH=benchmarks python -m torture.server 60`
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 import random
@@ -338,7 +339,7 @@ class Client:
 
 @contextmanager
 def running(
-    place: Path | str, folder: Path, limits: Mapping[str, float], *options: str
+    place: Path | str, folder: Path, limits: Mapping[str, float], *options: str, command: Sequence[str] = ("serve",)
 ) -> Iterator[tuple[Client, Any]]:
     """Serve an index in a process of its own; yield a client and the process. Its log must have no traceback."""
     folder.mkdir(exist_ok=True)
@@ -348,8 +349,8 @@ def running(
         ApiKeys.append(keys, key, where)
     settings = "\n".join(f"{name} = {value}" for name, value in limits.items())
     (folder / "hybrid-graphrag.toml").write_text(f"[serve.limits]\n{settings}\n", "utf-8")
-    command = ("serve", "--port", "0", "--keys", keys, "--write", *options)
-    with serving.process(place, *command, folder=folder) as (process, url, _):
+    arguments = (*command, "--port", "0", "--keys", keys, "--write", *options)
+    with serving.process(place, *arguments, folder=folder) as (process, url, _):
         client = Client(url, secrets)
         try:
             yield client, process
@@ -532,6 +533,8 @@ def attack_limits(client: Client, chance: random.Random, count: Count) -> None:
     threads = [threading.Thread(target=_ask, args=(client, request, found)) for request in _heavy_requests(chance)]
     for thread in threads:
         thread.start()
+    if (status := client.send(question(), "owner")[0]) not in (200, 504):  # its share of the threads, on a busy machine
+        count.fail(f"server: another tenant gets status {status} among many heavy requests")
     while any(thread.is_alive() for thread in threads):
         if (status := client.send(Request("GET", "/health"))[0]) != 200:
             count.fail(f"server: /health has status {status} while others wait")
@@ -599,6 +602,57 @@ def _resident(process_id: int) -> int:
     return pages * resource.getpagesize() // 1_000_000
 
 
+def attack_tools(clients: Sequence[Client], attacker: Attacker, tools: Sequence[Any], count: Count) -> None:
+    """Call a tool of two MCP servers with random arguments, and compare the results."""
+    chance, attacker.key = attacker.chance, "reader"
+    tool = chance.choice(tools)
+    schema = {**tool["inputSchema"], "components": {"schemas": tool["inputSchema"].get("$defs", {})}}
+    attacker.schema = schema
+    call = {"name": tool["name"], "arguments": attacker._properties(schema)}  # noqa: SLF001 - of this module
+    request = tool_request("tools/call", call)
+    if chance.random() < 0.1:
+        body = chance.choice(
+            (b"[" * 50_000, b'{"a":' * 50_000, b"9" * 5_000, (request.body or b"")[:-9], b"\xff", b"{}")
+        )
+        request = Request("POST", "/mcp", body, request.headers)
+    try:
+        found, expected = (client.send(request, "reader") for client in clients)
+        count.statuses[found[0]] += 1
+        check_response(*found, secret=request.has_secret)
+        if not request.uses_accesses:
+            check_equal(*(f"{status} {_timeless(text)}" for status, _, text in (found, expected)))
+    except (Failed, OSError, ValueError, http.client.HTTPException) as error:
+        count.fail(f"MCP: {request}: {type(error).__name__}: {error}")
+
+
+def tool_request(method: str, parameters: Mapping[str, Any]) -> Request:
+    """Return a request to an MCP server."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}).encode()
+    accepted = "application/json, text/event-stream"
+    return Request("POST", "/mcp", body, {"Content-Type": "application/json", "Accept": accepted})
+
+
+def attack_keys(client: Client, request: Request, count: Count) -> None:
+    """Guess keys and send a compressed body; whoever has a valid key must be answered."""
+    compressed = Request(request.verb, request.target, gzip.compress(b" " * 1_000_000), {"Content-Encoding": "gzip"})
+    guesses = [Request(request.verb, request.target, request.body, {"X-API-Key": f"hgr_{at}"}) for at in range(300)]
+    statuses = Counter(client.send(guess)[0] for guess in guesses)
+    statuses[client.send(compressed, "owner")[0]] += 1
+    statuses[client.send(request, "owner")[0]] += 1
+    count.statuses.update(statuses)
+    if statuses.keys() != {401, 429, 415, 200}:
+        count.fail(f"server: guessed keys, a compressed body and a valid key have the statuses {dict(statuses)}")
+
+
+def attack_metrics(client: Client, count: Count) -> None:
+    """Read the metrics, which a tenant may not, and which have no words of requests."""
+    found = [client.send(Request("GET", "/metrics"), key) for key in (None, "reader", "operator")]
+    count.statuses.update(status for status, _, _ in found)
+    told = found[-1][2].lower()
+    if [status for status, _, _ in found] != [401, 403, 200] or any(word in told for word in (MARK, "reader", TAG)):
+        count.fail(f"server: the metrics have the statuses {[status for status, _, _ in found]}: {told[:2_000]}")
+
+
 def _heavy_requests(chance: random.Random) -> Iterator[Request]:
     words = " ".join(chance.choices([*NAMES, "Port", "moved", "in"], k=1_200))[:9_990]
     for _ in range(24):
@@ -642,6 +696,8 @@ def compared(places: Sequence[Path | str], seconds: float, chance: random.Random
             if turn % 200 == 0:
                 check_owner(clients[0], THEIRS, requests)
         broken.close(connections)
+        attack_keys(clients[0], question(), requests)
+        attack_metrics(clients[0], requests)
         for client, documents in zip(clients, (THEIRS, RENAMED), strict=True):
             check_owner(client, documents, requests)
     for place in places:
@@ -649,6 +705,26 @@ def compared(places: Sequence[Path | str], seconds: float, chance: random.Random
             if not (found := index.verify()):
                 requests.fail(f"server: {found}")
     return requests, connections
+
+
+def tools(seconds: float, chance: random.Random, folder: Path) -> Count:
+    """Call the tools of two MCP servers, and guess keys."""
+    count = Count()
+    with _reported(count), ExitStack() as stack:
+        started = [
+            stack.enter_context(
+                running(fill(folder / f"mcp-{name}", [*theirs, *OURS]), folder / f"{name}-mcp", LIMITS,
+                        command=("mcp", "--http"))
+            )
+            for theirs, name in ((THEIRS, "first"), (RENAMED, "second"))
+        ]  # fmt: skip
+        clients = [client for client, _ in started]
+        listed = json.loads(clients[0].send(tool_request("tools/list", {}), "reader")[2])["result"]["tools"]
+        attacker, end = Attacker({"paths": {}}, chance), time.monotonic() + seconds
+        while time.monotonic() < end and all(process.poll() is None for _, process in started):
+            attack_tools(clients, attacker, listed, count)
+        attack_keys(clients[0], tool_request("tools/list", {}), count)
+    return count
 
 
 @contextmanager
@@ -698,11 +774,13 @@ def run(seconds: float, seed: int | None = None) -> list[Row]:
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        requests, connections = compared((folder / "kb", folder / "renamed"), 0.8 * seconds, chance, folder)
+        requests, connections = compared((folder / "kb", folder / "renamed"), 0.65 * seconds, chance, folder)
+        called = tools(0.15 * seconds, chance, folder)
         limits = limited(folder / "kb-limited", 0.2 * seconds, chance, folder)
         bodies = slow(folder / "kb-slow", folder)
     titles = {
-        "hostile requests": requests, "broken connections": connections, "time limits of a server": limits,
+        "hostile requests": requests, "MCP tools": called, "broken connections": connections,
+        "time limits of a server": limits,
         "bodies that do not end": bodies,
     }  # fmt: skip
     return [Row(title, count.statuses.total(), len(count.failures), count.outcomes) for title, count in titles.items()]

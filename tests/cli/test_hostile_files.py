@@ -16,6 +16,7 @@ import openpyxl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torture import bombs
 from torture.hostile import file_seeds, mutate
 from typer.testing import CliRunner
 
@@ -232,3 +233,30 @@ def test_elements_that_no_end_tag_closes_count_as_nested(part):
 )
 def test_elements_that_an_outer_end_tag_closes_are_not_nested(part):
     assert _is_parsable(part * 1_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("cells without values", "XML tags without rows"),
+        ("a workbook of many sheets", "more than 1,000 sheets"),
+        ("parts of a mail", "more than 1,000 parts"),
+        ("multiparts in multiparts", "nested"),
+        ("long headers of parts", "a part whose header"),
+        ("comments in the headers of parts", "a part whose header"),
+        ("an encoding of quadratic time", ""),
+        ("empty lists", "lists and objects"),
+        ("empty lists in a notebook", "lists and objects"),
+        ("lists in a notebook", "recursion"),
+        ("substitutions that multiply", ""),
+        ("substitutions of each other", ""),
+        ("files of the system", ""),
+        ("nested quotations of Markdown", ""),
+        ("brackets", ""),
+        ("numbers that are infinite", "n"),
+    ],
+)
+def test_a_small_file_that_expands_is_read_or_refused_in_little_memory_and_time(name, reason):
+    found = bombs.defuse(name)
+    assert not bombs.problem(found)
+    assert any(reason in one for one in found.reasons) if reason else found.documents == 1

@@ -107,11 +107,11 @@ class TestPasswords:
             assert "r3t" not in shown(f"postgresql://ada:{text}@host/kb"), text
             assert "s3c" not in shown(f"mysql://ada:{text}@host/kb"), text
 
-    @pytest.mark.parametrize("password", ["s3cr3t", "s3cr3t/x", "s3cr3t@x", "s3cr3t?x", "s3cr3t#x"])
+    @pytest.mark.parametrize("password", ["s3cr3t", "s3cr3t/x", "s3cr3t@x", "s3cr3t?x", "s3cr3t#x", "s3cr3t[x"])
     def test_no_output_log_or_error_has_it(self, run, docs, url, password, caplog):
         caplog.set_level(logging.DEBUG)
         addresses = [with_password(url, password), with_password(url, password).replace("/postgres?", "/absent?")]
-        if "/" in password or "#" in password or "?" in password:
+        if set("/#?[") & set(password):
             with pytest.raises(InputError) as failed:
                 KnowledgeIndex.open(addresses[0])
             assert "encode" in str(failed.value)

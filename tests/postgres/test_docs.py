@@ -82,6 +82,10 @@ def test_row_level_security_separates_tenants(here):
                     for (table,) in tables.fetchall():
                         rows = tenant.execute(f"SELECT t::text FROM {here.schema}.{table} t").fetchall()
                         assert other not in str(rows).lower(), table
+            _attack(as_role["acme"], here.schema, "globex")
+            with KnowledgeIndex.open(as_role["globex"], HashEmbedder(), read_only=True) as index:
+                assert index.verify()
+                assert index.document_ids() == ["1"]
             with pytest.raises(NotAnIndex):
                 KnowledgeIndex.open(urls["globex"].replace("postgres@", f"{roles['acme']}@"), read_only=True)
             checks = {one.name: one for one in operations.check(as_role["acme"])}
@@ -91,6 +95,46 @@ def test_row_level_security_separates_tenants(here):
             for role in roles.values():
                 owner.execute(f"DROP OWNED BY {role}")
                 owner.execute(f"DROP ROLE {role}")
+
+
+def _attack(url: str, schema: str, other: str) -> None:
+    """Try as the role of a tenant to write into the rows of another, to see them, and to gain rights."""
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(url.partition("?")[0], autocommit=True) as tenant:
+        tenant.execute(f"SET search_path = {schema}")
+        ((own,),) = tenant.execute("SELECT id FROM indexes").fetchall()
+        tables = tenant.execute(
+            "SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'index' "
+            "WHERE c.relnamespace = %s::regnamespace AND c.relkind IN ('r', 'p')", (schema,)
+        ).fetchall()  # fmt: skip
+        assert len(tables) > 15
+        ids = [number for number in range(1, own + 5) if number != own]  # whatever the number of the other is
+        for (table,) in tables:
+            for number in ids:
+                assert tenant.execute(f"SELECT FROM {table} WHERE index = {number}").rowcount == 0, table
+                if table != "index_roles":
+                    assert tenant.execute(f"DELETE FROM {table} WHERE index = {number}").rowcount == 0, table
+                    if tenant.execute(f"SELECT FROM {table}").rowcount:
+                        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+                            tenant.execute(f"UPDATE {table} SET index = {number}")
+            for statement in (f"TRUNCATE {table}", f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY"):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    tenant.execute(statement)
+        for statement in (
+            f"INSERT INTO settings SELECT {own + 1}, name, value FROM settings",
+            f"INSERT INTO indexes (name) VALUES ('{other}')",
+            "INSERT INTO indexes (name) VALUES ('a new one')",
+            f"INSERT INTO index_roles SELECT {own + 1}, current_user",
+            "UPDATE index_roles SET role = 'postgres'",
+            "DELETE FROM meta",
+            "SELECT setval('chunk_keys', 1)",
+            "SET ROLE postgres",
+            f"CREATE TABLE {schema}.mine (a int)",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                tenant.execute(statement)
+        statistics = tenant.execute("SELECT * FROM pg_stats WHERE schemaname = %s", (schema,)).fetchall()
+        assert other not in str(statistics).lower()
 
 
 def test_the_compose_file_has_an_image_with_pgvector():

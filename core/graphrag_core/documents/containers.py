@@ -2,7 +2,6 @@
 
 import email
 import io
-import json
 import posixpath
 import re
 import zipfile
@@ -11,13 +10,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from email.message import EmailMessage
 from email.policy import default
+from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree as ET
 
-from graphrag_core.documents.content import Content, decode, decode_lines
+from graphrag_core.documents.content import Content, decode, decode_lines, is_file_encoding
 from graphrag_core.documents.html import html_content
 from graphrag_core.documents.plain import markdown_title
+from graphrag_core.documents.rows import parse_json
 from graphrag_core.documents.writer import fence_of
 from graphrag_core.errors import FileError
 from graphrag_core.model import Mark
@@ -27,6 +28,10 @@ _MAX_UNPACKED = 200_000_000  # bytes of one chapter or all; protects against zip
 _MAX_CHAPTERS = 10_000
 _ENCRYPTION = "META-INF/encryption.xml"
 _LONGEST_HEADER = 20_000  # characters; the parser takes quadratic time
+_MAX_PARTS = 1_000  # of an e-mail
+_MAX_STEPS = 20_000_000  # the parser compares each line with the boundaries of all parts around it
+_LONGEST_PART_HEADER = 2_000  # characters; the parser takes quadratic time for parameters
+_PART_HEADER = re.compile(rb"^content-(?:type|disposition):(?:.|\r?\n[ \t])*", re.IGNORECASE | re.MULTILINE)
 _REPLY = re.compile(r"^(?:(?:re|fwd?|aw|wg):\s*)+", re.IGNORECASE)
 
 
@@ -35,6 +40,18 @@ def read_eml(data: bytes) -> Content:
     head = re.split(rb"\r?\n\r?\n", data, maxsplit=1)[0]
     if any(len(header) > _LONGEST_HEADER for header in re.split(rb"\r?\n(?![ \t])", head)):  # with folded lines
         raise FileError(f"has a header of more than {_LONGEST_HEADER:,} characters: not an e-mail, or damaged")
+    parts = [match.end() - match.start() for match in islice(_PART_HEADER.finditer(data), 2 * _MAX_PARTS + 1)]
+    if len(parts) > 2 * _MAX_PARTS or data.lower().count(b"boundary") * data.count(b"\n") > _MAX_STEPS:
+        raise FileError(f"has more than {_MAX_PARTS:,} parts, or many that are nested: split it")
+    if max(parts, default=0) > _LONGEST_PART_HEADER:
+        raise FileError(f"has a part whose header has more than {_LONGEST_PART_HEADER:,} characters: it may be damaged")
+    try:
+        return _mail_content(data)
+    except RecursionError as error:
+        raise FileError("has parts or comments that are nested too deeply: it may be damaged") from error
+
+
+def _mail_content(data: bytes) -> Content:
     message = email.message_from_bytes(data, policy=default)
     if not isinstance(message, EmailMessage) or not any(name in message for name in ("from", "subject", "date", "to")):
         raise FileError("not an e-mail: it has no headers")
@@ -57,6 +74,8 @@ def _mail_body(message: EmailMessage) -> Content:
     if part is None:
         return Content("")
     try:
+        if not is_file_encoding(str(part.get_content_charset("utf-8"))):
+            raise LookupError  # noqa: TRY301 - as for an unknown charset
         text = str(part.get_content())
     except (LookupError, UnicodeError, KeyError):  # an unknown charset or encoding
         payload = part.get_payload(decode=True)
@@ -116,8 +135,8 @@ def _book_target(href: str) -> str:
 
 def read_notebook(data: bytes) -> Content:
     """Read the Markdown and code cells of a Jupyter notebook."""
+    notebook: Any = parse_json(decode_lines(data))
     try:
-        notebook: Any = json.loads(decode_lines(data))
         language = str(notebook.get("metadata", {}).get("language_info", {}).get("name", "python"))
         cells = notebook.get("cells") or [cell for sheet in notebook.get("worksheets", ()) for cell in sheet["cells"]]
         parts = [(str(cell.get("cell_type")), _source(cell)) for cell in cells]

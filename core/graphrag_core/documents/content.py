@@ -3,7 +3,6 @@
 import codecs
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,11 +101,18 @@ def detect_encoding(sample: bytes) -> str:
     if b"\x00" in sample[:SAMPLE_SIZE]:
         raise FileError("binary file, not text")
     if declared := _META_CHARSET.search(sample[:4096]):
-        with suppress(LookupError):
-            name = codecs.lookup(declared[1].decode("ascii")).name
-            if name not in _NO_ENCODINGS:
-                return name
+        name = declared[1].decode("ascii")
+        if is_file_encoding(name):
+            return codecs.lookup(name).name
     return _guess_encoding(sample[:SAMPLE_SIZE])
+
+
+def is_file_encoding(name: str) -> bool:
+    """Return whether files are written in an encoding, by its name in any spelling."""
+    try:
+        return codecs.lookup(name).name not in _NO_ENCODINGS
+    except (LookupError, ValueError):
+        return False
 
 
 def _is_utf8(sample: bytes) -> bool:

@@ -27,6 +27,8 @@ _MAX_TAGS = 6_000_000  # of the XML that is parsed as a whole; an element takes 
 _MAX_ROWS = 1_048_576  # of a sheet, as in Excel; empty ones before a row that says so are included
 _MAX_CELLS = 20_000_000  # of a sheet, empty ones included
 _MAX_TEXT = 100_000_000  # characters of a sheet
+_MAX_SHEETS = 1_000
+_MAX_TAGS_WITHOUT_ROW = 1_000_000  # of a sheet, which is read row by row; a row has at most 16,384 cells
 _DEEPEST_ITEM = 8
 _CODE_STYLE = re.compile(r"code|preformatted|source|listing", re.IGNORECASE)
 _OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -187,8 +189,11 @@ def read_xlsx(data: bytes) -> Iterator[Content]:
     with _package(data, "Excel") as file:
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
     try:
-        several = len(book.worksheets) > 1
-        for sheet in book.worksheets:
+        sheets = {sheet._worksheet_path: sheet for sheet in reversed(book.worksheets)}  # noqa: SLF001 - each is read once
+        several = len(sheets) > 1
+        if len(book.worksheets) > _MAX_SHEETS:
+            raise FileError(f"has more than {_MAX_SHEETS:,} sheets: split it")
+        for sheet in reversed(sheets.values()):
             prefix = f"{sheet.title}!" if several else ""
             sheet.reset_dimensions()  # what a file says of them may be anything
             try:
@@ -267,12 +272,19 @@ def _package(data: bytes, kind: str) -> Iterator[io.BytesIO]:
             growth = sum(member.file_size for member in whole) - len(data)
             is_bomb = unpacked > _MAX_UNPACKED or growth > _MAX_GROWTH
             tags = 0 if is_bomb else _count_tags(package, whole)
+            sheets = [one for one in package.infolist() if kind == "Excel" and one.filename.startswith(_SHEETS)]
+            is_dense = not is_bomb and any(_is_too_dense(package, sheet) for sheet in sheets)
     except Exception as error:  # zipfile raises many kinds
         raise FileError(f"not {'an' if kind.startswith('E') else 'a'} {kind} file, or damaged") from error
     if is_bomb:
         raise FileError(f"unpacks to {unpacked:,} bytes: save it without images")
     if tags > _MAX_TAGS:
         raise FileError(f"has more than {_MAX_TAGS:,} XML tags: split it")
+    if is_dense:
+        raise FileError(
+            f"has a sheet of more than {_MAX_CELLS:,} cells, or of {_MAX_TAGS_WITHOUT_ROW:,} XML tags without rows: "
+            "split it"
+        )
     try:
         yield io.BytesIO(data)
     except FileError:
@@ -292,6 +304,18 @@ def _count_tags(package: zipfile.ZipFile, members: Iterable[zipfile.ZipInfo]) ->
                 count += block.count(b"<")
                 block = file.read(1 << 20)
     return count
+
+
+def _is_too_dense(package: zipfile.ZipFile, sheet: zipfile.ZipInfo) -> bool:
+    """Return whether a sheet has too many cells, or too many tags in one row or outside of rows."""
+    cells = tags = 0
+    with package.open(sheet) as file:
+        while block := file.read(1 << 20):
+            cells += block.count(b"<c ") + block.count(b"<c>") + block.count(b"<c/>")
+            tags = block.count(b"<") + (0 if b"row" in block else tags)
+            if cells > _MAX_CELLS or tags > _MAX_TAGS_WITHOUT_ROW:
+                return True
+    return False
 
 
 def _write_rows(rows: Iterable[Iterable[Any]], writer: Writer) -> None:

@@ -28,6 +28,7 @@ _MIN_PROSE = 40  # characters from which an "abstract", "description" or "summar
 _MAX_CSV_FIELD = 10_000_000
 _MAX_COLUMNS = 10_000  # each is a field of the metadata of every row
 _MAX_LINE = 100_000_000  # characters of a line of CSV or JSON Lines
+_MAX_NESTED, _MAX_VALUES = 3_000_000, 20_000_000  # in one JSON text; an empty list takes 64 bytes, an object more
 _LONGEST_NUMBER = 300  # characters; a longer one is infinite as a float
 _MAX_DEPTH = 50  # of nested values in metadata
 _LONGEST_PATH = 400  # characters of the names of the fields above a nested value
@@ -83,7 +84,7 @@ def _column_names(header: list[str]) -> list[str]:
 
 def read_json(data: bytes) -> Iterator[Content]:
     """Read a list of objects, an object that contains such a list, a single object, or research findings."""
-    value = _parse_json(decode(data))
+    value = parse_json(decode(data))
     if is_findings(value):
         for document in research_documents(value):
             yield Content(document.text, document.title, document.metadata, document.id, is_id=True)
@@ -135,7 +136,7 @@ def _json_lines(file: TextIO) -> Iterator[tuple[int, Any]]:
     for number, line in enumerate(_lines(file), 1):
         if line.strip():
             try:
-                yield number, _parse_json(line)
+                yield number, parse_json(line)
             except FileError as error:
                 yield number, error
 
@@ -256,7 +257,10 @@ def _open_text(path: Path, newline: str | None = None) -> Iterator[TextIO]:
         raise FileError(f"not valid {encoding} throughout: save it as UTF-8") from error
 
 
-def _parse_json(text: str) -> Any:
+def parse_json(text: str) -> Any:
+    """Parse JSON. Raises :class:`FileError` if it is invalid, or has so many values that they take gigabytes."""
+    if text.count("[") + text.count("{") > _MAX_NESTED or text.count(",") > _MAX_VALUES:
+        raise FileError(f"has more than {_MAX_NESTED:,} lists and objects, or {_MAX_VALUES:,} values: use JSON Lines")
     try:
         return json.loads(text, parse_constant=lambda _: None)
     except (ValueError, RecursionError) as error:  # also a number of thousands of digits

@@ -76,6 +76,8 @@ _OPTION = re.compile(r":[A-Za-z_][\w -]*:(?:\s|$)")
 _BUILT_IN = set("table csv-table list-table replace unicode date".split())
 """Directives that docutils runs itself."""
 
+_MAX_SUBSTITUTED = 200_000  # characters of all replacement texts; these may contain others, many times
+
 _find_built_in = directives.directive
 _lock = threading.Lock()
 _defaults = get_default_settings(rst.Parser)  # made once: it is slow
@@ -112,7 +114,7 @@ class _Tree:
         self.anonymous = [target.get("refuri", "") for target in targets if target.get("anonymous")]
         self.referenced = {reference.get("refname") for reference in document.findall(nodes.reference)}
         self.has_sections = next(document.findall(nodes.section), None) is not None
-        self.substituting = 0
+        self.substituting = self.substituted = 0
 
     def visit(self, node: Any) -> None:
         if isinstance(node, nodes.Text):
@@ -386,7 +388,9 @@ class _Tree:
         """Write the replacement text of a substitution, or its name if it is undefined."""
         definition = self.document.substitution_defs.get(node.get("refname", ""))
         self.substituting += 1
-        self.children(node if definition is None or self.substituting > 6 else definition)
+        is_defined = definition is not None and self.substituting <= 6 and self.substituted < _MAX_SUBSTITUTED
+        self.substituted += 1 + len(definition.astext()) if is_defined else 0
+        self.children(definition if is_defined else node)
         self.substituting -= 1
 
     def visit_footnote_reference(self, node: Any) -> None:

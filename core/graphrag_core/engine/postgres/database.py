@@ -137,11 +137,16 @@ class Address(NamedTuple):
             raise InputError(
                 f"{shown(url)!r} is not an address of PostgreSQL: write postgresql://user@host/database?index=NAME"
             )
-        parts = urlsplit(url)
-        if not _HOSTS.match(parts.netloc.rpartition("@")[2]):  # libpq would repeat parts of the password
+        try:
+            parts = urlsplit(url)
+        except ValueError:  # a bracket that is not closed
+            parts = None
+        if parts is None or not _HOSTS.match(
+            parts.netloc.rpartition("@")[2]
+        ):  # libpq would repeat parts of the password
             raise InputError(
                 "the address of the database cannot be read: encode the special characters of its password, "
-                "such as '/' as %2F, '?' as %3F, '#' as %23 and '@' as %40"
+                "such as '/' as %2F, '?' as %3F, '#' as %23, '[' as %5B and '@' as %40"
             )
         own = {"index": "default", "schema": "graphrag", "pool": str(_MOST_CONNECTIONS)}
         others = []
