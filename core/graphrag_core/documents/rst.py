@@ -12,6 +12,7 @@ from graphrag_core.errors import optional_import
 _LONGEST_LINE = 10_000  # characters
 _BLOCK = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*(?:[-*+|:]|\d{1,4}[.)]|\.\.)[ \t\w])")
 _NESTED_ITEMS = re.compile(r"^[ \t]*(?:(?:[-*+•‣⁃]|\(?\w{1,4}[.)])[ \t]+){12}", re.MULTILINE)  # on one line
+_WIDE_TABLE = re.compile(r"^[ \t]*(?:(?:=+ +){100}|(?:\+[-=]+){100})", re.MULTILINE)
 _MOST_STEPS = 300, 5_000_000  # for each character of a text, and beside; see _is_parsable
 _UNDERLINED = re.compile(r"^(?=\S)(.{2,})\n([=\-~^\"'`*+#.:_])\2{2,}[ \t]*$", re.MULTILINE)
 _DIRECTIVE_OR_ROLE = re.compile(
@@ -38,7 +39,7 @@ def rst_content(text: str) -> Content:
     """Parse a text as reStructuredText. A text that docutils cannot parse is kept as it is.
 
     So is one for which its time would be quadratic: with lines of more than 10,000 characters, with many items nested
-    on one line, or with long paragraphs that are full of inline markup.
+    on one line, with tables of more than 100 columns, or with long paragraphs that are full of inline markup.
     """
     with optional_import("docutils", "files", "Reading reStructuredText"):
         from graphrag_core.documents.rst_text import write_rst
@@ -60,6 +61,8 @@ def rst_content(text: str) -> Content:
 def _is_parsable(text: str) -> bool:
     """Return whether docutils takes about linear time: it looks for the end of inline markup to the end of a block."""
     if max(map(len, text.splitlines()), default=0) > _LONGEST_LINE or _NESTED_ITEMS.search(text):
+        return False
+    if _WIDE_TABLE.search(text):
         return False
     steps = sum(len(block) * (block.count("`") + block.count("*")) for block in _BLOCK.split(text))
     return steps <= _MOST_STEPS[0] * len(text) + _MOST_STEPS[1]
