@@ -112,7 +112,9 @@ def use_wheel(wheel: Path, folder: Path) -> None:
         for other in WITH.keys() - {extra}:
             subprocess.run([python, "-c", MISSING.format(extra=other)], check=True, cwd=folder)
         _install(python, f"{wheel}[{extra},wordllama]")
-        subprocess.run([python, "-c", readme_example(f"{extra}_graphrag")], check=True, cwd=folder / extra)  # no other kb
+        subprocess.run(
+            [python, "-c", readme_example(f"{extra}_graphrag")], check=True, cwd=folder / extra
+        )  # no other kb
 
 
 def readme_example(package: str) -> str:

@@ -89,7 +89,7 @@ def test_a_renamed_entity_is_found_by_both_names_everywhere():
     for question in ("Who sells Keyring?", "Who sells the Secret Vault?"):
         result = retriever.retrieve(question)
         assert [entity.name for entity in result.entities] == ["Secret Vault"]
-        assert "- Secret Vault -> Solheim Systems" in result.context(500)
+        assert "- Secret Vault -> sold by -> Solheim Systems" in result.context(500)
     assert [one.text for one in index.graph.edits()] == ["renamed 'Keyring' to 'Secret Vault'"]
     assert edit.number == 1
     assert index.verify()
@@ -146,7 +146,7 @@ def test_a_description_and_a_type_replace_those_of_documents():
     keyring = index.graph.entity("Keyring")
     assert (keyring.type, keyring.description) == ("vendor product", "Stores secrets.")
     assert [entity.name for entity in index.graph.entities(type="vendor product")] == ["Keyring"]
-    assert "Description: Stores secrets." in GraphRetriever(index).retrieve("Keyring").context(300)
+    assert "- Keyring (vendor product): Stores secrets." in GraphRetriever(index).retrieve("Keyring").context(300)
 
 
 def test_entities_and_relations_can_be_added():

@@ -376,4 +376,4 @@ def test_some_settings_are_offered_as_options():
     found = {option.name: option for option in search_options()}
     assert (found["k"].type, found["k"].minimum, found["k"].default) == (int, 1, 5)
     assert "agentic" in found["method"].choices
-    assert [*found] == ["method", "k", "use_graph", "score_threshold"]
+    assert [*found] == ["method", "k", "use_graph", "score_threshold", "expand"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -70,17 +71,17 @@ def _add_without_permission(folder: Path, closed: str, pipe) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs the permissions of POSIX")
 @pytest.mark.parametrize("closed", ["the folder", "all files"])
-def test_permissions_that_are_lost_while_documents_are_added(tmp_path_factory, closed):
-    folder = Path(tmp_path_factory.mktemp("permissions"))
-    for place in (folder, *folder.parents[:2]):
-        place.chmod(0o777)
-    context = multiprocessing.get_context("fork")
-    receive, send = context.Pipe(duplex=False)
-    process = context.Process(target=_add_without_permission, args=(folder, closed, send))
-    process.start()
-    send.close()
-    problems, stored, after, is_sound = receive.recv()
-    process.join()
+def test_permissions_that_are_lost_while_documents_are_added(closed):
+    with tempfile.TemporaryDirectory() as name:  # the folders of pytest are closed to other users
+        folder = Path(name)
+        folder.chmod(0o777)
+        context = multiprocessing.get_context("fork")
+        receive, send = context.Pipe(duplex=False)
+        process = context.Process(target=_add_without_permission, args=(folder, closed, send))
+        process.start()
+        send.close()
+        problems, stored, after, is_sound = receive.recv()
+        process.join()
     assert len(problems) == 1
     assert "permission" in problems[0].lower()
     assert stored == ["1"]
