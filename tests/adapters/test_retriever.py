@@ -73,7 +73,7 @@ async def test_a_question_that_the_documents_do_not_answer_is_refused_unless_the
     question, model = "Which painter restored seventeen baroque altarpieces?", framework.model("Never asked [1].")
     for answer in (services.ask(question), services.ask(question, model), await services.aask(question, model)):
         assert answer.kind == "none"
-        assert answer.text.startswith("Nothing in these documents answers this")
+        assert answer.text.startswith("No passage was found that answers this")
     assert services.ask(question, answer_threshold=0).kind == "extract"
     assert (await services.aask(question, model, answer_threshold=0)).kind == "llm"
 

@@ -27,7 +27,7 @@ def test_a_question_that_the_documents_do_not_answer_exits_with_1_and_lists_the_
     question = "Which painter restored seventeen baroque altarpieces?"
     result = run("ask", question, "--kb", indexed, "--llm", f"{server.url}/tiny")
     assert result.exit_code == 1
-    assert result.stdout.startswith("Nothing in these documents answers this; the nearest passages are:\n- ")
+    assert result.stdout.startswith("No passage was found that answers this; the nearest passages are:\n- ")
     assert server.bodies == []
     assert json.loads(run("ask", question, "--kb", indexed, "--json").stdout)["kind"] == "none"
     always = run("ask", question, "--kb", indexed, "--llm", f"{server.url}/tiny", "--answer-threshold", 0)

@@ -265,7 +265,7 @@ def test_a_question_that_the_documents_do_not_answer_gets_the_nearest_passages_a
     for llm in (None, model):
         answer = retriever.ask(UNRELATED, llm, where={"tenant": "a"})
         heading, *listed = answer.text.splitlines()
-        assert heading == "Nothing in these documents answers this; the nearest passages are:"
+        assert heading == "No passage was found that answers this; the nearest passages are:"
         assert sorted(listed) == sorted(
             f"- {hit.chunk.title} [{rank}]" for rank, hit in enumerate(answer.result.hits, 1)
         )

@@ -55,7 +55,7 @@ MAX_TOKENS = 3_000
 NOT_FOUND = "The documents do not contain the answer."
 """The text of an answer of the kind ``"none"`` without passages, or if a language model says so."""
 
-NEAREST = "Nothing in these documents answers this; the nearest passages are:"
+NEAREST = "No passage was found that answers this; the nearest passages are:"
 """What an answer of the kind ``"none"`` says above the passages, if there are any."""
 
 ANSWER_THRESHOLD = 0.15
