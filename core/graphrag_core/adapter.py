@@ -45,12 +45,8 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class Options(TypedDict, total=False):
-    """Keywords of the constructors of both adapters: settings of a question, of a retriever and of an index.
-
-    For type checkers: an unknown keyword is an error. At run time the values are checked where they are used, and all
-    other fields of ``SearchSettings`` are taken too; in typed code they are a part of ``settings``.
-    """
+class SettingOptions(TypedDict, total=False):
+    """Settings of a question that the constructors and the questions of both adapters take by keyword."""
 
     settings: SearchSettings | None
     method: Method | None
@@ -63,6 +59,15 @@ class Options(TypedDict, total=False):
     on_embedder_error: Literal["raise", "keyword"] | None
     context: Any
     expand: Around | None
+
+
+class Options(SettingOptions, total=False):
+    """Keywords of the constructors of both adapters: settings of a question, of a retriever and of an index.
+
+    For type checkers: an unknown keyword is an error. At run time the values are checked where they are used, and all
+    other fields of ``SearchSettings`` are taken too; in typed code they are a part of ``settings``.
+    """
+
     add_metadata: Iterable[str]
     cache: Any
     refresh_every: float | None
@@ -74,30 +79,19 @@ class Options(TypedDict, total=False):
     edges: Any
 
 
-class SearchOptions(TypedDict, total=False):
+class SearchOptions(SettingOptions, total=False):
     """Keywords of a question in both adapters: settings, filters, and what ``GraphRetriever.retrieve`` takes.
 
     For type checkers: an unknown keyword is an error. At run time each retriever checks its own. A number of a part,
     such as ``gate.min_score``, is in ``settings`` in typed code.
     """
 
-    settings: SearchSettings | None
-    method: Method | None
     k: int | None
     similarity_top_k: int | None
-    graph: Any
-    use_graph: bool | None
-    fusion: Any
-    reranker: Any
     gate: Any
     recogniser: Any
     router: Any
     candidates: int | None
-    vector_weight: float | None
-    score_threshold: float | None
-    on_embedder_error: Literal["raise", "keyword"] | None
-    context: Any
-    expand: Around | None
     where: Where | None
     filter: Any
     filters: Any

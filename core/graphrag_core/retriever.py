@@ -36,11 +36,11 @@ from graphrag_core.query.ask import (
 from graphrag_core.query.conversation import History, Turn, parse_history
 from graphrag_core.query.explanation import Explainer
 from graphrag_core.query.global_search import global_steps
+from graphrag_core.query.passages_around import SurroundingReader
 from graphrag_core.query.pipeline import search_steps
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.requests import Request, Steps, run_now
 from graphrag_core.query.settings import Plan, SearchSettings
-from graphrag_core.query.surroundings import SurroundingReader
 from graphrag_core.result import Explanation, Hit, LazyExplanation, Result, Trace
 from graphrag_core.text import Tokenizer
 

@@ -10,7 +10,7 @@ import pytest
 from graphrag_core import Chunker, Document, GraphRetriever, KnowledgeIndex, SearchSettings
 from graphrag_core.context.expanded import ExpandedPassage, Part
 from graphrag_core.errors import IndexClosed, InputError
-from graphrag_core.query.surroundings import EXPANDED_TOKENS
+from graphrag_core.query.passages_around import EXPANDED_TOKENS
 from graphrag_core.result import Result
 from graphrag_core.testing import HashEmbedder
 from graphrag_core.text import token_counter

@@ -32,7 +32,7 @@ from graphrag_core.query.coverage import Reranked
 from graphrag_core.query.explanation import GRAPH_CHANNELS, Explainer
 from graphrag_core.query.fusion import Lead, confidence, how_to_raise
 from graphrag_core.query.query import Expansion, Query
-from graphrag_core.query.relations import stated_strengths
+from graphrag_core.query.related_entities import stated_strengths
 from graphrag_core.query.requests import Request, Steps
 from graphrag_core.query.rerank import ScoreReranker
 from graphrag_core.query.settings import Plan, ResolvedSettings

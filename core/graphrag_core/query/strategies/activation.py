@@ -13,7 +13,7 @@ from graphrag_core.model import Fact
 from graphrag_core.ports import Keys, Ranking
 from graphrag_core.query.fusion import ReciprocalRank
 from graphrag_core.query.query import Expansion, Query
-from graphrag_core.query.relations import MAX_EDGES
+from graphrag_core.query.related_entities import MAX_EDGES
 from graphrag_core.query.strategies.strategy import GraphStrategy
 
 WEEK = 7 * 24 * 60 * 60.0

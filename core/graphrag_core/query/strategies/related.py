@@ -11,7 +11,7 @@ from graphrag_core.ports import Ranking
 from graphrag_core.query.fusion import Fusion, Gate, OwnScores
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.recognise import Recogniser
-from graphrag_core.query.relations import MAX_EDGES, Related, joining_facts, related_entities
+from graphrag_core.query.related_entities import MAX_EDGES, Related, joining_facts, related_entities
 from graphrag_core.query.strategies.strategy import GraphStrategy
 
 _NOTHING = Related(0, 0, 0, 0.0)
