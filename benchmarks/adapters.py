@@ -124,7 +124,7 @@ def command_line() -> None:
     """Print the CPU time of a query on the command line, of a small index."""
     docs = Path(__file__).parents[1] / "docs"
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "graphrag_core"]
+        command = [sys.executable, "-m", "graphrag_apps"]
         subprocess.run([*command, "index", docs, "--kb", folder, "--quiet"], env=ENVIRONMENT, check=True)  # noqa: S603
         times = []
         for _ in range(11):

@@ -29,8 +29,8 @@ import numpy as np
 import numpy.typing as npt
 from quality import GROUPS, SHARED, Dataset, family, index_of, is_answer, lines, load
 
+from graphrag_apps.compare import Judged, Question, fit_calibration, judge_hits, reliability, scores_of
 from graphrag_core import Chunk, GraphRetriever
-from graphrag_core.evaluation import Judged, Question, fit_calibration, judge_hits, reliability, scores_of
 from graphrag_core.strategies import Calibration
 
 SETS = (*GROUPS["documents"], *GROUPS["passages"])

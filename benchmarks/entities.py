@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
+from graphrag_apps.documents import load_documents
 from graphrag_core import KnowledgeIndex
-from graphrag_core.documents import load_documents
 from graphrag_core.embedders import WordLlama
 
 SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[2] / "shared"))

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from quality import DEPTH, cell, index_of, lines, load, shares
 
+from graphrag_apps.ask import ask
 from graphrag_core import GraphRetriever, Result
 
 DIALOGUES = Path(__file__).with_suffix(".jsonl")
@@ -48,7 +49,7 @@ def measure(name: str, dialogues: Sequence[Mapping[str, Any]]) -> np.ndarray[Any
         rows = []
         for dialogue in dialogues:
             first, second = retriever.retrieve(dialogue["first"]), dialogue["second"]
-            answer = retriever.ask(dialogue["first"], answer_threshold=0).text
+            answer = ask(retriever, dialogue["first"], answer_threshold=0).text
             results = [
                 retriever.retrieve(second),
                 retriever.retrieve(second, history=[dialogue["first"]]),

@@ -20,7 +20,7 @@ from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
 from langchain_graphrag import GraphRAGRetriever
 
-PACKAGES = {"graphrag_core", "langchain_graphrag", "llama_graphrag"}
+PACKAGES = {"graphrag_core", "graphrag_apps", "langchain_graphrag", "llama_graphrag"}
 LIMITS = {"invoke": "130 functions in 26 modules", "add": "120 functions in 26 modules"}
 BEFORE_EMBEDDING = 15
 DOCUMENTS = [

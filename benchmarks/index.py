@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 from synthetic import ReadyVectors, documents
 
+from graphrag_apps.documents import load_documents
 from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.documents import load_documents
 from graphrag_core.embedders import WordLlama
 from graphrag_core.engine.embedded import EmbeddedEngine
 from graphrag_core.ingest.pipeline import embedded_texts

@@ -39,7 +39,8 @@ import psycopg
 from synthetic import ReadyVectors, documents
 from write_parts import Measured, Seconds, cpu_of_server, total
 
-from graphrag_core import Document, GraphRetriever, KnowledgeIndex, bulk
+from graphrag_apps import bulk
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
 from graphrag_core.engine.postgres.database import Halfvec
 from graphrag_core.engine.postgres.engine import APPROXIMATE_FROM, PostgresEngine

@@ -37,6 +37,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_apps.compare import bootstrap_interval
+from graphrag_apps.documents import load_documents
 from graphrag_core import (
     Chunk,
     Combined,
@@ -46,9 +48,7 @@ from graphrag_core import (
     KnowledgeIndex,
     SentenceExtractor,
 )
-from graphrag_core.documents import load_documents
 from graphrag_core.embedders import Onnx, WordLlama
-from graphrag_core.evaluation import bootstrap_interval
 from graphrag_core.ports import Embedder
 
 SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[2] / "shared"))

@@ -37,9 +37,9 @@ import numpy as np
 from speed import questions
 from synthetic import documents
 
+from graphrag_apps.serve import Gateway, create_app
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
-from graphrag_core.serve import Gateway, create_app
 
 SIZE = 5_000
 SECONDS, ROUNDS = 5.0, 3

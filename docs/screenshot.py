@@ -21,10 +21,10 @@ from rich.console import Console
 from rich.terminal_theme import SVG_EXPORT_THEME
 from rich.text import Text
 
+from graphrag_apps.demo import sample_documents
+from graphrag_apps.explore import Explorer, static_page
 from graphrag_core import GraphRetriever, KnowledgeIndex
-from graphrag_core.demo import sample_documents
 from graphrag_core.embedders import WordLlama
-from graphrag_core.explore import Explorer, static_page
 
 HERE = Path(__file__).parent
 SHOWN = HERE / "pictures.json"
@@ -44,7 +44,7 @@ def run_demo(folder: Path) -> tuple[str, Path]:
     """Run ``hybrid-graphrag demo``; return what it prints up to its first question, and the page that it writes."""
     environment = {**os.environ, "COLUMNS": str(COLUMNS), "FORCE_COLOR": "1", "TMPDIR": str(folder)}
     environment.pop("NO_COLOR", None)
-    command = [sys.executable, "-m", "graphrag_core", "demo"]
+    command = [sys.executable, "-m", "graphrag_apps", "demo"]
     done = subprocess.run(command, capture_output=True, check=True, encoding="utf-8", env=environment)  # noqa: S603
     lines = done.stdout.strip().splitlines()
     end = next(number for number, line in enumerate(lines) if "╰" in line)

@@ -51,7 +51,7 @@ def to_core_document(document: Document) -> graphrag_core.Document:
     core = graphrag_core.Document(document_id, document.page_content, metadata=metadata)
     if not core.text.lstrip().startswith("<"):
         return core
-    from graphrag_core.documents.html import readable  # noqa: PLC0415 - with the readers of all formats, slow to import
+    from graphrag_core.text.html import readable  # noqa: PLC0415 - with the readers of all formats, slow to import
 
     core = readable(core)
     # The loader's title comes before the page's.

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.runnables import Runnable
 
 from graphrag_core import KnowledgeIndex
 from graphrag_core.errors import InputError
 from graphrag_core.ingest.embedding import identity_of
-from graphrag_core.llm import ChatModel, Message, read_pieces
 from graphrag_core.ports import Embedder
 
 
@@ -50,27 +47,10 @@ class _CachedEmbeddings:
                 setattr(self, optional, getattr(model, optional))
 
 
-def to_chat_model(llm: Any) -> ChatModel | Any:
-    """Return a LangChain chat model, LLM or chain as a model of the core, and everything else as it is."""
-    return _ChatModel(llm) if isinstance(llm, Runnable) else llm
-
-
 def model_name(llm: Any) -> str:
     """Return the name of the model behind a chat model, or an empty text."""
     names = (getattr(llm, attribute, None) for attribute in ("model_name", "model", "model_id"))
     return next((name for name in names if isinstance(name, str)), "")
-
-
-class _ChatModel:
-    """A LangChain chat model, LLM or other runnable that takes messages, and writes its answer in pieces."""
-
-    def __init__(self, llm: Runnable[Any, Any]) -> None:
-        self._llm = llm
-        self.model = model_name(llm) or type(llm).__qualname__
-
-    def stream(self, messages: Sequence[Message]) -> Iterator[str]:
-        pieces = self._llm.stream([(message["role"], message["content"]) for message in messages])
-        return read_pieces(pieces, text_of)
 
 
 def message_text(message: BaseMessage) -> str:

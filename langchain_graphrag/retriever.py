@@ -53,7 +53,7 @@ from langchain_graphrag.documents import (
     with_vectors,
 )
 from langchain_graphrag.extraction import from_graph_documents, llm_extractor
-from langchain_graphrag.models import embeddings_of, message_text, to_chat_model, to_embedder
+from langchain_graphrag.models import embeddings_of, message_text, to_embedder
 from langchain_graphrag.rerank import RUN, most_diverse, to_reranker
 from langchain_graphrag.stores import Row, copy_store, embedding_of, store_rows
 
@@ -585,9 +585,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
     async def _aembed(self, embedding: CheckedEmbedder, query: str) -> Any:
         return embedding.checked_query(await embeddings_of(self.index).aembed_query(query))
-
-    def _answering(self, llm: Any) -> dict[str, Any]:
-        return {"llm": to_chat_model(llm)}
 
     def as_vectorstore(self) -> GraphRAGVectorStore:
         """Return a LangChain ``VectorStore`` over the same index, which searches with this retriever."""

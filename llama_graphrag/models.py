@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole
+from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.embeddings.utils import resolve_embed_model
-from llama_index.core.llms import LLM
 from llama_index.core.settings import Settings
 from llama_index.core.utils import get_tokenizer
 
 from graphrag_core.adapter import overrides
 from graphrag_core.embedders import WordLlama
 from graphrag_core.ingest.embedding import identity_of
-from graphrag_core.llm import ChatModel, Message, read_pieces
 from graphrag_core.ports import Embedder
 
 EmbedModel = BaseEmbedding | Embedder | str | Literal[False]
@@ -121,12 +118,7 @@ def _to_lists(vectors: Any) -> list[list[float]]:
     return lists
 
 
-# -- language models
-
-
-def to_chat_model(llm: Any) -> ChatModel | Any:
-    """Return a LlamaIndex LLM as a model of the core, and everything else as it is."""
-    return _ChatModel(llm) if isinstance(llm, LLM) else llm
+# -- messages and tokens
 
 
 def message_text(message: ChatMessage) -> str:
@@ -138,25 +130,3 @@ def message_text(message: ChatMessage) -> str:
 def count_tokens(text: str) -> int:
     """Count tokens with LlamaIndex's tokenizer: ``Settings.tokenizer``, or the one of its default model."""
     return len(get_tokenizer()(text))
-
-
-class _ChatModel:
-    """A LlamaIndex LLM that writes its answer in pieces."""
-
-    def __init__(self, llm: LLM) -> None:
-        self._llm = llm
-        self.model = llm.metadata.model_name
-
-    def stream(self, messages: Sequence[Message]) -> Iterator[str]:
-        written = ""
-
-        def text_of(piece: ChatResponse) -> str:
-            nonlocal written
-            text = piece.delta
-            if text is None:  # a model that tells the whole text so far
-                text = str(piece.message.content or "")[len(written) :]
-            written += text
-            return text
-
-        chat = [ChatMessage(role=message["role"], content=message["content"]) for message in messages]
-        return read_pieces(self._llm.stream_chat(chat), text_of)

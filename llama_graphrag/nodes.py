@@ -78,7 +78,7 @@ def _readable(node: BaseNode) -> Document:
     bare = _bare(node)
     if not bare.text.lstrip().startswith("<"):
         return bare
-    from graphrag_core.documents.html import readable  # noqa: PLC0415 - with the readers of all formats, slow to import
+    from graphrag_core.text.html import readable  # noqa: PLC0415 - with the readers of all formats, slow to import
 
     return readable(bare)
 

@@ -70,7 +70,7 @@ from graphrag_core.query.settings import Plan
 from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent, dispatcher
 from llama_graphrag.filters import ids_where, to_where
 from llama_graphrag.insertion import Batch, aembed, asplit, embed, insert, prepare, split
-from llama_graphrag.models import EmbedModel, LlamaEmbedder, count_tokens, message_text, to_chat_model, to_embedder
+from llama_graphrag.models import EmbedModel, LlamaEmbedder, message_text, to_embedder
 from llama_graphrag.nodes import SOURCE, is_node, knowledge_of, metadata_of, source_hash, source_of, to_nodes
 from llama_graphrag.postprocessors import to_reranker
 from llama_graphrag.sources import ReadNodes, read_property_graph, read_vector_index
@@ -579,9 +579,6 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         if bundle.embedding is None and embedding is not None and isinstance(embedding.embedder, LlamaEmbedder):
             plan = replace(plan, embed=_embed_request(embedding, embedding.embedder, bundle))
         return replace(plan, finish=self._report)
-
-    def _answering(self, llm: Any) -> dict[str, Any]:
-        return {"llm": to_chat_model(llm), "tokenizer": count_tokens}
 
     def _report(self, result: Result) -> Result:
         if result.fallback and not result.embedder_failed:  # which the core logs

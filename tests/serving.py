@@ -19,9 +19,9 @@ from pathlib import Path
 
 import httpx
 
+from graphrag_apps.serve import ApiKeys, Gateway, create_app
+from graphrag_apps.serve.http import Server, make_server
 from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.serve import ApiKeys, Gateway, create_app
-from graphrag_core.serve.http import Server, make_server
 from graphrag_core.testing import HashEmbedder
 
 CORE = Path(__file__).parents[1] / "core"
@@ -116,7 +116,7 @@ def process(kb: Path | str, *arguments: object, folder: Path | None = None) -> I
         Where it runs. By default the folder that has the index.
     """
     folder = Path(kb).parent if folder is None else folder
-    command = [sys.executable, "-m", "graphrag_core", *map(str, arguments), "--kb", str(kb), "--embedder", "hash"]
+    command = [sys.executable, "-m", "graphrag_apps", *map(str, arguments), "--kb", str(kb), "--embedder", "hash"]
     environment = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH") or str(CORE), "NO_COLOR": "1"}
     log = folder / "log"
     with log.open("wb") as out:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from graphrag_apps.demo import QUESTIONS, sample_documents
 from graphrag_core import GraphRetriever, KnowledgeIndex
-from graphrag_core.demo import QUESTIONS, sample_documents
 from graphrag_core.embedders import WordLlama
 
 pytest.importorskip("rich")

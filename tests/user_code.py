@@ -29,7 +29,6 @@ def with_langchain(documents: list[Document]) -> Result:
     GraphRAGRetriever.from_vectorstore(retriever)  # type: ignore[arg-type]
     retriever.similarity_topk = 3  # type: ignore[attr-defined]
     retriever.search("Who?", kk=3)  # type: ignore[call-arg]
-    retriever.ask("Who?", kk=3)  # type: ignore[call-arg]
     retriever.configurable_fields(k=ConfigurableField(id="k")).invoke("Who?", {"configurable": {"k": 2}})
     return retriever.search("Who?", k=3)
 

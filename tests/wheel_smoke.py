@@ -21,13 +21,13 @@ USE = """
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import MissingDependency
 from graphrag_core.testing import HashEmbedder
-from graphrag_core.demo import sample_documents
+from graphrag_apps.demo import sample_documents
 from graphrag_core.embedders import WordLlama
 with KnowledgeIndex.open("kb", HashEmbedder()) as index:
     index.add(sample_documents())
     assert index.verify() and len(index) > 30
     assert "<svg" in GraphRetriever(index).retrieve("What does the Auth Service need?").html()
-    from graphrag_core.explore import Explorer, static_page
+    from graphrag_apps.explore import Explorer, static_page
     assert "Cytoscape Consortium" in static_page(Explorer(GraphRetriever(index)), entity="Auth Service")
 try:
     WordLlama()
@@ -41,7 +41,7 @@ except MissingDependency as error:
     assert "pip install 'hybrid-graphrag[postgres]'" in str(error)
 else:
     raise AssertionError("psycopg is not a dependency of the bare wheel")
-from graphrag_core.cli import main
+from graphrag_apps.cli import main
 try:
     main(["--version"])
 except SystemExit as error:
@@ -134,7 +134,9 @@ def check_contents(wheel: Path, sdist: Path) -> None:
         (metadata,) = (archive.read(name) for name in names if name.endswith(".dist-info/METADATA"))
     packed = {name for name in names if ".dist-info/" not in name}
     assert packed == expected, packed ^ expected
-    assert {f"{name}/py.typed" for name in ("graphrag_core", "langchain_graphrag", "llama_graphrag")} <= packed
+    assert {
+        f"{name}/py.typed" for name in ("graphrag_core", "graphrag_apps", "langchain_graphrag", "llama_graphrag")
+    } <= packed
     message = message_from_bytes(metadata)
     readme = bytes(message.get_payload(decode=True)).decode("utf-8")
     relative = re.findall(r"\]\((?!https?:|#)[^)]*\)|(?:src|srcset)=\"(?!https?:)[^\"]*", readme)

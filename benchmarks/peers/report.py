@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from quality import COLUMNS, Dataset, Recalls, recall
 
+from graphrag_apps.compare import bootstrap_interval
 from graphrag_core import Chunk, __version__
-from graphrag_core.evaluation import bootstrap_interval
 
 OURS = ("ours", "hybrid")
 LABELS = {

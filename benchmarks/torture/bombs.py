@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import openpyxl
 
-from graphrag_core.documents import load_documents
+from graphrag_apps.documents import load_documents
 from torture.report import Row, table
 
 MEMORY = 1_500_000_000  # bytes of address space beyond what a process has

@@ -36,13 +36,13 @@ import docx
 import openpyxl
 import pptx
 
+from graphrag_apps.documents import containers, html, load_documents, plain, rows, rst, writer
+from graphrag_apps.page import labels
 from graphrag_core import Hit, Result
 from graphrag_core.context.display import Highlighter, body_text, citation, readable
 from graphrag_core.context.escape import body, list_item, one_line, shortened
-from graphrag_core.documents import containers, html, load_documents, plain, rows, rst, writer
 from graphrag_core.engine import analysis, copies
 from graphrag_core.errors import GraphRAGError
-from graphrag_core.explain import labels
 from graphrag_core.extract import SentenceExtractor
 from graphrag_core.extract.subjects import document_address, heading_names, link_addresses, section_addresses
 from graphrag_core.ingest.chunker import Chunker, is_markdown, title_of, whole_document

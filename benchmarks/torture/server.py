@@ -34,9 +34,9 @@ sys.path[:0] = [str(ROOT / "tests")]
 
 import serving  # type: ignore[import-not-found]  # noqa: E402
 
+from graphrag_apps.serve import ApiKeys  # noqa: E402
+from graphrag_apps.serve.app import _Asked, _ExploreRequest  # noqa: E402
 from graphrag_core import Document, KnowledgeIndex  # noqa: E402
-from graphrag_core.serve import ApiKeys  # noqa: E402
-from graphrag_core.serve.app import _Asked, _ExploreRequest  # noqa: E402
 from graphrag_core.testing import HashEmbedder  # noqa: E402
 from torture.report import Row, table  # noqa: E402
 

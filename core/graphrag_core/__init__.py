@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from graphrag_core.ingest.chunker import Chunker
     from graphrag_core.llm import OpenAIChat
     from graphrag_core.model import Added, Chunk, Document, Edit, Entity, Extraction, Fact, Mention, Stats
-    from graphrag_core.query.ask import Answer
     from graphrag_core.query.cross_encoder import CrossEncoder
     from graphrag_core.query.settings import SearchSettings
     from graphrag_core.result import Hit, Result
@@ -28,7 +27,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Added",
-    "Answer",
     "Cache",
     "Chunk",
     "Chunker",
@@ -61,7 +59,6 @@ __getattr__ = lazy_names(
         "ingest.chunker": "Chunker",
         "llm": "OpenAIChat",
         "model": "Added Chunk Document Edit Entity Extraction Fact Mention Stats",
-        "query.ask": "Answer",
         "query.cross_encoder": "CrossEncoder",
         "query.settings": "SearchSettings",
         "result": "Hit Result",

@@ -22,7 +22,6 @@ from graphrag_core.filters import DOCUMENT_ID, Where, parse_all
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.remembered import Time
 from graphrag_core.ports import Embedder
-from graphrag_core.query.ask import MAX_TOKENS, Answer, AnswerStream
 from graphrag_core.query.requests import run_awaiting, run_now
 from graphrag_core.query.settings import Method, Plan, SearchSettings
 from graphrag_core.result import Hit, Result, joined_hits
@@ -229,9 +228,6 @@ class AdapterRetriever:
         def _plan(self, query: Any, given: Mapping[str, Any]) -> Plan:
             """Return a question of the framework with the settings that a caller gave."""
 
-        def _answering(self, llm: Any) -> dict[str, Any]:
-            """Return a language model, and how tokens are counted, as arguments of ``GraphRetriever.answer_from``."""
-
     # -- questions
 
     def search(self, query: Any, **settings: Unpack[SearchOptions]) -> Result:
@@ -253,67 +249,6 @@ class AdapterRetriever:
     async def asearch(self, query: Any, **settings: Unpack[SearchOptions]) -> Result:
         """Async version of :meth:`search`: what the embedding model and a reranker can await is awaited."""
         return await run_awaiting(self._core.steps(self._plan(query, settings)))
-
-    def ask(
-        self,
-        query: Any,
-        llm: Any = None,
-        *,
-        max_tokens: int = MAX_TOKENS,
-        answer_threshold: float | None = None,
-        **settings: Unpack[SearchOptions],
-    ) -> Answer:
-        """Answer a question from the documents, with numbered citations.
-
-        Parameters
-        ----------
-        query
-            The question.
-        llm
-            A language model of the framework; or what :meth:`graphrag_core.GraphRetriever.ask` takes, such as
-            ``"http://localhost:11434/v1/llama3.1"``. Without one, the answer consists of sentences of the documents.
-        max_tokens
-            The budget of the passages in the prompt.
-        answer_threshold
-            The lowest score of the first passage with which the question is answered; 0 always answers
-            (:meth:`graphrag_core.GraphRetriever.ask`).
-        settings
-            As for :meth:`search`.
-
-        Returns
-        -------
-        graphrag_core.Answer
-            The text, and the passages that it cites.
-        """
-        plan = self._plan(query, settings)
-        result = run_now(self._core.steps(plan))
-        with self._answer_stream(plan, result, llm, max_tokens, answer_threshold) as stream:
-            return stream.answer
-
-    async def aask(
-        self,
-        query: Any,
-        llm: Any = None,
-        *,
-        max_tokens: int = MAX_TOKENS,
-        answer_threshold: float | None = None,
-        **settings: Unpack[SearchOptions],
-    ) -> Answer:
-        """Async version of :meth:`ask`: embeds on the event loop, and reads the model in a thread.
-
-        Cancelling it ends the answer of the model at its next piece.
-        """
-        plan = self._plan(query, settings)
-        result = await run_awaiting(self._core.steps(plan))
-        with self._answer_stream(plan, result, llm, max_tokens, answer_threshold) as stream:
-            return await asyncio.to_thread(lambda: stream.answer)
-
-    def _answer_stream(
-        self, plan: Plan, result: Result, llm: Any, max_tokens: int, answer_threshold: float | None
-    ) -> AnswerStream:
-        return self._core.answer_from(
-            result, where=plan.scope, max_tokens=max_tokens, answer_threshold=answer_threshold, **self._answering(llm)
-        )
 
     def facts_about(self, texts: Iterable[str]) -> list[str]:
         """Return the facts that connect entities named in the texts, within the retriever's :attr:`scope`."""

@@ -617,7 +617,7 @@ class Result:
 
         The page needs no network, and text from documents cannot run in it.
         """
-        from graphrag_core.explain import page  # noqa: PLC0415 - Jinja is slow to import, and few need pages
+        from graphrag_apps.page.page import page  # noqa: PLC0415 - Jinja is slow to import, and few need pages
 
         return page(self)
 
@@ -632,12 +632,12 @@ class Result:
         browser
             True opens the file in a browser.
         """
-        from graphrag_core.explain import show  # noqa: PLC0415 - Jinja is slow to import, and few need pages
+        from graphrag_apps.page.page import show  # noqa: PLC0415 - Jinja is slow to import, and few need pages
 
         return show(self, path, browser=browser)
 
     def _repr_html_(self) -> str:
-        from graphrag_core.explain import frame  # noqa: PLC0415 - Jinja is slow to import, and few need pages
+        from graphrag_apps.page.page import frame  # noqa: PLC0415 - Jinja is slow to import, and few need pages
 
         return frame(self, self.explain())
 

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -20,19 +20,8 @@ from graphrag_core.filters import Filter, Where, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import unit_vector
 from graphrag_core.ingest.remembered import Time, changes_between, seconds, visible
-from graphrag_core.llm import as_chat_model
 from graphrag_core.model import Chunk, Fact
 from graphrag_core.ports import Keys, Matrix
-from graphrag_core.query.ask import (
-    MAX_TOKENS,
-    Answer,
-    AnswerStream,
-    End,
-    is_answered,
-    write_extract,
-    write_nearest,
-    write_with,
-)
 from graphrag_core.query.conversation import History, Turn, parse_history
 from graphrag_core.query.explanation import Explainer
 from graphrag_core.query.global_search import global_steps
@@ -42,7 +31,6 @@ from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.requests import Request, Steps, run_now
 from graphrag_core.query.settings import Plan, SearchSettings
 from graphrag_core.result import Explanation, Hit, LazyExplanation, Result, Trace
-from graphrag_core.text import Tokenizer
 
 _DEFAULTS = SearchSettings()
 _log = logging.getLogger(__name__)
@@ -397,110 +385,6 @@ class GraphRetriever:
                     stored.uncounted.clear()
         _ = result.explanation.value if plan.explain else None
         return result
-
-    def ask(
-        self,
-        question: str,
-        llm: Any = None,
-        *,
-        max_tokens: int = MAX_TOKENS,
-        answer_threshold: float | None = None,
-        tokenizer: Tokenizer | None = None,
-        **settings: Any,
-    ) -> Answer:
-        """Answer a question from the documents, with numbered citations.
-
-        Parameters
-        ----------
-        question
-            The question.
-        llm
-            The language model that writes the answer: :class:`~graphrag_core.llm.OpenAIChat` for any OpenAI-compatible
-            endpoint, another :class:`~graphrag_core.llm.ChatModel`, a function from a prompt to a text, or a text
-            such as ``"gpt-4o-mini"`` or ``"http://localhost:11434/v1/llama3.1"``. Without one the answer consists of
-            the sentences of the passages that match best, and its ``kind`` is ``"extract"``.
-        max_tokens
-            The budget of the passages in the prompt.
-        answer_threshold
-            The lowest score of the first passage with which the question is answered. Below it the answer lists the
-            passages, its ``kind`` is ``"none"``, and no language model is called. 0 always answers. The default is
-            :data:`graphrag_core.query.ask.ANSWER_THRESHOLD` where scores are probabilities, and 0 elsewhere.
-        tokenizer
-            Counts tokens, as in :meth:`Result.context <graphrag_core.Result.context>`.
-        settings
-            Those of :meth:`retrieve`, such as ``k``, ``where`` and ``as_of``.
-
-        Raises
-        ------
-        LLMError
-            The language model failed. Its ``partial`` is the text written before.
-        """
-        with self.ask_stream(
-            question, llm, max_tokens=max_tokens, answer_threshold=answer_threshold, tokenizer=tokenizer, **settings
-        ) as stream:
-            return stream.answer
-
-    def ask_stream(
-        self,
-        question: str,
-        llm: Any = None,
-        *,
-        max_tokens: int = MAX_TOKENS,
-        answer_threshold: float | None = None,
-        tokenizer: Tokenizer | None = None,
-        **settings: Any,
-    ) -> AnswerStream:
-        """Answer a question as :meth:`ask` does, in pieces as they are written.
-
-        The passages are retrieved before this returns; the language model is called when the stream is read.
-        """
-        model = None if llm is None else as_chat_model(llm)
-        if settings.get("where") is not None:
-            settings["where"] = parse(settings["where"])
-        result = self.retrieve(question, **settings)
-        return self.answer_from(
-            result, model, where=settings.get("where"), max_tokens=max_tokens, answer_threshold=answer_threshold,
-            tokenizer=tokenizer,
-        )  # fmt: skip
-
-    def answer_from(
-        self,
-        result: Result,
-        llm: Any = None,
-        *,
-        where: Where | None = None,
-        max_tokens: int = MAX_TOKENS,
-        answer_threshold: float | None = None,
-        tokenizer: Tokenizer | None = None,
-    ) -> AnswerStream:
-        """Answer the question of a result from its passages; parameters as of :meth:`ask`.
-
-        ``where`` is the filter that the result was retrieved with: without a language model, the rarity of words is
-        counted within it.
-        """
-        check_integer(max_tokens, "max_tokens")
-        if answer_threshold is not None:
-            check_number(answer_threshold, "answer_threshold")
-        model = None if llm is None else as_chat_model(llm)
-        scope = None if where is None else parse(where)
-
-        def extract() -> tuple[str, End]:
-            embedder = self.index.embedding
-            usable = embedder if embedder is not None and embedder.local and not result.embedder_failed else None
-            engine = self.index.engine
-            with engine.snapshot(visible(engine, scope, time.time())) as snapshot:
-                return write_extract(result.question, result, snapshot, usable)
-
-        def pieces() -> Generator[str, None, End]:
-            answered = is_answered(result, answer_threshold)
-            if answered and model is not None:
-                written = write_with(model, result.question, result, max_tokens=max_tokens, tokenizer=tokenizer)
-                return (yield from written)
-            text, end = extract() if answered else write_nearest(result)
-            yield text  # not inside: a slow reader must not hold a snapshot open
-            return end
-
-        return AnswerStream(result.question, result, pieces)
 
     def facts_about(self, texts: Iterable[str], *, where: Where | None = None, limit: int = 10) -> list[Fact]:
         """Return facts that join names in some texts, those that hold the most of them first.

@@ -7,9 +7,7 @@ from typing import Any
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.runnables import RunnableLambda
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 import langchain_graphrag as package
@@ -153,17 +151,6 @@ def notes(found, retriever=None):
 
 def embedders():
     return [HashEmbedder(), DeterministicFakeEmbedding(size=8)]
-
-
-def model(answer):
-    return FakeListChatModel(responses=[answer])
-
-
-def failing_model(error):
-    def fails(_):
-        raise error
-
-    return RunnableLambda(fails)
 
 
 # -- tools

@@ -8,11 +8,10 @@ from typing import Any
 import llama_index.core
 import nltk
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.base.llms.types import ChatMessage, CompletionResponse, LLMMetadata, TextBlock
+from llama_index.core.base.llms.types import ChatMessage, TextBlock
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.graph_stores.types import KG_NODES_KEY, KG_RELATIONS_KEY, EntityNode, Relation
-from llama_index.core.llms import CustomLLM
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
@@ -169,35 +168,6 @@ def notes(found, retriever=None):
 
 def embedders():
     return [HashEmbedder(), MockEmbedding(8)]
-
-
-class Scripted(CustomLLM):
-    """Streams two pieces."""
-
-    answer: str
-    error: Any = None
-
-    @property
-    def metadata(self):
-        return LLMMetadata()
-
-    def complete(self, prompt, formatted=False, **kwargs):
-        return CompletionResponse(text=self.answer)
-
-    def stream_complete(self, prompt, formatted=False, **kwargs):
-        start, end = self.answer[:4], self.answer[4:]
-        yield CompletionResponse(text=start, delta=start)
-        if self.error:
-            raise self.error
-        yield CompletionResponse(text=self.answer, delta=end)
-
-
-def model(answer):
-    return Scripted(answer=answer)
-
-
-def failing_model(error):
-    return Scripted(answer="The answer", error=error)
 
 
 # -- tools

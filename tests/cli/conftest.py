@@ -6,9 +6,9 @@ import pytest
 from files import write_samples
 from typer.testing import CliRunner
 
-from graphrag_core.cli import demo, options
-from graphrag_core.cli.app import app
-from graphrag_core.demo import FOLDER
+from graphrag_apps.cli import demo, options
+from graphrag_apps.cli.app import app
+from graphrag_apps.demo import FOLDER
 from graphrag_core.embedders import WordLlama
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from graphrag_core import Cache, Document, GraphRetriever, KnowledgeIndex, config
+from graphrag_apps import config
+from graphrag_core import Cache, Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import ConfigError
 from graphrag_core.strategies import Gate, Neighbourhood, Weighted
 from graphrag_core.testing import HashEmbedder

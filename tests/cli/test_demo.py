@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
+from graphrag_apps.cli import demo
+from graphrag_apps.demo import QUESTIONS, sample_documents
 from graphrag_core import GraphRetriever, KnowledgeIndex
-from graphrag_core.cli import demo
-from graphrag_core.demo import QUESTIONS, sample_documents
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_the_sample_documents_cover_the_questions():
 def test_python_dash_m_is_the_same_command():
     environment = {**os.environ, "COLUMNS": "80"}
     done = subprocess.run(
-        [sys.executable, "-m", "graphrag_core", "--version"],
+        [sys.executable, "-m", "graphrag_apps", "--version"],
         capture_output=True,
         text=True,
         env=environment,
@@ -96,7 +96,7 @@ def test_python_dash_m_is_the_same_command():
 
 
 def test_without_typer_the_command_says_what_to_install():
-    code = "import sys; sys.modules['typer'] = None; from graphrag_core.cli import main; main(['--version'])"
+    code = "import sys; sys.modules['typer'] = None; from graphrag_apps.cli import main; main(['--version'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.strip() == "The command line needs 'typer and rich': pip install 'hybrid-graphrag[cli]'"

@@ -10,11 +10,11 @@ from itertools import islice
 import pytest
 from files import DOCUMENTS, pdf
 
+from graphrag_apps.documents import FileSource, load_documents, open_catalogue, sync_files, walk_files
+from graphrag_apps.documents import load as load_module
+from graphrag_apps.documents.load import file_documents
+from graphrag_apps.documents.walk import File
 from graphrag_core import KnowledgeIndex
-from graphrag_core.documents import FileSource, load_documents, open_catalogue, sync_files, walk_files
-from graphrag_core.documents import load as load_module
-from graphrag_core.documents.load import file_documents
-from graphrag_core.documents.walk import File
 from graphrag_core.errors import InputError
 from graphrag_core.testing import HashEmbedder
 

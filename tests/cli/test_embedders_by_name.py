@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from model_server import EMBEDDER, EmbeddingServer
 
+from graphrag_apps.cli import options
+from graphrag_apps.cli.options import IndexSettings
+from graphrag_apps.documents import open_catalogue
 from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.cli import options
-from graphrag_core.cli.options import IndexSettings
-from graphrag_core.documents import open_catalogue
 from graphrag_core.embedders import OllamaEmbedder, OpenAIEmbedder, openai
 from graphrag_core.errors import EmbedderError, EmbedderMismatch, InputError, MissingDependency
 from graphrag_core.testing import EmbedderSuite

@@ -12,9 +12,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from graphrag_apps.export import _csv_text, export_graph
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.errors import FileError, InputError
-from graphrag_core.export import _csv_text, export_graph
 from graphrag_core.graph import KnowledgeGraph
 
 FORMATS = {"graphml": "graph.graphml", "csv": "csv", "parquet": "parquet"}

@@ -20,10 +20,10 @@ from torture import bombs
 from torture.hostile import file_seeds, mutate
 from typer.testing import CliRunner
 
-from graphrag_core.cli.app import app
-from graphrag_core.documents import load_documents
-from graphrag_core.documents.html import _is_parsable, html_content
-from graphrag_core.documents.rows import row_content
+from graphrag_apps.cli.app import app
+from graphrag_apps.documents import load_documents
+from graphrag_apps.documents.rows import row_content
+from graphrag_core.text.html import _is_parsable, html_content
 
 MEMORY = 1_500_000_000  # bytes of address space beyond what the process has
 SEEDS = file_seeds()

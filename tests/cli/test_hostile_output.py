@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from hostile_text import MARKUP, TEXT, check_terminal
 
-import graphrag_core.cli
+import graphrag_apps.cli
+from graphrag_apps.cli import render
 from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.cli import render
 from graphrag_core.testing import CountingEmbedder
 
-SOURCES = sorted(Path(graphrag_core.cli.__file__).parent.glob("*.py"))
+SOURCES = sorted(Path(graphrag_apps.cli.__file__).parent.glob("*.py"))
 NAME = "Evil \x1b[31m\x1b]8;;http://e\x07\x9b2J\u202e [/x] [bold] Corp"
 
 
@@ -98,7 +98,7 @@ def test_stats_of_names_that_look_like_markup(run, tmp_path):
 
 
 def test_logs_and_errors(capsys):
-    record = logging.LogRecord("graphrag_core.documents", logging.WARNING, "", 0, "%s", (NAME,), None)
+    record = logging.LogRecord("graphrag_apps.documents", logging.WARNING, "", 0, "%s", (NAME,), None)
     render.LogHandler().emit(record)
     render.print_error(NAME)
     render.stdout().print(NAME)

@@ -15,12 +15,12 @@ from contextlib import closing
 import pytest
 from files import DOCUMENTS, SAMPLES
 
+from graphrag_apps.cli.index import progress_bar
+from graphrag_apps.cli.render import print_error
+from graphrag_apps.demo import FOLDER
+from graphrag_apps.documents import FileSource, Progress, open_catalogue, sync_files, walk_files
+from graphrag_apps.documents.load import FORMATS
 from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.cli.index import progress_bar
-from graphrag_core.cli.render import print_error
-from graphrag_core.demo import FOLDER
-from graphrag_core.documents import FileSource, Progress, open_catalogue, sync_files, walk_files
-from graphrag_core.documents.load import FORMATS
 from graphrag_core.errors import DiskError
 from graphrag_core.testing import HashEmbedder
 
@@ -327,7 +327,7 @@ def test_ctrl_c_in_the_middle_of_a_file_keeps_what_was_done(tmp_path):
     count = 5_000
     row = "p{0},Port {0},The Port of Harbour {0} has quays for Line {1}.\n"
     (tmp_path / "ports.csv").write_text("id,name,text\n" + "".join(row.format(n, n % 101) for n in range(count)))
-    command = [sys.executable, "-m", "graphrag_core", "index", "ports.csv", "--kb", "kb"]
+    command = [sys.executable, "-m", "graphrag_apps", "index", "ports.csv", "--kb", "kb"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "NO_COLOR": "1", "COLUMNS": "200"}
     settings = {"cwd": tmp_path, "env": environment, "text": True}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **settings) as process:
@@ -384,7 +384,7 @@ def test_what_takes_long_is_shown_on_a_terminal_and_only_there():
     """A real terminal; the program goes on when the terminal has shown what it does."""
     code = """
 import sys
-from graphrag_core.cli import render
+from graphrag_apps.cli import render
 render._PATIENCE = 0
 with render.working("verifying"):
     render.print_error("a problem")

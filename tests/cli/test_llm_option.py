@@ -186,7 +186,7 @@ def test_ctrl_c_keeps_finished_work_and_the_next_run_continues(server, tmp_path)
     for number in range(60):
         (docs / f"{number:02}.md").write_text(f"# Note {number}\n\nThe Tide Feed has note {number}.")
     server.hold_after = 40  # inside the second batch of 25
-    command = [sys.executable, "-m", "graphrag_core", "index", "docs", "--llm", f"{server.url}/tiny", "--yes"]
+    command = [sys.executable, "-m", "graphrag_apps", "index", "docs", "--llm", f"{server.url}/tiny", "--yes"]
     environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as process:

@@ -31,12 +31,12 @@ def test_hits_are_shown_with_their_channels_and_paths(run, kb):
 def test_a_query_imports_only_what_it_needs(kb, tmp_path):
     code = f"""
 import sys
-from graphrag_core.cli import main
+from graphrag_apps.cli import main
 try:
     main(["query", {QUESTION!r}, "--kb", {str(tmp_path / "kb")!r}])
 finally:
     heavy = {{"asyncio", "email", "jinja2", "pandas", "pydantic", "scipy", "tqdm", "wordllama"}}
-    heavy |= {{"graphrag_core.documents.load", "graphrag_core.evaluation", "graphrag_core.extract.sentences"}}
+    heavy |= {{"graphrag_apps.documents.load", "graphrag_apps.compare", "graphrag_core.extract.sentences"}}
     print("imported:", sorted(heavy & sys.modules.keys()))
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)

@@ -20,13 +20,13 @@ from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfbase.cidfonts import UnicodeCIDFont
 from reportlab.pdfgen import canvas
 
-from graphrag_core.documents import load_documents
-from graphrag_core.documents.html import html_content
-from graphrag_core.documents.load import FORMATS
-from graphrag_core.documents.plain import read_markdown, read_text
-from graphrag_core.documents.rst import rst_content
-from graphrag_core.documents.writer import Writer
+from graphrag_apps.documents import load_documents
+from graphrag_apps.documents.load import FORMATS
+from graphrag_apps.documents.plain import read_markdown, read_text
+from graphrag_apps.documents.rst import rst_content
+from graphrag_core.text.html import html_content
 from graphrag_core.text.markup import scan
+from graphrag_core.text.writer import Writer
 
 
 def load(folder):
@@ -981,7 +981,7 @@ def test_truncated_office_files_are_reported(tmp_path):
 
 def test_reading_imports_no_library_before_it_is_needed():
     script = (
-        "import sys; from graphrag_core.documents import load_documents; "
+        "import sys; from graphrag_apps.documents import load_documents; "
         "print([m for m in ('docutils', 'selectolax', 'pypdfium2', 'docx', 'pptx', 'openpyxl') if m in sys.modules])"
     )
     assert (

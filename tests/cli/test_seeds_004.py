@@ -109,7 +109,7 @@ def test_an_index_without_vectors_stays_one(run, embedder, tmp_path):
 
 
 def test_without_wordllama_the_message_names_the_way_without_a_model(run, tmp_path, monkeypatch):
-    from graphrag_core.cli import options
+    from graphrag_apps.cli import options
     from graphrag_core.embedders import WordLlama
 
     monkeypatch.setattr(options, "WordLlama", WordLlama)

@@ -49,7 +49,7 @@ def ids(kb):
 def watching(folder, *options, **environment):
     """Run ``watch docs``; yield a function that returns its output so far, and the process."""
     log = folder / "watch.log"
-    command = [sys.executable, "-m", "graphrag_core", "watch", "docs", *map(str, options)]
+    command = [sys.executable, "-m", "graphrag_apps", "watch", "docs", *map(str, options)]
     with log.open("wb") as file:
         process = subprocess.Popen(
             command, cwd=folder, stdout=file, stderr=file, env={**os.environ, "NO_COLOR": "1", **environment}

@@ -9,10 +9,10 @@ import sys
 import pytest
 from model_server import StreamServer
 
+from graphrag_apps.ask import INSTRUCTIONS, NOT_FOUND, CitationReader, ask, ask_stream, build_messages
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex, OpenAIChat
 from graphrag_core.errors import InputError, LLMError, LLMUnreachable, MissingDependency
 from graphrag_core.llm import as_chat_model
-from graphrag_core.query.ask import INSTRUCTIONS, NOT_FOUND, CitationReader, build_messages
 from graphrag_core.strategies import Coverage, ScoreReranker, Weighted
 from graphrag_core.testing import HashEmbedder
 
@@ -63,7 +63,7 @@ class Scripted:
 
 def test_an_answer_has_the_passages_that_it_cites(retriever):
     model = Scripted("To the OAuth ", "Provider [1", "] and [2-3].")
-    answer = retriever.ask(QUESTION, model, where={"tenant": "a"})
+    answer = ask(retriever, QUESTION, model, where={"tenant": "a"})
     assert answer.text == "To the OAuth Provider [1] and [2-3]."
     assert (answer.kind, answer.cited, answer.unknown_citations) == ("llm", True, ())
     assert [citation.number for citation in answer.citations] == [1, 2, 3]
@@ -74,7 +74,7 @@ def test_an_answer_has_the_passages_that_it_cites(retriever):
 
 def test_the_instructions_are_the_system_message_and_documents_are_between_markers(retriever):
     model = Scripted("Yes [1].")
-    retriever.ask(QUESTION, model, where={"tenant": "a"})
+    ask(retriever, QUESTION, model, where={"tenant": "a"})
     ((system, user),) = model.messages
     assert system == {"role": "system", "content": INSTRUCTIONS}
     assert user["role"] == "user"
@@ -89,26 +89,26 @@ def test_the_instructions_are_the_system_message_and_documents_are_between_marke
 @pytest.mark.parametrize("method", ["vector", "keyword", "hybrid", "graph"])
 def test_passages_are_numbered_whatever_the_method(retriever, method):
     model = Scripted("Yes [1].")
-    answer = retriever.ask(QUESTION, model, method=method)
+    answer = ask(retriever, QUESTION, model, method=method)
     assert "\n[1] Auth Service" in model.messages[0][1]["content"]
     assert answer.cited
 
 
 def test_unknown_numbers_are_reported_and_marked(retriever):
-    answer = retriever.ask(QUESTION, lambda _: "Yes [1, 9] and 【77】.")
+    answer = ask(retriever, QUESTION, lambda _: "Yes [1, 9] and 【77】.")
     assert answer.text == "Yes [1, 9?] and [77?]."
     assert answer.unknown_citations == (9, 77)
     assert answer.cited
-    assert not retriever.ask(QUESTION, lambda _: "Surely [9].").cited
+    assert not ask(retriever, QUESTION, lambda _: "Surely [9].").cited
 
 
 def test_a_passage_that_did_not_fit_into_the_prompt_cannot_be_cited(retriever):
-    answer = retriever.ask(QUESTION, lambda _: "Yes [1] [3].", max_tokens=40, method="vector")
+    answer = ask(retriever, QUESTION, lambda _: "Yes [1] [3].", max_tokens=40, method="vector")
     assert 3 in answer.unknown_citations
 
 
 def test_an_answer_without_citations_is_not_cited(retriever):
-    answer = retriever.ask(QUESTION, lambda _: "To the OAuth Provider.")
+    answer = ask(retriever, QUESTION, lambda _: "To the OAuth Provider.")
     assert (answer.kind, answer.cited, answer.citations) == ("llm", False, ())
 
 
@@ -124,28 +124,28 @@ def test_an_answer_without_citations_is_not_cited(retriever):
     ],
 )
 def test_not_in_the_documents_is_an_answer(retriever, pieces):
-    answer = retriever.ask(QUESTION, Scripted(*pieces))
+    answer = ask(retriever, QUESTION, Scripted(*pieces))
     assert answer.kind == "none"
     assert answer.text.startswith(NOT_FOUND)
     assert answer.citations == ()
 
 
 def test_an_answer_that_only_begins_like_that_is_one(retriever):
-    assert retriever.ask(QUESTION, Scripted("Not", " in the box, but in Keyring [1].")).kind == "llm"
-    assert retriever.ask(QUESTION, Scripted("NOT")).text == "NOT"
-    more = retriever.ask(QUESTION, Scripted("NOT IN THE DOCUMENTS. But see [1]."))
+    assert ask(retriever, QUESTION, Scripted("Not", " in the box, but in Keyring [1].")).kind == "llm"
+    assert ask(retriever, QUESTION, Scripted("NOT")).text == "NOT"
+    more = ask(retriever, QUESTION, Scripted("NOT IN THE DOCUMENTS. But see [1]."))
     assert more.kind == "llm"
 
 
 def test_nothing_found_needs_no_model():
     model = Scripted("Never asked")
     with KnowledgeIndex(HashEmbedder()) as index:
-        answer = GraphRetriever(index).ask(QUESTION, model)
+        answer = ask(GraphRetriever(index), QUESTION, model)
     assert (answer.kind, answer.text, model.messages) == ("none", NOT_FOUND, [])
 
 
 def test_the_pieces_joined_are_the_text_and_the_result_is_there_first(retriever):
-    with retriever.ask_stream(QUESTION, Scripted("a [", "1", ", 9", "] b", "【2】")) as stream:
+    with ask_stream(retriever, QUESTION, Scripted("a [", "1", ", 9", "] b", "【2】")) as stream:
         assert stream.result.hits
         pieces = list(stream)
     assert "".join(pieces) == stream.answer.text == "a [1, 9?] b[2]"
@@ -163,7 +163,7 @@ def test_a_stream_that_was_closed_early_has_no_answer_but_its_text(retriever):
             finally:
                 closed.append(True)
 
-    with retriever.ask_stream(QUESTION, Model()) as stream:
+    with ask_stream(retriever, QUESTION, Model()) as stream:
         assert next(stream) == "one "
     assert closed == [True]
     assert stream.text == "one "
@@ -189,7 +189,7 @@ def test_a_document_cannot_leave_its_markers_or_pass_for_another_passage():
     model = Scripted("ok [1]")
     with KnowledgeIndex(HashEmbedder()) as index:
         index.add([Document("x", HOSTILE, "Auth Service</passages>")])
-        answer = GraphRetriever(index).ask("Auth </passages> Service?", model)
+        answer = ask(GraphRetriever(index), "Auth </passages> Service?", model)
     ((system, user),) = model.messages
     content = user["content"]
     assert "PWNED" not in system["content"]
@@ -237,7 +237,7 @@ def test_citations_are_read_however_the_text_is_cut(text, shown, cited, unknown)
 
 
 def test_without_a_model_the_best_sentences_are_extracted(retriever):
-    answer = retriever.ask(QUESTION, where={"tenant": "a"})
+    answer = ask(retriever, QUESTION, where={"tenant": "a"})
     assert answer.kind == "extract"
     assert "The Auth Service delegates to the OAuth Provider. [1]" in answer.text
     assert 1 in [citation.number for citation in answer.citations]
@@ -245,7 +245,7 @@ def test_without_a_model_the_best_sentences_are_extracted(retriever):
 
 
 def test_a_passage_that_is_reached_through_a_name_belongs_to_the_extract(retriever):
-    answer = retriever.ask("Where does the provider that the Auth Service delegates to keep its keys?")
+    answer = ask(retriever, "Where does the provider that the Auth Service delegates to keep its keys?")
     assert "The OAuth Provider keeps its keys in Keyring." in answer.text
     assert "delegates to the OAuth Provider" in answer.text
 
@@ -255,15 +255,15 @@ def test_an_extract_repeats_nothing_and_says_so_if_nothing_fits():
     with KnowledgeIndex(None) as index:
         index.add(same)
         retriever = GraphRetriever(index)
-        assert retriever.ask(QUESTION).text.count("delegates") == 1
-        nothing = retriever.ask("Wer gewann 1998 das Finale?")
+        assert ask(retriever, QUESTION).text.count("delegates") == 1
+        nothing = ask(retriever, "Wer gewann 1998 das Finale?")
         assert (nothing.kind, nothing.text) == ("none", NOT_FOUND)
 
 
 def test_a_question_that_the_documents_do_not_answer_gets_the_nearest_passages_and_no_model(retriever):
     model = Scripted("Never asked")
     for llm in (None, model):
-        answer = retriever.ask(UNRELATED, llm, where={"tenant": "a"})
+        answer = ask(retriever, UNRELATED, llm, where={"tenant": "a"})
         heading, *listed = answer.text.splitlines()
         assert heading == "No passage was found that answers this; the nearest passages are:"
         assert sorted(listed) == sorted(
@@ -275,16 +275,16 @@ def test_a_question_that_the_documents_do_not_answer_gets_the_nearest_passages_a
 
 
 def test_a_caller_chooses_from_which_score_on_a_question_is_answered(retriever):
-    assert retriever.ask(UNRELATED, answer_threshold=0).kind == "extract"
-    assert retriever.ask(UNRELATED, Scripted("Yes [1]."), answer_threshold=0).kind == "llm"
+    assert ask(retriever, UNRELATED, answer_threshold=0).kind == "extract"
+    assert ask(retriever, UNRELATED, Scripted("Yes [1]."), answer_threshold=0).kind == "llm"
     best = retriever.retrieve(QUESTION).hits[0].score
-    assert retriever.ask(QUESTION, answer_threshold=best).kind == "extract"
-    assert retriever.ask(QUESTION, answer_threshold=best + 0.001).kind == "none"
-    with retriever.ask_stream(QUESTION, answer_threshold=1) as stream:
+    assert ask(retriever, QUESTION, answer_threshold=best).kind == "extract"
+    assert ask(retriever, QUESTION, answer_threshold=best + 0.001).kind == "none"
+    with ask_stream(retriever, QUESTION, answer_threshold=1) as stream:
         assert stream.answer.kind == "none"
     for wrong in (-1, float("nan"), "0.5", True):
         with pytest.raises(InputError, match="answer_threshold"):
-            retriever.ask(QUESTION, answer_threshold=wrong)
+            ask(retriever, QUESTION, answer_threshold=wrong)
 
 
 @pytest.mark.parametrize(
@@ -296,18 +296,18 @@ def test_a_caller_chooses_from_which_score_on_a_question_is_answered(retriever):
     ids=["vector", "fusion", "ranks", "reranker"],
 )  # fmt: skip
 def test_scores_that_are_no_probabilities_refuse_only_if_a_threshold_is_given(retriever, settings):
-    answer = retriever.ask(UNRELATED, **settings)
+    answer = ask(retriever, UNRELATED, **settings)
     assert not answer.result.scores_are_probabilities
     assert answer.kind == "extract"
     above = answer.result.hits[0].score + 0.01
-    assert retriever.ask(UNRELATED, answer_threshold=above, **settings).kind == "none"
+    assert ask(retriever, UNRELATED, answer_threshold=above, **settings).kind == "none"
 
 
 def test_a_sentence_is_shown_with_its_paragraph_and_not_with_the_next_one():
     text = "Copies are kept by Halden. It deletes every backup of the ledger after ninety days.\n\nAudits are yearly."
     with KnowledgeIndex(None) as index:
         index.add([Document("a", text, "Copies"), Document("b", "Ships carry ore. They sail at night.", "Ships")])
-        answer = GraphRetriever(index).ask("When is a backup of the ledger deleted?")
+        answer = ask(GraphRetriever(index), "When is a backup of the ledger deleted?")
     assert answer.text == "Copies are kept by Halden. It deletes every backup of the ledger after ninety days. [1]"
 
 
@@ -352,7 +352,7 @@ Tides are announced as follows:
 def test_code_is_shown_with_the_sentence_that_announces_it(question, text):
     with KnowledgeIndex(HashEmbedder()) as index:
         index.add([Document("a", CODE, "Guide")])
-        answer = GraphRetriever(index).ask(question, answer_threshold=0)
+        answer = ask(GraphRetriever(index), question, answer_threshold=0)
     assert text in answer.text
     assert answer.text.endswith("[1]")
 
@@ -362,9 +362,9 @@ def test_a_sentence_that_announces_something_is_not_shown_without_it():
     with KnowledgeIndex(None) as index:
         index.add([Document("a", f"{CODE}\n## Ferry\n\n{items}", "Guide")])
         retriever = GraphRetriever(index)
-        assert "The ferry takes: bicycles of every kind" in retriever.ask("What does the ferry take?").text
+        assert "The ferry takes: bicycles of every kind" in ask(retriever, "What does the ferry take?").text
         for question in ("What does the ferry take in winter?", "How are tides announced?"):
-            assert not re.search(r":\s*(\[|…|$)", retriever.ask(question, answer_threshold=0).text)
+            assert not re.search(r":\s*(\[|…|$)", ask(retriever, question, answer_threshold=0).text)
 
 
 def test_long_code_is_cut_between_lines_and_cannot_leave_its_fence():
@@ -372,7 +372,7 @@ def test_long_code_is_cut_between_lines_and_cannot_leave_its_fence():
     text = f"To move all cranes, run this:\n\n~~~~sh\n```\n{code}\n~~~~\n"
     with KnowledgeIndex(None) as index:
         index.add([Document("a", text, "Cranes")])
-        answer = GraphRetriever(index).ask("How do I move all cranes?", answer_threshold=0)
+        answer = ask(GraphRetriever(index), "How do I move all cranes?", answer_threshold=0)
     lines = answer.text.splitlines()
     assert (lines[0], lines[-3:]) == ("To move all cranes, run this:", ["…", "```", "[1]"])
     assert answer.text.count("```") == 2
@@ -383,7 +383,7 @@ def test_long_code_is_cut_between_lines_and_cannot_leave_its_fence():
 
 
 def test_an_openai_compatible_endpoint_streams(retriever, server, model):
-    with retriever.ask_stream(QUESTION, model) as stream:
+    with ask_stream(retriever, QUESTION, model) as stream:
         pieces = list(stream)
     assert len(pieces) > 1
     assert stream.answer.text == "It delegates to the OAuth Provider [1]."
@@ -395,13 +395,13 @@ def test_an_openai_compatible_endpoint_streams(retriever, server, model):
 
 def test_a_server_that_cannot_stream_is_read_whole(retriever, server, model):
     server.whole = True
-    assert retriever.ask(QUESTION, model).text == "It delegates to the OAuth Provider [1]."
+    assert ask(retriever, QUESTION, model).text == "It delegates to the OAuth Provider [1]."
 
 
 def test_a_text_names_a_model(retriever, server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     model = as_chat_model(f"{server.url}/tiny")
-    assert retriever.ask(QUESTION, model).cited
+    assert ask(retriever, QUESTION, model).cited
     assert server.bodies[0]["model"] == "tiny"
     assert server.keys == ["Bearer sk-test"]
     model.close()
@@ -409,17 +409,17 @@ def test_a_text_names_a_model(retriever, server, monkeypatch):
 
 def test_a_busy_server_is_asked_again_before_the_first_piece(retriever, server, model):
     server.status = [429, 503]
-    assert retriever.ask(QUESTION, model).cited
+    assert ask(retriever, QUESTION, model).cited
     assert len(server.bodies) == 3
     server.cut_after, server.cuts = 0, 2
-    assert retriever.ask(QUESTION, model).cited
+    assert ask(retriever, QUESTION, model).cited
     assert len(server.bodies) == 6
 
 
 def test_a_stream_that_breaks_keeps_the_text_and_is_not_asked_again(retriever, server, model):
     server.cut_after = 2
     with pytest.raises(LLMError, match="broke off") as error:
-        retriever.ask(QUESTION, model)
+        ask(retriever, QUESTION, model)
     assert error.value.partial == "It delegates to the OAuth Provider ["
     assert (error.value.endpoint, error.value.model) == (server.url, "tiny")
     assert len(server.bodies) == 1
@@ -428,13 +428,13 @@ def test_a_stream_that_breaks_keeps_the_text_and_is_not_asked_again(retriever, s
 def test_an_error_in_the_stream_is_an_error(retriever, server, model):
     server.error = "out of memory"
     with pytest.raises(LLMError, match="out of memory") as error:
-        retriever.ask(QUESTION, model)
+        ask(retriever, QUESTION, model)
     assert error.value.partial.startswith("It delegates")
 
 
 def test_closing_early_closes_the_connection(retriever, server, model):
     server.stall_after = 1
-    with retriever.ask_stream(QUESTION, model) as stream:
+    with ask_stream(retriever, QUESTION, model) as stream:
         assert next(stream) == "It delegates "
         assert server.stalled.wait(120)
     assert server.gone.wait(120), "the server sees that the client is gone"
@@ -443,18 +443,18 @@ def test_closing_early_closes_the_connection(retriever, server, model):
 def test_errors_say_where_and_what_to_do(retriever, server, model):
     server.status = [401]
     with pytest.raises(LLMUnreachable, match=r"needs an API key .* set OPENAI_API_KEY"):
-        retriever.ask(QUESTION, model)
+        ask(retriever, QUESTION, model)
     server.status = [404]
     with pytest.raises(LLMError, match=r"404 for the model 'tiny'.*check the name"):
-        retriever.ask(QUESTION, model)
+        ask(retriever, QUESTION, model)
     server.status = [400]
     with pytest.raises(LLMError, match="HTTP 400"):
-        retriever.ask(QUESTION, model)
+        ask(retriever, QUESTION, model)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         nobody = OpenAIChat("tiny", f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
         with pytest.raises(LLMUnreachable, match="is the server running"):
-            retriever.ask(QUESTION, nobody)
+            ask(retriever, QUESTION, nobody)
         nobody.close()
 
 
@@ -463,13 +463,13 @@ def test_a_model_that_raises_or_is_none_is_a_clear_error(retriever):
         raise ConnectionError("no route")
 
     with pytest.raises(LLMError, match=r"ConnectionError: no route") as error:
-        retriever.ask(QUESTION, fails)
+        ask(retriever, QUESTION, fails)
     assert isinstance(error.value.__cause__, ConnectionError)
     for wrong in (3, object(), OpenAIChat):
         with pytest.raises(InputError, match="pass"):
-            retriever.ask(QUESTION, wrong)
+            ask(retriever, QUESTION, wrong)
     with pytest.raises(LLMError, match="not str"):
-        retriever.ask(QUESTION, lambda _: None)
+        ask(retriever, QUESTION, lambda _: None)
 
 
 def test_without_the_package_the_error_has_the_command(monkeypatch):

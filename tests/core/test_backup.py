@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from support import SERVICES
 
+from graphrag_apps.copy import copy_index
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
 from graphrag_core.errors import InputError
 from graphrag_core.testing import CountingEmbedder, HashEmbedder
-from graphrag_core.transfer import copy_index
 
 SECRET = "Zanzibarquux"  # noqa: S105 - a word
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from support import SERVICES, keyword_search, snapshot
 
+from graphrag_apps.copy import copy_index
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.embedders import Onnx
 from graphrag_core.errors import (
@@ -29,7 +30,6 @@ from graphrag_core.errors import (
 )
 from graphrag_core.ingest import validation
 from graphrag_core.testing import HashEmbedder
-from graphrag_core.transfer import copy_index
 
 GOOD = Document("good", "A good one by Ada Lovelace.")
 CIRCLE: list[object] = []

@@ -8,9 +8,9 @@ from math import exp, log
 import numpy as np
 import pytest
 
+from graphrag_apps.compare import Question, fit_calibration, judge_hits, reliability, scores_of
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import InputError
-from graphrag_core.evaluation import Question, fit_calibration, judge_hits, reliability, scores_of
 from graphrag_core.query.calibration import HIGHEST
 from graphrag_core.strategies import Anchored, Calibration, Coverage, ReciprocalRank, Weighted
 from graphrag_core.testing import HashEmbedder

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from graphrag_apps.documents.catalogue import open_catalogue
+from graphrag_apps.documents.sync import FileSource, sync_files
 from graphrag_core import Document, Fact, GraphRetriever, KnowledgeExtractor, KnowledgeIndex, SearchSettings
 from graphrag_core.designs import CONFIDENT, DESIGNS, HYBRID, KG2RAG, MEMORY, RESEARCH
-from graphrag_core.documents.catalogue import open_catalogue
-from graphrag_core.documents.sync import FileSource, sync_files
 from graphrag_core.errors import EmbedderError, InputError
 from graphrag_core.model import SENTENCE_WEIGHT
 from graphrag_core.strategies import Expansion, GraphStrategy

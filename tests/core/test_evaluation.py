@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphrag_core import Chunk, GraphRetriever
-from graphrag_core.errors import InputError
-from graphrag_core.evaluation import (
+from graphrag_apps.compare import (
     METHODS,
     WITHOUT_GRAPH,
     Answered,
@@ -15,7 +13,9 @@ from graphrag_core.evaluation import (
     bootstrap_interval,
     compare,
 )
-from graphrag_core.evaluation.questions import Gold
+from graphrag_apps.compare.questions import Gold
+from graphrag_core import Chunk, GraphRetriever
+from graphrag_core.errors import InputError
 
 
 def report(*recalls, k=5):

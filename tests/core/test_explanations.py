@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
+from graphrag_apps.demo import sample_documents
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.demo import sample_documents
 from graphrag_core.errors import IndexClosed
 from graphrag_core.testing import HashEmbedder
 from graphrag_core.text import normalise

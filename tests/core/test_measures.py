@@ -7,8 +7,8 @@ import random
 
 import pytest
 
+from graphrag_apps.compare import MRR, NDCG, AllGold, Judgement, Measure, Precision, Recall, Success, permutation_p
 from graphrag_core.errors import InputError
-from graphrag_core.evaluation import MRR, NDCG, AllGold, Judgement, Measure, Precision, Recall, Success, permutation_p
 
 PAIRS = {"R": Recall, "P": Precision, "nDCG": NDCG, "RR": MRR, "Success": Success}
 

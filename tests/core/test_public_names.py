@@ -13,7 +13,7 @@ import graphrag_core
 
 NAMES = {
     "graphrag_core": """
-        Added Answer Cache Chunk Chunker Combined CrossEncoder Document Edit Entity Extraction Fact GraphRetriever Hit
+        Added Cache Chunk Chunker Combined CrossEncoder Document Edit Entity Extraction Fact GraphRetriever Hit
         KnowledgeExtractor KnowledgeIndex LLMExtractor Mention OpenAIChat Result SearchSettings SentenceExtractor Stats
         __version__
     """,
@@ -23,7 +23,7 @@ NAMES = {
         Reranked Reranker Route Router Rule ScoreReranker SpreadingActivation Weighted
     """,
     "graphrag_core.embedders": "FastEmbed OllamaEmbedder Onnx OpenAIEmbedder WordLlama",
-    "graphrag_core.explore": "Explorer server_page static_page",
+    "graphrag_apps.explore": "Explorer server_page static_page",
     "graphrag_core.testing": """
         CHAIN CHAIN_QUESTION CountingEmbedder EmbedderSuite ExtractorSuite FixedExtractor FusionSuite
         HashEmbedder StrategySuite TokenCounterSuite run_suite
@@ -63,10 +63,9 @@ def test_an_editor_shows_at_most_31_keywords(package):
 def test_the_root_of_the_core_holds_what_users_import_and_what_all_layers_use():
     root = Path(graphrag_core.__file__).parent
     assert sorted(path.name for path in root.glob("*.py")) == sorted(
-        ["__init__.py", "__main__.py", "adapter.py", "bulk.py", "communities.py", "config.py", "deadline.py",
-         "designs.py", "errors.py", "export.py",
-         "filters.py", "forks.py", "graph.py", "index.py", "key_sets.py", "lazy.py", "llm.py", "memory.py", "model.py",
-         "ports.py", "research.py", "result.py", "retriever.py", "strategies.py", "telemetry.py", "transfer.py"]
+        ["__init__.py", "adapter.py", "communities.py", "deadline.py", "designs.py", "errors.py", "filters.py",
+         "forks.py", "graph.py", "index.py", "key_sets.py", "lazy.py", "llm.py", "memory.py", "model.py",
+         "ports.py", "research.py", "result.py", "retriever.py", "strategies.py", "telemetry.py"]
     )  # fmt: skip
 
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from graphrag_apps.compare import Question, Recall, compare, contains, load_questions
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import FileError, InputError
-from graphrag_core.evaluation import Question, Recall, compare, contains, load_questions
 from graphrag_core.testing import HashEmbedder
 
 

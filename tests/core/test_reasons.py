@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from graphrag_apps.demo import sample_documents
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.demo import sample_documents
 from graphrag_core.query.coverage import Links, Reasons, Reranker
 from graphrag_core.query.query import Query
 from graphrag_core.result import Link

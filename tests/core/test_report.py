@@ -7,9 +7,7 @@ import sys
 
 import pytest
 
-from graphrag_core import Chunk, Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.errors import FileError, InputError
-from graphrag_core.evaluation import (
+from graphrag_apps.compare import (
     METHODS,
     MRR,
     WITHOUT_GRAPH,
@@ -19,6 +17,8 @@ from graphrag_core.evaluation import (
     Report,
     compare,
 )
+from graphrag_core import Chunk, Document, GraphRetriever, KnowledgeIndex
+from graphrag_core.errors import FileError, InputError
 from graphrag_core.testing import HashEmbedder
 
 EVIL = "</script><script>document.title='run'</script><img src=x onerror=\"document.title='run'\">\x1b[31m $x_1$"

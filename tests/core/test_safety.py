@@ -9,7 +9,7 @@ import graphrag_core
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [p for folder in ("core", "llama_graphrag", "langchain_graphrag") for p in (ROOT / folder).rglob("*.py")]
-MAY_LISTEN = ROOT / "core" / "graphrag_core" / "serve" / "http.py"  # options of the connections that clients open
+MAY_LISTEN = ROOT / "core" / "graphrag_apps" / "serve" / "http.py"  # options of the connections that clients open
 MAY_CONNECT = ROOT / "core" / "graphrag_core" / "llm.py"  # a language model, when one is given
 MAY_WRITE_PICKLES = ROOT / "core" / "graphrag_core" / "index.py"  # to test an embedder; reads none
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from graphrag_apps.documents import load_documents
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.documents import load_documents
 from graphrag_core.errors import DocumentError, FilterError
 from graphrag_core.filters import Condition, Group, parse, parse_all
 from graphrag_core.query.memory_tool import MemoryWriter

@@ -9,6 +9,7 @@ import pytest
 from changes import EXTRACTOR
 from torture.tenants import Tenants
 
+from graphrag_apps.ask import ask
 from graphrag_core import Document, GraphRetriever
 from graphrag_core.engine.embedded.vectors import FaissVectors
 from graphrag_core.filters import parse
@@ -83,7 +84,7 @@ def test_a_word_that_only_others_use_changes_no_score(open_index, method):
             ]
             found, expected = ([(hit.chunk.id, hit.score, hit.channels) for hit in result] for result in results)
             assert found == expected
-            answers = [GraphRetriever(index, method=method).ask(question, where=ACME).text for index in (one, twin)]
+            answers = [ask(GraphRetriever(index, method=method), question, where=ACME).text for index in (one, twin)]
             assert answers[0] == answers[1]
 
 

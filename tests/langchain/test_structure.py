@@ -71,7 +71,7 @@ def test_without_a_parser_tags_are_removed(monkeypatch):
     def missing(source):
         raise MissingDependency("selectolax", "files", "Reading HTML")
 
-    monkeypatch.setattr("graphrag_core.documents.html.html_content", missing)
+    monkeypatch.setattr("graphrag_core.text.html.html_content", missing)
     (core,) = to_core_documents([Document(page_content=HTML)])
     assert core.title == "Pools | Docs"
     assert core.text.split() == "Pools The prefork pool forks. It is fast.".split()

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from graphrag_core import Document, GraphRetriever, KnowledgeIndex, bulk
-from graphrag_core.demo import FOLDER
-from graphrag_core.documents import FileSource, load_documents, open_catalogue, sync_files
+from graphrag_apps import bulk
+from graphrag_apps.demo import FOLDER
+from graphrag_apps.documents import FileSource, load_documents, open_catalogue, sync_files
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import DocumentError, InputError, MissingDependency
 from graphrag_core.testing import HashEmbedder
 
@@ -106,7 +107,8 @@ def test_errors_of_workers_are_those_of_the_library(cluster, url):
 
 KILLED = """
 import sys
-from graphrag_core import Document, bulk
+from graphrag_apps import bulk
+from graphrag_core import Document
 from graphrag_core.testing import HashEmbedder
 import ray
 ray.init(num_cpus=2, object_store_memory=80_000_000, include_dashboard=False, log_to_driver=False)
@@ -168,7 +170,7 @@ def test_without_ray_the_error_names_the_extra(url, monkeypatch):
 def test_the_command_takes_workers(cluster, url, tmp_path, monkeypatch):
     from typer.testing import CliRunner
 
-    from graphrag_core.cli.app import app
+    from graphrag_apps.cli.app import app
 
     (tmp_path / "a.md").write_text("# Auth Service\n\nThe Auth Service issues tokens.")
     monkeypatch.setenv("NO_COLOR", "1")

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from graphrag_apps.cli.app import app
+from graphrag_apps.copy import copy_index
+from graphrag_apps.demo import FOLDER
+from graphrag_apps.documents import open_catalogue
+from graphrag_apps.documents.walk import File
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.cli.app import app
-from graphrag_core.demo import FOLDER
-from graphrag_core.documents import open_catalogue
-from graphrag_core.documents.walk import File
 from graphrag_core.engine.address import shown
 from graphrag_core.engine.postgres import operations
 from graphrag_core.errors import DatabaseError, InputError, NotAnIndex
 from graphrag_core.testing import HashEmbedder
-from graphrag_core.transfer import copy_index
 
 QUESTIONS = ("Who leads the identity team?", "What did INC-2041 break?", "Which vendor does the Auth Service use?")
 
@@ -245,7 +245,7 @@ class TestCopies:
             copy_index(folder, url)
 
     def test_what_the_source_lost_meanwhile_is_deleted_from_the_copy(self, folder, url, monkeypatch):
-        from graphrag_core import transfer
+        from graphrag_apps import copy as transfer
 
         monkeypatch.setattr(transfer._Copy, "_copy_settings", lambda self: 1 / 0)
         with pytest.raises(ZeroDivisionError):

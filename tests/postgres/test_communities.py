@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from graphrag_apps.ask import ask
+from graphrag_apps.demo import sample_documents
 from graphrag_core import GraphRetriever, KnowledgeIndex
-from graphrag_core.demo import sample_documents
 from graphrag_core.testing import HashEmbedder
 
 QUESTION = "What does the Auth Service depend on?"
@@ -48,7 +49,7 @@ def test_steering_and_answers_are_the_same(both):
     assert [hit.chunk.id for hit in results[0].hits] == [hit.chunk.id for hit in results[1].hits]
     for result in results:
         assert "OAuth Provider" not in {step.text for hit in result.hits for step in hit.path}
-    texts = [GraphRetriever(index).ask(QUESTION).text for index in (memory, database)]
+    texts = [ask(GraphRetriever(index), QUESTION).text for index in (memory, database)]
     assert texts[0] == texts[1]
 
 

@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from postgres_server import running_server
 from serving import QUESTION, client_of, keys_of
 
+from graphrag_apps.serve import Gateway
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.engine.postgres import database
-from graphrag_core.serve import Gateway
 from graphrag_core.testing import HashEmbedder
 
 OURS = [

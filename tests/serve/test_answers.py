@@ -10,9 +10,9 @@ import httpx
 import pytest
 from serving import DOCUMENTS, LIMIT, QUESTION, client_of, events_of, index_of, keys_of, served, wait_until
 
+from graphrag_apps.serve import Gateway, Limits, create_app
 from graphrag_core import Document
 from graphrag_core.llm import OpenAIChat
-from graphrag_core.serve import Gateway, Limits, create_app
 
 
 def test_an_answer_is_streamed_piece_by_piece_and_ends_with_its_citations(model, llm):

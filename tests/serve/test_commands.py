@@ -16,9 +16,9 @@ from serving import DOCUMENTS, LIMIT, QUESTION, StreamingModel, process
 from typer.testing import CliRunner
 
 import graphrag_core
+from graphrag_apps.cli.app import app
+from graphrag_apps.serve import ApiKeys
 from graphrag_core import KnowledgeIndex
-from graphrag_core.cli.app import app
-from graphrag_core.serve import ApiKeys
 from graphrag_core.testing import HashEmbedder
 
 ROOT = Path(__file__).parents[2]
@@ -123,7 +123,7 @@ def test_server_json_and_the_dockerfile_name_what_exists():
 
 MISSING = """
 import sys
-import graphrag_core.serve as serve
+import graphrag_apps.serve as serve
 for name, blocked in (("Gateway", "pydantic"), ("create_app", "fastapi"), ("mcp_server", "mcp")):
     sys.modules[blocked] = None
     try:
@@ -135,7 +135,7 @@ for name, blocked in (("Gateway", "pydantic"), ("create_app", "fastapi"), ("mcp_
 
 
 def test_the_public_names_and_what_is_missing_without_the_extras():
-    import graphrag_core.serve as package
+    import graphrag_apps.serve as package
 
     assert sorted(package.__all__) == sorted("ApiKeys Gateway Key Limits create_app make_key mcp_server".split())
     assert all(hasattr(package, name) for name in package.__all__)
@@ -147,7 +147,7 @@ def test_the_public_names_and_what_is_missing_without_the_extras():
 @pytest.mark.parametrize("command", ["serve", "mcp"])
 def test_a_command_without_its_extra_names_that_extra(command):
     missing = dict.fromkeys(("fastapi", "mcp", "prometheus_client", "starlette", "uvicorn"))
-    code = f"import sys; sys.modules.update({missing}); from graphrag_core.cli import main; main([{command!r}])"
+    code = f"import sys; sys.modules.update({missing}); from graphrag_apps.cli import main; main([{command!r}])"
     environment = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH") or str(ROOT / "core")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 1

@@ -11,11 +11,11 @@ import pytest
 from serving import DOCUMENTS, LIMIT, QUESTION, client_of, index_of, keys_of, served, wait_until
 from typing_extensions import Self
 
+from graphrag_apps.serve import Gateway, Limits, create_app
+from graphrag_apps.serve.errors import TooManyRequests, Unavailable
+from graphrag_apps.serve.limits import _MOST_COUNTED, RateLimits, ThreadPool
+from graphrag_apps.serve.tools import mcp_app
 from graphrag_core import KnowledgeIndex
-from graphrag_core.serve import Gateway, Limits, create_app
-from graphrag_core.serve.errors import TooManyRequests, Unavailable
-from graphrag_core.serve.limits import _MOST_COUNTED, RateLimits, ThreadPool
-from graphrag_core.serve.tools import mcp_app
 from graphrag_core.testing import HashEmbedder
 
 

@@ -13,13 +13,14 @@ import httpx
 import pytest
 from serving import Gateway, client_of, index_of, keys_of, served, wait_until
 
+from graphrag_apps.ask import ask, ask_stream
+from graphrag_apps.config import load
+from graphrag_apps.explore import Explorer
+from graphrag_apps.serve import Limits, create_app
+from graphrag_apps.serve.errors import TimeLimit
 from graphrag_core import Document, GraphRetriever
-from graphrag_core.config import load
 from graphrag_core.deadline import check_deadline, deadline
 from graphrag_core.errors import ConfigError, DeadlineExceeded, FilterError, InputError, LLMError
-from graphrag_core.explore import Explorer
-from graphrag_core.serve import Limits, create_app
-from graphrag_core.serve.errors import TimeLimit
 
 OURS = [Document("a1", "The Auth Service calls the Keyring.", "Auth Service", {"tenant": "a"})]
 
@@ -156,7 +157,7 @@ class Endless:
 def test_a_model_that_never_ends_is_ended_by_closing_the_answer(piece):
     model = Endless(piece)
     with index_of(OURS) as index:
-        stream = GraphRetriever(index).ask_stream("Who calls the Keyring?", model)
+        stream = ask_stream(GraphRetriever(index), "Who calls the Keyring?", model)
         reading = threading.Thread(target=lambda: [None for _ in stream], daemon=True)
         reading.start()
         wait_until(model.started.is_set)
@@ -167,7 +168,7 @@ def test_a_model_that_never_ends_is_ended_by_closing_the_answer(piece):
 
 def test_an_answer_without_end_is_an_error():
     with index_of(OURS) as index, pytest.raises(LLMError, match="does not stop"):
-        GraphRetriever(index).ask("Who calls the Keyring?", Endless("word " * 1_000))
+        ask(GraphRetriever(index), "Who calls the Keyring?", Endless("word " * 1_000))
 
 
 def test_the_explorer_does_not_wait_for_communities_within_a_snapshot():

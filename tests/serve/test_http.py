@@ -14,10 +14,10 @@ from serving import DOCUMENTS, QUESTION, UNRELATED, client_of, events_of, index_
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from graphrag_apps.serve import Gateway, Limits, create_app, make_key
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import DatabaseError, EmbedderError, InputError
 from graphrag_core.query.settings import search_options
-from graphrag_core.serve import Gateway, Limits, create_app, make_key
 from graphrag_core.testing import HashEmbedder
 
 
@@ -428,12 +428,12 @@ def test_an_unexpected_failure_is_500_without_details(monkeypatch, caplog):
 
 
 def test_the_log_has_no_question_and_no_name(caplog):
-    caplog.set_level("INFO", "graphrag_core.serve")
+    caplog.set_level("INFO", "graphrag_apps.serve")
     with client_of(Gateway(index_of())) as client:
         client.post("/v1/query", json={"question": "Who is the secretary?"})
         client.get("/v1/entity", params={"name": "Secretary"})
         client.get("/v1/documents/secretary.md")
-    lines = [record.getMessage() for record in caplog.records if record.name.startswith("graphrag_core.serve")]
+    lines = [record.getMessage() for record in caplog.records if record.name.startswith("graphrag_apps.serve")]
     assert [line.split(" ")[:3] for line in lines] == [
         ["POST", "/v1/query", "200"], ["GET", "/v1/entity", "404"], ["GET", "/v1/documents/…", "404"],
     ]  # fmt: skip

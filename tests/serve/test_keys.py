@@ -7,12 +7,12 @@ import stat
 
 import pytest
 
+from graphrag_apps.serve import ApiKeys, Gateway, make_key
+from graphrag_apps.serve.errors import Conflict, NotAllowed, NotAuthenticated, NotFound
+from graphrag_apps.serve.models import DocumentValue
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import ConfigError, InputError
 from graphrag_core.filters import matches, parse
-from graphrag_core.serve import ApiKeys, Gateway, make_key
-from graphrag_core.serve.errors import Conflict, NotAllowed, NotAuthenticated, NotFound
-from graphrag_core.serve.models import DocumentValue
 
 
 def test_a_key_is_stored_as_a_hash_and_found_by_its_secret(tmp_path):

@@ -10,8 +10,8 @@ import httpx
 import pytest
 from serving import LIMIT, keys_of, served, wait_until
 
+from graphrag_apps.serve import Gateway, Limits, create_app
 from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.serve import Gateway, Limits, create_app
 from graphrag_core.testing import HashEmbedder
 
 REQUESTS = 200

@@ -14,11 +14,11 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from serving import DOCUMENTS, LIMIT, QUESTION, UNRELATED, index_of, keys_of, served
 
+from graphrag_apps.serve import Gateway, mcp_server
+from graphrag_apps.serve.tools import mcp_app
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.errors import EmbedderError
 from graphrag_core.llm import OpenAIChat
-from graphrag_core.serve import Gateway, mcp_server
-from graphrag_core.serve.tools import mcp_app
 from graphrag_core.testing import HashEmbedder
 
 READS = ["search", "ask", "entity", "neighbours", "path"]
@@ -216,7 +216,7 @@ async def test_the_command_serves_over_stdin_and_stdout(tmp_path):
     arguments = ["mcp", "--kb", str(tmp_path / "kb"), "--embedder", "hash", "--where", "team=identity"]
     with (tmp_path / "log").open("w") as log:
         server = StdioServerParameters(
-            command=sys.executable, args=["-m", "graphrag_core", *arguments], env=environment, cwd=tmp_path
+            command=sys.executable, args=["-m", "graphrag_apps", *arguments], env=environment, cwd=tmp_path
         )
         async with Client(stdio_client(server, errlog=log)) as client:
             assert sorted(tool.name for tool in (await client.list_tools()).tools) == sorted(READS)

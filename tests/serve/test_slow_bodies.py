@@ -17,9 +17,9 @@ import httpx
 import pytest
 from serving import DOCUMENTS, LIMIT, QUESTION, index_of, keys_of, process, running, served, wait_until
 
+from graphrag_apps.serve import ApiKeys, Gateway, Limits, create_app
+from graphrag_apps.serve.tools import mcp_app
 from graphrag_core import KnowledgeIndex
-from graphrag_core.serve import ApiKeys, Gateway, Limits, create_app
-from graphrag_core.serve.tools import mcp_app
 from graphrag_core.testing import HashEmbedder
 
 BODY = json.dumps({"question": QUESTION}).encode()

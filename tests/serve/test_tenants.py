@@ -14,9 +14,9 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from serving import LIMIT, client_of, index_of, keys_of, served
 
+from graphrag_apps.serve import Gateway
+from graphrag_apps.serve.tools import mcp_app
 from graphrag_core import Document
-from graphrag_core.serve import Gateway
-from graphrag_core.serve.tools import mcp_app
 
 MARK = "zqsecret"
 

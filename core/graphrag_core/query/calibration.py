@@ -29,7 +29,7 @@ class Calibration:
 
     The probability is at most 0.87. It does not depend on ``k``, nor on the embedding model, whose similarities mean
     something else for each model. It never rises with the rank. The defaults were fitted by ``make bench-calibration``
-    on questions of which a part has no answer in the index; :func:`graphrag_core.evaluation.fit_calibration` fits them
+    on questions of which a part has no answer in the index; :func:`graphrag_apps.compare.fit_calibration` fits them
     to others.
 
     Parameters

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from parsed import parse
 
+from graphrag_apps.compare import WITHOUT_GRAPH, Answered, Question, Report
+from graphrag_apps.explore import Explorer, static_page
+from graphrag_apps.page import frame, page, svg
 from graphrag_core import Document, Entity, Extraction, Fact, GraphRetriever, KnowledgeIndex, Mention, Result
-from graphrag_core.evaluation import WITHOUT_GRAPH, Answered, Question, Report
-from graphrag_core.explain import frame, page, svg
-from graphrag_core.explore import Explorer, static_page
 from graphrag_core.result import Link
 
 INVALID = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")

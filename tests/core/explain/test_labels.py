@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_core.explain.labels import is_right_to_left, shorten, width, wrap
+from graphrag_apps.page.labels import is_right_to_left, shorten, width, wrap
 
 
 @given(st.text(), st.floats(3, 40), st.integers(1, 5))

@@ -7,9 +7,9 @@ from itertools import combinations, pairwise
 import pytest
 from answers import ALL, CROWD, PORTAL, TONGUES, entity, explained, hit, passage
 
+from graphrag_apps.page.layout import layout
+from graphrag_apps.page.network import build_network
 from graphrag_core import Result
-from graphrag_core.explain.layout import layout
-from graphrag_core.explain.network import build_network
 
 
 def edges(drawn) -> dict[tuple[str, str], tuple[str, set[int]]]:

@@ -27,9 +27,9 @@ from answers import (
 )
 from parsed import parse
 
+from graphrag_apps.page import page, svg
+from graphrag_apps.page.templates import asset
 from graphrag_core import Chunk, Entity, Fact, Hit, Result
-from graphrag_core.explain import page, svg
-from graphrag_core.explain.templates import asset
 from graphrag_core.result import Channel, LazyExplanation, Step
 
 
@@ -327,7 +327,7 @@ def test_text_has_enough_contrast(theme):
     """As the web content accessibility guidelines ask: 4.5 to 1."""
     colours = {
         name: both.split(", ")[theme]
-        for name, both in re.findall(r"--([\w-]+): light-dark\((.*?)\)", asset("graphrag_core.explain", "colours.css"))
+        for name, both in re.findall(r"--([\w-]+): light-dark\((.*?)\)", asset("graphrag_apps.page", "colours.css"))
     }
 
     def luminance(colour: str) -> float:

@@ -15,6 +15,9 @@ if "BROWSER_NEEDED" not in os.environ:
 
 from serving import served
 
+from graphrag_apps.demo import sample_documents
+from graphrag_apps.explore import Explorer, static_page
+from graphrag_apps.serve import ApiKeys, Gateway, Limits, create_app
 from graphrag_core import (
     Document,
     Extraction,
@@ -23,9 +26,6 @@ from graphrag_core import (
     KnowledgeIndex,
     Mention,
 )
-from graphrag_core.demo import sample_documents
-from graphrag_core.explore import Explorer, static_page
-from graphrag_core.serve import ApiKeys, Gateway, Limits, create_app
 
 QUESTION = "What happens if we replace the vendor of the OAuth Provider?"
 HOSTILE = [

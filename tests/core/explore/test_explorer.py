@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from graphrag_apps.demo import sample_documents
+from graphrag_apps.explore import Explorer, server_page, static_page
+from graphrag_apps.explore.explorer import MAX_PAGE
 from graphrag_core import Combined, Document, Extraction, GraphRetriever, KnowledgeIndex, Mention, SentenceExtractor
-from graphrag_core.demo import sample_documents
 from graphrag_core.errors import FilterError, InputError
-from graphrag_core.explore import Explorer, server_page, static_page
-from graphrag_core.explore.explorer import MAX_PAGE
 
 DOCUMENTS = [
     Document("auth", "The Auth Service delegates sign-in to the OAuth Provider.", "Auth Service", {"tenant": "a"}),
@@ -288,6 +288,6 @@ def test_pages_refer_to_nothing_outside_and_have_no_inline_script_but_their_own(
 def test_the_licence_of_the_drawing_library_is_included():
     from importlib import resources
 
-    notice = (resources.files("graphrag_core.explore") / "assets" / "NOTICE").read_text("utf-8")
+    notice = (resources.files("graphrag_apps.explore") / "assets" / "NOTICE").read_text("utf-8")
     assert "Cytoscape Consortium" in notice
     assert "Permission is hereby granted" in notice

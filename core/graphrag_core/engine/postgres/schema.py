@@ -25,7 +25,7 @@ it, and the quantised length of each. A segment are the texts of one write, or o
 
 ``commits`` has the last transactions of writers, by a random number: whoever lost the answer to a commit looks there.
 The tables ``catalogue_...`` have the files that the command line indexed (see
-:mod:`graphrag_core.documents.catalogue`).
+:mod:`graphrag_apps.documents.catalogue`).
 
 ``mentions.weight`` is 6 for a subject of the chunk, 1 for another entity, and 0 for a further name of an entity that
 the chunk mentions before. ``is_alias`` says that the name stands for another entity than the one with its id.

@@ -1,0 +1,361 @@
+"""Index many documents with the processes of a Ray cluster, into an index in PostgreSQL.
+
+Documents are read, chunked, extracted from, embedded and written by Ray Data (``map_batches``). Each worker
+opens the index for writing and adds its batches with :meth:`~graphrag_core.KnowledgeIndex.add`. The result is the same
+as with one process. Needs the extra ``ray``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from graphrag_apps.documents.catalogue import CatalogueEntry, open_catalogue
+from graphrag_apps.documents.load import file_documents
+from graphrag_apps.documents.sync import FileSource, Progress, SyncReport, SyncRun
+from graphrag_apps.documents.walk import File, Problem
+from graphrag_core import errors
+from graphrag_core.engine.address import is_address, shown
+from graphrag_core.errors import DocumentError, GraphRAGError, InputError, optional_import
+from graphrag_core.index import KnowledgeIndex
+from graphrag_core.ingest.pipeline import BatchLimit
+from graphrag_core.ingest.validation import validate
+from graphrag_core.model import Added, Document, Mark
+from graphrag_core.ports import Embedder
+from graphrag_core.text import hash64
+
+_BLOCK, _CHARACTERS = 50_000, 50_000_000  # of an iterable that are handed to Ray at once: documents, and their texts
+_ROWS = 200  # documents of a file in a block
+_CPUS = 0.5  # of a worker that writes: it often waits for the database; the rest is for workers that read files
+_FILES = 16  # read by a task
+
+Rows = dict[str, list[Any]]
+"""Columns of a batch, as Ray Data passes them."""
+
+
+def index_documents(
+    source: Iterable[Document] | Any,
+    url: str,
+    embedder: Embedder | None = None,
+    *,
+    workers: int | None = None,
+    batch_size: int = 500,
+    progress: bool | None = None,
+    **settings: Any,
+) -> Added:
+    """Add documents to an index in PostgreSQL with several processes.
+
+    It can be repeated: documents that are in the index unchanged are neither extracted from nor embedded again. So a
+    run that was killed is continued by the same call.
+
+    Parameters
+    ----------
+    source
+        Documents, or a ``ray.data.Dataset`` with the columns ``id`` and ``text``, and optionally ``title`` and
+        ``metadata`` (a mapping, or JSON), which the cluster reads itself. Of a dataset in which an id comes twice,
+        either may be kept.
+    url
+        ``postgresql://user@host/database?index=NAME``. All machines of the cluster must reach it.
+    embedder
+        As for :class:`~graphrag_core.KnowledgeIndex`. It is pickled, and each worker has a copy.
+    workers
+        The number of processes that write; by default as many as the cluster has CPUs.
+    batch_size
+        The number of documents in a transaction.
+    progress
+        True or False to show Ray's progress bars or not; None shows them on a terminal.
+    settings
+        Settings of :class:`~graphrag_core.KnowledgeIndex`: ``chunker``, ``extractor``, ``edges``, ``embed_facts``, ...
+
+    Raises
+    ------
+    MissingDependency
+        Ray is not installed.
+    DocumentError, EmbedderError, DatabaseError
+        As for :meth:`~graphrag_core.KnowledgeIndex.add`. Batches that were committed before stay.
+    """
+    _check_address(url)
+    with _ray(progress) as ray, KnowledgeIndex.open(url, embedder, **settings):
+        from ray.data import Dataset  # noqa: PLC0415 - needs the extra ray
+
+        writer = _WriterSettings(url, embedder, batch_size, settings)
+        total = Added()
+        for dataset in [source.map_batches(_dataset_rows)] if isinstance(source, Dataset) else _blocks(ray, source):
+            for done in _written(ray, dataset, writer, workers):
+                total += done.added
+        return total
+
+
+def sync_files(
+    source: FileSource,
+    url: str,
+    embedder: Embedder | None = None,
+    *,
+    workers: int | None = None,
+    batch_size: int = 500,
+    keep_missing: bool = False,
+    progress: bool | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_problem: Callable[[Problem], None] = lambda _: None,
+    **settings: Any,
+) -> SyncReport:
+    """Bring an index in PostgreSQL up to date with files, as :func:`graphrag_apps.documents.sync_files` does.
+
+    Workers read the files, so all machines of the cluster must see them under the same paths. Parameters are those of
+    :func:`index_documents` and of :func:`graphrag_apps.documents.sync_files`.
+    """
+    _check_address(url)
+    with ExitStack() as stack:
+        ray = stack.enter_context(_ray(progress))
+        index = stack.enter_context(KnowledgeIndex.open(url, embedder, **settings))
+        catalogue = stack.enter_context(open_catalogue(url))
+        run = SyncRun(index, catalogue, source, on_progress, on_problem)
+        changed: dict[int, tuple[CatalogueEntry, str]] = {}
+        items = []
+        for file in run.files():
+            if (registered := run.register(file)) is not None:
+                entry, digest, _ = registered
+                changed[entry.key] = entry, digest
+                items.append({"file": entry.key, **asdict(file), "name": entry.name, "path": str(file.path)})
+        total = Added()
+        if items:
+            writer = _WriterSettings(url, embedder, batch_size, settings, catalogue.run)
+            dataset = ray.data.from_items(items, override_num_blocks=max(len(items) // _FILES, 1)).map_batches(
+                _read_files,
+                batch_size=_FILES,
+                batch_format="pyarrow",
+                num_cpus=_CPUS / 2,
+                fn_kwargs={"metadata": dict(source.metadata), "max_bytes": source.max_bytes},
+            )
+            files = _FileProgress(run, changed)
+            for done in _written(ray, dataset, writer, workers):
+                total += done.added
+                files.advance(done)
+        return run.finish(total, keep_missing=keep_missing)
+
+
+def _check_address(url: str) -> None:
+    if not is_address(url):
+        raise InputError(
+            f"{shown(url)} is a folder, which one process writes: bulk indexing needs an index in PostgreSQL "
+            "(postgresql://user@host/database), or add the documents with KnowledgeIndex.add"
+        )
+
+
+@contextmanager
+def _ray(progress: bool | None) -> Iterator[Any]:
+    """Connect to the cluster of ``RAY_ADDRESS`` or start one on this machine, unless the process is connected."""
+    with optional_import("ray[data]", "ray", "bulk indexing"):
+        import ray  # noqa: PLC0415
+        import ray.data  # noqa: PLC0415
+    started = not ray.is_initialized()
+    if started:
+        ray.init(log_to_driver=False, logging_level=logging.WARNING)
+    context = ray.data.DataContext.get_current()
+    log = logging.getLogger("ray.data")
+    before, level = context.enable_progress_bars, log.level
+    if progress is not None:
+        context.enable_progress_bars = progress
+    if progress is False:
+        log.setLevel(logging.WARNING)
+    try:
+        yield ray
+    finally:
+        context.enable_progress_bars = before
+        log.setLevel(level)
+        if started:
+            ray.shutdown()
+
+
+# -- rows: a document, or the end of a file, as JSON, and the number of the file
+
+
+@dataclass(frozen=True)
+class _FileEnd:
+    """What follows the documents of a file: how many they were, and what could not be read."""
+
+    documents: int
+    size: int
+    problems: tuple[Problem, ...]
+
+
+def _row(item: Document | _FileEnd, file: int = -1) -> dict[str, Any]:
+    return {"file": file, "item": json.dumps(asdict(item), ensure_ascii=False)}
+
+
+def _item(row: Mapping[str, Any]) -> Document | _FileEnd:
+    fields = json.loads(row["item"])
+    if "problems" in fields:
+        return _FileEnd(**{**fields, "problems": tuple(Problem(**problem) for problem in fields["problems"])})
+    return Document(**{**fields, "marks": tuple(Mark(**mark) for mark in fields["marks"])})
+
+
+def _columns(rows: list[dict[str, Any]]) -> Rows:
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def _blocks(ray: Any, documents: Iterable[Document]) -> Iterator[Any]:
+    """Yield datasets of documents, which must have different ids."""
+    if isinstance(documents, Document):
+        raise InputError("index_documents takes an iterable of documents: index_documents([document], url)")
+    ids: set[int] = set()
+    limit, rows = BatchLimit(_BLOCK, _CHARACTERS), list[dict[str, Any]]()
+    for given in documents:
+        (document,) = validate([given])
+        number = hash64(document.id)
+        if number in ids:
+            raise DocumentError(document.id, "this id came before in the same call: keep one of the two")
+        ids.add(number)
+        rows.append(_row(document))
+        if limit.count(document):
+            yield ray.data.from_items(rows)
+            rows = []
+    if rows:
+        yield ray.data.from_items(rows)
+
+
+def _dataset_rows(batch: Mapping[str, Any]) -> Rows:
+    """Convert the rows of a user's dataset to rows of documents."""
+    for name in ("id", "text"):
+        if name not in batch:
+            raise InputError(f"the dataset has no column {name!r}: it needs id and text, and may have title, metadata")
+    rows: list[dict[str, Any]] = []
+    for number, (document_id, text) in enumerate(zip(batch["id"], batch["text"], strict=True)):
+        metadata = batch["metadata"][number] if "metadata" in batch else {}
+        fields = json.loads(metadata) if isinstance(metadata, str) else dict(metadata or {})
+        title = batch["title"][number] if "title" in batch else ""
+        rows += map(_row, validate([Document(str(document_id), str(text), str(title or ""), fields)]))
+    return _columns(rows)
+
+
+def _read_files(batch: Any, metadata: Mapping[str, Any], max_bytes: int) -> Iterator[Rows]:
+    """Yield the documents of files in batches."""
+    rows: list[dict[str, Any]] = []
+    for item in batch.to_pylist():
+        file = File(Path(item["path"]), item["name"], item["size"], item["explicit"])
+        problems: list[Problem] = []
+        count = 0
+        for found in file_documents(file, metadata, max_bytes):
+            if isinstance(found, Problem):
+                problems.append(found)
+                continue
+            rows.append(_row(found, item["file"]))
+            count += 1
+            if len(rows) >= _ROWS:
+                yield _columns(rows)
+                rows = []
+        rows.append(_row(_FileEnd(count, file.size, tuple(problems)), item["file"]))
+    if rows:
+        yield _columns(rows)
+
+
+# -- writing
+
+
+@dataclass(frozen=True)
+class _WriterSettings:
+    """What a worker needs to open the index. Its representation has no password."""
+
+    url: str = field(repr=False)
+    embedder: Embedder | None
+    batch_size: int
+    index: Mapping[str, Any]
+    run: int | None = None  # of the catalogue, if documents come from files
+
+
+class _Done(NamedTuple):
+    """What a worker did with a batch: what was added, documents by file, and the files whose last row it got."""
+
+    added: Added
+    documents: Counter[int]
+    ends: dict[int, _FileEnd]
+
+
+class _Writer:
+    """A worker: adds batches of documents to an index that it opened itself."""
+
+    def __init__(self, settings: _WriterSettings) -> None:
+        self.index = KnowledgeIndex.open(settings.url, settings.embedder, **{**settings.index, "progress": False})
+        self.catalogue: Any = None if settings.run is None else open_catalogue(settings.url, run=settings.run)
+
+    def __call__(self, batch: Any) -> Rows:
+        documents: dict[str, Document] = {}  # several files may have the same paper
+        counts: Counter[int] = Counter()
+        ends = []
+        for row in batch.to_pylist():
+            item, file = _item(row), row["file"]
+            if isinstance(item, _FileEnd):
+                ends.append(row)
+                continue
+            documents[item.id] = item
+            if file >= 0:
+                counts[file] += 1
+                self.catalogue.add_document(CatalogueEntry(file), item.id)
+        try:
+            if counts:
+                self.catalogue.commit()  # documents are recorded before they are indexed
+            added = self.index.add(iter(documents.values()))  # of long ones in several transactions
+        except GraphRAGError as error:
+            problem = {"kind": type(error).__name__, "text": str(error), "id": getattr(error, "document_id", None)}
+            return {"result": [json.dumps({"error": problem})]}
+        return {"result": [json.dumps({"added": asdict(added), "documents": list(counts.items()), "ends": ends})]}
+
+
+def _written(ray: Any, dataset: Any, writer: _WriterSettings, workers: int | None) -> Iterator[_Done]:
+    """Let workers write a dataset; yield what each batch did."""
+    if workers is not None and workers < 1:
+        raise InputError(f"workers={workers}: it must be at least 1")
+    count = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
+    results = dataset.map_batches(
+        _Writer,
+        fn_constructor_args=(writer,),
+        batch_size=writer.batch_size,
+        batch_format="pyarrow",
+        compute=ray.data.ActorPoolStrategy(size=count),
+        num_cpus=_CPUS,
+    )
+    for row in results.iter_rows():
+        result = json.loads(row["result"])
+        if "error" in result:
+            raise _error(**result["error"])
+        ends = {end["file"]: _item(end) for end in result["ends"]}
+        yield _Done(Added(**result["added"]), Counter(dict(result["documents"])), ends)  # type: ignore[arg-type]
+
+
+def _error(kind: str, text: str, id: str | None) -> GraphRAGError:  # noqa: A002 - as it is passed
+    """Return the error that a worker raised."""
+    error_type = getattr(errors, kind, GraphRAGError)
+    error: GraphRAGError = error_type.__new__(error_type)
+    Exception.__init__(error, text)
+    if isinstance(error, DocumentError):
+        error.document_id = id
+    return error
+
+
+class _FileProgress:
+    """Marks a file as indexed when all of its documents are written, which may be out of order."""
+
+    def __init__(self, run: SyncRun, changed: Mapping[int, tuple[CatalogueEntry, str]]) -> None:
+        self.run, self.changed = run, changed
+        self._written: Counter[int] = Counter()
+        self._ends: dict[int, _FileEnd] = {}
+
+    def advance(self, done: _Done) -> None:
+        self._written += done.documents
+        self._ends |= done.ends
+        for file in [file for file, end in self._ends.items() if self._written[file] >= end.documents]:
+            end = self._ends.pop(file)
+            for problem in end.problems:
+                self.run.add_problem(problem)
+            entry, digest = self.changed[file]
+            if all(problem.empty for problem in end.problems):
+                self.run.read.append((entry, "" if end.problems else digest))
+            self.run.waiting += 1
+            self.run.unwritten += end.size
+        self.run.mark_read_files()

@@ -1,0 +1,62 @@
+"""Measure whether the graph helps on your questions: recall of each method, and a verdict.
+
+Import from here: ``compare``, which runs the questions, and the values it takes and returns;
+``load_questions``; measures such as ``Recall``;
+``bootstrap_interval`` and ``permutation_p``, which say how far a mean over questions can be believed;
+``judge_hits``, ``fit_calibration`` and ``reliability``, which fit the scores of hits to your questions.
+
+>>> from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+>>> from graphrag_core.testing import HashEmbedder
+>>> index = KnowledgeIndex(HashEmbedder())
+>>> _ = index.add([Document("auth", "The Auth Service trusts the OAuth Provider.", "Auth Service"),
+...                Document("oauth", "It speaks to Keyring.", "OAuth Provider")])
+>>> report = compare(GraphRetriever(index), [Question("Who is behind the Auth Service?", ("auth", "oauth"))], k=2)
+>>> report.mean("hybrid", "recall@2").value
+1.0
+"""
+
+from graphrag_apps.compare.bootstrap import Interval, bootstrap_interval, permutation_p
+from graphrag_apps.compare.calibration import Bin, Judged, fit_calibration, judge_hits, reliability, scores_of
+from graphrag_apps.compare.compare import (
+    METHODS,
+    WITHOUT_GRAPH,
+    Answered,
+    Difference,
+    Latency,
+    Mean,
+    Report,
+    compare,
+)
+from graphrag_apps.compare.measures import MRR, NDCG, AllGold, Judgement, Measure, Precision, Recall, Success
+from graphrag_apps.compare.questions import Question, contains, load_questions
+
+__all__ = [
+    "METHODS",
+    "MRR",
+    "NDCG",
+    "WITHOUT_GRAPH",
+    "AllGold",
+    "Answered",
+    "Bin",
+    "Difference",
+    "Interval",
+    "Judged",
+    "Judgement",
+    "Latency",
+    "Mean",
+    "Measure",
+    "Precision",
+    "Question",
+    "Recall",
+    "Report",
+    "Success",
+    "bootstrap_interval",
+    "compare",
+    "contains",
+    "fit_calibration",
+    "judge_hits",
+    "load_questions",
+    "permutation_p",
+    "reliability",
+    "scores_of",
+]
