@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test lint types layers check torture torture-sample notebooks docs wheel check-wheels test-oldest test-browser \
 	screenshots test-frameworks-oldest bench-index bench-lengths bench-speed bench-latency bench-quality bench-calibration \
 	bench-cutoffs bench-settings bench-live bench-postgres bench-postgres-load bench-postgres-bulk bench-growth bench-serve \
-	bench-adapters bench-peers bench-similarity bench-graph bench-entities bench-hops bench-followups clean
+	bench-adapters bench-peers bench-similarity bench-graph bench-entities bench-hops bench-followups oracles-check clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/hybrid-graphrag demo
@@ -163,6 +163,12 @@ bench-followups: $(VENV)/.dev
 bench-hops: $(VENV)/.dev
 	$(BIN)/python benchmarks/hops.py $(V)
 
+# Ids, scores, contexts and recall of the working tree beside another commit, through public names. The commit is unpacked into
+# .oracles and recorded once: make oracles-check FROM=HEAD~3 SETS="docs_dev musique_train" QUESTIONS=30 FILTERS=half V=--verbose
+oracles-check: $(VENV)/.dev
+	$(BIN)/python benchmarks/oracles.py --from $(or $(FROM),HEAD) $(if $(SETS),--sets $(SETS)) $(if $(FILTERS),--filters $(FILTERS)) \
+		$(if $(QUESTIONS),--questions $(QUESTIONS)) $(V)
+
 $(VENV)/.venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "Python 3.10 or newer is needed: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
@@ -193,4 +199,4 @@ $(VENV)/.browser: $(VENV)/.dev
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest* $(VENV)-peers .bench-peers dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-oldest* $(VENV)-peers .bench-peers .oracles dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
