@@ -169,14 +169,6 @@ class EngineSuite:
             else:
                 raise AssertionError("a setting was changed that had another value")
 
-    def test_blobs_are_kept_until_they_are_deleted(self) -> None:
-        """By name, with everything below it. An engine in memory need not keep them."""
-        with self._filled() as index:
-            index.engine.save_blob("maps/world", b"1")
-            assert index.engine.load_blob("maps/world") in (None, b"1")
-            index.engine.save_blob("maps", None)
-            assert index.engine.load_blob("maps/world") is None
-
     # -- search
 
     def test_vectors_are_found_by_similarity(self) -> None:

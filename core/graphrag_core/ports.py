@@ -419,12 +419,6 @@ class Engine(Protocol):
     def name_vectors(self, names: Sequence[str]) -> dict[str, Matrix]:
         """Return the stored vectors of names; names without one are left out."""
 
-    def load_blob(self, name: str) -> bytes | None:
-        """Return what :meth:`save_blob` stored under a name; None if nothing was."""
-
-    def save_blob(self, name: str, data: bytes | None) -> None:
-        """Store bytes that can be computed again, such as communities; None deletes them and all below the name."""
-
     def __len__(self) -> int:
         """Return the number of documents."""
 

@@ -24,7 +24,6 @@ from graphrag_core.model import Chunk, Fact
 from graphrag_core.ports import Keys, Matrix
 from graphrag_core.query.conversation import History, Turn, parse_history
 from graphrag_core.query.explanation import Explainer
-from graphrag_core.query.global_search import global_steps
 from graphrag_core.query.passages_around import SurroundingReader
 from graphrag_core.query.pipeline import search_steps
 from graphrag_core.query.recognise import Recogniser
@@ -300,8 +299,7 @@ class GraphRetriever:
         at = time.time() if plan.as_of is None else plan.as_of
         key, result = self._look_up(plan, at)
         if result is None:
-            search = global_steps if plan.settings.method == "global" else search_steps
-            result = yield from search(self.index, plan, at)
+            result = yield from search_steps(self.index, plan, at)
             if not result.hits:
                 result = yield from self._other_method(plan, at, result)
             if result.embedder_failed:
@@ -344,13 +342,10 @@ class GraphRetriever:
     def _other_method(self, plan: Plan, at: float, result: Result) -> Steps:
         """Search again by another method if the method of the plan found nothing."""
         method = plan.settings.method
-        if method == "global":
-            other, why = "hybrid", "the documents have no themes: hybrid search answers"
-        elif plan.route and method == "keyword" and self.index.embedding is not None:  # such as an unknown id
-            other, why = "vector", "no passage has a word of the question: vector search answers"
-        else:
+        if not plan.route or method != "keyword" or self.index.embedding is None:
             return result
-        again = replace(plan, settings=plan.settings.replace(method=other).resolved)
+        why = "no passage has a word of the question: vector search answers"  # such as an unknown id
+        again = replace(plan, settings=plan.settings.replace(method="vector").resolved)
         result = yield from search_steps(self.index, again, at, warns=False)
         return replace(result, method=method, fallback="; ".join(filter(None, (why, result.fallback))))
 
@@ -559,7 +554,7 @@ def _copied_hit(hit: Hit) -> Hit:
         chunk.headings, chunk.page, chunk.marks,
     )  # fmt: skip
     return Hit(
-        own, hit.score, dict(hit.channels), hit.origin, hit.graph_expansion, hit.copies, hit.via, hit.community,
+        own, hit.score, dict(hit.channels), hit.origin, hit.graph_expansion, hit.copies, hit.via,
         hit.explanation, hit.expanded,
     )  # fmt: skip
 

@@ -109,7 +109,6 @@ def test_where_filters_by_text_and_numbers(run, docs):
         (["query", "x", "-k", "0"], "Invalid value for '--k' / '-k': use an integer of at least 1, not '0'"),
         (["compare", "x", "-k", "two"], "Invalid value for '--k' / '-k': use an integer of at least 1, not 'two'"),
         (["query", "x", "--score-threshold", "-1"], "use a number of at least 0, not '-1'"),
-        (["graph", "communities", "--level", "3"], "use an integer from 0 to 2, not '3'"),
         (["graph", "undo", "first"], "use an integer, not 'first'"),
         (["query", "x", "--method", "magic"], "'--method': 'magic' is not one of"),
     ],
@@ -160,7 +159,7 @@ def test_without_a_question_every_line_of_input_is_a_question(run, kb):
     assert result.exit_code == 0
     assert (first["method"], len(first["hits"])) == ("hybrid", 5)
     assert (second["method"], len(second["hits"])) == ("keyword", 1)
-    assert "Methods: hybrid, vector, keyword, graph, global, agentic" in result.stderr
+    assert "Methods: hybrid, vector, keyword, graph, agentic" in result.stderr
 
 
 def test_an_invalid_question_does_not_end_the_prompt(run, kb):

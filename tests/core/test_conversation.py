@@ -157,7 +157,7 @@ def test_only_the_last_turns_are_looked_at(retriever):
 
 
 @pytest.mark.parametrize("question", ["Who owns the Quay Planner?", "Where does Tomas Vael live?", "prices", "Hafen"])
-@pytest.mark.parametrize("method", ["hybrid", "graph", "vector", "keyword", "global", "agentic"])
+@pytest.mark.parametrize("method", ["hybrid", "graph", "vector", "keyword", "agentic"])
 def test_any_other_question_is_not_changed(index, question, method):
     retriever = GraphRetriever(index, cache=None, method=method)
     alone, after = retriever.retrieve(question), retriever.retrieve(question, history=["What is the Tariff Engine?"])

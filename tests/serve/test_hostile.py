@@ -171,16 +171,16 @@ def test_an_answer_without_end_is_an_error():
         ask(GraphRetriever(index), "Who calls the Keyring?", Endless("word " * 1_000))
 
 
-def test_the_explorer_does_not_wait_for_communities_within_a_snapshot():
+def test_the_explorer_does_not_compute_communities_within_a_snapshot():
     """Who computes communities waits for a snapshot behind a writer, and the writer for snapshots that are open."""
     with index_of(OURS) as index:
-        explorer, state, seen = Explorer(GraphRetriever(index)), index.graph.community_store.state, []
+        explorer, communities, seen = Explorer(GraphRetriever(index)), index.graph.communities, []
 
-        def watched(scope):
+        def watched(*, where):
             seen.append(index.engine._lock.is_reading())
-            return state(scope)
+            return communities(where=where)
 
-        index.graph.community_store.state = watched
+        index.graph.communities = watched
         explorer.overview()
         explorer.search("auth", {"tenant": "a"})
         explorer.overview({"tenant": {"in": []}})

@@ -69,7 +69,7 @@ IDS = ["a1", "a2", f"{MARK}-1", "shared", "b3", "missing", "a1#0", "../a1", ""]
 EXPLORED = [
     "overview", "search", "entity", "neighbours", "passages", "facts", "between", "community", "question",
 ]  # fmt: skip
-METHODS = [None, "hybrid", "vector", "keyword", "graph", "agentic", "global"]
+METHODS = [None, "hybrid", "vector", "keyword", "graph", "agentic"]
 
 
 def body(random: random.Random) -> dict:

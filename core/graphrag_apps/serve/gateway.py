@@ -518,13 +518,13 @@ class Gateway:
         self,
         key: Key,
         *,
-        level: Annotated[int | None, Field(ge=0, description="0 has the largest communities.")] = None,
         limit: api.Limit = 50,
         where: api.Where = None,
     ) -> api.CommunityList:
-        """Return the themes of the collection, the largest first."""
+        """Return the themes of the collection, the largest first. The limit holds for members of a theme, too."""
         limit, scope = self._checked_limit(limit), self.scope(key, where)
-        return api.CommunityList(communities=self.index.graph.communities(level, where=scope)[:limit])
+        found = self.index.graph.communities(where=scope)[:limit]
+        return api.CommunityList(communities=[replace(one, members=one.members[:limit]) for one in found])
 
     def stats(self, key: Key, *, where: api.Where = None) -> api.StatsResponse:
         """Return the size of what the key sees."""
@@ -542,18 +542,6 @@ class Gateway:
             )
 
     # -- start and end
-
-    def warm(self) -> None:
-        """Begin to compute what the first requests would wait for: the graph in memory, and the communities."""
-
-        def prepare() -> None:
-            try:
-                if self.anonymous.where is None and not self.closing:
-                    self.index.graph.communities()
-            except GraphRAGError as error:
-                _log.warning("the communities could not be computed: %s", error)
-
-        self._pool.submit(prepare)
 
     @property
     def load(self) -> dict[str, int]:

@@ -150,7 +150,6 @@ class HitValue(BaseModel):
     entity: str | None = Field(description="The name of the entity through which the graph leads to the passage.")
     hops: int = Field(description="How many facts lead to the entity.")
     graph_expansion: str = Field(description="The query that found it, if the graph strategy made queries.")
-    community: str | None = Field(description="The theme that it stands for, for the method global.")
     channels: dict[str, Channel]
     path: list[Step] = Field(description="The path through the graph to the passage.")
     words: list[str] = Field(description="The words of the question that the passage contains.")
@@ -167,7 +166,6 @@ class QueryResponse(BaseModel):
     hits: list[HitValue]
     entities: list[Entity] = Field(description="The entities that the question names.")
     facts: list[FactValue] = Field(description="The facts that support the answer, most important first.")
-    communities: list[Community] = Field(default=[], description="The themes that matter, for the method global.")
     confidence: float | None = Field(
         default=None, description="How far the graph can be trusted with this question, if the gate uses it."
     )

@@ -71,7 +71,6 @@ class SearchResult(BaseModel):
     passages: list[Passage]
     entities: list[str] = Field(description="The entities that the question names. Use them in entity and path.")
     facts: list[str] = Field(description="Facts that support the answer; names in them are seeds for another search.")
-    themes: list[str] = Field(description="The themes of the collection, for the method global.")
     advice: str = Field(description="What to do if the result is empty or weak.")
     context: str | None = Field(description="Prompt text, if context_tokens was given.")
 
@@ -134,7 +133,6 @@ def _search_result(result: Result, context_tokens: int | None) -> SearchResult:
         passages=passages,
         entities=[entity.name for entity in result.entities],
         facts=[fact.text for fact in result.facts],
-        themes=[f"{community.name}: {community.description}" for community in result.communities],
         advice=result.advice,
         context=None if context_tokens is None else str(result.context(context_tokens)),
     )
@@ -196,9 +194,8 @@ def mcp_server(gateway: Gateway) -> MCPServer:
         "search", search, SearchResult, lambda found: found,
         "Search the indexed documents by meaning, by keyword and by following the knowledge graph. Use it for any "
         "question that the documents may answer; use the names in the question. For questions with several steps, "
-        "search again with seed_entities (names found so far that lead on) and exclude (what was read). Method global "
-        "is for questions about the whole collection, such as its main themes. Returns passages to cite, facts and "
-        "entities.",
+        "search again with seed_entities (names found so far that lead on) and exclude (what was read). Returns "
+        "passages to cite, facts and entities.",
         omit=["as_of"],
     )  # fmt: skip
     add(

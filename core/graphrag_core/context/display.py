@@ -121,8 +121,6 @@ def how_found(hit: Hit) -> str:
     >>> how_found(Hit(Chunk("c", "c", "Text"), 1.0, {"vector": Channel(5, 0.3), "keyword": Channel(2, 7.1)}))
     'found by plain search: keyword rank 2, vector rank 5'
     """
-    if hit.community:
-        return f"central in theme {hit.community}"
     ranks = sorted((channel.rank, name) for name, channel in hit.channels.items() if name not in ("graph", "links"))
     text = "found by plain search: " + ", ".join(f"{name} rank {rank}" for rank, name in ranks) if ranks else ""
     if "graph" in hit.channels:

@@ -294,9 +294,8 @@ def _fact_label(fact: Fact, ends: Sequence[str]) -> str:
 
 # -- passages: slots are (kind,) for sections and (_PASSAGES, place)
 
-_ENTITIES, _FACTS, _PASSAGES, _COMMUNITIES = 0, 1, 2, 3
+_ENTITIES, _FACTS, _PASSAGES = 0, 1, 2
 _SECTIONS = (
-    (_COMMUNITIES, "## Themes of the collection\n", "\n"),
     (_ENTITIES, "## Related Entities", "\n\n"),
     (_FACTS, "## Relationships\n", "\n"),
 )
@@ -313,7 +312,7 @@ def passages(
     cited: bool = True,
     numbered: bool = False,
 ) -> tuple[list[Item], Render]:
-    """Return the passages, preceded by the communities, and the question's entities with a type or a description.
+    """Return the passages, preceded by the question's entities with a type or a description.
 
     Entities are left out if the graph was not used. ``relationships`` adds the relationships after the entities;
     ``cited=False`` writes the score alone above a passage; ``numbered`` writes its rank instead of the score.
@@ -335,7 +334,7 @@ def passages(
     facts = chain(*_relationships(result, (_FACTS,))) if relationships else ()
     longer = _alternate(*(items[1:] for items in sizes))
     render = partial(_render_passages, published=result.context_format.published)
-    return [*first[:1], *_themes(result), *entities, *first[1:], *facts, *longer], render
+    return [*first[:1], *entities, *first[1:], *facts, *longer], render
 
 
 def _tree_order(result: Result) -> list[str]:
@@ -359,13 +358,6 @@ def _described_entities(result: Result) -> list[Item]:
                 text += ("\n\n" if result.context_format.published else "\n") + one_line(entity.description)
             items.append(Item((_ENTITIES,), text, (ContextSource("entity", entity.id, entity.name),)))
     return items
-
-
-def _themes(result: Result) -> Iterator[Item]:
-    for community in result.communities:
-        names = ", ".join(map(list_item, community.names))
-        about = f": {shortened(community.description, _MAX_DESCRIPTION)}" if community.description else ""
-        yield Item((_COMMUNITIES,), f"- {names} ({community.documents:,} documents){about}")
 
 
 def _render_passages(items: Sequence[Item], *, published: bool) -> str:

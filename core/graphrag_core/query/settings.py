@@ -34,7 +34,7 @@ from graphrag_core.query.strategies.pagerank import PageRank
 from graphrag_core.query.strategies.strategy import GraphStrategy
 from graphrag_core.result import Result
 
-Method = Literal["hybrid", "vector", "keyword", "graph", "global", "agentic"]
+Method = Literal["hybrid", "vector", "keyword", "graph", "agentic"]
 """How a question is searched."""
 
 _METHODS: tuple[str, ...] = get_args(Method)
@@ -88,9 +88,7 @@ class SearchSettings:
     ----------
     method
         ``"hybrid"`` uses all three channels; ``"vector"``, ``"keyword"`` and ``"graph"`` use one, of
-        which the last two may find fewer than ``k``; ``"global"`` answers questions about the whole collection
-        with its communities and their central passages; ``"agentic"`` lets ``router`` choose a method for each
-        question.
+        which the last two may find fewer than ``k``; ``"agentic"`` lets ``router`` choose a method for each question.
     k
         How many passages to return.
     graph
@@ -155,7 +153,7 @@ class SearchSettings:
         default="hybrid",
         metadata={
             "type": str,
-            "help": "How to search; global is for questions about the whole collection, agentic selects one.",
+            "help": "How to search; agentic selects a method for the question.",
             "choices": _METHODS,
         },
     )

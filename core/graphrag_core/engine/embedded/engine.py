@@ -289,17 +289,6 @@ class EmbeddedEngine(SqlEngine):
                 self.records.rows("VACUUM")
             return self.records.truncate_log() or emptied
 
-    def load_blob(self, name: str) -> bytes | None:
-        """Return what was stored beside the index under a name; None for an index in memory."""
-        self._check()
-        return None if self._folder is None else self._folder.load_blob(name)
-
-    def save_blob(self, name: str, data: bytes | None) -> None:
-        """Store bytes beside an index in a folder, also if it is opened for reading."""
-        self._check()
-        if self._folder is not None:
-            self._folder.save_blob(name, data)
-
     def refresh(self) -> bool:
         self._check()
         if self.read_only and self.indexes.complete and self.records.newest() == self.indexes.generation:
