@@ -155,8 +155,6 @@ class Hit:
     graph_expansion
         The query that found it, for strategies that search with generated queries
         (:class:`~graphrag_core.strategies.ExpansionQueries`).
-    copies
-        The ids of other passages with the same or nearly the same text.
     via
         The entity through which the strategy found the passage and its hop, for strategies that tell
         (:class:`~graphrag_core.strategies.RelatedEntities`).
@@ -171,7 +169,6 @@ class Hit:
     channels: Mapping[str, Channel] = field(default_factory=dict)
     origin: Origin = "plain"
     graph_expansion: str = ""
-    copies: tuple[str, ...] = ()
     via: tuple[Step, int] | None = None
     explanation: LazyExplanation = field(default=_NOTHING, repr=False, compare=False)
     expanded: ExpandedPassage | None = field(default=None, repr=False)
@@ -230,7 +227,6 @@ class Hit:
             "text": chunk.text,
             "metadata": dict(chunk.metadata),
             "score": self.score,
-            "copies": list(self.copies),
             "origin": self.origin,
             "entity": entity.text if entity else None,
             "hops": self.hops,
@@ -594,7 +590,6 @@ class Result:
                 one_line(texts.snippet(hit, _SNIPPET)),
                 "; ".join(filter(None, (reason, one_line("".join(shown.link))))),
                 one_line(shown.covers),
-                shown.copies,
             )
             lines += [f"     {line}" for line in more if line]
         stages = ", ".join(f"{name} {ms:.1f}" for name, ms in self.trace.stages.items())

@@ -554,7 +554,7 @@ def _copied_hit(hit: Hit) -> Hit:
         chunk.headings, chunk.page, chunk.marks,
     )  # fmt: skip
     return Hit(
-        own, hit.score, dict(hit.channels), hit.origin, hit.graph_expansion, hit.copies, hit.via,
+        own, hit.score, dict(hit.channels), hit.origin, hit.graph_expansion, hit.via,
         hit.explanation, hit.expanded,
     )  # fmt: skip
 

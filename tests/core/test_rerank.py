@@ -103,22 +103,6 @@ class TestAFunction:
         assert sorted(ranked.tolist()) == sorted(keys[0].tolist())
         assert (np.diff(scores) <= 0).all()
 
-    def test_is_not_shown_copies(self):
-        text = "Permission is granted to use, copy, change and share this text and all that belongs to it, as told. "
-        with KnowledgeIndex(HashEmbedder()) as index:
-            index.add(
-                [*(Document(f"copy-{i}", text * 2) for i in range(4)), Document("other", "Who may share a song?")]
-            )
-            seen = []
-
-            def one(question, chunks):
-                seen.extend(chunk.id for chunk in chunks)
-                return [1.0, *[None] * (len(chunks) - 1)]
-
-            (hit,) = GraphRetriever(index, reranker=one).retrieve("permission to share this text")
-            assert sorted(seen) == ["copy-0", "other"]
-            assert hit.copies == ("copy-1", "copy-2", "copy-3")
-
     def test_scores_plain_search_where_the_graph_is_not_used(self, chain):
         for retriever, settings in (
             (GraphRetriever(chain, reranker=by_id), {"use_graph": False}),

@@ -532,7 +532,7 @@ def _hit(shown: HitText, texts: Highlighter) -> dict[str, Any]:
     return {
         "rank": shown.rank, "name": passage_name(hit.chunk), "score": round(hit.score, 4),
         "by_graph": hit.origin == "graph", "path": path, "found": shown.found, "link": "".join(shown.link),
-        "copies": shown.copies, "pieces": list(texts.pieces(texts.snippet(hit, _EXCERPT))), **_source(hit.chunk),
+        "pieces": list(texts.pieces(texts.snippet(hit, _EXCERPT))), **_source(hit.chunk),
     }  # fmt: skip
 
 

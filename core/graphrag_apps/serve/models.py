@@ -145,7 +145,6 @@ class HitValue(BaseModel):
     text: str
     metadata: dict[str, Any]
     score: float = Field(description="With the default settings how likely the passage belongs to the answer.")
-    copies: list[str] = Field(description="The ids of passages that say the same.")
     origin: Origin = Field(description="graph: plain search alone would not have returned it.")
     entity: str | None = Field(description="The name of the entity through which the graph leads to the passage.")
     hops: int = Field(description="How many facts lead to the entity.")

@@ -15,7 +15,7 @@ from itertools import chain, groupby, zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
-from graphrag_core.context.display import Highlighter, body_text, citation, copies_note, fact_words
+from graphrag_core.context.display import Highlighter, body_text, citation, fact_words
 from graphrag_core.context.escape import body, list_item, one_line, shortened
 from graphrag_core.context.ordering import Edge, spanning_tree_order
 from graphrag_core.context.relations import inverse
@@ -260,9 +260,7 @@ def _relationships(result: Result, slot: tuple[int, ...]) -> tuple[list[Item], l
 def _new_facts(result: Result) -> Iterator[Fact]:
     """Yield the facts about entities that the question names or a passage is about, which no passage states itself."""
     about = {entity.id for entity in result.entities}.union(*(hit.reason.subjects for hit in result.hits))
-    read = {
-        name for hit in result.hits for name in (hit.chunk.id, *hit.copies, *(hit.expanded.ids if hit.expanded else ()))
-    }
+    read = {name for hit in result.hits for name in (hit.chunk.id, *(hit.expanded.ids if hit.expanded else ()))}
     for fact in result.facts:
         is_stated = not fact.relation and fact.chunk_id in read
         if not is_stated and about.intersection(_entity(result, name).id for name in fact.entities):
@@ -373,11 +371,10 @@ def _render_passages(items: Sequence[Item], *, published: bool) -> str:
 
 
 def _passage_head(hit: Hit, label: str, *, cited: bool, with_id: bool = False) -> str:
-    """Return the line above a passage: a label and, if it is cited, its name, copies and id."""
+    """Return the line above a passage: a label and, if it is cited, its name and id."""
     if not cited:
         return label
-    cite, chunk_id, copies = one_line(citation(hit.chunk)), one_line(hit.chunk.id), copies_note(hit)
-    cite += f", {copies}" if copies else ""
+    cite, chunk_id = one_line(citation(hit.chunk)), one_line(hit.chunk.id)
     return f"{label} {cite} ({chunk_id})" if with_id and cite != chunk_id else f"{label} {cite}"
 
 

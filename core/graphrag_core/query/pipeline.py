@@ -30,7 +30,7 @@ from graphrag_core.query.calibration import Calibration, signals_of
 from graphrag_core.query.conversation import with_conversation
 from graphrag_core.query.coverage import Reranked
 from graphrag_core.query.explanation import GRAPH_CHANNELS, Explainer
-from graphrag_core.query.fusion import Lead, confidence, how_to_raise
+from graphrag_core.query.fusion import Lead, confidence, first, how_to_raise
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.related_entities import stated_strengths
 from graphrag_core.query.requests import Request, Steps
@@ -57,7 +57,6 @@ EMBEDDER_FAILED = "the embedder failed, so this is not the full answer: ask agai
 
 _log = logging.getLogger(__name__)
 _LOGGED: WeakSet[Engine] = WeakSet()  # engines whose graph was reported to have little to follow
-_MAX_COPIES = 100  # listed for a hit
 _MAX_UNKNOWN = 5  # keys of a filter that are named
 _MAX_NAMES = 3  # that are said to have decided
 _READ = 5  # passages read for each hit, if some hits are navigation
@@ -407,20 +406,17 @@ def _rank(query: Query, text: TextSearch, graph: GraphDecision) -> tuple[Reranke
 
 
 class _Shown(NamedTuple):
-    """The chunks of the result, their scores, and the copies of each."""
+    """The chunks of the result and their scores."""
 
     keys: Keys
     scores: Scores
-    copies: list[Keys]
     chunks: list[Chunk]
 
 
 def _hits(found: Found, explanation: LazyExplanation) -> tuple[list[Hit], list[Link | None], float | None]:
     """Return the hits, their links to better ones, and the best score before a limit, None without passages."""
     query = found.query
-    snapshot, settings = query.snapshot, query.settings
-    if found.graph.ran:  # copies in plain search decide the origin of hits: one read for both
-        snapshot.copies("chunks", distinct(found.ranked.keys[: settings.k], found.text.ranking[0][: settings.k]))
+    settings = query.settings
     shown = _select(found)
     if not settings.context.published and any(map(is_navigation, shown.chunks)):
         found = _text_first(found)
@@ -436,21 +432,18 @@ def _hits(found: Found, explanation: LazyExplanation) -> tuple[list[Hit], list[L
     channels = _channels(keys, _rankings(found))
     by_graph = _found_by_graph(found, keys, channels)
     via = _entities_between(found, by_graph)
-    hits = []
-    for place, key in enumerate(keys.tolist()):
-        copies = shown.copies[place][:_MAX_COPIES]
-        hits.append(
-            Hit(
-                shown.chunks[place],
-                float(scores[place]),
-                channels[place],
-                "graph" if key in by_graph else "plain",
-                found.graph.expansion.queries.get(key, ""),
-                tuple(copy.id for copy in snapshot.chunks(copies)) if len(copies) else (),
-                via.get(key),
-                explanation=explanation,
-            )
+    hits = [
+        Hit(
+            shown.chunks[place],
+            float(scores[place]),
+            channels[place],
+            "graph" if key in by_graph else "plain",
+            found.graph.expansion.queries.get(key, ""),
+            via.get(key),
+            explanation=explanation,
         )
+        for place, key in enumerate(keys.tolist())
+    ]
     return hits, links[:count], float(scores.max()) if len(scores) else None
 
 
@@ -459,11 +452,10 @@ def _select(found: Found) -> _Shown:
     query, ranking = found.query, (found.ranked.keys, found.ranked.scores)
     if query.settings.method == "hybrid":
         graph = found.graph.ranking if found.graph.ran else None
-        selected = query.settings.fusion.select(query, found.text.ranking, graph, ranking)
+        keys, scores = query.settings.fusion.select(query, found.text.ranking, graph, ranking)
     else:
-        selected = query.without_copies(ranking, query.settings.k)
-    (keys, scores), copies = selected
-    return _Shown(keys, scores, copies, query.snapshot.chunks(keys))
+        keys, scores = first(ranking, query.settings.k)
+    return _Shown(keys, scores, query.snapshot.chunks(keys))
 
 
 def _scores(found: Found, shown: _Shown, links: list[Link | None]) -> Scores:
@@ -529,10 +521,7 @@ def _found_by_graph(found: Found, keys: Keys, channels: list[dict[str, Channel]]
     settings, ranking = found.query.settings, found.text.ranking
     by_graph = {key for key, names in zip(keys.tolist(), channels, strict=True) if GRAPH_CHANNELS & names.keys()}
     if settings.method != "graph":
-        plain = set(ranking[0][: settings.k].tolist())
-        if not by_graph <= plain:  # without copies plain search gets further down
-            plain = set(found.query.without_copies(ranking, settings.k)[0][0].tolist())
-        by_graph -= plain
+        by_graph -= set(ranking[0][: settings.k].tolist())
     return by_graph.union(found.graph.expansion.queries)
 
 

@@ -37,8 +37,8 @@ class ScoreReranker(Reranker):
     Parameters
     ----------
     score
-        Takes the question and a list of :class:`~graphrag_core.Chunk`, best first, without copies. Returns one number
-        for each, higher is better, or None to drop the passage. If it has a coroutine method ``ascore`` with the same
+        Takes the question and a list of :class:`~graphrag_core.Chunk`, best first. Returns one number for
+        each, higher is better, or None to drop the passage. If it has a coroutine method ``ascore`` with the same
         arguments, the async methods of the adapters await that.
     passages
         How many passages are scored, and at least as many as the query returns. Up to this number, a larger ``k``
@@ -80,8 +80,8 @@ class ScoreReranker(Reranker):
         return self.order(ranked, shown, request.run())
 
     def candidates(self, query: Query, ranked: Reranked) -> tuple[Keys, Request]:
-        """Return the best chunks of a ranking without copies, and the request for their scores."""
-        (shown, _), _ = query.without_copies((ranked.keys, ranked.scores), max(self.passages, query.settings.k))
+        """Return the best chunks of a ranking, and the request for their scores."""
+        shown = ranked.keys[: max(self.passages, query.settings.k)]
         chunks = query.snapshot.chunks(shown)
         ascore: Any = getattr(self.score, "ascore", None)
 

@@ -384,7 +384,7 @@
           hit.link && el("p.link", { dir: "auto" }, `${hit.link[0].toUpperCase()}${hit.link.slice(1)}.`),
           el("p.text", { dir: "auto" }, marked(hit.pieces)),
           hit.text.length > 360 && el("details.whole", el("summary", "Whole passage"), el("p.text", { dir: "auto" }, hit.text)),
-          el("p.source", { dir: "auto", title: "document" }, [hit.document, hit.copies].filter(Boolean).join(" · ")));
+          el("p.source", { dir: "auto", title: "document" }, hit.document));
         return card;
       })) : el("p.hint", answer.advice || "No passage was found.")),
       answer.decided && el("p.hint", `${answer.decided[0].toUpperCase()}${answer.decided.slice(1)}.`),
