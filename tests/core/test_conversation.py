@@ -183,11 +183,6 @@ def test_nothing_from_outside_the_scope_comes_in(index, retriever):
         assert "Quay Planner" not in result.decided
 
 
-def test_an_excluded_entity_is_not_carried_over(retriever):
-    result = retriever.retrieve("Who owns it?", history=["What is the Tariff Engine?"], exclude=["Tariff Engine"])
-    assert "Tariff Engine" not in names(result)
-
-
 def test_history_is_part_of_the_cache_key_only_where_it_matters(retriever):
     history = ["What is the Tariff Engine?"]
     alone = retriever.retrieve("Who owns it?")

@@ -158,8 +158,6 @@ class Search:
         Option("--set", metavar="NAME=VALUE", help="Change a search setting: gate.min_score=0.3, vector_weight=0.4."),
     ] = None
     where: Where = None
-    seed: Annotated[list[str] | None, Option(metavar="NAME", help="Start the graph from this entity, too.")] = None
-    exclude: Annotated[list[str] | None, Option(metavar="NAME", help="Exclude an entity, or a document by id.")] = None
     as_of: AsOf = None
 
     def retriever(self, index: KnowledgeIndex, **defaults: Any) -> GraphRetriever:
@@ -174,8 +172,7 @@ class Search:
     @property
     def scope(self) -> dict[str, Any]:
         """The arguments of a question."""
-        where = parse_where(self.where)
-        return {"where": where, "as_of": self.as_of, "seed_entities": self.seed, "exclude": self.exclude}
+        return {"where": parse_where(self.where), "as_of": self.as_of}
 
 
 @dataclass(frozen=True)

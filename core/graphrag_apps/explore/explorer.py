@@ -13,6 +13,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,6 @@ from graphrag_core.filters import Filter, Where, parse
 from graphrag_core.ingest.remembered import FACT_KEY, changes_between, visible
 from graphrag_core.model import Chunk, Community, Entity, Fact
 from graphrag_core.ports import Keys, Snapshot
-from graphrag_core.query.steering import near_names
 from graphrag_core.retriever import GraphRetriever
 from graphrag_core.text import FUNCTION, normalise
 
@@ -50,6 +50,9 @@ MAX_DRAWN = 300
 """The most entities that a page draws at once."""
 
 _SUGGESTIONS = 12
+_NEAR_NAMES = 3
+_PASSAGES_SEARCHED = 30  # for names of similar spelling
+_LEAST_SIMILAR = 0.6
 _START_NODES = 80  # entities on the start page
 _COMMUNITY_NODES = 60
 _MOST_FIRST = 5_000  # entities that are counted by type and kept with their communities; others are looked up
@@ -202,7 +205,7 @@ class Explorer:
     def near_names(self, name: str, where: Where | None = None) -> list[str]:
         """Return the names of entities that are most similar to a name in spelling."""
         with self._open(where) as view:
-            return near_names(view.snapshot, name)
+            return _near_names(view.snapshot, name)
 
     def neighbours(
         self, name: str, where: Where | None = None, offset: int = 0, limit: int = _NEIGHBOURS, *,
@@ -563,6 +566,25 @@ def _fact(fact: Fact, names: Mapping[str, str]) -> dict[str, Any]:
         "relation": fact.relation.replace("_", " "),
         "entities": [{"id": key, "name": names.get(key) or key} for key in fact.entities[:8]],
     }
+
+
+def _near_names(snapshot: Snapshot, name: str) -> list[str]:
+    """Return the names most similar in spelling, from passages that have a part of the name.
+
+    A part with a spelling mistake is in no passage, so the most mentioned entities are looked at, too.
+    """
+    passages, _ = snapshot.search_keywords("chunks", name, _PASSAGES_SEARCHED)
+    keys = np.union1d(snapshot.neighbours(passages, to="entities").targets, snapshot.top_entities(5_000))
+    wanted = normalise(name)
+    scored = []
+    for entity in snapshot.entities(keys):
+        if entity.id.startswith("→"):
+            continue
+        matcher = SequenceMatcher(None, wanted, entity.id, autojunk=False)
+        bounds = matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio  # the cheapest upper bound first
+        if all(ratio() >= _LEAST_SIMILAR for ratio in bounds):
+            scored.append((-matcher.ratio(), -entity.mentions, entity.name))
+    return [near for _, _, near in sorted(scored)[:_NEAR_NAMES]]
 
 
 def _community(community: Community, colour: int | None) -> dict[str, Any]:

@@ -257,8 +257,6 @@ class Gateway:
         question: api.Question,
         *,
         where: api.Where = None,
-        seed_entities: api.SeedEntities = None,
-        exclude: api.Exclude = None,
         history: api.History = None,
         as_of: api.AsOf = None,
         design: api.Design = None,
@@ -269,8 +267,8 @@ class Gateway:
         settings = self._changed(settings, set)
         self.check_question(question, settings.get("k"))
         return self.retriever.retrieve(
-            question, where=self.scope(key, where), seed_entities=seed_entities, exclude=exclude, history=history,
-            as_of=as_of, settings=DESIGNS.get(design or ""), **settings,
+            question, where=self.scope(key, where), history=history, as_of=as_of,
+            settings=DESIGNS.get(design or ""), **settings,
         )  # fmt: skip
 
     def _changed(self, settings: dict[str, Any], changes: api.Changes) -> dict[str, Any]:

@@ -25,18 +25,6 @@ Where = Annotated[
         examples=[{"team": "identity", "year": {"gte": 2020}}],
     ),
 ]
-SeedEntities = Annotated[
-    list[str] | None,
-    Field(
-        max_length=50, description="Names of entities from which to follow the graph, besides those in the question."
-    ),
-]
-Exclude = Annotated[
-    list[str] | None,
-    Field(
-        max_length=1_000, description="Names of entities or ids of documents to leave out, such as those already read."
-    ),
-]
 History = Annotated[
     list[Annotated[str, Field(max_length=20_000)]] | None,
     Field(

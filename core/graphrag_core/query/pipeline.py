@@ -17,13 +17,13 @@ from weakref import WeakSet
 
 import numpy as np
 
-from graphrag_core.errors import DatabaseError
+from graphrag_core.errors import DatabaseError, did_you_mean
 from graphrag_core.filters import Filter
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import question_error
 from graphrag_core.ingest.pipeline import NO_EMBEDDER
 from graphrag_core.ingest.remembered import visible
-from graphrag_core.key_sets import among, distinct
+from graphrag_core.key_sets import distinct
 from graphrag_core.model import Chunk, Entity
 from graphrag_core.ports import Engine, Keys, Matrix, Ranking, Scores, Snapshot
 from graphrag_core.query.calibration import Calibration, signals_of
@@ -36,7 +36,6 @@ from graphrag_core.query.related_entities import stated_strengths
 from graphrag_core.query.requests import Request, Steps
 from graphrag_core.query.rerank import ScoreReranker
 from graphrag_core.query.settings import Plan, ResolvedSettings
-from graphrag_core.query.steering import did_you_mean, steer, without_documents
 from graphrag_core.result import (
     CONFIDENCE_WITHOUT_GRAPH,
     Channel,
@@ -75,14 +74,10 @@ class Embedded(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A snapshot for a question, its scope without excluded documents, and the entities of the seeds.
-
-    ``remarks`` say which names and keys of the call match nothing.
-    """
+    """A snapshot for a question, and its scope. ``remarks`` say which keys of the filter match nothing."""
 
     snapshot: Snapshot
     scope: Filter | None
-    seeds: Keys
     remarks: tuple[str, ...]
 
 
@@ -176,17 +171,20 @@ def _has_same_keys(snapshot: Snapshot, other: Snapshot) -> bool:
 
 def _find(index: KnowledgeIndex, plan: Plan, embedded: Embedded, opened: Opened, stages: Stages) -> Found:
     """Search, recognise entities, expand and rank, on one snapshot."""
-    settings, snapshot, seeds = plan.settings, opened.snapshot, opened.seeds
+    settings, snapshot = plan.settings, opened.snapshot
     query = Query(
-        plan.text, snapshot, embedded.vector, seeds, index.embedding, settings, plan.uncounted, embedded.failures
+        plan.text,
+        snapshot,
+        embedded.vector,
+        embedder=index.embedding,
+        settings=settings,
+        uncounted=plan.uncounted,
+        failures=embedded.failures,
     )
     text = search(query)
     stages.end("search")
-    entities = seeds
     if settings.searches_graph:
-        named = settings.recogniser.recognise(plan.text, query.vector, snapshot)
-        entities = np.concatenate([seeds, named[~among(named, np.sort(seeds))]]) if len(seeds) else named
-    query = replace(query, entities=entities)
+        query = replace(query, entities=settings.recogniser.recognise(plan.text, query.vector, snapshot))
     if plan.turns:
         query = with_conversation(query, plan.turns)
     stages.end("recognise")
@@ -216,14 +214,12 @@ def _result(engine: Engine, plan: Plan, found: Found, opened: Opened, embedded: 
     explanation = LazyExplanation(Explanation)
     hits, links, best_score = _hits(found, explanation)
     named = tuple(query.snapshot.entities(query.entities))
-    is_restricted = plan.scope is not None or bool(plan.exclude)
-    advice = _advice(found) if hits else _advice_on_nothing(found, best_score, is_restricted=is_restricted)
+    advice = _advice(found) if hits else _advice_on_nothing(found, best_score, is_restricted=plan.scope is not None)
     notes = (EMBEDDER_FAILED if query.failures else "", advice, *opened.remarks)
     missing = (embedded.problem, _missing_names(query), graph.expansion.remark, *query.remarks)
     explanation.compute = explainer = Explainer(
         engine=engine,
         scope=opened.scope,
-        exclude=plan.exclude,
         generation=query.snapshot.generation,
         question=plan.text,
         method=settings.method,
@@ -247,8 +243,7 @@ def _result(engine: Engine, plan: Plan, found: Found, opened: Opened, embedded: 
         entities=named,
         confidence=graph.confidence,
         route=plan.route,
-        decided=_conversation(query)
-        + (_decided(found, named, len(opened.seeds), links) if hits else "no passage was found"),
+        decided=_conversation(query) + (_decided(found, named, links) if hits else "no passage was found"),
         expansion_skipped=graph.skipped,
         gate=ranked.gate,
         fallback="; ".join(filter(None, missing)),
@@ -297,17 +292,11 @@ def _failure(index: KnowledgeIndex, plan: Plan, error: Exception) -> str:
 
 @contextmanager
 def open_snapshot(engine: Engine, plan: Plan, at: float, *, warns: bool) -> Iterator[Opened]:
-    """Open a snapshot without what the question excludes and without facts that are not valid at a time."""
+    """Open a snapshot without facts that are not valid at a time."""
     scope = visible(engine, plan.scope, at)
-    inside, documents = without_documents(engine, scope, plan.exclude) if plan.exclude else (scope, set[str]())
-    with engine.snapshot(inside) as snapshot:
-        seeds, remarks = _NOTHING[0], tuple[str, ...]()
-        if plan.exclude or plan.seeds:
-            whole = partial(engine.snapshot, scope)
-            snapshot, seeds, remarks = steer(snapshot, whole, plan.exclude, documents, plan.seeds)  # noqa: PLW2901
-        if keys := snapshot.unknown_keys[:_MAX_UNKNOWN]:
-            remarks = (*remarks, _unknown_keys(snapshot, keys, warns=warns))
-        yield Opened(snapshot, inside, seeds, remarks)
+    with engine.snapshot(scope) as snapshot:
+        keys = snapshot.unknown_keys[:_MAX_UNKNOWN]
+        yield Opened(snapshot, scope, (_unknown_keys(snapshot, keys, warns=warns),) if keys else ())
 
 
 def search(query: Query) -> TextSearch:
@@ -546,13 +535,13 @@ def _conversation(query: Query) -> str:
     return "the question refers to passages that were shown; " if len(query.carried.passages) else ""
 
 
-def _decided(found: Found, entities: Sequence[Entity], seeds: int, links: Sequence[Link | None]) -> str:
+def _decided(found: Found, entities: Sequence[Entity], links: Sequence[Link | None]) -> str:
     """Return what decided the order of the hits, in one sentence.
 
-    ``entities`` are those of the query, of which the first ``seeds`` come from the call; ``links`` those of the hits.
+    ``entities`` are those of the query, ``links`` those of the hits.
     """
     settings, ranked, by_graph = found.query.settings, found.ranked, len(found.graph.ranking[0]) > 0
-    names = partial(_names, entities[: len(entities) - len(found.query.carried.entities)], seeds)
+    names = partial(_names, entities[: len(entities) - len(found.query.carried.entities)])
     all_names = names(range(len(entities)))
     if settings.method == "graph" and by_graph:
         return f"the graph alone{_because(all_names)}"
@@ -610,19 +599,16 @@ def _because(why: str) -> str:
     return f": {why}" if why else ""
 
 
-def _names(entities: Sequence[Entity], seeds: int, places: Sequence[int]) -> str:
+def _names(entities: Sequence[Entity], places: Sequence[int]) -> str:
     """Return that the question names some of the entities, given by their positions; empty if there are none.
 
     Positions beyond are entities of the conversation.
     """
     if not (places := [place for place in places if place < len(entities)]):
         return ""
-    by_call = sum(place < seeds for place in places)
-    who = "the question and seed_entities name" if by_call else "the question names"
-    who = "seed_entities names" if by_call == len(places) else who
     shown = [entities[place].name for place in places[:_MAX_NAMES]]
     more = [f"{len(places) - _MAX_NAMES:,} more"] if len(places) > _MAX_NAMES else []
-    return f"{who} {_listed([*shown, *more])}"
+    return f"the question names {_listed([*shown, *more])}"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -321,8 +321,6 @@ class Plan:
         by the index's embedder.
     route
         Why the router chose the method.
-    seeds, exclude
-        Names of entities, and of entities and documents.
     turns
         The turns of the conversation before a question that may refer to them.
     uncounted
@@ -339,8 +337,6 @@ class Plan:
     as_of: float | None = None
     embed: Request | None = None
     route: str = ""
-    seeds: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
     turns: tuple[Turn, ...] = ()
     uncounted: list[Keys] | None = None
     explain: bool = False
