@@ -280,26 +280,8 @@ def test_compare_reports_invalid_questions(run, kb, tmp_path):
     assert run("compare", "missing.jsonl").exit_code == 1
 
 
-def test_a_cross_encoder_orders_the_passages(run, kb, tmp_path, retriever_settings):
-    tiny = pytest.importorskip("tiny_cross_encoder", reason="onnx is not installed")
-    folder = tiny.write_cross_encoder(tmp_path / "tiny", [QUESTION])
-    (tmp_path / "questions.jsonl").write_text(json.dumps({"question": QUESTION, "gold": ["inc-2103.md"]}), "utf-8")
-    plain = json.loads(run("compare", "questions.jsonl", "--json").stdout)["answers"][0]["found"]
-    retriever_settings(f"reranker = 'onnx:{folder}'")
-    reranked = json.loads(run("query", QUESTION, "--json").stdout)["hits"]
-    scores = [hit["score"] for hit in reranked]
-    assert scores == sorted(scores, reverse=True)
-    assert scores[0] > 1, "the number of words in common"
-    assert run("explain", QUESTION).exit_code == 0
-    report = json.loads(run("compare", "questions.jsonl", "--json").stdout)
-    found = report["answers"][0]["found"]
-    assert found["hybrid"] == [hit["document_id"] for hit in reranked]
-    assert found["vector+keyword"] != plain["vector+keyword"], "plain search is scored too"
-
-
-def test_an_unknown_cross_encoder_is_an_error(run, kb, tmp_path, retriever_settings):
-    for name, problem in (("best", "'onnx:FOLDER'"), (f"onnx:{tmp_path}", "has no model.onnx")):
-        retriever_settings(f"reranker = '{name}'")
-        result = run("query", QUESTION)
-        assert result.exit_code == 1
-        assert problem in result.stderr.replace("\n", " ")
+def test_an_unknown_reranker_is_an_error(run, kb, retriever_settings):
+    retriever_settings("reranker = 'best'")
+    result = run("query", QUESTION)
+    assert result.exit_code == 1
+    assert "reranker" in result.stderr

@@ -111,13 +111,13 @@ class GraphDecision:
 
 
 class Found(NamedTuple):
-    """What the stages of a question found. ``scorers`` still have to order the ranking."""
+    """What the stages of a question found. ``scorer`` still has to order the ranking, unless it is None."""
 
     query: Query
     text: TextSearch
     graph: GraphDecision
     ranked: Reranked
-    scorers: tuple[ScoreReranker, ...]
+    scorer: ScoreReranker | None
 
 
 def search_steps(index: KnowledgeIndex, plan: Plan, at: float, *, warns: bool = True) -> Steps:
@@ -190,22 +190,21 @@ def _find(index: KnowledgeIndex, plan: Plan, embedded: Embedded, opened: Opened,
     stages.end("recognise")
     graph = _expand(query, text, index.engine if opened.scope is None else None)
     stages.end("expand")
-    ranked, scorers = _rank(query, text, graph)
+    ranked, scorer = _rank(query, text, graph)
     stages.end("rerank" if settings.reranker and settings.method == "hybrid" and graph.ran else "fuse")
-    return Found(query, text, graph, ranked, scorers)
+    return Found(query, text, graph, ranked, scorer)
 
 
 def _scored(found: Found, snapshot: Snapshot, scores: Mapping[Any, list[float | None]]) -> tuple[Found, Request | None]:
-    """Return the ranking in the order of the scorers whose scores are known, and the request for the next ones."""
+    """Return the ranking in the order of the scores if they are known, else the request for them."""
     if found.query.snapshot is not snapshot:
         found = found._replace(query=replace(found.query, snapshot=snapshot))
-    while found.scorers:
-        shown, request = found.scorers[0].candidates(found.query, found.ranked)
-        if request.key not in scores:
-            return found, request
-        ranked = found.scorers[0].order(found.ranked, shown, scores[request.key])
-        found = found._replace(ranked=ranked, scorers=found.scorers[1:])
-    return found, None
+    if found.scorer is None:
+        return found, None
+    shown, request = found.scorer.candidates(found.query, found.ranked)
+    if request.key not in scores:
+        return found, request
+    return found._replace(ranked=found.scorer.order(found.ranked, shown, scores[request.key]), scorer=None), None
 
 
 def _result(engine: Engine, plan: Plan, found: Found, opened: Opened, embedded: Embedded, stages: Stages) -> Result:
@@ -371,24 +370,23 @@ def _strong(query: Query, expansion: Expansion) -> Expansion:
     return expansion.only(np.round(strengths, 6) >= round(least, 6))
 
 
-def _rank(query: Query, text: TextSearch, graph: GraphDecision) -> tuple[Reranked, tuple[ScoreReranker, ...]]:
-    """Return the ranking, and the rerankers that still have to order its first passages by scores."""
+def _rank(query: Query, text: TextSearch, graph: GraphDecision) -> tuple[Reranked, ScoreReranker | None]:
+    """Return the ranking, and the reranker that still has to order its first passages by scores."""
     settings, plain = query.settings, Reranked(*text.ranking, trust=0.0)
     if settings.method != "hybrid":
-        return (Reranked(*graph.ranking, trust=0.0) if graph.ran else plain), ()
+        return (Reranked(*graph.ranking, trust=0.0) if graph.ran else plain), None
     if reranker := settings.reranker:
-        scorers: tuple[ScoreReranker, ...] = ()
-        while isinstance(reranker, ScoreReranker):
-            scorers, reranker = (reranker, *scorers), reranker.first
+        scorer = reranker if isinstance(reranker, ScoreReranker) else None
+        first = reranker if scorer is None else scorer.first
         if graph.ran:
-            return reranker.rerank(query, text.ranking, graph.ranking), scorers
-        return Reranked(*reranker.rerank_plain(query, text.ranking), trust=0.0), scorers
+            return first.rerank(query, text.ranking, graph.ranking), scorer
+        return Reranked(*first.rerank_plain(query, text.ranking), trust=0.0), scorer
     if not settings.use_graph and not settings.fusion.weighed:
-        return plain, ()
+        return plain, None
     keys, scores = settings.fusion.fuse_query(query, text.channels, text.ranking, graph.ranking, lead=graph.lead)
     keys, scores = np.asarray(keys, np.int64), np.asarray(scores)
     order = query.order("chunks", keys, scores)
-    return Reranked(keys[order], scores[order], trust=0.0), ()
+    return Reranked(keys[order], scores[order], trust=0.0), None
 
 
 # -- hits

@@ -28,7 +28,7 @@ from graphrag_core.query.fusion import CHANNELS, Fusion, Gate
 from graphrag_core.query.query import OnEmbedderError
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.requests import Request
-from graphrag_core.query.rerank import PassageScores, ScoreReranker
+from graphrag_core.query.rerank import ScoreReranker, ScoreTexts
 from graphrag_core.query.routing import Router
 from graphrag_core.query.strategies.pagerank import PageRank
 from graphrag_core.query.strategies.strategy import GraphStrategy
@@ -100,9 +100,8 @@ class SearchSettings:
         PageRank is :class:`~graphrag_core.strategies.Anchored`.
     reranker
         Orders the passages of the hybrid method. True uses :class:`~graphrag_core.strategies.Coverage` where both the
-        strategy and the fusion are the default; False orders them by the fusion alone. A function that scores
-        passages, such as a :class:`~graphrag_core.CrossEncoder`, orders the best of them
-        (:class:`~graphrag_core.strategies.ScoreReranker`).
+        strategy and the fusion are the default; False orders them by the fusion alone. A function of the question and a
+        list of texts that returns one score for each, or a coroutine function, orders the best 50 of them.
     gate, recogniser
         When the graph is trusted and how similar passages must be, and how entities are found in a question. None is
         the strategy's own, as :class:`~graphrag_core.strategies.RelatedEntities` has them, or else the default.
@@ -161,7 +160,7 @@ class SearchSettings:
     graph: GraphStrategy = _PAGE_RANK
     use_graph: bool = field(default=True, metadata={"type": bool, "help": "Whether hybrid search uses the graph."})
     fusion: Fusion | None = None
-    reranker: Reranker | PassageScores | bool = True
+    reranker: Reranker | ScoreTexts | bool = True
     gate: Gate | None = None
     recogniser: Recogniser | None = None
     router: Router = _ROUTER
