@@ -22,7 +22,7 @@ NAMES = {
         GraphStrategy Neighbourhood OwnScores PageRank Query ReciprocalRank Recogniser RelatedEntities Relevance
         Reranked Reranker Route Router Rule SpreadingActivation Weighted
     """,
-    "graphrag_core.embedders": "FastEmbed OllamaEmbedder Onnx OpenAIEmbedder WordLlama",
+    "graphrag_core.embedders": "OllamaEmbedder Onnx OpenAIEmbedder WordLlama",
     "graphrag_apps.explore": "Explorer server_page static_page",
     "graphrag_core.testing": """
         CHAIN CHAIN_QUESTION CountingEmbedder EmbedderSuite ExtractorSuite FixedExtractor FusionSuite
