@@ -182,7 +182,7 @@ $(VENV)/.demo: $(VENV)/.venv pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.venv pyproject.toml
 	@echo "Installing into $(VENV) (once) ..."
-	@$(BIN)/python -m pip install --quiet --prefer-binary --editable '.[cli,files,langchain,llama,onnx,fastembed,dev]'
+	@$(BIN)/python -m pip install --quiet --prefer-binary --editable '.[cli,files,langchain,llama,onnx,dev]'
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.docs: $(VENV)/.dev

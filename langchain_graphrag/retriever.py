@@ -139,8 +139,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     Notes
     -----
     ``invoke``, ``ainvoke``, ``batch`` and ``abatch`` take the fields of ``settings``, the arguments of
-    :meth:`graphrag_core.GraphRetriever.retrieve` (``as_of``, ``count_access``, ``seed_entities``, ``exclude``, and
-    ``history``, also of LangChain messages), ``filter``, ``search_type``, ``fetch_k`` and ``lambda_mult``. A filter
+    :meth:`graphrag_core.GraphRetriever.retrieve` (``as_of``, ``count_access``, and ``history``, also of
+    LangChain messages), ``filter``, ``search_type``, ``fetch_k`` and ``lambda_mult``. A filter
     maps metadata keys to values or operators: ``{"tenant": "acme", "year": {"$gte": 2020}}``. If the question cannot be
     embedded, :class:`graphrag_core.errors.EmbedderError` is raised, which is also of the type that the embedding model
     raised, so ``with_retry`` and ``with_fallbacks`` work with either type. Nothing is found for a blank query, which is

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from llama_graphrag.memory_block import GraphRAGMemoryBlock
     from llama_graphrag.memory_tool import memory_search_tool, memory_tools
     from llama_graphrag.models import LocalEmbedding
-    from llama_graphrag.postprocessors import GraphContextPostprocessor, postprocessor_reranker
+    from llama_graphrag.postprocessors import GraphContextPostprocessor
     from llama_graphrag.vector_store import GraphRAGVectorStore
 
 del llama_index
@@ -45,7 +45,6 @@ __all__ = [
     "LocalEmbedding",
     "memory_search_tool",
     "memory_tools",
-    "postprocessor_reranker",
 ]
 
 __getattr__ = lazy_names(
@@ -55,7 +54,7 @@ __getattr__ = lazy_names(
         "memory_block": "GraphRAGMemoryBlock",
         "memory_tool": "memory_search_tool memory_tools",
         "models": "LocalEmbedding",
-        "postprocessors": "GraphContextPostprocessor postprocessor_reranker",
+        "postprocessors": "GraphContextPostprocessor",
         "vector_store": "GraphRAGVectorStore",
     },
 )

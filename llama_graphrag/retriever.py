@@ -72,7 +72,6 @@ from llama_graphrag.filters import ids_where, to_where
 from llama_graphrag.insertion import Batch, aembed, asplit, embed, insert, prepare, split
 from llama_graphrag.models import EmbedModel, LlamaEmbedder, message_text, to_embedder
 from llama_graphrag.nodes import SOURCE, is_node, knowledge_of, metadata_of, source_hash, source_of, to_nodes
-from llama_graphrag.postprocessors import to_reranker
 from llama_graphrag.sources import ReadNodes, read_property_graph, read_vector_index
 from llama_graphrag.vector_store import GraphRAGVectorStore, StoredNodes
 
@@ -155,7 +154,6 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         As for :class:`graphrag_core.GraphRetriever`, and for every LlamaIndex retriever.
     fields
         Other values of fields of ``settings``: ``method``, ``graph``, ``use_graph``, ...
-        ``reranker`` may be a LlamaIndex ``BaseNodePostprocessor`` (:func:`~llama_graphrag.postprocessor_reranker`).
 
     Notes
     -----
@@ -733,8 +731,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
 
 def _core_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with the names and the rerankers of LlamaIndex as those of the core."""
-    settings = {**given, "reranker": to_reranker(given.get("reranker"))}
+    """Return settings with the names of LlamaIndex as those of the core."""
+    settings = {**given}
     if (top_k := settings.pop("similarity_top_k", None)) is not None:
         if settings.get("k") is not None:
             raise InputError("k and similarity_top_k are the same setting: pass one of them")

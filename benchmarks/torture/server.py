@@ -659,7 +659,7 @@ def _heavy_requests(chance: random.Random) -> Iterator[Request]:
         body = {
             "question": words,
             "k": 100,
-            "method": chance.choice(("hybrid", "agentic", "graph", "global")),
+            "method": chance.choice(("hybrid", "agentic", "graph")),
             "where": chance.choice((None, {"or": [{"tenant": chance.choice("ab")} for _ in range(900)]})),
             "context_tokens": 100_000,
         }

@@ -101,8 +101,6 @@ class SearchOptions(SettingOptions, total=False):
     lambda_mult: float
     as_of: Time | None
     embedding: Iterable[float] | None
-    seed_entities: Iterable[str] | None
-    exclude: Iterable[str] | None
     history: Iterable[Any] | None
     count_access: bool
     explain: bool
@@ -239,9 +237,8 @@ class AdapterRetriever:
             The question, in the form that the framework's own method takes.
         settings
             The settings of the framework's own method: fields of :class:`graphrag_core.SearchSettings`, filters, and
-            ``as_of``, ``seed_entities``, ``exclude``, ``history``, ``count_access`` and ``explain`` of
-            :meth:`graphrag_core.GraphRetriever.retrieve`. Turns of ``history`` may be messages of the framework:
-            those of the user and the assistant count.
+            ``as_of``, ``history``, ``count_access`` and ``explain`` of :meth:`graphrag_core.GraphRetriever.retrieve`.
+            Turns of ``history`` may be messages of the framework: those of the user and the assistant count.
         """
         result: Result = run_now(self._core.steps(self._plan(query, settings)))
         return result

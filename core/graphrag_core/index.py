@@ -288,7 +288,6 @@ class KnowledgeIndex:
             released. Let readers call :meth:`close`, or :meth:`refresh` now and then, and repeat the call.
         """
         with self.pipeline.lock:
-            self.graph.community_store.drop()
             done = self.engine.compact() is not False  # other engines return None
         if not done:
             _log.warning("%s: readers keep deleted text in the write-ahead log: let them call close(), or refresh() "

@@ -240,32 +240,22 @@ class Community:
     Attributes
     ----------
     id
-        Identifies it within a state of the index. The same theme keeps its id as long as most of its entities stay.
-    level
-        0 for the broadest communities; each next level divides them.
-    parent
-        The id of the community of the level above that holds it; empty on level 0.
+        The id of the member that is linked most strongly with the others.
     name
-        The names that stand out, in a few words.
+        The first names, in a few words.
     names
-        Names of entities that stand out against the rest of the collection, most typical first.
-    entities, documents
-        How many entities it has, and how many documents are mostly about them.
-    description
-        The names and the central sentence, or the summary that a language model wrote.
-    sentences
-        Central sentences, the most central first.
+        Names of up to eight members, the most strongly linked first.
+    entities
+        How many entities it has.
+    members
+        The ids of its entities, the most strongly linked first.
     """
 
     id: str
-    level: int
-    parent: str
     name: str
     names: tuple[str, ...]
     entities: int
-    documents: int
-    description: str = ""
-    sentences: tuple[str, ...] = ()
+    members: tuple[str, ...] = field(repr=False)
 
 
 # -- what an index reports

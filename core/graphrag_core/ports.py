@@ -236,12 +236,6 @@ class Snapshot(Protocol):
     def sentences(self, chunks: Keys, terms: Sequence[str]) -> Sentences:
         """Return which terms chunks and each of their facts contain."""
 
-    def copies(self, kind: Kind, keys: Keys) -> list[Keys]:
-        """Return for each chunk the others that say the same or a little less, for each fact those that say the same.
-
-        In order of id. A chunk with a word, number or name that the other lacks is not a copy.
-        """
-
     def facts_in(self, chunks: Keys) -> Keys:
         """Return the facts of chunks in the order of ids; of those that say the same the first."""
 
@@ -418,12 +412,6 @@ class Engine(Protocol):
 
     def name_vectors(self, names: Sequence[str]) -> dict[str, Matrix]:
         """Return the stored vectors of names; names without one are left out."""
-
-    def load_blob(self, name: str) -> bytes | None:
-        """Return what :meth:`save_blob` stored under a name; None if nothing was."""
-
-    def save_blob(self, name: str, data: bytes | None) -> None:
-        """Store bytes that can be computed again, such as communities; None deletes them and all below the name."""
 
     def __len__(self) -> int:
         """Return the number of documents."""

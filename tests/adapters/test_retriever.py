@@ -45,12 +45,6 @@ def test_repr_shows_what_is_set(framework, retriever):
     assert "published=True" in repr(framework.over(retriever.index, settings=CONFIDENT))
 
 
-def test_the_graph_is_steered_by_a_call(services):
-    result = services.search("What does the Auth Service call?", exclude=["auth"], seed_entities=["solheim"])
-    assert "auth" not in [hit.chunk.id for hit in result]
-    assert "Solheim" in [entity.name for entity in result.entities]
-
-
 # -- follow-up questions
 
 HARBOUR = [

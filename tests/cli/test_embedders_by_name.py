@@ -217,8 +217,6 @@ def test_names_are_resolved(server, tmp_path):
         options.make_embedder("hash", server.url)
     with pytest.raises(InputError, match="has no model"):
         options.make_embedder(f"onnx:{tmp_path}")
-    with pytest.raises(InputError, match="local_files_only=False"):
-        options.make_embedder("fastembed:BAAI/bge-small-en-v1.5")
 
 
 def test_another_model_of_the_same_server_is_a_mismatch(server, tmp_path):

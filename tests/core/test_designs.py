@@ -307,9 +307,9 @@ def test_a_result_is_iterated_over_its_hits_and_has_the_pair_of_the_document():
 # -- 8: the default router
 
 
-def test_the_default_router_sends_overviews_to_global():
+def test_the_default_router_sends_overviews_to_hybrid():
     assert RESEARCH.router.route("overview of agents").method == "hybrid"
-    assert SearchSettings().router.route("overview of agents").method == "global"
+    assert SearchSettings().router.route("overview of agents").method == "hybrid"
 
 
 # -- the graph as an igraph.Graph

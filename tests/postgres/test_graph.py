@@ -86,7 +86,6 @@ def described(snapshot) -> dict[str, object]:
         labels(snapshot, of_facts.chunks), of_facts.weights.tolist(),
         rows(of_facts.counts, labels(snapshot, of_facts.entities)),
     )  # fmt: skip
-    found["copies"] = [said(snapshot, own) for own in snapshot.copies("facts", facts)]
     found["some facts"] = said(snapshot, snapshot.facts_of(things, limit=1))
     for at, entity in enumerate(things[:6]):
         own = snapshot.facts_of(np.array([entity]))

@@ -121,13 +121,12 @@ def test_work_that_ends_at_the_time_limit_is_a_time_limit():
     gateway.close()
 
 
-@pytest.mark.parametrize("argument", ["seed_entities", "exclude", "history"])
-def test_names_with_lone_surrogates_are_refused(client, argument):
-    body = json.dumps({"question": "Who is it?", argument: ["\ud800"]})
+def test_a_history_with_lone_surrogates_is_refused(client):
+    body = json.dumps({"question": "Who is it?", "history": ["\ud800"]})
     found = client.post("/v1/query", content=body, headers={"Content-Type": "application/json"})
     assert found.status_code in (400, 422)
     with index_of(OURS) as index, pytest.raises(InputError, match="surrogate"):
-        GraphRetriever(index).retrieve("Who is it?", **{argument: ["\ud800"]})
+        GraphRetriever(index).retrieve("Who is it?", history=["\ud800"])
 
 
 @pytest.mark.parametrize(("headers", "status"), [({"Host": "["}, 421), ({"Origin": "http://["}, 403)])
@@ -171,16 +170,16 @@ def test_an_answer_without_end_is_an_error():
         ask(GraphRetriever(index), "Who calls the Keyring?", Endless("word " * 1_000))
 
 
-def test_the_explorer_does_not_wait_for_communities_within_a_snapshot():
+def test_the_explorer_does_not_compute_communities_within_a_snapshot():
     """Who computes communities waits for a snapshot behind a writer, and the writer for snapshots that are open."""
     with index_of(OURS) as index:
-        explorer, state, seen = Explorer(GraphRetriever(index)), index.graph.community_store.state, []
+        explorer, communities, seen = Explorer(GraphRetriever(index)), index.graph.communities, []
 
-        def watched(scope):
+        def watched(*, where):
             seen.append(index.engine._lock.is_reading())
-            return state(scope)
+            return communities(where=where)
 
-        index.graph.community_store.state = watched
+        index.graph.communities = watched
         explorer.overview()
         explorer.search("auth", {"tenant": "a"})
         explorer.overview({"tenant": {"in": []}})

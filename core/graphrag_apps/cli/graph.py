@@ -1,7 +1,6 @@
 """The group ``graph``: list entities and relations, show communities, export the graph, and edit it."""
 
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -9,11 +8,10 @@ import typer
 from typer import Argument, Option
 
 from graphrag_apps.cli import options, render
-from graphrag_apps.cli.options import KB, LLM, Json, Kb, Limit, Quiet, Where
+from graphrag_apps.cli.options import KB, Json, Kb, Limit, Quiet, Where
 from graphrag_apps.explore import Explorer, static_page
 from graphrag_apps.export import Format, export_graph
 from graphrag_core import Edit, Entity, Fact, KnowledgeIndex
-from graphrag_core.engine.address import is_address
 from graphrag_core.errors import GraphRAGError
 from graphrag_core.model import NO_RELATIONS
 
@@ -74,28 +72,15 @@ def relations(
 @graph.command()
 def communities(
     kb: Kb = KB,
-    level: Annotated[int, Option("--level", "-l", min=0, max=2, help="0: the broadest themes, 2: the finest.")] = 0,
     limit: Limit = 20,
     where: Where = None,
-    llm: LLM = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show the themes of the collection: communities of entities, their names and a central sentence.
-
-    With --llm, a language model describes each; its descriptions are stored with the index and used by later
-    questions.
-    """
-    model = options.make_llm(llm)
+    """Show the themes of the collection: communities of entities, and their names."""
     scope = options.parse_where(where)
-    # The tables of a database can only be written by an index that is opened for writing; a folder's file always can.
-    with options.open_index(kb, embeds=False, write=is_address(kb) and model is not None) as index:
-        if model is None:
-            with render.working("finding communities", show=not quiet):
-                themes = index.graph.communities(level, where=scope)
-        else:
-            with closing(model):
-                themes = index.graph.summarise_communities(model, level, where=scope, progress=False if quiet else None)
+    with options.open_index(kb, embeds=False) as index, render.working("finding communities", show=not quiet):
+        themes = index.graph.communities(where=scope)
     listed = themes[: limit or None]
     if json:
         render.print_json(listed)
@@ -104,7 +89,7 @@ def communities(
     if len(themes) > len(listed):
         render.print_line((f"… and {len(themes) - len(listed):,} more", "quiet"))
     if not themes:
-        raise GraphRAGError(f"no themes on level {level}: the documents name too few entities, or use another level")
+        raise GraphRAGError("no themes: the documents name too few entities")
 
 
 @graph.command()

@@ -19,7 +19,7 @@ from graphrag_apps.documents.catalogue import Catalogue, open_catalogue, read_se
 from graphrag_apps.documents.rows import parse_value
 from graphrag_core import Chunker, GraphRetriever, KnowledgeIndex, extract
 from graphrag_core.designs import DESIGNS
-from graphrag_core.embedders import FastEmbed, OllamaEmbedder, Onnx, OpenAIEmbedder, WordLlama
+from graphrag_core.embedders import OllamaEmbedder, Onnx, OpenAIEmbedder, WordLlama
 from graphrag_core.engine.address import shown
 from graphrag_core.errors import InputError, MissingDependency, NotAnIndex, unknown_name
 from graphrag_core.llm import OpenAIChat, open_llm
@@ -37,7 +37,7 @@ EmbedderName = Annotated[
         "--embedder",
         metavar="NAME",
         help="wordllama, openai:MODEL (any OpenAI-compatible server; the key is read from OPENAI_API_KEY), "
-        "ollama:MODEL, fastembed:MODEL, onnx:FOLDER with model.onnx and tokenizer.json, hash (hashed words, not for "
+        "ollama:MODEL, onnx:FOLDER with model.onnx and tokenizer.json, hash (hashed words, not for "
         "production), or none: no vectors, keyword and graph search only, no model needed. "
         "Default: the embedder of the index; wordllama for a new one.",
     ),
@@ -158,8 +158,6 @@ class Search:
         Option("--set", metavar="NAME=VALUE", help="Change a search setting: gate.min_score=0.3, vector_weight=0.4."),
     ] = None
     where: Where = None
-    seed: Annotated[list[str] | None, Option(metavar="NAME", help="Start the graph from this entity, too.")] = None
-    exclude: Annotated[list[str] | None, Option(metavar="NAME", help="Exclude an entity, or a document by id.")] = None
     as_of: AsOf = None
 
     def retriever(self, index: KnowledgeIndex, **defaults: Any) -> GraphRetriever:
@@ -174,8 +172,7 @@ class Search:
     @property
     def scope(self) -> dict[str, Any]:
         """The arguments of a question."""
-        where = parse_where(self.where)
-        return {"where": where, "as_of": self.as_of, "seed_entities": self.seed, "exclude": self.exclude}
+        return {"where": parse_where(self.where), "as_of": self.as_of}
 
 
 @dataclass(frozen=True)
@@ -317,11 +314,10 @@ def make_embedder(name: str, url: str | None = None) -> Embedder | None:
         from graphrag_core.testing import HashEmbedder  # slow to import
 
         return HashEmbedder()
-    local: dict[str, Callable[[str], Embedder]] = {"onnx": Onnx, "fastembed": FastEmbed}
-    if model and kind in local:
-        return local[kind](model)
+    if model and kind == "onnx":
+        return Onnx(model)
     if kind != "wordllama" or model:
-        known = "wordllama, openai:MODEL, ollama:MODEL, fastembed:MODEL, onnx:FOLDER, hash or none"
+        known = "wordllama, openai:MODEL, ollama:MODEL, onnx:FOLDER, hash or none"
         raise InputError(f"unknown embedder {name!r}: use {known}")
     try:
         return WordLlama()

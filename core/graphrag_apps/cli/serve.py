@@ -104,7 +104,6 @@ def serve(server: Server) -> None:
     with server.gateway(server.check_access()) as gateway:
         log_questions = options.CONFIG.get().serve.log_questions
         app = create_app(gateway, allowed_hosts=server.allowed_hosts, log_questions=log_questions)
-        gateway.warm()
         server.run(app, gateway)
 
 

@@ -257,8 +257,6 @@ class Gateway:
         question: api.Question,
         *,
         where: api.Where = None,
-        seed_entities: api.SeedEntities = None,
-        exclude: api.Exclude = None,
         history: api.History = None,
         as_of: api.AsOf = None,
         design: api.Design = None,
@@ -269,8 +267,8 @@ class Gateway:
         settings = self._changed(settings, set)
         self.check_question(question, settings.get("k"))
         return self.retriever.retrieve(
-            question, where=self.scope(key, where), seed_entities=seed_entities, exclude=exclude, history=history,
-            as_of=as_of, settings=DESIGNS.get(design or ""), **settings,
+            question, where=self.scope(key, where), history=history, as_of=as_of,
+            settings=DESIGNS.get(design or ""), **settings,
         )  # fmt: skip
 
     def _changed(self, settings: dict[str, Any], changes: api.Changes) -> dict[str, Any]:
@@ -518,13 +516,13 @@ class Gateway:
         self,
         key: Key,
         *,
-        level: Annotated[int | None, Field(ge=0, description="0 has the largest communities.")] = None,
         limit: api.Limit = 50,
         where: api.Where = None,
     ) -> api.CommunityList:
-        """Return the themes of the collection, the largest first."""
+        """Return the themes of the collection, the largest first. The limit holds for members of a theme, too."""
         limit, scope = self._checked_limit(limit), self.scope(key, where)
-        return api.CommunityList(communities=self.index.graph.communities(level, where=scope)[:limit])
+        found = self.index.graph.communities(where=scope)[:limit]
+        return api.CommunityList(communities=[replace(one, members=one.members[:limit]) for one in found])
 
     def stats(self, key: Key, *, where: api.Where = None) -> api.StatsResponse:
         """Return the size of what the key sees."""
@@ -542,18 +540,6 @@ class Gateway:
             )
 
     # -- start and end
-
-    def warm(self) -> None:
-        """Begin to compute what the first requests would wait for: the graph in memory, and the communities."""
-
-        def prepare() -> None:
-            try:
-                if self.anonymous.where is None and not self.closing:
-                    self.index.graph.communities()
-            except GraphRAGError as error:
-                _log.warning("the communities could not be computed: %s", error)
-
-        self._pool.submit(prepare)
 
     @property
     def load(self) -> dict[str, int]:

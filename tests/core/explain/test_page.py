@@ -143,14 +143,14 @@ def test_a_card_shows_the_sentence_that_matches_and_the_whole_passage_on_request
     text = "Installation\n============\n\n" + "Nothing of note is said in this sentence of the page. " * 12
     chunk = Chunk("g.rst#2", "g.rst", text + "The **visibility timeout** is `3600` seconds.", "Guide",
                   headings=("Installation",), page=7, start=512)  # fmt: skip
-    made = Result("What is the visibility timeout?", "keyword", (Hit(chunk, 1.0, copies=("h.rst",)),))
+    made = Result("What is the visibility timeout?", "keyword", (Hit(chunk, 1.0),))
     card = parse(made.html()).one("li", "hit")
     snippet, whole = card.all("p", "text")
     assert snippet.text.endswith("The visibility timeout is 3600 seconds.")
     assert "===" not in card.text
     assert [mark.text for mark in snippet.all("mark")] == ["visibility", "timeout"]
     assert card.one("span", "name").text == "Guide - Installation"
-    assert card.one("p", "source").text == "g.rst#2 · page 7 · from character 512 · also in 1 other place"
+    assert card.one("p", "source").text == "g.rst#2 · page 7 · from character 512"
     assert card.one("details", "whole").one("summary").text == "Whole passage"
     assert "**visibility timeout**" in whole.text
 

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.analysis import TermTable, content_terms, matched, term_places, terms_of_names
-from graphrag_core.engine.copies import find_copies
 from graphrag_core.engine.graph.counters import SUBJECT
 from graphrag_core.engine.graph.edits import EditedGraph, Shown
 from graphrag_core.engine.graph.sparse import Flags, kept_rows
@@ -57,7 +56,6 @@ class StoreSnapshot:
         self.chunks, self.find_chunks, self.documents_of = store.chunks, store.find_chunks, store.documents_of
         # Rows that were read: the stages of a query ask for the same again.
         self._counts: dict[str, int] = {}  # chunks that have a term
-        self._copies: dict[int, Keys] = {}  # of chunks
         self._searched: tuple[Matrix, Keys, Scores] | None = None  # the last vector, its chunks in order, their scores
 
     @property
@@ -165,22 +163,6 @@ class StoreSnapshot:
         known = self._store.names(keys)
         ends = zip(counts.cumsum().tolist(), counts.tolist(), strict=True)
         return [{key: known[key] for key in keys[end - count : end]} for end, count in ends]
-
-    def copies(self, kind: Kind, keys: Keys) -> list[Keys]:
-        if kind == "facts":
-            return [facts[np.argsort(self.id_order(kind, facts))] for facts in self._store.fact_copies(keys)]
-        wanted, known = keys.tolist(), self._copies
-        if missing := [key for key in wanted if key not in known]:
-            copies_of: dict[int, set[int]] = {}
-            near = self._store.signatures(np.array(missing, np.int64))
-            if any(len({signatures[band] for _, signatures in near}) < len(near) for band in range(3)):
-                chunks = [key for key, _ in near]
-                texts = dict(zip(chunks, self._store.texts(np.array(chunks, np.int64)), strict=True))
-                copies_of = find_copies(missing, dict(near), texts)
-            for key in missing:
-                copies = np.array(sorted(copies_of.get(key, ())), np.int64)
-                known[key] = copies[np.argsort(self.id_order(kind, copies))] if len(copies) > 1 else copies
-        return [known[key] for key in wanted]
 
     def similarities(self, kind: Kind, keys: Keys, vector: Matrix | None) -> Scores:
         found = np.zeros(len(keys), np.float32)

@@ -4,8 +4,6 @@ A write is one transaction (see :mod:`~graphrag_core.engine.postgres.writer`). A
 the newest generation and changes nothing, so readers never wait for writers.
 """
 
-import base64
-import json
 import logging
 import threading
 from collections import OrderedDict
@@ -382,31 +380,6 @@ class PostgresEngine(SqlEngine):
         if hidden is not None:
             gone, _ = self._keep(transaction, hidden, partial(transaction.chunks_in, hidden))
         return Scope(inside, gone)
-
-    def load_blob(self, name: str) -> bytes | None:
-        self._check()
-        wanted = self.index, f"extra:{name}"
-        rows = self.database.rows("SELECT value FROM catalogue_settings WHERE index = %s AND key = %s", wanted)
-        return base64.b64decode(json.loads(rows[0][0])) if rows else None
-
-    def save_blob(self, name: str, data: bytes | None) -> None:
-        """See :class:`~graphrag_core.ports.Engine`. A read-only engine stores nothing."""
-        self._check()
-        if self.read_only:
-            return
-        key = f"extra:{name}"
-        with self.database.transaction() as cursor:
-            if data is None:
-                cursor.execute(
-                    "DELETE FROM catalogue_settings WHERE index = %s AND (key = %s OR starts_with(key, %s))",
-                    (self.index, key, f"{key}/"),
-                )
-            else:
-                cursor.execute(
-                    "INSERT INTO catalogue_settings (index, key, value) VALUES (%s, %s, %s) "
-                    "ON CONFLICT (index, key) DO UPDATE SET value = excluded.value",
-                    (self.index, key, json.dumps(base64.b64encode(data).decode())),
-                )
 
     @property
     def generation(self) -> int:

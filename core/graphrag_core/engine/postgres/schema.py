@@ -16,7 +16,7 @@ needed for which they would wait for each other.
 
 A fact without ``text`` is the slice of its chunk from ``start`` to ``stop`` with newlines replaced by spaces, or with
 ``is_plain`` that slice without markup. ``statement`` is the same number for facts that say the same.
-``chunks.terms``, ``fact_terms``, ``tokens`` and ``near`` are as in the embedded engine, ``chunks.lengths`` the number
+``chunks.terms``, ``fact_terms`` and ``tokens`` are as in the embedded engine, ``chunks.lengths`` the number
 of terms in each field of keyword search, then the number of terms in all facts of the chunk.
 
 ``postings`` has a row for each field, term and segment: the keys of the texts that have the term, how often each has
@@ -36,7 +36,7 @@ the first thousand are a sample.
 import re
 from functools import cache
 
-VERSION = 4
+VERSION = 5
 """The version of the tables. A database of another one is refused."""
 
 BLOCK = 32
@@ -59,7 +59,7 @@ TABLES = {
         index integer NOT NULL, key bigint NOT NULL, id text COLLATE "C" NOT NULL, document bigint NOT NULL,
         ordinal integer NOT NULL, start integer NOT NULL, text text NOT NULL, subjects integer NOT NULL,
         headings text, page integer, terms bytea NOT NULL, fact_terms bytea, tokens bytea,
-        near integer[] NOT NULL, facts integer NOT NULL, lengths integer[] NOT NULL, sample bigint NOT NULL,
+        facts integer NOT NULL, lengths integer[] NOT NULL, sample bigint NOT NULL,
         PRIMARY KEY (index, key)
     """,
     "names": """
@@ -141,7 +141,6 @@ CREATE INDEX attributes_number ON attributes (index, name, number, document) WHE
 CREATE INDEX attributes_document ON attributes (index, document);
 CREATE INDEX chunks_id ON chunks (index, id);
 CREATE INDEX chunks_document ON chunks (index, document, key);
-CREATE INDEX chunks_near ON chunks USING gin (near) WITH (fastupdate = off);
 CREATE INDEX names_spelling ON names (index, spelling);
 CREATE INDEX mentions_entity ON mentions (index, entity, weight DESC, chunk) INCLUDE (name);
 CREATE INDEX mentions_alias ON mentions (index, name, entity) WHERE is_alias;
