@@ -15,7 +15,13 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.indexing.base import DeleteResponse, DocumentIndex, UpsertResponse
 from langchain_core.messages import BaseMessage
 from langchain_core.retrievers import LangSmithRetrieverParams
-from langchain_core.runnables import ConfigurableFieldSpec, Runnable, RunnableConfig, RunnableSerializable
+from langchain_core.runnables import (
+    ConfigurableFieldSpec,
+    Runnable,
+    RunnableBinding,
+    RunnableConfig,
+    RunnableSerializable,
+)
 from langchain_core.runnables.config import run_in_executor
 from langchain_core.runnables.configurable import RunnableConfigurableFields
 from langchain_core.runnables.utils import AnyConfigurableField
@@ -38,7 +44,7 @@ from graphrag_core.adapter import (
     to_history,
 )
 from graphrag_core.errors import InputError, unknown_name
-from graphrag_core.filters import Filter, parse_all
+from graphrag_core.filters import Filter, Where, parse_all
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ports import Embedder
 from graphrag_core.query.requests import Request
@@ -62,6 +68,7 @@ if TYPE_CHECKING:
 
 _Convert = Callable[[Iterable[Any]], list[graphrag_core.Document]]
 _SETTINGS = SearchSettings.__dataclass_fields__
+_FILTERS = ("filter", "where")  # arguments that narrow the scope
 _SEARCH_TYPES = ("similarity", "mmr", "similarity_score_threshold")
 
 
@@ -120,15 +127,16 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         ``BaseDocumentCompressor`` (:func:`~langchain_graphrag.compressor_reranker`).
         To change settings, make another retriever of the same index: ``retriever.model_copy(update={"k": 10})``.
     filter
-        Restricts every query, :meth:`get` and :meth:`delete` to matching documents. A filter passed with a call narrows
-        it further. It is read once: changing the mapping later has no effect.
+        Restricts every query, :meth:`get` and :meth:`delete` to matching documents. Filters narrow: one of a call, of
+        ``search_kwargs``, :meth:`with_filter`, :meth:`bind`, :meth:`model_copy` or a configuration is joined to it by
+        AND. It is read once: changing the mapping later has no effect.
     search_type
         ``"similarity"``, ``"mmr"`` for diverse documents (maximal marginal relevance), or
         ``"similarity_score_threshold"``, which needs a ``score_threshold`` in ``search_kwargs``.
     search_kwargs
         Settings of every call, as LangChain's vector store retrievers have them: ``k``, ``filter``, ``fetch_k`` and
         ``lambda_mult`` (for ``"mmr"``), and the others that ``invoke`` takes. They override ``settings``, and a call
-        overrides them. Filters never override, they narrow.
+        overrides them. A filter among them becomes part of ``filter``.
     add_metadata
         What is added to the metadata of a retrieved document, unless it has such a key itself: ``"section"``,
         ``"page"``, ``"document_id"``, ``"section_text"`` (the passage with those around it), ``"score"``,
@@ -176,9 +184,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         if not isinstance(settings, SearchSettings):
             raise InputError(f"settings is {settings!r:.80}: use SearchSettings(...)")
         given["settings"] = settings.replace(**{**fields, "reranker": to_reranker(fields.get("reranker"))})
-        given["filter"] = parse_all(given.get("filter"))  # read once
         kwargs = dict(given.get("search_kwargs") or {})
-        kwargs["filter"] = parse_all(kwargs.get("filter"))
+        given["filter"] = parse_all(given.get("filter"), _take_filter(kwargs))  # read once
         given["search_kwargs"] = {name: value for name, value in kwargs.items() if value is not None}
         given["add_metadata"] = checked_names(given.get("add_metadata", ("section", "page")))
         cache = given.get("cache", True)
@@ -198,19 +205,41 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
     @override
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with other values of some parameters, such as ``k``; it searches the same index."""
+        """Return a copy with other values of some parameters, such as ``k``; it searches the same index.
+
+        A ``filter``, and one in ``search_kwargs``, narrows that of this retriever.
+        """
         if not update:
             return super().model_copy(deep=deep)
-        copied = type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | dict(update))
+        fields = {name: getattr(self, name) for name in type(self).model_fields} | dict(update)
+        copied = type(self)(**{**fields, "filter": parse_all(self.scope, update.get("filter"))})
         return deepcopy(copied) if deep else copied
+
+    @override
+    def copy(self, **options: Any) -> Self:
+        """Return :meth:`model_copy`: the older name of Pydantic."""
+        if parts := options.keys() - {"update", "deep"}:
+            raise InputError(f"a copy has no part of a retriever: remove {', '.join(sorted(parts))}")
+        return self.model_copy(**options)
+
+    def with_filter(self, filter: Where | None) -> Self:  # noqa: A002 - LangChain's word
+        """Return this retriever restricted further, such as to the tenant of a request.
+
+        It shares the index, the settings and the cache. What it finds also matches the filter of this retriever.
+        """
+        return self.model_copy(update={"filter": filter})
+
+    @override
+    def bind(self, **kwargs: Any) -> Runnable[str, list[Document]]:
+        """Return this retriever with arguments of each call, as LangChain's ``Runnable`` does; a filter narrows it."""
+        return _BoundRetriever(bound=self.with_filter(_take_filter(kwargs)), kwargs=kwargs)
 
     @override
     def configurable_fields(self, **kwargs: AnyConfigurableField) -> RunnableSerializable[str, list[Document]]:
         """Let the configuration of a call set parameters and fields of ``settings``, as LangChain's ``Runnable`` does.
 
         ``retriever.configurable_fields(k=ConfigurableField(id="k"))`` takes ``k`` from
-        ``invoke(query, {"configurable": {"k": 2}})``. A configured ``filter``, or one in configured ``search_kwargs``,
-        narrows that of the retriever.
+        ``invoke(query, {"configurable": {"k": 2}})``. A configured filter narrows that of the retriever.
         """
         known = [*type(self).model_fields, *_SETTINGS]
         for name in kwargs:
@@ -528,8 +557,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
     @property
     def scope(self) -> Filter | None:
-        """What restricts every query: ``filter``, and the filter in ``search_kwargs``; None if nothing does."""
-        return parse_all(self.filter, self.search_kwargs.get("filter"))
+        """What restricts every query; None if nothing does."""
+        return parse_all(self.filter, *(self.search_kwargs.get(name) for name in _FILTERS))
 
     @override
     def _get_relevant_documents(
@@ -556,7 +585,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     def _plan(self, query: str, given: Mapping[str, Any]) -> Plan:
         merged: dict[str, Any] = {"search_type": self.search_type, **self.search_kwargs}
         merged |= {name: value for name, value in given.items() if value is not None}
-        merged.pop("filter", None)
+        where = parse_all(self.scope, *(given.get(name) for name in _FILTERS))
+        _take_filter(merged)
         if "history" in merged:
             merged["history"] = to_history(merged["history"], BaseMessage, message_text)
         if "reranker" in merged:
@@ -567,8 +597,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             raise InputError(f"unknown search_type {kind!r}: use {', '.join(_SEARCH_TYPES)}")
         if kind == "similarity_score_threshold" and "score_threshold" not in merged:
             raise InputError("search_type='similarity_score_threshold' needs search_kwargs={'score_threshold': ...}")
-        filters = (self.filter, self.search_kwargs.get("filter"), given.get("filter"), merged.get("where"))
-        where = parse_all(*filters)
         merged |= {"settings": merged.get("settings") or self.settings, "where": where}
         plan = self._core.plan(query, **merged)
         if kind == "mmr":
@@ -629,9 +657,31 @@ class _ConfigurableRetriever(RunnableConfigurableFields[str, list[Document]]):
         prepared, config = super()._prepare(config)
         retriever = cast("GraphRAGRetriever", prepared)
         if retriever.scope != self.default.scope:  # a filter was replaced
-            narrowed = parse_all(self.default.scope, retriever.filter)
-            retriever = retriever.model_copy(update={"filter": narrowed})
+            retriever = retriever.with_filter(self.default.scope)
         return retriever, config
+
+    def with_filter(self, filter: Where | None) -> Self:  # noqa: A002 - LangChain's word
+        return self.model_copy(update={"default": self.default.with_filter(filter)})
+
+    @override
+    def bind(self, **kwargs: Any) -> Runnable[str, list[Document]]:
+        return _BoundRetriever(bound=self.with_filter(_take_filter(kwargs)), kwargs=kwargs)
+
+
+class _BoundRetriever(RunnableBinding[str, list[Document]]):
+    """A retriever with arguments of each call. A filter that is bound later narrows those bound before."""
+
+    @override
+    def bind(self, **kwargs: Any) -> Runnable[str, list[Document]]:
+        narrowed = self
+        if isinstance(self.bound, (GraphRAGRetriever, _ConfigurableRetriever)):  # after with_retry it is LangChain's
+            narrowed = self.model_copy(update={"bound": self.bound.with_filter(_take_filter(kwargs))})
+        return super(_BoundRetriever, narrowed).bind(**kwargs)
+
+
+def _take_filter(arguments: dict[str, Any]) -> Filter | None:
+    """Remove the filters from arguments, and return what matches all of them."""
+    return parse_all(*(arguments.pop(name, None) for name in _FILTERS))
 
 
 def traced_search(retriever: GraphRAGRetriever, query: str, callbacks: Callbacks = None, **settings: Any) -> Result:

@@ -159,11 +159,11 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     Notes
     -----
-    Settings can be read and not assigned. To change them, make another retriever:
-    ``GraphRAGRetriever(retriever.index, retriever.settings, method="keyword")``. Filters passed with a call narrow
-    the filters of the retriever. Nothing is found for a blank question, which is logged. It is safe to use from many
-    threads and tasks at once. In a coroutine await ``aretrieve``, :meth:`ainsert_nodes` and :meth:`adelete_nodes`: they
-    do not block the event loop.
+    Settings can be read and not assigned. To change them, make another retriever of the same index:
+    ``retriever.with_settings(method="keyword")``. Filters narrow: those of a call and of :meth:`with_filters` are
+    joined to those of the retriever by AND. Nothing is found for a blank question, which is logged. It is safe to use
+    from many threads and tasks at once. In a coroutine await ``aretrieve``, :meth:`ainsert_nodes` and
+    :meth:`adelete_nodes`: they do not block the event loop.
 
     A retriever with a ``path`` can be pickled and deep-copied, as :class:`graphrag_core.KnowledgeIndex` says. With
     PostgreSQL a copy and a forked process open their own connections, and may write.
@@ -482,6 +482,13 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             narrowed._filters = both  # noqa: SLF001
         narrowed._scope = parse_all(self._scope, to_where(filters), *ids_where(node_ids, doc_ids))  # noqa: SLF001
         return narrowed
+
+    def with_settings(self, **settings: Any) -> Self:
+        """Return this retriever with other settings: ``similarity_top_k``, ``method``, ... Its filters stay."""
+        changed, core = copy(self), self._core
+        shared: dict[str, Any] = {"cache": core.cache, "refresh_every": core.refresh_every}
+        changed._core = GraphRetriever(core.index, core.settings, **shared, **_core_settings(settings))  # noqa: SLF001
+        return changed
 
     def with_memory(self, memory: BaseMemory) -> Self:
         """Return this retriever for one conversation: each query has the messages of a memory as ``history``.
