@@ -19,12 +19,11 @@ from langchain_graphrag import (
     GraphRAGRetriever,
     compressor_reranker,
     create_memory_search_tool,
-    create_memory_tools,
 )
 
 NAMES = [
     "GraphContextTransformer", "GraphRAGRetriever", "GraphRAGTranslator", "GraphRAGVectorStore",
-    "compressor_reranker", "create_memory_search_tool", "create_memory_tools", "llm_extractor", "read_store",
+    "compressor_reranker", "create_memory_search_tool", "llm_extractor", "read_store",
 ]  # fmt: skip
 REPORTS_ERRORS = True  # to the agent: a tool that got wrong input does not raise
 WRITE = """
@@ -178,10 +177,6 @@ class Tool:
 
 def tool(retriever, **settings):
     return Tool(create_memory_search_tool(retriever, **settings))
-
-
-def tools(retriever, **settings):
-    return {one.name: Tool(one) for one in create_memory_tools(retriever, **settings)}
 
 
 # -- rerankers

@@ -30,12 +30,12 @@ NAMES = {
     """,
     "langchain_graphrag": """
         GraphContextTransformer GraphRAGRetriever GraphRAGTranslator GraphRAGVectorStore
-        compressor_reranker create_memory_search_tool create_memory_tools llm_extractor read_store
+        compressor_reranker create_memory_search_tool llm_extractor read_store
     """,
     "llama_graphrag": """
-        GraphContextPostprocessor GraphRAGInsertEvent GraphRAGMemoryBlock GraphRAGRetrievalEvent GraphRAGRetriever
+        GraphContextPostprocessor GraphRAGInsertEvent GraphRAGRetrievalEvent GraphRAGRetriever
         GraphRAGVectorStore LocalEmbedding
-        memory_search_tool memory_tools postprocessor_reranker
+        memory_search_tool postprocessor_reranker
     """,
 }
 
