@@ -32,15 +32,12 @@ if TYPE_CHECKING:
     from langchain_graphrag.prompt import GraphContextTransformer
     from langchain_graphrag.rerank import compressor_reranker
     from langchain_graphrag.stores import read_store
-    from langchain_graphrag.vectorstore import GraphRAGTranslator, GraphRAGVectorStore
 
 del langchain_core
 
 __all__ = [
     "GraphContextTransformer",
     "GraphRAGRetriever",
-    "GraphRAGTranslator",
-    "GraphRAGVectorStore",
     "compressor_reranker",
     "create_memory_search_tool",
     "llm_extractor",
@@ -55,6 +52,5 @@ __getattr__ = lazy_names(
         "prompt": "GraphContextTransformer",
         "rerank": "compressor_reranker",
         "stores": "read_store",
-        "vectorstore": "GraphRAGTranslator GraphRAGVectorStore",
     },
 )

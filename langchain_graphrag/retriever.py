@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun, Callbacks
 from langchain_core.documents import Document
@@ -62,9 +62,6 @@ from langchain_graphrag.extraction import from_graph_documents, llm_extractor
 from langchain_graphrag.models import embeddings_of, message_text, to_embedder
 from langchain_graphrag.rerank import RUN, most_diverse, to_reranker
 from langchain_graphrag.stores import Row, copy_store, embedding_of, store_rows
-
-if TYPE_CHECKING:
-    from langchain_graphrag.vectorstore import GraphRAGVectorStore
 
 _Convert = Callable[[Iterable[Any]], list[graphrag_core.Document]]
 _SETTINGS = SearchSettings.__dataclass_fields__
@@ -613,12 +610,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
     async def _aembed(self, embedding: CheckedEmbedder, query: str) -> Any:
         return embedding.checked_query(await embeddings_of(self.index).aembed_query(query))
-
-    def as_vectorstore(self) -> GraphRAGVectorStore:
-        """Return a LangChain ``VectorStore`` over the same index, which searches with this retriever."""
-        from langchain_graphrag.vectorstore import GraphRAGVectorStore  # noqa: PLC0415 - it imports this module
-
-        return GraphRAGVectorStore(self)
 
     @override
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:

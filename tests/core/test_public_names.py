@@ -29,7 +29,7 @@ NAMES = {
         HashEmbedder StrategySuite TokenCounterSuite run_suite
     """,
     "langchain_graphrag": """
-        GraphContextTransformer GraphRAGRetriever GraphRAGTranslator GraphRAGVectorStore
+        GraphContextTransformer GraphRAGRetriever
         compressor_reranker create_memory_search_tool llm_extractor read_store
     """,
     "llama_graphrag": """
