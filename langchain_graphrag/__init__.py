@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from langchain_graphrag.memory_tool import create_memory_search_tool
     from langchain_graphrag.prompt import GraphContextTransformer
     from langchain_graphrag.rerank import compressor_reranker
-    from langchain_graphrag.stores import read_store
 
 del langchain_core
 
@@ -41,7 +40,6 @@ __all__ = [
     "compressor_reranker",
     "create_memory_search_tool",
     "llm_extractor",
-    "read_store",
 ]
 
 __getattr__ = lazy_names(
@@ -51,6 +49,5 @@ __getattr__ = lazy_names(
         "memory_tool": "create_memory_search_tool",
         "prompt": "GraphContextTransformer",
         "rerank": "compressor_reranker",
-        "stores": "read_store",
     },
 )

@@ -100,7 +100,6 @@ class StoreOptions(NewOptions, total=False):
 
     where: Any
     ids: Iterable[Any] | None
-    documents: Iterable[Document] | None
     read: Callable[[Any], Iterable[Row]] | None
     remove_missing: bool
     check_embedding: bool
@@ -333,7 +332,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     ) -> Self:
         """Return a retriever for the documents of a vector store, with the vectors that the store has.
 
-        Reads Chroma, FAISS, LanceDB, Qdrant, PGVector, PGVectorStore and InMemoryVectorStore. No document is embedded
+        Reads Chroma, FAISS, Qdrant, PGVector, PGVectorStore and InMemoryVectorStore. No document is embedded
         again or split, and the store is not changed. Called again with the same ``path``, it adds what is new, replaces
         what has changed and skips the rest.
 
@@ -353,11 +352,11 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         Other Parameters
         ----------------
         where
-            Restricts what is read, in the store's own filter language (:func:`~langchain_graphrag.read_store`).
+            Restricts what is read, in the store's own filter language: a dict for Chroma, PGVector and PGVectorStore, a
+            ``models.Filter`` for Qdrant, a dict or a function of the metadata for FAISS, a function of the document for
+            InMemoryVectorStore.
         ids
             The documents to read; by default all.
-        documents
-            The documents of a store that cannot be read. They are embedded again.
         read
             A function for other stores. It gets the store and yields ``(id, text, metadata, vector)`` for each
             document; without a vector (None) the text is embedded.
@@ -372,7 +371,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         Raises
         ------
         InputError
-            The store cannot list its documents, or has no embedding model.
+            The store cannot be read, or has no embedding model.
         EmbedderMismatch
             The vectors are not from this embedding model, or the index in ``path`` is not.
         """
@@ -380,7 +379,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             raise InputError(f"from_vectorstore takes a LangChain VectorStore, not {type(store).__qualname__}")
         remove_missing, check_embedding = settings.pop("remove_missing", False), settings.pop("check_embedding", False)
         progress, batch_size = settings.pop("show_progress", None), settings.get("batch_size", 1_000)
-        source = {name: settings.pop(name, None) for name in ("where", "ids", "documents", "read")}  # type: ignore[misc]
+        source = {name: settings.pop(name, None) for name in ("where", "ids", "read")}  # type: ignore[misc]
         model = embedding_of(store) if embedding is None else embedding
         rows = store_rows(store, batch_size=batch_size, **source)
         retriever = cls._open(model, **{"progress": progress, **_unsplit(settings, "a vector belongs")})

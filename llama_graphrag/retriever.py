@@ -114,7 +114,6 @@ class IndexOptions(NewOptions, total=False):
     objects: list[IndexNode] | None
     verbose: bool
     read: ReadNodes | None
-    nodes: Iterable[BaseNode] | None
 
 
 class OpenOptions(RetrieverOptions, total=False):
@@ -344,11 +343,11 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     def from_index(
         cls, index: VectorStoreIndex, embed_model: EmbedModel | None = None, **settings: Unpack[IndexOptions]
     ) -> Self:
-        """Index the nodes of an existing ``VectorStoreIndex``, over whatever vector store.
+        """Index the nodes of an existing ``VectorStoreIndex``.
 
-        The embeddings of Simple, Chroma, Qdrant, LanceDB, FAISS, Milvus and PGVector stores are reused, and of other
-        stores whose ``get_nodes`` returns them. Nodes without an embedding are embedded; log messages and
-        :class:`~llama_graphrag.GraphRAGInsertEvent` say how many. The docstore may be empty.
+        Simple, Chroma, Qdrant, FAISS and PGVector stores are read, with their embeddings. Nodes without an embedding
+        are embedded; log messages and :class:`~llama_graphrag.GraphRAGInsertEvent` say how many. The docstore may be
+        empty.
 
         Parameters
         ----------
@@ -365,10 +364,6 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         read
             Reads the nodes of a store that is not among those above: gets the index, returns its nodes with their
             embeddings.
-        nodes
-            The nodes of the index, if its store cannot list them.
-        node_ids
-            Only these nodes.
         """
         return cls.from_nodes(**_read_index(index, embed_model, settings))
 
@@ -776,8 +771,8 @@ def _embed_request(embedding: CheckedEmbedder, embedder: LlamaEmbedder, bundle: 
 def _read_index(index: VectorStoreIndex, embed_model: EmbedModel | None, settings: IndexOptions) -> dict[str, Any]:
     """Return the nodes of an index and settings, as arguments of ``from_nodes``."""
     options: dict[str, Any] = dict(settings)
-    chosen = {name: options.pop(name, None) for name in ("read", "nodes", "node_ids")}
-    return {**_like(index, embed_model, options), "nodes": read_vector_index(index, **chosen)}
+    nodes = read_vector_index(index, read=options.pop("read", None))
+    return {**_like(index, embed_model, options), "nodes": nodes}
 
 
 def _node_edges(edges: Edges | None) -> list[Edge] | None:

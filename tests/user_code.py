@@ -80,9 +80,9 @@ async def constructors_of_langchain(store: VectorStore, texts: list[str], docume
 async def constructors_of_llama_index(
     index: VectorStoreIndex, graph: PropertyGraphIndex, documents: list[LlamaDocument], nodes: list[BaseNode]
 ) -> Result:
-    LlamaRetriever.from_index(index, path="kb", remove_missing=True, node_ids=["a"], similarity_top_k=5, llm=None)
+    LlamaRetriever.from_index(index, path="kb", remove_missing=True, similarity_top_k=5, llm=None)
     LlamaRetriever.from_index(index, kk=5)  # type: ignore[call-arg]
-    await LlamaRetriever.afrom_index(index, nodes=nodes, path=Path("kb"), show_progress=True, edges=["author"])
+    await LlamaRetriever.afrom_index(index, path=Path("kb"), show_progress=True, edges=["author"])
     await LlamaRetriever.afrom_index(index, kk=5)  # type: ignore[call-arg]
     LlamaRetriever.from_nodes(nodes, path="kb", remove_missing=True, doc_ids=["a"])
     LlamaRetriever.from_nodes(nodes, kk=5)  # type: ignore[call-arg]

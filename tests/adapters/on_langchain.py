@@ -23,7 +23,7 @@ from langchain_graphrag import (
 
 NAMES = [
     "GraphContextTransformer", "GraphRAGRetriever",
-    "compressor_reranker", "create_memory_search_tool", "llm_extractor", "read_store",
+    "compressor_reranker", "create_memory_search_tool", "llm_extractor",
 ]  # fmt: skip
 REPORTS_ERRORS = True  # to the agent: a tool that got wrong input does not raise
 WRITE = """

@@ -30,7 +30,7 @@ NAMES = {
     """,
     "langchain_graphrag": """
         GraphContextTransformer GraphRAGRetriever
-        compressor_reranker create_memory_search_tool llm_extractor read_store
+        compressor_reranker create_memory_search_tool llm_extractor
     """,
     "llama_graphrag": """
         GraphContextPostprocessor GraphRAGInsertEvent GraphRAGRetrievalEvent GraphRAGRetriever
