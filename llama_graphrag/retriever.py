@@ -113,7 +113,6 @@ class IndexOptions(NewOptions, total=False):
     objects: list[IndexNode] | None
     verbose: bool
     read: ReadNodes | None
-    nodes: Iterable[BaseNode] | None
 
 
 class OpenOptions(RetrieverOptions, total=False):
@@ -157,11 +156,11 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     Notes
     -----
-    Settings can be read and not assigned. To change them, make another retriever:
-    ``GraphRAGRetriever(retriever.index, retriever.settings, method="keyword")``. Filters passed with a call narrow
-    the filters of the retriever. Nothing is found for a blank question, which is logged. It is safe to use from many
-    threads and tasks at once. In a coroutine await ``aretrieve``, :meth:`ainsert_nodes` and :meth:`adelete_nodes`: they
-    do not block the event loop.
+    Settings can be read and not assigned. To change them, make another retriever of the same index:
+    ``retriever.with_settings(method="keyword")``. Filters narrow: those of a call and of :meth:`with_filters` are
+    joined to those of the retriever by AND. Nothing is found for a blank question, which is logged. It is safe to use
+    from many threads and tasks at once. In a coroutine await ``aretrieve``, :meth:`ainsert_nodes` and
+    :meth:`adelete_nodes`: they do not block the event loop.
 
     A retriever with a ``path`` can be pickled and deep-copied, as :class:`graphrag_core.KnowledgeIndex` says. With
     PostgreSQL a copy and a forked process open their own connections, and may write.
@@ -342,11 +341,11 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     def from_index(
         cls, index: VectorStoreIndex, embed_model: EmbedModel | None = None, **settings: Unpack[IndexOptions]
     ) -> Self:
-        """Index the nodes of an existing ``VectorStoreIndex``, over whatever vector store.
+        """Index the nodes of an existing ``VectorStoreIndex``.
 
-        The embeddings of Simple, Chroma, Qdrant, LanceDB, FAISS, Milvus and PGVector stores are reused, and of other
-        stores whose ``get_nodes`` returns them. Nodes without an embedding are embedded; log messages and
-        :class:`~llama_graphrag.GraphRAGInsertEvent` say how many. The docstore may be empty.
+        Simple, Chroma, Qdrant, FAISS and PGVector stores are read, with their embeddings. Nodes without an embedding
+        are embedded; log messages and :class:`~llama_graphrag.GraphRAGInsertEvent` say how many. The docstore may be
+        empty.
 
         Parameters
         ----------
@@ -363,10 +362,6 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         read
             Reads the nodes of a store that is not among those above: gets the index, returns its nodes with their
             embeddings.
-        nodes
-            The nodes of the index, if its store cannot list them.
-        node_ids
-            Only these nodes.
         """
         return cls.from_nodes(**_read_index(index, embed_model, settings))
 
@@ -480,6 +475,13 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             narrowed._filters = both  # noqa: SLF001
         narrowed._scope = parse_all(self._scope, to_where(filters), *ids_where(node_ids, doc_ids))  # noqa: SLF001
         return narrowed
+
+    def with_settings(self, **settings: Any) -> Self:
+        """Return this retriever with other settings: ``similarity_top_k``, ``method``, ... Its filters stay."""
+        changed, core = copy(self), self._core
+        shared: dict[str, Any] = {"cache": core.cache, "refresh_every": core.refresh_every}
+        changed._core = GraphRetriever(core.index, core.settings, **shared, **_core_settings(settings))  # noqa: SLF001
+        return changed
 
     def with_memory(self, memory: BaseMemory) -> Self:
         """Return this retriever for one conversation: each query has the messages of a memory as ``history``.
@@ -767,8 +769,8 @@ def _embed_request(embedding: CheckedEmbedder, embedder: LlamaEmbedder, bundle: 
 def _read_index(index: VectorStoreIndex, embed_model: EmbedModel | None, settings: IndexOptions) -> dict[str, Any]:
     """Return the nodes of an index and settings, as arguments of ``from_nodes``."""
     options: dict[str, Any] = dict(settings)
-    chosen = {name: options.pop(name, None) for name in ("read", "nodes", "node_ids")}
-    return {**_like(index, embed_model, options), "nodes": read_vector_index(index, **chosen)}
+    nodes = read_vector_index(index, read=options.pop("read", None))
+    return {**_like(index, embed_model, options), "nodes": nodes}
 
 
 def _node_edges(edges: Edges | None) -> list[Edge] | None:

@@ -18,12 +18,11 @@ from langchain_graphrag import (
     GraphContextTransformer,
     GraphRAGRetriever,
     create_memory_search_tool,
-    create_memory_tools,
 )
 
 NAMES = [
-    "GraphContextTransformer", "GraphRAGRetriever", "GraphRAGTranslator", "GraphRAGVectorStore",
-    "compressor_reranker", "create_memory_search_tool", "create_memory_tools", "llm_extractor", "read_store",
+    "GraphContextTransformer", "GraphRAGRetriever",
+    "compressor_reranker", "create_memory_search_tool", "llm_extractor",
 ]  # fmt: skip
 REPORTS_ERRORS = True  # to the agent: a tool that got wrong input does not raise
 WRITE = """
@@ -179,8 +178,6 @@ def tool(retriever, **settings):
     return Tool(create_memory_search_tool(retriever, **settings))
 
 
-def tools(retriever, **settings):
-    return {one.name: Tool(one) for one in create_memory_tools(retriever, **settings)}
 
 
 # -- recall

@@ -23,7 +23,6 @@ from llama_graphrag import (
     GraphContextPostprocessor,
     GraphRAGRetriever,
     memory_search_tool,
-    memory_tools,
 )
 from llama_graphrag.models import count_tokens
 
@@ -31,8 +30,8 @@ from llama_graphrag.models import count_tokens
 nltk.data.path.append(str(Path(llama_index.core.__path__[0], "_static", "nltk_cache")))
 
 NAMES = [
-    "GraphContextPostprocessor", "GraphRAGInsertEvent", "GraphRAGMemoryBlock", "GraphRAGRetrievalEvent",
-    "GraphRAGRetriever", "GraphRAGVectorStore", "LocalEmbedding", "memory_search_tool", "memory_tools",
+    "GraphContextPostprocessor", "GraphRAGInsertEvent", "GraphRAGRetrievalEvent", "GraphRAGRetriever",
+    "GraphRAGVectorStore", "LocalEmbedding", "memory_search_tool",
 ]  # fmt: skip
 REPORTS_ERRORS = False  # LlamaIndex's agents catch what a tool raises
 WRITE = """
@@ -191,8 +190,6 @@ def tool(retriever, **settings):
     return Tool(memory_search_tool(retriever, **settings))
 
 
-def tools(retriever, **settings):
-    return {one.metadata.name: Tool(one) for one in memory_tools(retriever, **settings)}
 
 
 # -- recall

@@ -114,11 +114,7 @@ def test_what_the_graph_adds_to_a_prompt_is_neutral(framework):
         for found in (framework.retrieve(retriever, "Keyring Gateway"), framework.as_found(documents)):
             for note in framework.notes(found, retriever):
                 check_prompt(note)
-        tools = framework.tools(retriever, metadata={"user": "ada"})
-        check_prompt(tools.pop("memory_search").call(query="Keyring")[0])
-        check_prompt(tools.pop("memory_remember").call(subject="Keyring", relation="is", object="x")[0])
-        for tool in tools.values() if framework.REPORTS_ERRORS else ():
-            check_prompt(tool.call(fact_id=f"fact:{NAME}")[0])
+        check_prompt(framework.tool(retriever).call(query="Keyring")[0])
 
 
 def test_a_prompt_gets_every_fact_once(framework, services):

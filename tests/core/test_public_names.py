@@ -29,13 +29,12 @@ NAMES = {
         HashEmbedder StrategySuite TokenCounterSuite run_suite
     """,
     "langchain_graphrag": """
-        GraphContextTransformer GraphRAGRetriever GraphRAGTranslator GraphRAGVectorStore
-        compressor_reranker create_memory_search_tool create_memory_tools llm_extractor read_store
+        GraphContextTransformer GraphRAGRetriever
+        compressor_reranker create_memory_search_tool llm_extractor
     """,
     "llama_graphrag": """
-        GraphContextPostprocessor GraphRAGInsertEvent GraphRAGMemoryBlock GraphRAGRetrievalEvent GraphRAGRetriever
-        GraphRAGVectorStore LocalEmbedding
-        memory_search_tool memory_tools
+        GraphContextPostprocessor GraphRAGInsertEvent GraphRAGRetrievalEvent GraphRAGRetriever
+        GraphRAGVectorStore LocalEmbedding memory_search_tool
     """,
 }
 

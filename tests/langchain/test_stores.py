@@ -16,7 +16,7 @@ from postgres_server import server
 from graphrag_core import Chunker
 from graphrag_core.errors import DocumentError, EmbedderMismatch, IndexLocked, InputError, NotAnIndex
 from graphrag_core.testing import HashEmbedder
-from langchain_graphrag import GraphRAGRetriever, read_store
+from langchain_graphrag import GraphRAGRetriever
 
 QUESTION = "Who supplies the library behind the Auth Service?"
 COUNT = 25
@@ -99,12 +99,6 @@ def _qdrant(embedding, location, name):
     return qdrant.QdrantVectorStore(client, "papers", embedding, vector_name=name)
 
 
-def make_lancedb(embedding, tmp_path):
-    pytest.importorskip("lancedb")
-    community = pytest.importorskip("langchain_community.vectorstores")
-    return community.LanceDB(uri=str(tmp_path / "lancedb"), embedding=embedding, mode="append")
-
-
 def make_in_memory(embedding, tmp_path):
     return InMemoryVectorStore(embedding)
 
@@ -117,7 +111,6 @@ MAKERS = {
     "qdrant": make_qdrant,
     "qdrant in a folder": make_qdrant_in_a_folder,
     "in memory": make_in_memory,
-    "lancedb": make_lancedb,
 }
 
 
@@ -226,15 +219,12 @@ class TestEveryStore:
         where = {"kind": "service"}
         if kind == "InMemoryVectorStore":
             where = lambda document: document.metadata["kind"] == "service"  # noqa: E731
-        elif kind == "LanceDB":
-            where = "metadata.kind = 'service'"
         elif kind == "QdrantVectorStore":
             models = pytest.importorskip("qdrant_client").models
             match = models.MatchValue(value="service")
             where = models.Filter(must=[models.FieldCondition(key="metadata.kind", match=match)])
-        rows = read_store(store, where=where)
-        assert len(rows) == 3
-        assert sorted(row[0] for row in rows) == NAMES[:3]
+        with GraphRAGRetriever.from_vectorstore(store, where=where) as retriever:
+            assert retriever.index.document_ids() == NAMES[:3]
 
 
 class TestReading:
@@ -390,37 +380,12 @@ class Closed(VectorStore):
         raise NotImplementedError
 
 
-class Indexed(Closed):
-    """One that can be asked for documents by id."""
-
-    def get_by_ids(self, ids, /):
-        return self.inner.get_by_ids(ids)
-
-
 class TestOtherStores:
     def test_say_what_to_do(self, embedding):
-        with pytest.raises(InputError, match=r"Closed cannot list its documents: pass ids=.* documents=.* read="):
+        with pytest.raises(InputError, match=r"Closed cannot be read: pass read="):
             GraphRAGRetriever.from_vectorstore(Closed(embedding))
-        with pytest.raises(InputError, match="no get_by_ids: pass documents="):
-            GraphRAGRetriever.from_vectorstore(Closed(embedding), ids=["a"])
-        with pytest.raises(InputError, match="pass one of where, ids, documents and read"):
-            GraphRAGRetriever.from_vectorstore(Closed(embedding), ids=["a"], documents=[])
-
-    def test_are_asked_for_documents_by_id(self, embedding, caplog):
-        store = Indexed(embedding)
-        store.inner.add_texts(texts(), metadatas(), ids=NAMES)
-        embedding.texts.clear()
-        with GraphRAGRetriever.from_vectorstore(store, ids=NAMES[:3], batch_size=2) as retriever:
-            assert ids(retriever.invoke(QUESTION)) == NAMES[:3]
-        assert len(embedding.texts) == 3
-        assert "3 documents of the store came without a vector and were embedded" in caplog.text
-
-    def test_take_documents(self, embedding):
-        documents = [Document(id=name, page_content=text) for name, text in zip(NAMES, texts(), strict=True)]
-        with GraphRAGRetriever.from_vectorstore(Closed(embedding), documents=documents) as retriever:
-            assert len(retriever.index) == COUNT
-        with pytest.raises(InputError, match="has no id"):
-            GraphRAGRetriever.from_vectorstore(Closed(embedding), documents=[Document(page_content="Keyring.")])
+        with pytest.raises(InputError, match="pass one of where, ids and read"):
+            GraphRAGRetriever.from_vectorstore(Closed(embedding), ids=["a"], read=list)
 
     def test_take_a_reader_of_ones_own(self, embedding):
         def read(store):

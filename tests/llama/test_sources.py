@@ -187,53 +187,6 @@ def test_an_index_loaded_from_disk_is_taken_over_too(existing, model, tmp_path):
     assert [text for way, text in model.asked if way == "text"] == []
 
 
-def hosted(nodes, model, *, gives_embeddings):
-    from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQueryResult
-
-    class Hosted(BasePydanticVectorStore):
-        stores_text: bool = True
-        kept: dict = {}  # noqa: RUF012 - pydantic copies it
-
-        @property
-        def client(self):
-            return None
-
-        def add(self, nodes, **kwargs):
-            self.kept.update({node.node_id: node for node in nodes})
-            return [node.node_id for node in nodes]
-
-        def delete(self, ref_doc_id, **kwargs):
-            raise NotImplementedError
-
-        def get_nodes(self, node_ids=None, filters=None):
-            if gives_embeddings is None:
-                raise NotImplementedError("get_nodes not implemented")
-            blank = {} if gives_embeddings else {"embedding": None}
-            return [node.model_copy(update=blank) for node in self.kept.values()]
-
-        def query(self, query, **kwargs):
-            return VectorStoreQueryResult(nodes=[], similarities=[], ids=[])
-
-    context = StorageContext.from_defaults(vector_store=Hosted())
-    index = VectorStoreIndex(nodes, embed_model=model, storage_context=context)
-    model.asked.clear()
-    return index
-
-
-@pytest.mark.parametrize(("gives", "embedded"), [(True, 0), (False, 5)])
-def test_a_store_that_keeps_the_nodes_gives_them(nodes, model, gives, embedded):
-    retriever = GraphRAGRetriever.from_index(hosted(nodes, model, gives_embeddings=gives))
-    assert len(model.texts) == embedded
-    assert len(retriever.retrieve(QUESTION)) == 5
-
-
-def test_a_store_that_gives_no_nodes_is_named(nodes, model):
-    with pytest.raises(
-        InputError, match=r"Hosted\.get_nodes raised NotImplementedError.*node_ids=.*nodes=.*read=.*from_nodes"
-    ):
-        GraphRAGRetriever.from_index(hosted(nodes, model, gives_embeddings=None))
-
-
 # -- a property graph that exists
 
 
