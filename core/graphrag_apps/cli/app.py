@@ -22,7 +22,7 @@ from graphrag_core.context.escape import for_terminal
 from graphrag_core.errors import GraphRAGError
 
 _MODULES = {
-    "demo": "demo", "index": "index", "watch": "watch", "delete": "maintain", "query": "query", "ask": "ask",
+    "demo": "demo", "index": "index", "delete": "maintain", "query": "query", "ask": "ask",
     "explain": "query", "compare": "compare", "stats": "maintain", "verify": "maintain", "rebuild": "index",
     "backup": "maintain", "copy": "database", "serve": "serve", "mcp": "serve", "config": "config", "graph": "graph",
     "memory": "memory", "key": "serve", "db": "database",

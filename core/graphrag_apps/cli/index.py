@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -35,7 +35,7 @@ from graphrag_core.research import is_findings
 _LLM_CACHE = "answers.sqlite"
 _BATCH_SIZE = 500
 _BATCH_SIZE_WITH_LLM = 25  # small, because answers cost time and money: an interrupted run should lose few
-PATHS_HELP = f"Folders, files and glob patterns. Formats: {' '.join(FORMATS)}"
+_PATHS_HELP = f"Folders, files and glob patterns. Formats: {' '.join(FORMATS)}"
 
 _EmbedderUrl = Annotated[
     str | None,
@@ -65,8 +65,8 @@ _Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation b
 
 
 @dataclass(frozen=True)
-class FileJob:
-    """How files are indexed: the options that ``index`` and ``watch`` share. The models are loaded once."""
+class IndexJob:
+    """How files are indexed. The models are loaded once."""
 
     kb: Kb = KB
     embedder: EmbedderName = None
@@ -86,8 +86,15 @@ class FileJob:
     keep_missing: Annotated[bool, Option("--keep-missing", help="Keep the documents of deleted files.")] = False
     follow_links: Annotated[bool, Option("--follow-links", help="Follow symbolic links out of a folder.")] = False
     quiet: Quiet = False
-    llm: str | None = field(default=None, init=False)  # options of ``index`` only
-    edge: list[str] | None = field(default=None, init=False)
+    llm: _Llm = None
+    edge: Annotated[
+        list[str] | None,
+        Option(
+            metavar="FIELD:FIELD",
+            help="Link documents by metadata: author:author for the same author, links:id for a list of ids. "
+            "Can be repeated. Stored with the index; none removes all.",
+        ),
+    ] = None
 
     @cached_property
     def settings(self) -> options.IndexSettings:
@@ -162,24 +169,9 @@ class FileJob:
         return replace(self.files(paths), pipeline=pipeline)
 
 
-@dataclass(frozen=True)
-class IndexJob(FileJob):
-    """What ``index`` has in addition."""
-
-    llm: _Llm = None
-    edge: Annotated[
-        list[str] | None,
-        Option(
-            metavar="FIELD:FIELD",
-            help="Link documents by metadata: author:author for the same author, links:id for a list of ids. "
-            "Can be repeated. Stored with the index; none removes all.",
-        ),
-    ] = None
-
-
 @options.expand
 def index(
-    paths: Annotated[list[str] | None, Argument(metavar="PATH", help=PATHS_HELP)] = None,
+    paths: Annotated[list[str] | None, Argument(metavar="PATH", help=_PATHS_HELP)] = None,
     *,
     job: IndexJob,
     research: Annotated[
@@ -269,10 +261,10 @@ def _sync(
     """Index the files; with ``processes``, on Ray."""
     before = len(index)
     show_progress = sys.stderr.isatty() and not job.quiet
-    shared: dict[str, Any] = {"keep_missing": job.keep_missing, "on_problem": print_problem}
+    shared: dict[str, Any] = {"keep_missing": job.keep_missing, "on_problem": _print_problem}
     try:
         if processes is None:
-            with progress_bar(source, show=show_progress) as advance:
+            with _progress_bar(source, show=show_progress) as advance:
                 return sync_files(index, catalogue, source, on_progress=advance, **shared)
         from graphrag_apps import bulk
 
@@ -329,7 +321,7 @@ def _check_documents(source: FileSource) -> None:
     )  # fmt: skip
     if next(readable, None) is None:
         for problem in problems:
-            print_problem(problem)
+            _print_problem(problem)
         raise _no_files(source)
 
 
@@ -374,13 +366,13 @@ def _confirm_cost(extractor: LLMExtractor, documents: Iterable[Sequence[Chunk]],
         render.stderr().print(cost)
 
 
-def print_problem(problem: Problem) -> None:
+def _print_problem(problem: Problem) -> None:
     """Print why a file was skipped."""
     render.print_error(f"{render.relative(problem.path)}: {problem.reason}")
 
 
 @contextmanager
-def progress_bar(source: FileSource, *, show: bool) -> Iterator[Callable[[Progress], None]]:
+def _progress_bar(source: FileSource, *, show: bool) -> Iterator[Callable[[Progress], None]]:
     """Show a bar of the bytes that are indexed; yield the function that moves it.
 
     Counts the files first, for the total. Files that turn out to be unchanged are taken out of the total, so that the
@@ -407,7 +399,7 @@ def progress_bar(source: FileSource, *, show: bool) -> Iterator[Callable[[Progre
         yield advance
 
 
-def print_counts(report: SyncReport, documents: int, kb: str) -> None:
+def _print_counts(report: SyncReport, documents: int, kb: str) -> None:
     """Print how many documents were added, changed and removed."""
     render.print_line(
         (f"{report.added:,} added", "good" if report.added else "quiet"),
@@ -417,7 +409,7 @@ def print_counts(report: SyncReport, documents: int, kb: str) -> None:
 
 
 def _print_report(report: SyncReport, index: KnowledgeIndex, job: IndexJob, seconds: float) -> None:
-    print_counts(report, len(index), job.kb)
+    _print_counts(report, len(index), job.kb)
     stats = index.stats()
     size = dict(stats.rows())["on disk"]
     counts = f"{report.files:,} files, {stats.chunks:,} passages, {stats.entities:,} entities"
