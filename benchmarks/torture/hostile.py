@@ -36,7 +36,7 @@ import docx
 import openpyxl
 import pptx
 
-from graphrag_apps.documents import containers, html, load_documents, plain, rows, rst, writer
+from graphrag_apps.documents import containers, load_documents, plain, rows, rst
 from graphrag_apps.page import labels
 from graphrag_core import Hit, Result
 from graphrag_core.context.display import Highlighter, body_text, citation, readable
@@ -48,7 +48,7 @@ from graphrag_core.extract.subjects import document_address, heading_names, link
 from graphrag_core.ingest.chunker import Chunker, is_markdown, title_of, whole_document
 from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.query import recognise, routing
-from graphrag_core.text import cjk, markup, mentions, names, tokens
+from graphrag_core.text import cjk, html, markup, mentions, names, tokens, writer
 from graphrag_core.text.markup import scan, slug
 from graphrag_core.text.navigation import is_navigation
 from graphrag_core.text.numbering import is_version

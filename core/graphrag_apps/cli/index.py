@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,13 +21,12 @@ from graphrag_apps.cli.options import KB, EmbedderName, Kb, Quiet
 from graphrag_apps.cli.questions import sample_questions
 from graphrag_apps.documents.catalogue import Catalogue, has_catalogue, open_catalogue
 from graphrag_apps.documents.load import FORMATS, load_documents
-from graphrag_apps.documents.sync import FileSource, Progress, SyncReport, changed_documents, sync_files
+from graphrag_apps.documents.sync import FileSource, Progress, SyncReport, sync_files
 from graphrag_apps.documents.walk import File, Problem, is_pattern
-from graphrag_core import Chunk, Combined, KnowledgeIndex, LLMExtractor, OpenAIChat
+from graphrag_core import Combined, KnowledgeIndex, LLMExtractor, OpenAIChat
 from graphrag_core.engine.address import is_address, shown
-from graphrag_core.errors import GraphRAGError, InputError, LLMError
+from graphrag_core.errors import InputError, LLMError
 from graphrag_core.ingest.edges import Edge, parse_edges
-from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.llm import KEY_VARIABLE, parse_llm
 from graphrag_core.ports import Embedder
 from graphrag_core.research import is_findings
@@ -61,7 +60,6 @@ _Llm = Annotated[
         "The API key is read from OPENAI_API_KEY.",
     ),
 ]
-_Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation before calling an LLM.")]
 
 
 @dataclass(frozen=True)
@@ -186,7 +184,6 @@ def index(
             "Needs the extra ray. Default of N: the CPUs of the cluster.",
         ),
     ] = None,
-    yes: _Yes = False,
 ) -> None:
     """Index files. Later runs read only new and changed files, and remove deleted ones.
 
@@ -205,9 +202,6 @@ def index(
     source = job.source(sources)
     with closing(job), job.open() as opened, open_catalogue(job.kb) as catalogue:
         job.settings.save(catalogue)
-        if job.llm_extractor:
-            changed = changed_documents(opened, catalogue, source)
-            _confirm_cost(job.llm_extractor, map(job.settings.chunker.split, changed), yes=yes, quiet=job.quiet)
         start = time.perf_counter()
         report = _sync(opened, catalogue, job, source, processes)
         if not job.quiet:
@@ -229,7 +223,6 @@ def rebuild(
     embedder_url: _EmbedderUrl = None,
     graph: _Graph = None,
     llm: _Llm = None,
-    yes: _Yes = False,
     quiet: Quiet = False,
 ) -> None:
     """Extract entities and facts again from the stored passages, and build the search indexes again.
@@ -241,10 +234,6 @@ def rebuild(
     job = IndexJob(kb, embedder, embedder_url, graph, quiet=quiet, llm=llm)
     _check_settings(job)
     with closing(job), job.open() as opened:
-        if job.llm_extractor:
-            documents = (document for document in opened.documents() if FACT_KEY not in document.metadata)
-            chunks = (opened.chunks(document.id) for document in documents)
-            _confirm_cost(job.llm_extractor, chunks, yes=yes, quiet=quiet)
         report = opened.rebuild(progress=sys.stderr.isatty() and not quiet)
     if has_catalogue(kb):
         with open_catalogue(kb) as catalogue:
@@ -264,7 +253,7 @@ def _sync(
     shared: dict[str, Any] = {"keep_missing": job.keep_missing, "on_problem": _print_problem}
     try:
         if processes is None:
-            with _progress_bar(source, show=show_progress) as advance:
+            with progress_bar(source, show=show_progress) as advance:
                 return sync_files(index, catalogue, source, on_progress=advance, **shared)
         from graphrag_apps import bulk
 
@@ -350,29 +339,13 @@ def _check_settings(job: IndexJob, workers: str | None = None) -> int | None:
     return None if workers is None else int(count or 0)
 
 
-def _confirm_cost(extractor: LLMExtractor, documents: Iterable[Sequence[Chunk]], *, yes: bool, quiet: bool) -> None:
-    """Print how much the LLM will have to read, and ask whether to continue."""
-    passages = tokens = 0
-    with render.working("counting what the LLM will read", show=not quiet):
-        for chunks in documents:
-            passages += len(chunks)
-            tokens += extractor.estimate(chunks)
-    if not tokens:
-        return
-    cost = f"{extractor.model} will read {passages:,} passages: about {tokens:,} prompt tokens, plus the answers."
-    if not yes and not typer.confirm(f"{cost} Continue?", err=True):
-        raise GraphRAGError("nothing was changed: confirm with --yes, or leave the LLM out with --llm none")
-    if yes and not quiet:
-        render.stderr().print(cost)
-
-
 def _print_problem(problem: Problem) -> None:
     """Print why a file was skipped."""
     render.print_error(f"{render.relative(problem.path)}: {problem.reason}")
 
 
 @contextmanager
-def _progress_bar(source: FileSource, *, show: bool) -> Iterator[Callable[[Progress], None]]:
+def progress_bar(source: FileSource, *, show: bool) -> Iterator[Callable[[Progress], None]]:
     """Show a bar of the bytes that are indexed; yield the function that moves it.
 
     Counts the files first, for the total. Files that turn out to be unchanged are taken out of the total, so that the

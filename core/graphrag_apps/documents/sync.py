@@ -117,16 +117,6 @@ def sync_files(
     return run.finish(index.add(run.documents()), keep_missing=keep_missing)
 
 
-def changed_documents(index: KnowledgeIndex, catalogue: Catalogue, source: FileSource) -> Iterator[Document]:
-    """Yield the documents of new and changed files without indexing them."""
-    for file in source.walk():
-        if isinstance(file, File) and file.suffix in FORMATS:
-            entry = catalogue.register(file)
-            if not _is_indexed(index, catalogue, entry, source.scan(file)[0]):
-                items = file_documents(replace(file, name=entry.name), source.metadata, source.max_bytes)
-                yield from (item for item in items if isinstance(item, Document))
-
-
 @dataclass
 class SyncRun:
     """One pass over the files: :func:`sync_files`, and :mod:`graphrag_apps.bulk`, where other processes read them."""
