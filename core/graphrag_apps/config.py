@@ -70,7 +70,7 @@ _STRICT: ConfigDict = {"strict": True, "allow_inf_nan": False, "arbitrary_types_
 
 @dataclass(frozen=True)
 class IndexTable:
-    """The table ``[index]``: how ``index`` and ``watch`` read files. Options of a command replace its values.
+    """The table ``[index]``: how ``index`` reads files. Options of a command replace its values.
 
     ``max_size`` is in megabytes; ``embed_facts`` is fixed when an index is created; ``llm`` extracts facts.
     """

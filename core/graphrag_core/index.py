@@ -22,7 +22,7 @@ from graphrag_core.ingest.edges import UNFINISHED, Edge, Edges, parse_edges, sto
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.pipeline import NO_EMBEDDER, Embeds, Pipeline
 from graphrag_core.memory import Memory
-from graphrag_core.model import Added, Chunk, Document, Estimate, Stats, Verification
+from graphrag_core.model import Added, Chunk, Document, Stats, Verification
 from graphrag_core.ports import Embedder, Engine, Extractor
 from graphrag_core.research import research_documents
 
@@ -47,8 +47,8 @@ class KnowledgeIndex:
     embed_facts
         Whether facts are embedded as well as indexed by keyword. This improves recall by a few points where
         questions paraphrase, and costs about three times as much as embedding the chunks. By default on for an
-        embedder that runs in this process (``WordLlama``, ``Onnx``) and off for others, which may cost money;
-        :meth:`estimate` returns the cost. Fixed when the first documents are added.
+        embedder that runs in this process (``WordLlama``, ``Onnx``) and off for others, which may cost money.
+        Fixed when the first documents are added.
     embed_names
         Whether the names of entities are embedded, so that a question that names no entity finds similar names. Some
         published designs need it; otherwise it makes the index larger and recall no better, so it is off by default.
@@ -174,7 +174,7 @@ class KnowledgeIndex:
     def exists(path: str | Path) -> bool:
         """Return whether a folder, or a PostgreSQL database, holds an index."""
         if is_address(path):
-            from graphrag_core.engine.postgres.operations import exists  # noqa: PLC0415 - needs the extra postgres
+            from graphrag_core.engine.postgres.database import exists  # noqa: PLC0415 - needs the extra postgres
 
             return exists(str(path))
         from graphrag_core.engine.embedded.files import Folder  # noqa: PLC0415 - see _embedded_engine
@@ -355,10 +355,6 @@ class KnowledgeIndex:
         return self.engine.chunks_of(document_id)
 
     # -- the whole index
-
-    def estimate(self, documents: Iterable[Document]) -> Estimate:
-        """Return what adding documents would cost to embed, without embedding anything."""
-        return self.pipeline.estimate(documents)
 
     def to_embed(self, documents: Iterable[Document], vectors: Collection[str] = ()) -> list[str]:
         """Return the texts that adding documents would embed, each once. Nothing is embedded or written.

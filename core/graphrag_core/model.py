@@ -283,27 +283,8 @@ class Added:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """The texts and tokens to embed if documents were added.
-
-    Facts and names are counted whether or not the index embeds them, to show what
-    ``embed_facts=True`` and ``embed_names=True`` would cost. They are those that
-    ``SentenceExtractor`` finds: no other extractor is called. The prompt tokens of an LLM are not
-    included; ``LLMExtractor.estimate`` returns them.
-    """
-
-    documents: int = 0
-    chunks: int = 0
-    chunk_tokens: int = 0
-    facts: int = 0
-    fact_tokens: int = 0
-    names: int = 0
-    name_tokens: int = 0
-
-
 NO_RELATIONS = (
-    "no typed relations: they come from an LLM (index --llm) or from triples that you give (memory remember); "
+    "no typed relations: they come from an LLM (index --llm) or from triples that you give (graph edit add); "
     "the graph links entities through sentences"
 )
 

@@ -178,8 +178,6 @@ def tool(retriever, **settings):
     return Tool(create_memory_search_tool(retriever, **settings))
 
 
-
-
 # -- recall
 
 

@@ -190,8 +190,6 @@ def tool(retriever, **settings):
     return Tool(memory_search_tool(retriever, **settings))
 
 
-
-
 # -- recall
 
 

@@ -40,7 +40,7 @@ def test_the_command_line_wins_over_the_environment_over_the_file_over_the_defau
     assert settings(run) == {"kb": {"value": "kb", "source": "default"}}
     write('kb = "notes"\nembedder = "hash"\n[retriever]\nk = 1\n')
     assert run("stats").exit_code == 0
-    assert run("memory", "list").exit_code == 0
+    assert run("graph", "edit", "list").exit_code == 0
     assert len(json.loads(run("query", "Tide Feed", "--json").stdout)["hits"]) == 1
     assert len(json.loads(run("query", "Tide Feed", "--json", "-k", 2).stdout)["hits"]) == 2
     monkeypatch.setenv("HYBRID_GRAPHRAG_KB", "other")

@@ -109,7 +109,7 @@ def test_where_filters_by_text_and_numbers(run, docs):
         (["query", "x", "-k", "0"], "Invalid value for '--k' / '-k': use an integer of at least 1, not '0'"),
         (["compare", "x", "-k", "two"], "Invalid value for '--k' / '-k': use an integer of at least 1, not 'two'"),
         (["query", "x", "--score-threshold", "-1"], "use a number of at least 0, not '-1'"),
-        (["graph", "undo", "first"], "use an integer, not 'first'"),
+        (["graph", "edit", "undo", "first"], "use an integer, not 'first'"),
         (["query", "x", "--method", "magic"], "'--method': 'magic' is not one of"),
     ],
 )
@@ -231,7 +231,7 @@ def test_version_help_and_wrong_usage(run):
     assert run("--version").stdout.startswith("hybrid-graphrag 0.")
     assert all(
         command in run("--help").stdout
-        for command in ("demo", "index", "query", "explain", "compare", "stats", "verify", "delete", "graph", "memory")
+        for command in ("demo", "index", "query", "explain", "compare", "stats", "verify", "delete", "graph", "export")
     )
     assert run("nonsense").exit_code == 2
 

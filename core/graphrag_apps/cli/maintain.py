@@ -1,4 +1,4 @@
-"""The commands ``stats``, ``verify``, ``backup`` and ``delete``."""
+"""The commands ``stats``, ``verify``, ``backup``, ``copy`` and ``delete``."""
 
 import os
 import re
@@ -16,10 +16,11 @@ from typer import Argument, Option
 
 from graphrag_apps.cli import options, render
 from graphrag_apps.cli.options import KB, Json, Kb, Quiet
+from graphrag_apps.copy import copy_index
 from graphrag_apps.documents.catalogue import CATALOGUE, Catalogue, CatalogueEntry, has_catalogue, open_catalogue
 from graphrag_apps.documents.walk import is_pattern, split_pattern
 from graphrag_core import KnowledgeIndex
-from graphrag_core.engine.address import is_address
+from graphrag_core.engine.address import is_address, shown
 from graphrag_core.errors import GraphRAGError
 
 _MANY = 10  # documents that are deleted without asking
@@ -63,14 +64,30 @@ def backup(
         # The catalogue first: files that are indexed meanwhile are read again, and none is taken for indexed.
         files = Path(temporary) / CATALOGUE
         if not is_address(kb) and has_catalogue(kb):
-            with open_catalogue(kb, read_only=True) as catalogue, open_catalogue(temporary) as copy:
-                copy.copy_from(catalogue)
+            with open_catalogue(kb, read_only=True) as catalogue, open_catalogue(temporary) as copied:
+                copied.copy_from(catalogue)
         with render.working("copying", show=not quiet):
             index.backup(to)
         if files.exists():
             shutil.copyfile(files, to / CATALOGUE)
     if not quiet:
         render.print_line(f"copied to {to}")
+
+
+def copy(
+    source: Annotated[str, Argument(metavar="FROM", help="A folder, or the address of a database.")],
+    target: Annotated[str, Argument(metavar="TO", help="A new folder, or the address of an empty index.")],
+    quiet: Quiet = False,
+) -> None:
+    """Copy an index between folders and PostgreSQL databases. Nothing is extracted or embedded again.
+
+    Settings, edits, remembered facts and the catalogue of indexed files are copied too. Ctrl-C is safe: the same
+    command continues. At the end the counts of both are compared.
+    """
+    copied = copy_index(source, target, progress=False if quiet else None)
+    if not quiet:
+        counts = ", ".join(f"{count:,} {name}" for name, count in copied.counts.items() if count)
+        render.print_line(f"copied to {shown(target)}: {counts or 'an empty index'}")
 
 
 def delete(

@@ -15,7 +15,7 @@ from typing_extensions import Self
 
 from graphrag_apps.cli.render import program, working
 from graphrag_apps.config import LOCAL, NAME, STRATEGIES, Config
-from graphrag_apps.documents.catalogue import Catalogue, open_catalogue, read_setting
+from graphrag_apps.documents.catalogue import Catalogue, read_setting
 from graphrag_apps.documents.rows import parse_value
 from graphrag_core import Chunker, GraphRetriever, KnowledgeIndex, extract
 from graphrag_core.designs import DESIGNS
@@ -278,23 +278,16 @@ def check_exists(kb: str) -> None:
         raise NotAnIndex(f"no index in {shown(kb)}: create one with {program()} index FOLDER --kb {shown(kb)}")
 
 
-def open_index(
-    kb: str, embedder: str | None = None, *, embeds: bool = True, write: bool = False, create: bool = False
-) -> KnowledgeIndex:
+def open_index(kb: str, embedder: str | None = None, *, embeds: bool = True, write: bool = False) -> KnowledgeIndex:
     """Open the index of a command. ``embeds=False`` saves loading the embedder for commands that embed nothing."""
-    if not create:
-        check_exists(kb)
+    check_exists(kb)
     settings = IndexSettings.load(kb, embedder)
     with working("opening the index"):
         model = make_embedder(settings.embedder, settings.embedder_url) if embeds else None
         extractor = settings.extractor() if write else None
-        index = KnowledgeIndex.open(
+        return KnowledgeIndex.open(
             kb, model, read_only=not write, chunker=settings.chunker, extractor=extractor, progress=False
         )
-    if create and read_setting(kb, "settings") is None:  # also if creating the index was interrupted
-        with open_catalogue(kb) as catalogue:
-            settings.save(catalogue)
-    return index
 
 
 def make_embedder(name: str, url: str | None = None) -> Embedder | None:

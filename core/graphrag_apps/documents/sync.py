@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from graphrag_apps.documents.catalogue import Catalogue, CatalogueEntry
 from graphrag_apps.documents.load import FORMATS, MAX_BYTES, file_documents
@@ -16,7 +16,6 @@ from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Added, Document
 
 _DELETED_AT_ONCE = 10_000  # documents
-ChangeKind = Literal["added", "changed", "removed"]
 _READERS_VERSION = "3"  # increase when readers return other documents for the same bytes
 
 
@@ -24,15 +23,14 @@ _READERS_VERSION = "3"  # increase when readers return other documents for the s
 class FileSource:
     """Files to index, and how to read them.
 
-    ``pipeline`` identifies the chunker and the extractor: when it changes, files are read again. ``only`` restricts
-    a run to some files and folders, by absolute path; None for all. ``follow_links`` is for :func:`walk_files`.
+    ``pipeline`` identifies the chunker and the extractor: when it changes, files are read again. ``follow_links`` is
+    for :func:`walk_files`.
     """
 
     paths: tuple[str, ...]
     metadata: Mapping[str, Any] = field(default_factory=dict)
     max_bytes: int = MAX_BYTES
     pipeline: str = ""
-    only: frozenset[Path] | None = None
     follow_links: bool = False
 
     def __post_init__(self) -> None:
@@ -41,10 +39,6 @@ class FileSource:
     def walk(self) -> Iterator[File | Problem]:
         """Yield the files, and what cannot be read."""
         return walk_files(self.paths, follow_links=self.follow_links)
-
-    def selects(self, path: Path) -> bool:
-        """Return whether a run looks at a file."""
-        return self.only is None or path in self.only or not self.only.isdisjoint(path.parents)
 
     def scan(self, file: File) -> tuple[str, int]:
         """Return a hash of a file's bytes and of the settings it is read with, and its rows: 1 if it is not a table.
@@ -84,15 +78,6 @@ class Progress:
     skipped: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
-    """A file whose documents were added, changed or removed, and how many documents it has, or had."""
-
-    path: str
-    kind: ChangeKind
-    documents: int
-
-
 @dataclass
 class SyncReport:
     """What :func:`sync_files` did.
@@ -119,7 +104,6 @@ def sync_files(
     keep_missing: bool = False,
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_problem: Callable[[Problem], None] = lambda _: None,
-    on_change: Callable[[FileChange], None] | None = None,
 ) -> SyncReport:
     """Add new documents, replace changed ones and delete the documents of missing files.
 
@@ -127,21 +111,10 @@ def sync_files(
     pattern that still exists, they are deleted, unless ``keep_missing``. An interrupted run
     keeps what it has done, also the first part of a large file, and the next one continues.
 
-    ``on_progress`` is called when a batch is written and when a file is skipped, ``on_change`` when the documents of a
-    file are written or deleted.
+    ``on_progress`` is called when a batch is written and when a file is skipped.
     """
-    run = SyncRun(index, catalogue, source, on_progress, on_problem, on_change)
+    run = SyncRun(index, catalogue, source, on_progress, on_problem)
     return run.finish(index.add(run.documents()), keep_missing=keep_missing)
-
-
-def changed_documents(index: KnowledgeIndex, catalogue: Catalogue, source: FileSource) -> Iterator[Document]:
-    """Yield the documents of new and changed files without indexing them."""
-    for file in source.walk():
-        if isinstance(file, File) and file.suffix in FORMATS:
-            entry = catalogue.register(file)
-            if not _is_indexed(index, catalogue, entry, source.scan(file)[0]):
-                items = file_documents(replace(file, name=entry.name), source.metadata, source.max_bytes)
-                yield from (item for item in items if isinstance(item, Document))
 
 
 @dataclass
@@ -153,7 +126,6 @@ class SyncRun:
     source: FileSource
     on_progress: Callable[[Progress], None]
     on_problem: Callable[[Problem], None]
-    on_change: Callable[[FileChange], None] | None = None
     report: SyncReport = field(default_factory=SyncReport)
     progress: Progress = field(default_factory=Progress)
     unwritten: float = 0  # bytes whose documents were read, but may not be written yet
@@ -174,8 +146,6 @@ class SyncRun:
         for file in self.source.walk():
             if isinstance(file, Problem):
                 self.add_problem(file)
-            elif not self.source.selects(file.path):
-                continue
             elif file.suffix not in FORMATS and not file.explicit:
                 self.report.other_formats[file.suffix or file.path.name] += 1
             else:
@@ -243,10 +213,6 @@ class SyncRun:
             else:
                 self.catalogue.set_digest(entry, digest)
         self.catalogue.commit()
-        for entry, digest in self.read:
-            if digest and self.on_change is not None:
-                kind: ChangeKind = "changed" if entry.digest else "added"
-                self.on_change(FileChange(entry.path, kind, len(self.catalogue.documents(entry))))
         self.read.clear()
 
     def finish(self, added: Added, *, keep_missing: bool) -> SyncReport:
@@ -278,7 +244,7 @@ class SyncRun:
                 continue
             for entry in self.catalogue.missing_files(str(folder)):
                 path = Path(entry.path)
-                if not self.source.selects(path) or (os.path.lexists(path) and not is_second_path(path, places)):
+                if os.path.lexists(path) and not is_second_path(path, places):
                     continue
                 if matches is None or matches.fullmatch(path.relative_to(folder).as_posix()):
                     gone[entry] = self.catalogue.documents(entry)
@@ -286,9 +252,6 @@ class SyncRun:
         for entry in gone:
             self.catalogue.remove_file(entry)
         self.catalogue.commit()
-        for entry, documents in gone.items():
-            if self.on_change is not None:
-                self.on_change(FileChange(entry.path, "removed", len(documents)))
 
     def _delete(self, lost: Mapping[CatalogueEntry, list[str]]) -> None:
         """Delete documents that files have lost, unless another file has them."""

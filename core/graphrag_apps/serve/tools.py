@@ -260,7 +260,7 @@ def _add_tool(
             def work() -> BaseModel:
                 return result_of(operation(key, **arguments))
 
-            return await (gateway.run_write(key, work) if writes else gateway.run(key, work))
+            return await (gateway.run_write(key, work) if writes else gateway.run(work))
         except GraphRAGError as error:
             # Over stdio the client is whoever started the server.
             told = reported(error, restricted=headers is not None)

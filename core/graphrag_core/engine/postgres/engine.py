@@ -64,7 +64,7 @@ class PostgresEngine(SqlEngine):
     url
         ``postgresql://user@host:port/database?index=NAME``. Several indexes can be in one database; without ``index``
         it is the one called ``default``. Tables and index are created by the first opening for writing, if the role
-        may; else run ``hybrid-graphrag db init``.
+        may.
     read_only
         Never write. The server may be a standby.
     exact
@@ -159,17 +159,14 @@ class PostgresEngine(SqlEngine):
         counts = self.database.rows("SELECT chunks, facts FROM indexes WHERE id = %s", (self.index,))[0]
         if max(counts) < APPROXIMATE_FROM:
             return
-        partitions = int(self.database.value("SELECT value FROM meta WHERE name = 'partitions'"))
         for kind, table in VECTORS.items():
             if kind == "facts" or kind in self._indexed_kinds():  # facts are compared with a question, never searched
                 continue
             count = self.database.value(f"SELECT count(*) FROM {table} WHERE index = %s", (self.index,))
             if count < APPROXIMATE_FROM:
                 continue
-            parts = [table] if partitions == 1 else [f"{table}_{part}" for part in range(partitions)]
             try:
-                for part in parts:
-                    self._create_hnsw(part)
+                self._create_hnsw(table)
             except DatabaseError as error:
                 _log.warning("the HNSW index of %s was not created, and the next change tries again: %s", kind, error)
 

@@ -104,9 +104,7 @@ TABLES = {
         PRIMARY KEY (index, id)
     """,
 }
-"""The columns of the tables that may be partitioned: each by a hash of its index and of its second column."""
-
-_PARTITIONED = {"attributes": "document", "postings": "term"}  # by another column than the second
+"""The columns of the large tables."""
 
 SMALL_TABLES = f"""
 CREATE TABLE meta (name text PRIMARY KEY, value text NOT NULL);
@@ -171,31 +169,16 @@ OF_FACT = {"facts": "key", "fact_entities": "fact", "fact_vectors": "key"}
 """The tables whose rows are deleted with their fact, and the column with its key."""
 
 
-def statements(partitions: int, vector: str = "halfvec") -> list[str]:
-    """Return the statements that create all tables.
-
-    Parameters
-    ----------
-    partitions
-        Parts of each large table; 1 for plain tables.
-    vector
-        The name of the type for vectors, with its schema.
-    """
+def statements(vector: str = "halfvec") -> list[str]:
+    """Return the statements that create all tables; ``vector`` is the type for vectors, with its schema."""
     found = [statement for statement in SMALL_TABLES.split(";") if statement.strip()]
     for table, columns in TABLES.items():
-        definition = f"CREATE TABLE {table} ({columns.format(vector=vector)})"
-        if partitions > 1:
-            definition += f" PARTITION BY HASH (index, {_PARTITIONED.get(table, columns.split()[4])})"
-        found.append(definition)
-        found += [
-            f"CREATE TABLE {table}_{part} PARTITION OF {table} FOR VALUES WITH (MODULUS {partitions}, REMAINDER {part})"
-            for part in range(partitions if partitions > 1 else 0)
-        ]
+        found.append(f"CREATE TABLE {table} ({columns.format(vector=vector)})")
         # Of an index that is newer than the statistics the server would believe that it has no rows. It would then read
         # all of them to find those of a chunk, in whichever index of the table it looks at first.
         found.append(f"ALTER TABLE {table} ALTER COLUMN index SET STATISTICS 0")
     found += [statement for statement in INDEXES.split(";") if statement.strip()]
-    found.append(f"INSERT INTO meta VALUES ('version', '{VERSION}'), ('partitions', '{partitions}')")
+    found.append(f"INSERT INTO meta VALUES ('version', '{VERSION}')")
     return found
 
 
