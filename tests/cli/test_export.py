@@ -33,7 +33,6 @@ def index():
             "Harbour Team", "owns", "Keyring", confidence=0.5, valid_from="2024-05-01", metadata={"tenant": "a"}
         )
         made.memory.remember("Harbour Team", "prefers", "dark mode", literal=True, metadata={"tenant": "b"})
-        made.graph.describe("Keyring", type="product", description="A vault.")
         yield made
 
 
@@ -42,7 +41,6 @@ def test_igraph_reads_graphml(index, tmp_path):
     graph = igraph.Graph.Read_GraphML(str(tmp_path / "g.graphml"))
     assert (graph.vcount(), graph.ecount()) == (done.entities + 1, done.edges)  # and the value "dark mode"
     names = {vertex["name"]: vertex for vertex in graph.vs}
-    assert names["Keyring"]["type"] == "product"
     assert names["dark mode"]["kind"] == "value"
     (owns,) = [edge for edge in graph.es if edge["relation"] == "owns"]
     assert (graph.vs[owns.source]["name"], graph.vs[owns.target]["name"]) == ("Harbour Team", "Keyring")
@@ -70,7 +68,7 @@ def test_csv_has_the_headers_of_neo4j_and_no_edge_without_nodes(index, tmp_path)
     ids = {node[":ID"] for node in nodes}
     assert len(ids) == len(nodes)
     assert {edge[end] for edge in edges for end in (":START_ID", ":END_ID")} <= ids
-    assert {node["name"]: node[":LABEL"] for node in nodes}["Keyring"] == "Entity;product"
+    assert {node["name"]: node[":LABEL"] for node in nodes}["Keyring"] == "Entity"
     assert {edge[":TYPE"] for edge in edges} == {"owns", "prefers", "MENTIONED_WITH"}
 
 
@@ -120,7 +118,6 @@ def test_a_fact_is_one_row_of_csv_and_one_line_whatever_its_text_is(tmp_path, sp
             attack = f"{mark}=cmd|' /C calc'!A0{mark}"
             index.add([Document(f"d{at}{attack}", f"Ada Lovelace met{attack}the Keyring.", f"Note {at}{attack}")])
             index.memory.remember(f"{mark}=Corp {at}", f"{mark}=owns", f"{mark}=value {at}", literal=True)
-            index.graph.describe(f"=Corp {at}", type=f"{mark}=type", description=f"{mark}=text{mark}=more")
         done = export_graph(index, tmp_path, "csv", spreadsheet=spreadsheet)
     rows = {"entities": done.entities + done.other_nodes + len(BREAKS), "facts": done.edges}
     for name, count in rows.items():
@@ -171,7 +168,6 @@ def test_a_failed_export_leaves_the_old_file(index, tmp_path, monkeypatch):
 
 def test_listings_have_filters(index):
     assert [entity.name for entity in index.graph.entities(contains="service")] == ["Auth Service"]
-    assert [entity.name for entity in index.graph.entities(type="Product")] == ["Keyring"]
     connected = {entity.name for entity in index.graph.entities(min_degree=2)}
     assert "Keyring" in connected
     assert "Solheim Systems" not in connected

@@ -151,28 +151,6 @@ def merge(
 
 
 @graph.command()
-def describe(
-    name: _Name,
-    type: Annotated[str | None, Option(help="Its type.")] = None,  # noqa: A002
-    description: Annotated[str | None, Option(help="Its description.")] = None,
-    kb: Kb = KB,
-) -> None:
-    """Set the type or the description of an entity."""
-    _edit(kb, lambda index: index.graph.describe(name, type=type, description=description))
-
-
-@graph.command()
-def add_entity(
-    name: Annotated[str, Argument(help="Its name.")],
-    type: Annotated[str, Option(help="Its type.")] = "",  # noqa: A002
-    description: Annotated[str, Option(help="Its description.")] = "",
-    kb: Kb = KB,
-) -> None:
-    """Add an entity that no document mentions. Add relations with remember or add-relation."""
-    _edit(kb, lambda index: index.graph.add_entity(name, type=type, description=description), embeds=True)
-
-
-@graph.command()
 def add_relation(subject: str, relation: str, object: str, kb: Kb = KB) -> None:  # noqa: A002
     """Add a relation between two entities, as remember does, so that undo takes it back."""
     _edit(kb, lambda index: index.graph.add_relation(subject, relation, object), embeds=True)
