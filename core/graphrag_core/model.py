@@ -211,7 +211,7 @@ class Extraction:
     problem: str = ""
 
 
-EditAction = Literal["rename", "merge", "describe", "delete_entity", "delete_relation", "add_entity", "add_relation"]
+EditAction = Literal["rename", "merge", "delete_entity", "delete_relation", "add_relation"]
 
 
 @dataclass(frozen=True, slots=True)

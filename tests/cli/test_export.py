@@ -29,7 +29,6 @@ def index():
             "Harbour Team", "owns", "Keyring", confidence=0.5, valid_from="2024-05-01", metadata={"tenant": "a"}
         )
         made.memory.remember("Harbour Team", "prefers", "dark mode", literal=True, metadata={"tenant": "b"})
-        made.graph.describe("Keyring", type="product", description="A vault.")
         yield made
 
 
@@ -38,7 +37,6 @@ def test_igraph_reads_graphml(index, tmp_path):
     graph = igraph.Graph.Read_GraphML(str(tmp_path / "g.graphml"))
     assert (graph.vcount(), graph.ecount()) == (done.entities + 1, done.edges)  # and the value "dark mode"
     names = {vertex["name"]: vertex for vertex in graph.vs}
-    assert names["Keyring"]["type"] == "product"
     assert names["dark mode"]["kind"] == "value"
     (owns,) = [edge for edge in graph.es if edge["relation"] == "owns"]
     assert (graph.vs[owns.source]["name"], graph.vs[owns.target]["name"]) == ("Harbour Team", "Keyring")
@@ -113,7 +111,6 @@ def test_a_failed_export_leaves_the_old_file(index, tmp_path, monkeypatch):
 
 def test_listings_have_filters(index):
     assert [entity.name for entity in index.graph.entities(contains="service")] == ["Auth Service"]
-    assert [entity.name for entity in index.graph.entities(type="Product")] == ["Keyring"]
     connected = {entity.name for entity in index.graph.entities(min_degree=2)}
     assert "Keyring" in connected
     assert "Solheim Systems" not in connected
