@@ -185,12 +185,6 @@ def test_vectors_are_those_of_the_store(existing):
         assert retriever.retrieve(question)[0].node_id == plain.retrieve(question)[0].node_id
 
 
-async def test_the_async_twin_does_the_same(existing):
-    retriever = await GraphRAGRetriever.afrom_index(existing.index, similarity_top_k=5)
-    assert existing.model.asked == []
-    assert {one.node_id for one in await retriever.aretrieve(QUESTION)} == {node.node_id for node in existing.nodes}
-
-
 def test_later_changes_are_taken_over(existing, tmp_path, caplog):
     with GraphRAGRetriever.from_index(existing.index, path=tmp_path / "kb"):
         pass
