@@ -65,9 +65,10 @@ from graphrag_core.filters import Filter, parse_all
 from graphrag_core.ingest.edges import ID, Edge, Edges, parse_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.remembered import Time
+from graphrag_core.model import Added
 from graphrag_core.query.requests import Request
 from graphrag_core.query.settings import Plan
-from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent, dispatcher
+from llama_graphrag.events import GraphRAGRetrievalEvent, dispatcher
 from llama_graphrag.filters import ids_where, to_where
 from llama_graphrag.insertion import Batch, aembed, asplit, embed, insert, prepare, split
 from llama_graphrag.models import EmbedModel, LlamaEmbedder, message_text, to_embedder
@@ -322,8 +323,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         """Index the nodes of an existing ``VectorStoreIndex``.
 
         Simple, Chroma, Qdrant, FAISS and PGVector stores are read, with their embeddings. Nodes without an embedding
-        are embedded; log messages and :class:`~llama_graphrag.GraphRAGInsertEvent` say how many. The docstore may be
-        empty.
+        are embedded; the log says how many. The docstore may be empty.
 
         Parameters
         ----------
@@ -543,24 +543,21 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     # -- nodes
 
-    def insert_nodes(self, nodes: Iterable[BaseNode], *, show_progress: bool | None = None) -> GraphRAGInsertEvent:
+    def insert_nodes(self, nodes: Iterable[BaseNode], *, show_progress: bool | None = None) -> Added:
         """Add nodes and replace those with a known id; unchanged nodes are skipped. Return the counts."""
         batch = prepare(self.index, self._register_objects(nodes))
         return self._insert(batch, embed(self.index, batch), show_progress)
 
-    async def ainsert_nodes(
-        self, nodes: Iterable[BaseNode], *, show_progress: bool | None = None
-    ) -> GraphRAGInsertEvent:
+    async def ainsert_nodes(self, nodes: Iterable[BaseNode], *, show_progress: bool | None = None) -> Added:
         """Async version of :meth:`insert_nodes`; awaits the embedding model if it has its own coroutines."""
         batch = await asyncio.to_thread(prepare, self.index, self._register_objects(nodes))
         embeddings = await aembed(self.index, batch, show_progress=self._shows_progress(show_progress))
         return await asyncio.to_thread(self._insert, batch, embeddings, show_progress)
 
-    def _insert(self, batch: Batch, embeddings: Mapping[str, Any], show_progress: bool | None) -> GraphRAGInsertEvent:
-        event = insert(self.index, batch, embeddings, show_progress)
+    def _insert(self, batch: Batch, embeddings: Mapping[str, Any], show_progress: bool | None) -> Added:
+        added = insert(self.index, batch, embeddings, show_progress)
         self._drop_blank({node_id: repr(node_id) for node_id in batch.blank})
-        dispatcher.event(event)
-        return event
+        return added
 
     def _shows_progress(self, asked: bool | None) -> bool:
         return bool(self.index.pipeline.progress if asked is None else asked)
@@ -579,13 +576,11 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     # -- documents: the methods of a LlamaIndex index. Keywords that have no effect here are accepted.
 
-    def update_ref_doc(self, document: Document, *, show_progress: bool | None = None, **_: Any) -> GraphRAGInsertEvent:
+    def update_ref_doc(self, document: Document, *, show_progress: bool | None = None, **_: Any) -> Added:
         """Split a document into nodes and add them, or replace the nodes of the same document; return the counts."""
         return self._replace([document], show_progress)
 
-    async def aupdate_ref_doc(
-        self, document: Document, *, show_progress: bool | None = None, **_: Any
-    ) -> GraphRAGInsertEvent:
+    async def aupdate_ref_doc(self, document: Document, *, show_progress: bool | None = None, **_: Any) -> Added:
         """Async version of :meth:`update_ref_doc`."""
         return await self._areplace([document], show_progress)
 
@@ -625,19 +620,19 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         """Delete all nodes of a source document; return how many there were within the retriever's filters."""
         return self.index.delete(self._in_scope(self._nodes_of(ref_doc_id)))
 
-    def _replace(self, documents: Sequence[Document], show_progress: bool | None) -> GraphRAGInsertEvent:
+    def _replace(self, documents: Sequence[Document], show_progress: bool | None) -> Added:
         documents = list({document.id_: document for document in documents}.values())  # the last of an id
         nodes = split(documents, self.transformations, show_progress=self._shows_progress(show_progress))
-        event = self.insert_nodes(nodes, show_progress=show_progress)
+        added = self.insert_nodes(nodes, show_progress=show_progress)
         self._drop_others([document.id_ for document in documents], nodes)
-        return event
+        return added
 
-    async def _areplace(self, documents: Sequence[Document], show_progress: bool | None) -> GraphRAGInsertEvent:
+    async def _areplace(self, documents: Sequence[Document], show_progress: bool | None) -> Added:
         documents = list({document.id_: document for document in documents}.values())
         nodes = await asplit(documents, self.transformations, show_progress=self._shows_progress(show_progress))
-        event = await self.ainsert_nodes(nodes, show_progress=show_progress)
+        added = await self.ainsert_nodes(nodes, show_progress=show_progress)
         await asyncio.to_thread(self._drop_others, [document.id_ for document in documents], nodes)
-        return event
+        return added
 
     def _drop_others(self, sources: Iterable[str], nodes: Sequence[BaseNode]) -> int:
         """Delete the nodes of source documents that are not among these; return how many."""

@@ -32,7 +32,7 @@ from llama_graphrag.models import count_tokens
 nltk.data.path.append(str(Path(llama_index.core.__path__[0], "_static", "nltk_cache")))
 
 NAMES = [
-    "GraphContextPostprocessor", "GraphRAGInsertEvent", "GraphRAGRetrievalEvent",
+    "GraphContextPostprocessor", "GraphRAGRetrievalEvent",
     "GraphRAGRetriever", "GraphRAGVectorStore", "LocalEmbedding", "memory_search_tool",
     "postprocessor_reranker",
 ]  # fmt: skip

@@ -33,7 +33,7 @@ NAMES = {
         compressor_reranker create_memory_search_tool llm_extractor
     """,
     "llama_graphrag": """
-        GraphContextPostprocessor GraphRAGInsertEvent GraphRAGRetrievalEvent GraphRAGRetriever
+        GraphContextPostprocessor GraphRAGRetrievalEvent GraphRAGRetriever
         GraphRAGVectorStore LocalEmbedding
         memory_search_tool postprocessor_reranker
     """,

@@ -352,31 +352,6 @@ def test_what_is_no_vector_index_is_refused(model, tmp_path):
         GraphRAGRetriever.from_index([TextNode(text="A fox.")], model)
 
 
-def test_the_event_says_how_many_were_embedded():
-    from llama_index.core.instrumentation import get_dispatcher
-    from llama_index.core.instrumentation.event_handlers import BaseEventHandler
-
-    from llama_graphrag import GraphRAGInsertEvent
-
-    heard = []
-
-    class Listens(BaseEventHandler):
-        def handle(self, event, **kwargs):
-            if isinstance(event, GraphRAGInsertEvent):
-                heard.append(event)
-
-    root, handler = get_dispatcher(), Listens()
-    root.add_event_handler(handler)
-    try:
-        existing = fill(chroma(None))
-        retriever = GraphRAGRetriever.from_index(existing.index)
-        again = retriever.insert_nodes([*existing.nodes, TextNode(text="A fox.")])
-    finally:
-        root.event_handlers.remove(handler)
-    assert [(event.added, event.reused, event.embedded) for event in heard] == [(5, 5, 0), (1, 0, 1)]
-    assert (again.unchanged, again.embedded) == (5, 1)
-
-
 def test_documents_of_a_store_are_refreshed_in_the_retriever():
     """Chroma keeps with each node the hash of its document: unchanged documents are known to be so."""
     documents = [Document(id_=f"d{i}", text=f"Note {i} is about Ada Lovelace. " * 30) for i in range(3)]
