@@ -251,6 +251,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     ) -> Self:
         """Index documents and return a retriever for them.
 
+        With an embedding model that is awaited, start from no documents and await :meth:`aadd_documents`.
+
         Parameters
         ----------
         documents
@@ -275,13 +277,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return cls._filled(to_core_documents, documents, embedding, **settings)
 
     @classmethod
-    async def afrom_documents(
-        cls, documents: Iterable[Document], embedding: Embedder | None, **settings: Unpack[NewOptions]
-    ) -> Self:
-        """Async version of :meth:`from_documents`."""
-        return await cls._afilled(to_core_documents, documents, embedding, **settings)
-
-    @classmethod
     def from_texts(
         cls,
         texts: Iterable[str],
@@ -292,18 +287,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     ) -> Self:
         """Index texts and return a retriever for them; ``settings`` as for :meth:`from_documents`."""
         return cls.from_documents(from_texts(texts, metadatas, ids), embedding, **settings)
-
-    @classmethod
-    async def afrom_texts(
-        cls,
-        texts: Iterable[str],
-        embedding: Embedder | None,
-        metadatas: Any = None,
-        ids: Any = None,
-        **settings: Unpack[NewOptions],
-    ) -> Self:
-        """Async version of :meth:`from_texts`."""
-        return await cls.afrom_documents(from_texts(texts, metadatas, ids), embedding, **settings)
 
     @classmethod
     def from_graph_documents(
@@ -317,14 +300,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         """
         unsplit = _unsplit(settings, "relationships of a graph document belong")
         return cls._filled(from_graph_documents, graph_documents, embedding, **unsplit)
-
-    @classmethod
-    async def afrom_graph_documents(
-        cls, graph_documents: Iterable[Any], embedding: Embedder | None, **settings: Unpack[NewOptions]
-    ) -> Self:
-        """Async version of :meth:`from_graph_documents`."""
-        unsplit = _unsplit(settings, "relationships of a graph document belong")
-        return await cls._afilled(from_graph_documents, graph_documents, embedding, **unsplit)
 
     @classmethod
     def from_vectorstore(
@@ -389,13 +364,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return retriever
 
     @classmethod
-    async def afrom_vectorstore(
-        cls, store: VectorStore, embedding: Embedder | None = None, **settings: Unpack[StoreOptions]
-    ) -> Self:
-        """Async version of :meth:`from_vectorstore`; the store is read in a thread."""
-        return await run_in_executor(None, partial(cls.from_vectorstore, store, embedding, **settings))
-
-    @classmethod
     def load(cls, path: str | Path, embedding: Embedder | None, **settings: Unpack[LoadOptions]) -> Self:
         """Return a retriever for the index in a folder or in PostgreSQL.
 
@@ -410,11 +378,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             And ``read_only``, True if another process writes (:meth:`graphrag_core.KnowledgeIndex.open`).
         """
         return cls._open(embedding, path, must_exist=True, **settings)
-
-    @classmethod
-    async def aload(cls, path: str | Path, embedding: Embedder | None, **settings: Unpack[LoadOptions]) -> Self:
-        """Async version of :meth:`load`."""
-        return await run_in_executor(None, partial(cls.load, path, embedding, **settings))
 
     @classmethod
     def _open(
@@ -440,15 +403,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         retriever = cls._open(embedding, **settings)
         with closed_on_error(retriever):
             retriever._add(convert(items))  # noqa: SLF001 - our own
-        return retriever
-
-    @classmethod
-    async def _afilled(
-        cls, convert: _Convert, items: Iterable[Any], embedding: Embedder | None, **settings: Any
-    ) -> Self:
-        retriever = await run_in_executor(None, partial(cls._open, embedding, **settings))
-        with closed_on_error(retriever):
-            await retriever._aadd(await run_in_executor(None, convert, items))  # noqa: SLF001 - our own
         return retriever
 
     # -- documents
@@ -517,10 +471,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         The sources are not split, unless the retriever was given a chunker.
         """
         return self._add(from_graph_documents(graph_documents))
-
-    async def aadd_graph_documents(self, graph_documents: Iterable[Any]) -> list[str]:
-        """Async version of :meth:`add_graph_documents`."""
-        return await self._aadd(await run_in_executor(None, from_graph_documents, graph_documents))
 
     @override
     def upsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:

@@ -26,7 +26,7 @@ with optional_import("llama-index-core", "llama", "llama_graphrag"):
 from llama_graphrag.retriever import GraphRAGRetriever
 
 if TYPE_CHECKING:
-    from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent
+    from llama_graphrag.events import GraphRAGRetrievalEvent
     from llama_graphrag.memory_tool import memory_search_tool
     from llama_graphrag.models import LocalEmbedding
     from llama_graphrag.postprocessors import GraphContextPostprocessor
@@ -36,7 +36,6 @@ del llama_index
 
 __all__ = [
     "GraphContextPostprocessor",
-    "GraphRAGInsertEvent",
     "GraphRAGRetrievalEvent",
     "GraphRAGRetriever",
     "GraphRAGVectorStore",
@@ -47,7 +46,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "events": "GraphRAGInsertEvent GraphRAGRetrievalEvent",
+        "events": "GraphRAGRetrievalEvent",
         "memory_tool": "memory_search_tool",
         "models": "LocalEmbedding",
         "postprocessors": "GraphContextPostprocessor",

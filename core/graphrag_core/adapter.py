@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -278,10 +277,6 @@ class AdapterRetriever:
     def refresh(self) -> bool:
         """Let a read-only retriever see what another process wrote since; return whether anything was."""
         return self._core.refresh()
-
-    async def arefresh(self) -> bool:
-        """Async version of :meth:`refresh`."""
-        return await asyncio.to_thread(self.refresh)
 
     def close(self) -> None:
         """Save the index and release its locks and files. Closing twice does nothing."""

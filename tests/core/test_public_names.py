@@ -33,8 +33,9 @@ NAMES = {
         compressor_reranker create_memory_search_tool llm_extractor
     """,
     "llama_graphrag": """
-        GraphContextPostprocessor GraphRAGInsertEvent GraphRAGRetrievalEvent GraphRAGRetriever
-        GraphRAGVectorStore LocalEmbedding memory_search_tool
+        GraphContextPostprocessor GraphRAGRetrievalEvent GraphRAGRetriever
+        GraphRAGVectorStore LocalEmbedding
+        memory_search_tool
     """,
 }
 

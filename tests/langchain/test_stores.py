@@ -14,7 +14,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from postgres_server import server
 
 from graphrag_core import Chunker
-from graphrag_core.errors import DocumentError, EmbedderMismatch, IndexLocked, InputError, NotAnIndex
+from graphrag_core.errors import DocumentError, EmbedderMismatch, InputError
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever
 
@@ -179,11 +179,6 @@ class TestEveryStore:
             assert ids(retriever.invoke(QUESTION)) == NAMES[:3]
             assert embedding.texts == []
             assert len(embedding.questions) == 2
-
-    async def test_is_read_from_the_event_loop(self, store, embedding):
-        with await GraphRAGRetriever.afrom_vectorstore(store, batch_size=10, k=3) as retriever:
-            assert ids(await retriever.ainvoke(QUESTION)) == NAMES[:3]
-            assert embedding.texts == []
 
     def test_is_followed_when_it_changes(self, store, embedding, tmp_path):
         folder = tmp_path / "index"
@@ -432,7 +427,7 @@ class TestVectorsOfOnesOwn:
         embedding = Hosted()
         vectors = embedding.hashed.embed_documents(texts())
         documents = [Document(page_content=text) for text in texts()]
-        with await GraphRAGRetriever.afrom_documents([], embedding) as retriever:
+        with GraphRAGRetriever.from_documents([], embedding) as retriever:
             given = [*vectors[:-1], None]
             assert await retriever.aadd_documents(documents, ids=NAMES, embeddings=given) == NAMES
             assert embedding.texts == [texts()[-1]]
@@ -455,30 +450,9 @@ class TestVectorsOfOnesOwn:
             assert len(retriever.index) == 0
 
 
-class TestNames:
-    async def test_a_folder_is_loaded_in_a_coroutine(self, embedding, tmp_path):
-        with GraphRAGRetriever.from_texts(["Keyring."], embedding, ids=["a"], path=tmp_path):
-            pass
-        with await GraphRAGRetriever.aload(tmp_path, embedding, k=1) as retriever:
-            assert ids(await retriever.ainvoke("Keyring")) == ["a"]
-            with pytest.raises(IndexLocked):
-                await GraphRAGRetriever.aload(tmp_path, embedding)
-        with pytest.raises(NotAnIndex):
-            await GraphRAGRetriever.aload(tmp_path / "other", embedding)
-
-    async def test_of_graph_documents_are_async_too(self, embedding, tmp_path):
-        from types import SimpleNamespace
-
-        oauth, keyring = (SimpleNamespace(id=name, type="Product") for name in ("OAuth Provider", "Keyring"))
-        relation = SimpleNamespace(source=oauth, target=keyring, type="USES")
-        source = Document(id="a", page_content="It stores tokens.")
-        graph = SimpleNamespace(nodes=[oauth, keyring], relationships=[relation], source=source)
-        made = await GraphRAGRetriever.afrom_graph_documents([graph], embedding, path=tmp_path)
-        with made as retriever:
-            assert retriever.index.graph.entity("Keyring") is not None
-            assert await retriever.aadd_graph_documents([graph]) == ["a"]
-        with pytest.raises(InputError, match="remove chunker"):
-            await GraphRAGRetriever.afrom_graph_documents([graph], embedding, chunker=Chunker())
+def test_a_retriever_of_graph_documents_does_not_split_them(embedding):
+    with pytest.raises(InputError, match="remove chunker"):
+        GraphRAGRetriever.from_graph_documents([], embedding, chunker=Chunker())
 
 
 @pytest.fixture(autouse=True)

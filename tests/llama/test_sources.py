@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 
@@ -294,13 +293,6 @@ def test_a_property_graph_index_is_taken_over_with_its_model_and_embeddings(mode
     assert any(fact.relation == "Delegates to" for fact in retriever.index.graph.facts("keyring"))
     assert {one.node_id for one in retriever.retrieve("Auth Service")} == {"auth", "oauth"}
     assert {way for way, _ in model.asked} == {"query"}, "the questions are embedded by the model of the index"
-
-
-async def test_the_async_twin_takes_a_property_graph_index_too(model):
-    index = await asyncio.to_thread(built, model)  # it runs a loop of its own
-    retriever = await GraphRAGRetriever.afrom_property_graph(index)
-    assert model.asked == []
-    assert {one.node_id for one in await retriever.aretrieve("Auth Service")} == {"auth", "oauth"}
 
 
 def test_a_property_graph_index_that_was_loaded_is_taken_over_too(model, tmp_path):

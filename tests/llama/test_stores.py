@@ -185,12 +185,6 @@ def test_vectors_are_those_of_the_store(existing):
         assert retriever.retrieve(question)[0].node_id == plain.retrieve(question)[0].node_id
 
 
-async def test_the_async_twin_does_the_same(existing):
-    retriever = await GraphRAGRetriever.afrom_index(existing.index, similarity_top_k=5)
-    assert existing.model.asked == []
-    assert {one.node_id for one in await retriever.aretrieve(QUESTION)} == {node.node_id for node in existing.nodes}
-
-
 def test_later_changes_are_taken_over(existing, tmp_path, caplog):
     with GraphRAGRetriever.from_index(existing.index, path=tmp_path / "kb"):
         pass
@@ -356,31 +350,6 @@ def test_what_is_no_vector_index_is_refused(model, tmp_path):
         GraphRAGRetriever.from_index(SimplePropertyGraphStore(), model)
     with pytest.raises(InputError, match="from_nodes"):
         GraphRAGRetriever.from_index([TextNode(text="A fox.")], model)
-
-
-def test_the_event_says_how_many_were_embedded():
-    from llama_index.core.instrumentation import get_dispatcher
-    from llama_index.core.instrumentation.event_handlers import BaseEventHandler
-
-    from llama_graphrag import GraphRAGInsertEvent
-
-    heard = []
-
-    class Listens(BaseEventHandler):
-        def handle(self, event, **kwargs):
-            if isinstance(event, GraphRAGInsertEvent):
-                heard.append(event)
-
-    root, handler = get_dispatcher(), Listens()
-    root.add_event_handler(handler)
-    try:
-        existing = fill(chroma(None))
-        retriever = GraphRAGRetriever.from_index(existing.index)
-        again = retriever.insert_nodes([*existing.nodes, TextNode(text="A fox.")])
-    finally:
-        root.event_handlers.remove(handler)
-    assert [(event.added, event.reused, event.embedded) for event in heard] == [(5, 5, 0), (1, 0, 1)]
-    assert (again.unchanged, again.embedded) == (5, 1)
 
 
 def test_documents_of_a_store_are_refreshed_in_the_retriever():
