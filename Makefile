@@ -63,7 +63,7 @@ test-oldest:
 
 # The explain page and the graph explorer in a real Chromium, which is installed if it is missing.
 test-browser: $(VENV)/.browser
-	BROWSER_NEEDED=1 $(BIN)/pytest tests/core/explain/test_browser.py tests/core/explore/test_browser.py
+	BROWSER_NEEDED=1 $(BIN)/pytest tests/page/test_browser.py tests/explore/test_browser.py
 
 # Pictures of the demo, its page and the graph explorer; tests/test_pictures.py says when they are out of date.
 screenshots: $(VENV)/.browser

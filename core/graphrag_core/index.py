@@ -6,6 +6,7 @@ import json
 import logging
 import pickle
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from typing_extensions import Self
 
 from graphrag_core.engine.address import is_address, is_url, shown
-from graphrag_core.errors import EmbedderMismatch, InputError, ReadOnlyIndex, check_integer
+from graphrag_core.errors import EmbedderMismatch, InputError, NotAnIndex, ReadOnlyIndex, check_integer
 from graphrag_core.filters import Where, parse_all
 from graphrag_core.graph import KnowledgeGraph
 from graphrag_core.ingest.chunker import Chunker
@@ -338,12 +339,6 @@ class KnowledgeIndex:
         """Return the ids of the documents that match a filter, in order of id."""
         return list(self.engine.document_ids(parse_all(where)))
 
-    def incomplete(self, document_ids: Iterable[str]) -> list[str]:
-        """Return those ids that are not in the index, or whose extraction failed in part."""
-        ids = list(document_ids)
-        stored = self.engine.stored(ids)
-        return [document_id for document_id in ids if document_id not in stored or not stored[document_id]]
-
     def __len__(self) -> int:
         return len(self.engine)
 
@@ -443,6 +438,28 @@ def open_engine(path: str | Path, *, read_only: bool) -> Engine:
     if isinstance(path, Path) and path.parts[:1] in (("postgresql:",), ("postgres:",)):
         raise InputError("the address of a database must be a str: a Path changes it")
     return _embedded_engine(path, read_only=read_only)
+
+
+def stored_settings(path: str | Path) -> Mapping[str, str]:
+    """Return the settings that are stored with an index; none if there is no index. No search index is opened."""
+    try:
+        if is_address(path):
+            from graphrag_core.engine.postgres.database import Database  # noqa: PLC0415 - needs the extra postgres
+
+            database = Database(str(path), read_only=True)
+            with closing(database):
+                sql = "SELECT name, value FROM settings WHERE index = %s"
+                return dict(database.rows(sql, (database.open(),)))
+        from graphrag_core.engine.embedded.files import Folder  # noqa: PLC0415 - see _embedded_engine
+        from graphrag_core.engine.embedded.records import Records  # noqa: PLC0415
+
+        file = Folder(Path(path)).records
+        if not file.is_file():
+            return {}
+        with closing(Records(file, read_only=True)) as records:
+            return records.settings()
+    except NotAnIndex:
+        return {}
 
 
 def _embedded_engine(path: str | Path | None = None, **settings: Any) -> Engine:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 FactSource = Literal["user_edit", "file", "system", "conversation"]
 FactStatus = Literal["staged", "confirmed", "rejected"]
@@ -45,6 +45,17 @@ class Mark:
     value: str = ""
 
 
+class FileMark(NamedTuple):
+    """The file that a document was read from, and a hash of what the file was then.
+
+    The version of a file's last document ends with ``:`` and the number of its documents: the index has the whole file
+    if it has so many, all of this version.
+    """
+
+    path: str
+    version: str
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """The unit that users add, replace and delete.
@@ -64,6 +75,8 @@ class Document:
     marks
         Pages, anchors, links and terms that a reader found in the source. Structure that the text shows
         itself (Markdown headings, lists, links, code) need not be marked: the index finds it.
+    file
+        For ``sync_files`` alone. Stored beside the document, and neither returned with it nor compared.
     """
 
     id: str
@@ -71,6 +84,7 @@ class Document:
     title: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     marks: tuple[Mark, ...] = ()
+    file: FileMark | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

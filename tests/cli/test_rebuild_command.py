@@ -70,4 +70,5 @@ def test_what_cannot_be_rebuilt_is_named(run, tmp_path):
     assert refused.exit_code == 1
     assert "was built with hash-64" in refused.stderr
     assert run("rebuild", "own", "--embedder", "hash").exit_code == 0
-    assert not (tmp_path / "own" / "files.sqlite").exists(), "the index of a program has no catalogue"
+    with KnowledgeIndex.open(tmp_path / "own", HashEmbedder(), read_only=True) as index:
+        assert "command_line" not in index.engine.settings(), "the index of a program has no settings of commands"

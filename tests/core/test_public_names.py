@@ -23,7 +23,6 @@ NAMES = {
         Reranked Reranker Route Router Rule SpreadingActivation Weighted
     """,
     "graphrag_core.embedders": "OllamaEmbedder Onnx OpenAIEmbedder WordLlama",
-    "graphrag_apps.explore": "Explorer server_page static_page",
     "graphrag_core.testing": """
         CHAIN CHAIN_QUESTION CountingEmbedder EmbedderSuite ExtractorSuite FixedExtractor FusionSuite
         HashEmbedder StrategySuite TokenCounterSuite run_suite

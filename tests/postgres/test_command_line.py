@@ -1,4 +1,4 @@
-"""The command line, the catalogue of files and copies with an index in PostgreSQL."""
+"""The command line, files and copies with an index in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 from graphrag_apps.cli.app import app
 from graphrag_apps.copy import copy_index
 from graphrag_apps.demo import FOLDER
-from graphrag_apps.documents import open_catalogue
-from graphrag_apps.documents.walk import File
+from graphrag_apps.documents import FileSource, sync_files
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.engine.address import shown
 from graphrag_core.errors import DatabaseError, InputError, NotAnIndex
@@ -140,41 +139,35 @@ class TestPasswords:
         assert list(tmp_path.iterdir()) == []
 
 
-class TestCatalogue:
-    def test_two_runs_at_once_do_not_lose_documents(self, url, tmp_path):
-        file = tmp_path / "a.csv"
-        file.write_text("id,text\n1,one\n2,two\n")
-        with open_catalogue(url) as first, open_catalogue(url) as second:
-            assert second.run > first.run
-            found = File(file, "a.csv", file.stat().st_size)
-            entry, same = first.register(found), second.register(found)
-            assert entry == same
-            for number in (1, 2):
-                second.add_document(same, f"a.csv#{number}")
-            second.commit()
-            for number in (1, 2):  # the first run is late
-                first.add_document(entry, f"a.csv#{number}")
-            first.commit()
-            assert second.documents(same, stale=True) == []
-            assert first.documents(entry) == ["a.csv#1", "a.csv#2"]
+class TestFiles:
+    @staticmethod
+    def ids(url, folder):
+        with KnowledgeIndex.open(url) as index:
+            sync_files(index, FileSource(str(folder)))
+            return index.document_ids()
 
     def test_files_of_one_name_on_two_machines_are_two(self, url, tmp_path, monkeypatch):
-        file = tmp_path / "guide.md"
-        file.write_text("text")
-        with open_catalogue(url) as catalogue:
-            elsewhere = catalogue.register(File(Path("/data/of/another/machine/guide.md"), "guide.md", 4))
-            catalogue._rows("UPDATE catalogue_files SET machine = 'another'")
-            here = catalogue.register(File(file, "guide.md", 4))
-            assert here.key != elsewhere.key
-            assert here.name != elsewhere.name
+        file = tmp_path / "docs" / "guide.md"
+        file.parent.mkdir()
+        file.write_text("The guide of one machine.")
+        monkeypatch.setattr("platform.node", lambda: "one")
+        assert self.ids(url, file.parent) == ["guide.md"]
+        file.unlink()
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data" / "guide.md").write_text("The guide of another.")
+        monkeypatch.setattr("platform.node", lambda: "another")
+        assert self.ids(url, tmp_path / "data") == ["data/guide.md", "guide.md"]
 
     def test_a_moved_file_keeps_its_name(self, url, tmp_path):
-        old, new = tmp_path / "old" / "guide.md", tmp_path / "new" / "guide.md"
-        new.parent.mkdir()
-        new.write_text("text")
-        with open_catalogue(url) as catalogue:
-            entry = catalogue.register(File(old, "guide.md", 4))
-            assert catalogue.register(File(new, "guide.md", 4)).key == entry.key
+        folder = tmp_path / "old"
+        folder.mkdir()
+        (folder / "guide.md").write_text("The guide.")
+        (folder / "people.csv").write_text("id,name\n1,Ada\n2,Bob\n")
+        names = ["guide.md", "people.csv#1", "people.csv#2"]
+        assert self.ids(url, folder) == names
+        moved = folder.rename(tmp_path / "new")
+        (moved / "people.csv").write_text("id,name\n1,Ada\n")
+        assert self.ids(url, moved) == names[:2]
 
 
 class TestCopies:
@@ -261,12 +254,6 @@ class TestCopies:
             copy_index(folder, folder)
         with pytest.raises(NotAnIndex):
             copy_index(folder.parent / "absent", url)
-
-
-def test_the_catalogue_of_a_folder_is_a_file(tmp_path):
-    with open_catalogue(tmp_path) as catalogue:
-        catalogue.write_setting("settings", {"a": 1})
-    assert (tmp_path / "files.sqlite").is_file()
 
 
 def test_files_and_folders_are_deleted_and_the_graph_is_exported(run, docs, url):

@@ -19,7 +19,6 @@ from typer import Argument, Option
 from graphrag_apps.cli import options, render
 from graphrag_apps.cli.options import KB, EmbedderName, Kb, Quiet
 from graphrag_apps.cli.questions import sample_questions
-from graphrag_apps.documents.catalogue import Catalogue, has_catalogue, open_catalogue
 from graphrag_apps.documents.load import FORMATS, load_documents
 from graphrag_apps.documents.sync import FileSource, Progress, SyncReport, sync_files
 from graphrag_apps.documents.walk import File, Problem, is_pattern
@@ -200,10 +199,10 @@ def index(
         with render.working("looking for files", show=not job.quiet):
             _check_documents(job.files(sources))
     source = job.source(sources)
-    with closing(job), job.open() as opened, open_catalogue(job.kb) as catalogue:
-        job.settings.save(catalogue)
+    with closing(job), job.open() as opened:
+        job.settings.save(opened)
         start = time.perf_counter()
-        report = _sync(opened, catalogue, job, source, processes)
+        report = _sync(opened, job, source, processes)
         if not job.quiet:
             _print_report(report, opened, job, time.perf_counter() - start)
     if not (report.files or report.removed or report.problems):
@@ -235,18 +234,14 @@ def rebuild(
     _check_settings(job)
     with closing(job), job.open() as opened:
         report = opened.rebuild(progress=sys.stderr.isatty() and not quiet)
-    if has_catalogue(kb):
-        with open_catalogue(kb) as catalogue:
-            job.settings.save(catalogue)
+        job.settings.save(opened, only_if_stored=True)
     if not quiet:
         render.print_line(f"{report.replaced:,} documents extracted again in {shown(kb)}")
     problems = report.problems.items()
     render.print_errors(f"{document}: {problem}: it keeps its entities and facts" for document, problem in problems)
 
 
-def _sync(
-    index: KnowledgeIndex, catalogue: Catalogue, job: IndexJob, source: FileSource, processes: int | None
-) -> SyncReport:
+def _sync(index: KnowledgeIndex, job: IndexJob, source: FileSource, processes: int | None) -> SyncReport:
     """Index the files; with ``processes``, on Ray."""
     before = len(index)
     show_progress = sys.stderr.isatty() and not job.quiet
@@ -254,7 +249,7 @@ def _sync(
     try:
         if processes is None:
             with progress_bar(source, show=show_progress) as advance:
-                return sync_files(index, catalogue, source, on_progress=advance, **shared)
+                return sync_files(index, source, on_progress=advance, **shared)
         from graphrag_apps import bulk
 
         return bulk.sync_files(

@@ -1,6 +1,7 @@
 """Options that several commands share, and functions that turn them into an index, a retriever or a filter."""
 
 import inspect
+import json
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -15,13 +16,13 @@ from typing_extensions import Self
 
 from graphrag_apps.cli.render import program, working
 from graphrag_apps.config import LOCAL, NAME, STRATEGIES, Config
-from graphrag_apps.documents.catalogue import Catalogue, read_setting
 from graphrag_apps.documents.rows import parse_value
 from graphrag_core import Chunker, GraphRetriever, KnowledgeIndex, extract
 from graphrag_core.designs import DESIGNS
 from graphrag_core.embedders import OllamaEmbedder, Onnx, OpenAIEmbedder, WordLlama
 from graphrag_core.engine.address import shown
 from graphrag_core.errors import InputError, MissingDependency, NotAnIndex, unknown_name
+from graphrag_core.index import stored_settings
 from graphrag_core.llm import OpenAIChat, open_llm
 from graphrag_core.ports import Embedder, Extractor
 from graphrag_core.query.settings import PARTS, SearchSettings, search_options
@@ -68,6 +69,7 @@ KB = "kb"  # the default folder
 BASE_URL = "OPENAI_BASE_URL"  # the environment variable with the server of a model that is named without one
 CONFIG: ContextVar[Config] = ContextVar("config", default=Config())  # noqa: B039 - frozen; the settings file in use
 
+_SETTING = "command_line"  # what the command line stores with an index
 _OPERATORS = {"!=": "ne", ">=": "gte", "<=": "lte", ">": "gt", "<": "lt", "=": "eq"}
 _CONDITION = re.compile(r"(?!!=|[<>=])(.+?)(?:(!=|>=|<=|>|<|=)(.*)|\?)", re.DOTALL)
 
@@ -241,7 +243,7 @@ class IndexSettings:
 
         A server that only the index names must be on this machine: it gets the question and the API key.
         """
-        stored = cls(**(read_setting(kb, "settings") or {}))
+        stored = cls(**json.loads(stored_settings(kb).get(_SETTING, "{}")))
         config = CONFIG.get()
         name = embedder or config.embedder_name or stored.embedder
         url = embedder_url or config.embedder_url
@@ -255,10 +257,12 @@ class IndexSettings:
         given = {key: value for key, value in changes.items() if value is not None}
         return replace(stored, embedder=name, embedder_url=url, **given)
 
-    def save(self, catalogue: Catalogue) -> None:
-        """Store the settings for later runs."""
-        catalogue.write_setting("settings", asdict(self))
-        catalogue.commit()
+    def save(self, index: KnowledgeIndex, *, only_if_stored: bool = False) -> None:
+        """Store the settings with the index, for later runs. The index of a program has none."""
+        before, text = index.engine.settings().get(_SETTING), json.dumps(asdict(self))
+        if before != text and not (only_if_stored and before is None):
+            index.engine.write(settings={_SETTING: text})
+            index.engine.flush()
 
     @property
     def chunker(self) -> Chunker:

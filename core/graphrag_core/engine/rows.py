@@ -114,7 +114,8 @@ def document_row(key: int, parsed: ParsedDocument, generation: int, now: float) 
     packed = zlib.compress(json.dumps(marks, ensure_ascii=False, separators=(",", ":")).encode()) if marks else None
     title = document.title
     own = None if heading == title else heading
-    return key, document.id, title, own, parsed.metadata, parsed.digest, generation, now, packed
+    file = document.file or (None, None)
+    return key, document.id, title, own, parsed.metadata, parsed.digest, generation, now, packed, *file
 
 
 def chunk_rows(parsed: ParsedDocument, known: Container[str]) -> Iterator[ChunkRows]:

@@ -243,6 +243,7 @@ class Pipeline:
         batch = validate(batch)
         _check_repeated(batch, seen)
         changed, replaced, digests = self._changed(batch)
+        self._mark_files(batch, changed)
         if not changed:
             return Added(unchanged=len(batch))
         if self.embedder is None and vectors:
@@ -285,6 +286,13 @@ class Pipeline:
         digests = {document.id: self._digest(document) for document in batch}
         changed = [document for document in batch if stored.get(document.id) != digests[document.id]]
         return changed, [document.id for document in changed if document.id in stored], digests
+
+    def _mark_files(self, batch: Sequence[Document], changed: Sequence[Document]) -> None:
+        """Store the file of each document that is written no more than that, since it did not change."""
+        written = {document.id for document in changed}
+        marks = {one.id: one.file for one in batch if one.file is not None and one.id not in written}
+        if marks:
+            self.engine.mark_files(marks)
 
     def _digest(self, document: Document) -> str:
         """Return a hash of a document's content and of the settings it is parsed with."""

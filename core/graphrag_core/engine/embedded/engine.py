@@ -42,7 +42,7 @@ from graphrag_core.engine.tables import SqlEngine, Tables, chunk_of, parts_of
 from graphrag_core.errors import DamagedIndex, GraphRAGError, InputError, NotAnIndex, StorageError
 from graphrag_core.filters import Filter, unknown_keys
 from graphrag_core.key_sets import among, best, ranges
-from graphrag_core.model import Chunk, Stats, Verification
+from graphrag_core.model import Chunk, FileMark, Stats, Verification
 from graphrag_core.ports import Keys, Kind, Matrix, ParsedDocument, Ranking, Scores
 
 _T = TypeVar("_T")
@@ -175,6 +175,12 @@ class EmbeddedEngine(SqlEngine):
                 if committing.cancel():  # so that the interrupt is raised, and not that there was one
                     self._committing = None
                 raise
+
+    def mark_files(self, marks: Mapping[str, FileMark]) -> None:
+        self._check(writable=True)
+        with self._one_writer:
+            self._finish_commit()
+            self.records.mark_files(marks)
 
     def _commit(
         self, added: Sequence[ParsedDocument], removed: Sequence[str], name_vectors: Mapping[str, Matrix],

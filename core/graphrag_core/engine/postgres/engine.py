@@ -29,7 +29,7 @@ from graphrag_core.engine.rows import Accesses, Row
 from graphrag_core.engine.tables import SqlEngine, Tables, parts_of
 from graphrag_core.errors import DatabaseError, GraphRAGError, InputError
 from graphrag_core.filters import Filter
-from graphrag_core.model import Stats, Verification
+from graphrag_core.model import FileMark, Stats, Verification
 from graphrag_core.ports import Keys, Matrix, ParsedDocument
 from graphrag_core.text import EDGE, hash64
 
@@ -121,6 +121,22 @@ class PostgresEngine(SqlEngine):
         writer.write(self.database, self.index, added, removed, name_vectors, settings, expected)
         if added:
             self._analyse()
+
+    def mark_files(self, marks: Mapping[str, FileMark]) -> None:
+        self._check(writable=True)
+        columns = list(marks), [mark.path for mark in marks.values()], [mark.version for mark in marks.values()]
+
+        def run() -> None:
+            with self.database.transaction() as cursor:
+                lock(cursor, self.index)
+                cursor.execute(
+                    "UPDATE documents d SET file = m.file, version = m.version "
+                    "FROM unnest(%s::text[], %s::text[], %s::text[]) AS m(id, file, version) "
+                    "WHERE d.index = %s AND d.id = m.id AND (d.file, d.version) IS DISTINCT FROM (m.file, m.version)",
+                    (*columns, self.index),
+                )
+
+        self.database.repeated(run)
 
     def _analyse(self) -> None:
         """Let the server count its tables again when they have doubled: it plans for what it last counted.

@@ -9,7 +9,8 @@ of a chunk are consecutive. A name (``"Auth Service"``) and its normalised form 
 hashes of their texts, so that writers agree on them without asking each other. An entity has the number of its
 normalised name.
 
-Rows of documents, chunks and facts are written once and never changed, but for ``last_accessed`` and ``access_count``.
+Rows of documents, chunks and facts are written once and never changed, but for ``last_accessed`` and ``access_count``,
+and for ``file`` and ``version`` (:class:`~graphrag_core.model.FileMark`).
 ``names.uses`` counts the chunks that mention a name, which is deleted with its last use. Ids are unique within an
 index: writers check that one after the other (see :mod:`~graphrag_core.engine.postgres.writer`), so no constraint is
 needed for which they would wait for each other.
@@ -24,8 +25,7 @@ it, and the quantised length of each. A segment are the texts of one write, or o
 :mod:`~graphrag_core.engine.postgres.keywords`). ``dead_chunks`` are deleted chunks that postings still have.
 
 ``commits`` has the last transactions of writers, by a random number: whoever lost the answer to a commit looks there.
-The tables ``catalogue_...`` have the files that the command line indexed (see
-:mod:`graphrag_apps.documents.catalogue`).
+The table ``catalogue_settings`` has what can be computed again, such as communities.
 
 ``mentions.weight`` is 6 for a subject of the chunk, 1 for another entity, and 0 for a further name of an entity that
 the chunk mentions before. ``is_alias`` says that the name stands for another entity than the one with its id.
@@ -49,7 +49,7 @@ TABLES = {
     "documents": """
         index integer NOT NULL, key bigint NOT NULL, id text COLLATE "C" NOT NULL, title text NOT NULL, heading text,
         metadata text NOT NULL, digest text NOT NULL, generation bigint NOT NULL, added double precision NOT NULL,
-        marks bytea, PRIMARY KEY (index, key)
+        marks bytea, file text COLLATE "C", version text COLLATE "C", PRIMARY KEY (index, key)
     """,
     "attributes": """
         index integer NOT NULL, name text COLLATE "C" NOT NULL, kind text COLLATE "C" NOT NULL, value text COLLATE "C",
@@ -121,19 +121,12 @@ CREATE TABLE commits (index integer NOT NULL, batch bigint NOT NULL, generation 
     PRIMARY KEY (index, batch));
 CREATE TABLE catalogue_settings (index integer NOT NULL, key text COLLATE "C" NOT NULL, value text NOT NULL,
     PRIMARY KEY (index, key));
-CREATE TABLE catalogue_files (
-    index integer NOT NULL, key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, path text COLLATE "C" NOT NULL,
-    name text COLLATE "C" NOT NULL, digest text NOT NULL DEFAULT '', machine text NOT NULL, run bigint NOT NULL,
-    UNIQUE (index, path), UNIQUE (index, name)
-);
-CREATE TABLE catalogue_documents (index integer NOT NULL, id text COLLATE "C" NOT NULL, file bigint NOT NULL,
-    run bigint NOT NULL, PRIMARY KEY (index, id, file));
-CREATE INDEX catalogue_documents_file ON catalogue_documents (index, file);
 CREATE SEQUENCE chunk_keys MINVALUE 0 START 0 INCREMENT {BLOCK};
 """
 
 INDEXES = """
 CREATE INDEX documents_id ON documents (index, id);
+CREATE INDEX documents_file ON documents (index, file) WHERE file IS NOT NULL;
 CREATE INDEX attributes_text ON attributes (index, name, kind, value, document);
 CREATE INDEX attributes_number ON attributes (index, name, number, document) WHERE number IS NOT NULL;
 CREATE INDEX attributes_document ON attributes (index, document);

@@ -26,11 +26,13 @@ from answers import (
     passage,
 )
 from parsed import parse
+from support import SERVICES
 
 from graphrag_apps.page import page, svg
 from graphrag_apps.page.templates import asset
-from graphrag_core import Chunk, Entity, Fact, Hit, Result
+from graphrag_core import Chunk, Entity, Fact, GraphRetriever, Hit, KnowledgeIndex, Result
 from graphrag_core.result import Channel, LazyExplanation, Step
+from graphrag_core.testing import HashEmbedder
 
 
 def policy(root) -> dict[str, str]:
@@ -357,10 +359,10 @@ def test_anything_with_the_attributes_of_a_result_can_be_drawn():
     assert page(Mine()) == PORTAL.html()
 
 
-def test_a_real_result_is_drawn(services):
-    from graphrag_core import GraphRetriever
-
-    result = GraphRetriever(services).retrieve("Who runs what the Auth Service delegates logins to?", k=3)
+def test_a_real_result_is_drawn():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(SERVICES)
+        result = GraphRetriever(index).retrieve("Who runs what the Auth Service delegates logins to?", k=3)
     assert isinstance(result, Result)
     graph = parse(result.html()).one("svg", "graph")
     assert len(graph.all("g", "passage")) == 3
