@@ -22,7 +22,7 @@ from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import TextNode, TransformComponent
 from llama_support import QUESTION, Hashed, ids, make_nodes
 
-from graphrag_core.errors import EmbedderMismatch, IndexLocked, InputError, NotAnIndex, ReadOnlyIndex
+from graphrag_core.errors import EmbedderMismatch, InputError
 from graphrag_core.testing import HashEmbedder
 from llama_graphrag import GraphRAGRetriever
 
@@ -331,46 +331,12 @@ def test_an_empty_property_graph_gives_an_empty_retriever(model):
 # -- a folder
 
 
-def test_a_folder_is_opened_again_without_embedding(nodes, model, tmp_path):
-    with GraphRAGRetriever.from_nodes(nodes, model, path=tmp_path / "kb") as retriever:
-        before = retriever.retrieve(QUESTION)
-    model.asked.clear()
-    with GraphRAGRetriever.from_persist_dir(tmp_path / "kb", model, similarity_top_k=2) as again:
-        assert model.texts == []
-        assert ids(again.retrieve(QUESTION)) == ids(before)[:2]
-        again.insert_nodes([TextNode(id_="new", text="Grace Hopper wrote a compiler.")])
-        assert ids(again.retrieve("Grace Hopper"))[0] == "new"
-
-
 def test_another_embedding_than_built_it_is_refused(nodes, model, tmp_path):
     GraphRAGRetriever.from_nodes(nodes, model, path=tmp_path).close()
     with pytest.raises(EmbedderMismatch, match="Hashed"):
         GraphRAGRetriever.from_persist_dir(tmp_path, HashEmbedder(dim=8))
     with pytest.raises(EmbedderMismatch):
         GraphRAGRetriever.from_persist_dir(tmp_path, Hashed(model_name="other"))
-
-
-def test_a_folder_without_an_index_is_refused_and_not_made(model, tmp_path):
-    with pytest.raises(NotAnIndex, match="there is no index"):
-        GraphRAGRetriever.from_persist_dir(tmp_path / "nothing", model)
-    assert not (tmp_path / "nothing").exists()
-
-
-def test_one_writes_and_others_read(nodes, model, tmp_path):
-    with GraphRAGRetriever.from_nodes(nodes, model, path=tmp_path):
-        with pytest.raises(IndexLocked):
-            GraphRAGRetriever.from_persist_dir(tmp_path, model)
-        with GraphRAGRetriever.from_persist_dir(tmp_path, model, read_only=True) as reader:
-            assert len(reader.retrieve(QUESTION)) == 5
-            with pytest.raises(ReadOnlyIndex):
-                reader.insert_nodes([TextNode(text="A fox.")])
-
-
-def test_a_failure_while_filling_a_folder_leaves_it_unlocked(model, tmp_path):
-    bad = TextNode(id_="bad", text="A fox.", metadata={"when": object()})
-    for _ in range(2):
-        with pytest.raises(InputError, match="bad"):
-            GraphRAGRetriever.from_nodes([bad], model, path=tmp_path)
 
 
 def test_documents_indexed_again_do_not_become_twice_as_many(tmp_path):
