@@ -87,8 +87,8 @@ bench-lengths: $(VENV)/.dev
 bench-speed: $(VENV)/.dev
 	$(BIN)/python benchmarks/speed.py
 
-# A question through LangChain as a multiple of embedding it and searching FAISS, and what a filter costs: make bench-latency
-# SIZES="20000 100000" takes synthetic documents
+# A question through LangChain as a multiple of embedding it and searching FAISS, beside an older commit, and what a filter costs:
+# make bench-latency SIZES="20000 100000" takes synthetic documents
 bench-latency: $(VENV)/.dev
 	$(BIN)/python benchmarks/latency.py $(SIZES)
 

@@ -475,7 +475,7 @@ class Coverage(Reranker):
         fact, kept = np.arange(len(rows.keys)).repeat(rows.counts), among(rows.entities, entities)
         fact, column = fact[kept], entities.searchsorted(rows.entities[kept])
         stated = sentences.of_facts[fact] & ~snapshot.terms_in("entities", entities, terms)[column]
-        np.maximum.at(evidence, (sentences.owners[fact], column), stated @ weights)
+        np.maximum.at(evidence, (sentences.owners[fact], column), np.vecdot(stated, weights))
         rarity = 2 / np.maximum(passages, 2)
         rarity[among(entities, np.sort(query.entities))] = 0
         # Two chunks about the same thing, such as two sections of a document, are not linked by that.

@@ -17,6 +17,7 @@ Flags = npt.NDArray[np.bool_]
 
 _WORD = re.compile(r"\w+(?:[-_.:/]\w+)*")
 _MOST_TOKENS = 65_536  # of a vocabulary
+_MOST_PRODUCTS = 200_000  # in one matrix product: from 262,144 on OpenBLAS wakes its threads, which spin
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,14 @@ class QuestionWords:
         used = np.flatnonzero(is_used)
         place_of = np.empty(_MOST_TOKENS, np.int64)
         place_of[used] = np.arange(len(used))
-        similar = (self.vectors @ query.embedder.token_vectors(used).T).clip(0, 1)[:, place_of[ids]]
+        similar = _products(self.vectors, query.embedder.token_vectors(used)).clip(0, 1)[:, place_of[ids]]
         starts = np.concatenate([[0], np.cumsum(counts[rows])[:-1]])
         values[np.ix_(rows, self.places)] = np.maximum.reduceat(similar, starts, axis=1).T
         return values
+
+
+def _products(vectors: Matrix, others: Matrix) -> Matrix:
+    """Return the inner product of each vector with each other, computed on one thread."""
+    size = max(1, _MOST_PRODUCTS // vectors.size)
+    parts = [vectors @ others[start : start + size].T for start in range(0, len(others), size)]
+    return np.concatenate(parts, axis=1)
