@@ -107,7 +107,7 @@ bench-similarity: $(VENV)/.dev
 bench-cutoffs: $(VENV)/.dev
 	$(BIN)/python benchmarks/cutoffs.py
 
-# Settings of the second stage, leaving one set out: make bench-settings SETS=all SETTINGS="enough=0.3/0.5 bridge=0"
+# Settings of the second stage, leaving one set out: make bench-settings SETS=all SETTINGS="link=0.5/0.7 cover=0"
 bench-settings: $(VENV)/.dev
 	$(BIN)/python benchmarks/settings.py $(or $(SETS),all) $(SETTINGS)
 

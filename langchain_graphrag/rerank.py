@@ -14,9 +14,10 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from graphrag_core import Chunk, KnowledgeIndex, Result
 from graphrag_core.adapter import overrides
 from graphrag_core.errors import InputError
-from graphrag_core.query.coverage import Coverage, Reranker
 from graphrag_core.query.external_rerank import Returned, Scores, scores_of_returned
+from graphrag_core.query.linear import Linear
 from graphrag_core.query.rerank import ScoreReranker
+from graphrag_core.query.reranker import Reranker
 from langchain_graphrag.documents import to_document
 
 _LEAST = 1e-4  # the distance of a score from 0 and 1 before its log odds are taken
@@ -38,7 +39,7 @@ def compressor_reranker(
     """
     if not isinstance(compressor, BaseDocumentCompressor):
         raise InputError(f"{compressor!r:.80} is not a document compressor: pass a LangChain BaseDocumentCompressor")
-    return ScoreReranker(_CompressorScores(compressor), passages, first or Coverage())
+    return ScoreReranker(_CompressorScores(compressor), passages, first or Linear())
 
 
 def to_reranker(reranker: Any) -> Any:

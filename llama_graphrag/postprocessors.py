@@ -13,9 +13,10 @@ from graphrag_core import Chunk
 from graphrag_core.adapter import overrides
 from graphrag_core.context.notes import graph_notes
 from graphrag_core.errors import InputError
-from graphrag_core.query.coverage import Coverage, Reranker
 from graphrag_core.query.external_rerank import Returned, Scores, scores_of_returned
+from graphrag_core.query.linear import Linear
 from graphrag_core.query.rerank import ScoreReranker
+from graphrag_core.query.reranker import Reranker
 from llama_graphrag.models import count_tokens
 from llama_graphrag.nodes import stored_node
 
@@ -37,7 +38,7 @@ def postprocessor_reranker(
     """
     if not isinstance(postprocessor, BaseNodePostprocessor):
         raise InputError(f"{postprocessor!r:.80} is not a node postprocessor: pass a LlamaIndex BaseNodePostprocessor")
-    return ScoreReranker(_PostprocessorScores(postprocessor), passages, first or Coverage())
+    return ScoreReranker(_PostprocessorScores(postprocessor), passages, first or Linear())
 
 
 def to_reranker(reranker: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from graphrag_core import CrossEncoder, GraphRetriever
 from graphrag_core.errors import InputError, RerankerError
 from graphrag_core.model import Document
-from graphrag_core.strategies import Coverage, ScoreReranker
+from graphrag_core.strategies import Linear, ScoreReranker
 from graphrag_core.testing import CHAIN, HashEmbedder
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 
@@ -117,7 +117,7 @@ class TestSettings:
             counts.append(len(found))
             return found
 
-        wrapped = framework.wrap_reranker(framework.reranker(order), passages=2, first=Coverage(bridge=0))
+        wrapped = framework.wrap_reranker(framework.reranker(order), passages=2, first=Linear(link=0))
         reranked = framework.changed(retriever, reranker=wrapped, k=1)
         assert len(framework.retrieve(reranked, QUESTION)) == 1
         assert counts == [2]
@@ -137,7 +137,7 @@ class TestSettings:
         sign = -1
         assert framework.ids(framework.retrieve(reranked, QUESTION)) != before
 
-    @pytest.mark.parametrize("reranker", [True, False, Coverage(bridge=0), by_overlap, ScoreReranker(by_overlap, 3)])
+    @pytest.mark.parametrize("reranker", [True, False, Linear(link=0), by_overlap, ScoreReranker(by_overlap, 3)])
     async def test_rerankers_of_the_core_rank_as_in_the_core(self, framework, retriever, reranker):
         reranked = framework.changed(retriever, reranker=reranker, add_metadata=["score"])
         expected = scored(GraphRetriever(retriever.index, reranker=reranker).retrieve(QUESTION))

@@ -13,7 +13,7 @@ import pytest
 from graphrag_core import Chunk, CrossEncoder, Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import InputError, MissingDependency, RerankerError
 from graphrag_core.query.external_rerank import Returned, scores_of_returned
-from graphrag_core.strategies import Coverage, Gate, ScoreReranker
+from graphrag_core.strategies import Gate, Linear, ScoreReranker
 from graphrag_core.testing import CHAIN, CHAIN_QUESTION, HashEmbedder
 
 NOTES = [Document(f"note-{i:02}", f"Harbour note {i}: the crane {'moves slowly ' * i}today.") for i in range(60)]
@@ -73,7 +73,7 @@ class TestAFunction:
             assert ids(found) == expected[:k]
         GraphRetriever(notes, reranker=ScoreReranker(record, passages=7)).retrieve(question, k=2)
         assert len(seen.pop()[1]) == 7
-        GraphRetriever(notes, reranker=ScoreReranker(record, first=Coverage(bridge=0))).retrieve(question, k=2)
+        GraphRetriever(notes, reranker=ScoreReranker(record, first=Linear(link=0))).retrieve(question, k=2)
         assert len(seen.pop()[1]) == 20
 
     def test_ranks_the_first_hits_the_same_whatever_their_number(self, notes):
@@ -183,10 +183,10 @@ class TestAFunction:
             assert len(calls) == expected
 
     def test_settings_are_checked(self):
-        for settings in ({"passages": 0}, {"passages": True}, {"first": Coverage}, {"score": "model"}, {"score": dict}):
+        for settings in ({"passages": 0}, {"passages": True}, {"first": Linear}, {"score": "model"}, {"score": dict}):
             with pytest.raises(InputError):
                 ScoreReranker(**{"score": by_id, **settings})
-        assert ScoreReranker(by_id) == ScoreReranker(by_id, 20, Coverage())
+        assert ScoreReranker(by_id) == ScoreReranker(by_id, 20, Linear())
 
     def test_an_empty_index_needs_no_scores(self, index):
         assert len(GraphRetriever(index, reranker=lambda q, c: 1 / 0).retrieve("anything")) == 0

@@ -24,7 +24,7 @@ from graphrag_core.errors import (
     ReadOnlyIndex,
 )
 from graphrag_core.query.explanation import Explainer
-from graphrag_core.strategies import Anchored, Coverage, Gate, PageRank, ReciprocalRank, SpreadingActivation, Weighted
+from graphrag_core.strategies import Anchored, Gate, Linear, PageRank, ReciprocalRank, SpreadingActivation, Weighted
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 from graphrag_core.testing import CountingEmbedder, HashEmbedder
 from langchain_graphrag import GraphRAGRetriever
@@ -233,7 +233,7 @@ class TestSettings:
         [
             {"fusion": ReciprocalRank()}, {"fusion": Weighted(alpha=0.1, beta=0.9)}, {"fusion": Anchored(anchors=1)},
             {"gate": Gate(min_confidence=1.0)}, {"graph": PageRank(damping=0.3)}, {"graph": SpreadingActivation()},
-            {"method": "vector"}, {"k": 2, "candidates": 3}, {"reranker": False}, {"reranker": Coverage(bridge=0)},
+            {"method": "vector"}, {"k": 2, "candidates": 3}, {"reranker": False}, {"reranker": Linear(link=0)},
         ],
     )  # fmt: skip
     def test_are_the_cores(self, documents, settings):

@@ -11,9 +11,10 @@ import numpy as np
 from graphrag_core.errors import InputError, RerankerError, check_integer
 from graphrag_core.model import Chunk
 from graphrag_core.ports import Keys, Ranking
-from graphrag_core.query.coverage import Coverage, Reranked, Reranker
+from graphrag_core.query.linear import Linear
 from graphrag_core.query.query import Query
 from graphrag_core.query.requests import Request
+from graphrag_core.query.reranker import Reranked, Reranker
 
 PassageScores = Callable[[str, Sequence[Chunk]], Iterable[float | None]]
 """Scores passages for a question: one number for each, higher is better, or None to drop the passage."""
@@ -44,7 +45,7 @@ class ScoreReranker(Reranker):
         How many passages are scored, and at least as many as the query returns. Up to this number, a larger ``k``
         adds hits and leaves the first ones as they are.
     first
-        Orders the passages before; :class:`~graphrag_core.strategies.Coverage` by default.
+        Orders the passages before; :class:`~graphrag_core.strategies.Linear` by default.
 
     Raises
     ------
@@ -64,7 +65,7 @@ class ScoreReranker(Reranker):
 
     score: PassageScores
     passages: int = 20
-    first: Reranker = field(default_factory=Coverage)
+    first: Reranker = field(default_factory=Linear)
 
     def __post_init__(self) -> None:
         if isinstance(self.score, type) or not callable(self.score):
