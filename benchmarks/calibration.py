@@ -86,6 +86,9 @@ class Recording(Linear):
         return super().probabilities(scores, trust, contained, count)
 
 
+STAGE = Recording()
+
+
 class Hits(NamedTuple):
     """The hits of a set: their signals, and whether each is right, is first, had the graph, and is foreign."""
 
@@ -107,9 +110,9 @@ def hits_of(name: str, embedder: str) -> Hits:
     with index_of(without_answers(dataset), embedder) as index:
         for graph in (True, False):
             for question in (*own, *foreign):
-                stage = Recording()
-                found = GraphRetriever(index, reranker=stage, k=HITS, use_graph=graph, cache=None).retrieve(question)
-                rows = stage.signals[0][: len(found.hits)] if stage.signals else np.empty((0, 5))
+                STAGE.signals.clear()
+                found = GraphRetriever(index, reranker=STAGE, k=HITS, use_graph=graph, cache=None).retrieve(question)
+                rows = STAGE.signals[0][: len(found.hits)] if STAGE.signals else np.empty((0, 5))
                 signals.append(rows)
                 flags += [
                     (question in own and is_answer(own[question], hit.chunk), rank == 0, graph, question not in own)

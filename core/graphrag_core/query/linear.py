@@ -45,7 +45,7 @@ class Linear(Reranker):
     graph
         The weight of the graph's rank without trust; it grows to 1 with the trust, while that of plain search falls.
     vector
-        The weight of the rank by vector; without it 1.5 points are lost on documents.
+        The weight of the rank by vector: 1.5 points on documents. 0.3 adds 1.8 on SciFact and costs 0.7 on Wikipedia.
     document
         The weight of the rank inside the named document: 6.6 points on policies of companies, nothing elsewhere.
     cover
