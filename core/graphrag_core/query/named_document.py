@@ -70,14 +70,16 @@ def _by_entity(query: Query) -> Iterator[NamedDocument]:
 
 
 def _is_written_as_name(question: str, name: str) -> bool:
-    """Return whether a question writes a name with a capital letter or a digit, or in quotation marks.
+    """Return whether a question writes a name with a capital letter, with a digit in a word, or in quotation marks.
 
     >>> _is_written_as_name("What does Fiverr store?", "Fiverr"), _is_written_as_name("Which form?", "Form")
     (True, False)
     """
+    if not re.search(r"[^\W\d_]", name):
+        return False
     for found in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", question, re.IGNORECASE):
         written, before = found.group(), question[: found.start()].rstrip(" ")
-        has_mark = any(letter.isupper() or letter.isdigit() for letter in written[0 if before else 1 :])
-        if has_mark or before.endswith(('"', "“", "`", "«")):
+        words = re.sub(r"\b\d+\b", "", written[0 if before else 1 :])  # a number or a year is not a name
+        if any(letter.isupper() or letter.isdigit() for letter in words) or before.endswith(('"', "“", "`", "«")):
             return True
     return False
