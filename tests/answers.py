@@ -89,7 +89,7 @@ LINKED = explained(
         hit(passage("Contract", "The contract with Keyring ends in Tallinn."), rank=3, words=("Oauth",),
             link=Link(2, "Keyring", "tallinn", "Tallinn", "both_mention"), channels={"keyword": Channel(3, 2.0)}),
         hit(passage("Notice", "Ninety days for Tallinn."), rank=4, origin="graph",
-            link=Link(1, "Oauth", "notice", "Notice of the whole contract", "about", followed=True),
+            link=Link(1, "Oauth", "notice", "Notice of the whole contract", "about"),
             channels={"links": Channel(1, 1.0)}),
     ),
     (entity("Oauth"),),
