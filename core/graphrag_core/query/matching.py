@@ -26,24 +26,13 @@ class QuestionWords:
     A word that is one token of the embedder counts by its similarity to the nearest token of a passage. A word of
     several tokens is rare, and its pieces mean little: it counts by its stems, and so does every word without token
     vectors.
-
-    Attributes
-    ----------
-    terms, term_weights
-        The question as keyword search sees it, and the inverse document frequencies, which sum to 1.
-    weights
-        The weight of each word: the largest of its terms.
-    by_terms
-        One row for each term, one column for each word: its share in the word.
-    places, vectors
-        The words that are one token, and their vectors.
     """
 
-    terms: list[str]
-    term_weights: Values
-    weights: Values
-    by_terms: Values
-    places: Keys
+    terms: list[str]  # the question as keyword search sees it
+    term_weights: Values  # their inverse document frequencies, which sum to 1
+    weights: Values  # of the words: the largest of their terms
+    by_terms: Values  # one row for each term, one column for each word: its share in the word
+    places: Keys  # the words that are one token, and their vectors
     vectors: Matrix | None = None
 
     @classmethod
