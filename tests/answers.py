@@ -90,7 +90,7 @@ LINKED = explained(
             link=Link(2, "Keyring", "tallinn", "Tallinn", "both_mention"), channels={"keyword": Channel(3, 2.0)}),
         hit(passage("Notice", "Ninety days for Tallinn."), rank=4, origin="graph",
             link=Link(1, "Oauth", "notice", "Notice of the whole contract", "about"),
-            channels={"links": Channel(1, 1.0)}),
+            channels={"graph": Channel(1, 1.0)}),
     ),
     (entity("Oauth"),),
     0.8,

@@ -18,6 +18,7 @@ def schedules():
     time.sleep(0.2)  # a thread that was woken runs by now
     return [(TASKS / task / "schedstat").read_text() for task in OF_BLAS]
 
+from graphrag_apps.ask import ask
 from graphrag_core import GraphRetriever, KnowledgeIndex
 from graphrag_apps.demo import sample_documents
 from graphrag_core.embedders import WordLlama
@@ -30,7 +31,7 @@ before = schedules()
 assert before, "BLAS has no threads"
 for document in documents[:3]:
     retriever.retrieve(document.text[:400])
-    retriever.ask(document.text[:400])
+    ask(retriever, document.text[:400])
 assert schedules() == before
 np.ones((500, 500)) @ np.ones((500, 500))
 assert schedules() != before, "this test would not see the threads"

@@ -8,9 +8,9 @@ import numpy as np
 
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Keys, Ranking, Scores, Sentences
-from graphrag_core.query.matching import QuestionWords, Values
+from graphrag_core.query.matching import Flags, QuestionWords, Values
 from graphrag_core.query.named_document import named_document
-from graphrag_core.query.query import Query
+from graphrag_core.query.query import Query, word_weights
 from graphrag_core.query.reasons import Chosen, Evidence, Links
 from graphrag_core.query.reranker import Reranked, Reranker
 from graphrag_core.result import Signal
@@ -18,6 +18,7 @@ from graphrag_core.result import Signal
 _PLAIN, _GRAPH, _INSIDE = 30, 25, 20  # candidates: first passages of plain search, the graph and the named document
 _OFFSET, _FAR = 10, 100  # a rank, from 0, counts 10 / (rank + 10); that of a passage which a ranking lacks is 100
 _STEPS = 10  # passages that are chosen one by one; the others follow by their last score
+_BACKGROUND = 1_000  # passages added to the count when words are weighed: in a small index all words are rare
 _TOGETHER = 5  # passages whose words are looked at together for the probability
 _FEW = 5  # passages that mention an entity link each other in any index
 _RARE = 2.0  # passages that mention a name which counts in full
@@ -54,7 +55,7 @@ class Linear(Reranker):
         everything = _each_once(plain[0], graph[0])
         words = QuestionWords.of(query)
         if not words.terms or len(everything) == 0:
-            return Reranked(everything, _falling(len(everything)), named=())
+            return Reranked(everything, self.probabilities(np.zeros(0), 0.0, 0.0, len(everything)), named=())
         trust, share, named = _trust(query, words)
         document = named_document(query)
         inside = plain[0][:0]
@@ -76,8 +77,9 @@ class Linear(Reranker):
         links = self._links(query, keys, sentences, words)
         chosen = _choose(np.sum([*signals.values()], axis=0), self.cover * matches, self.link * links.strengths)
         ranking = _each_once(keys[chosen.order], by_words, everything)
-        contained = float(matches[chosen.order[:_TOGETHER]].max(axis=0).sum())
-        scores = self.probabilities(chosen.scores, trust, contained, len(ranking))
+        contained = _contained(query, words, sentences.of_chunks[chosen.order[:_TOGETHER]])
+        sums = chosen.scores - signals["document"][chosen.order[: len(chosen.scores)]]  # every passage of it has that
+        scores = self.probabilities(sums, trust, contained, len(ranking))
         evidence = Evidence(keys, plain[0], words.terms, signals, chosen, links)
         return Reranked(ranking, scores, trust, share, named, document.name if document else "", evidence)
 
@@ -85,12 +87,14 @@ class Linear(Reranker):
         """Return plain search in its order, with probabilities by its ranks and by the words of the question."""
         words, first = QuestionWords.of(query), plain[0][:_STEPS]
         if not words.terms or len(first) == 0:
-            return plain[0], _falling(len(plain[0]))
-        matches = words.matches(query, first, query.snapshot.terms_in("chunks", first, words.terms))
+            return plain[0], self.probabilities(np.zeros(0), 0.0, 0.0, len(plain[0]))
+        covered = query.snapshot.terms_in("chunks", first, words.terms)
+        matches = words.matches(query, first, covered)
         contained = np.maximum.accumulate(matches)
         added = np.maximum(matches[1:] - contained[:-1], 0).sum(axis=1)
         scores = _by_rank(first, first) * (1 + self.graph) + self.cover * np.append(matches[0].sum(), added)
-        return plain[0], self.probabilities(scores, 0.0, float(contained[:_TOGETHER][-1].sum()), len(plain[0]))
+        together = _contained(query, words, covered[:_TOGETHER])
+        return plain[0], self.probabilities(scores, 0.0, together, len(plain[0]))
 
     def probabilities(self, scores: Values, trust: float, contained: float, count: int) -> Scores:
         """Return falling probabilities for a ranking whose first passages have these scores."""
@@ -159,6 +163,12 @@ def _choose(static: Values, matches: Values, links: Values) -> Chosen:
         contained, linked = np.maximum(contained, matches[best]), np.maximum(linked, links[best])
 
 
+def _contained(query: Query, words: QuestionWords, covered: Flags) -> float:
+    """Return the share of the question's words that some passages contain together, rare words more."""
+    counts = query.snapshot.term_counts(words.terms).clip(1)
+    return float(covered.any(axis=0) @ word_weights(counts, query.snapshot.statistics_count + _BACKGROUND))
+
+
 def _trust(query: Query, words: QuestionWords) -> tuple[float, float, list[int]]:
     """Return the trust in the graph, the share of the question that consists of rare known names, and these.
 
@@ -172,24 +182,14 @@ def _trust(query: Query, words: QuestionWords) -> tuple[float, float, list[int]]
     of_words = np.where(np.isfinite(of_words), of_words, mentions)
     rarity = np.minimum(1, _RARE / np.maximum(mentions, np.sqrt(mentions * of_words)))
     share = float((named * rarity[:, None]).max(axis=0) @ words.term_weights)
-    return (
-        min(1.0, share / _ENOUGH),
-        share,
-        np.flatnonzero((named @ words.term_weights) * rarity > 0.1 * share).tolist(),
-    )
+    deciding = np.flatnonzero((named @ words.term_weights) * rarity > 0.1 * share)
+    return min(1.0, share / _ENOUGH), share, deciding.tolist()
 
 
 def _by_rank(keys: Keys, ranking: Keys) -> Values:
     """Return what the rank of each chunk counts."""
     rank_of = {key: rank for rank, key in enumerate(ranking[:_FAR].tolist())}
-    values: Values = _OFFSET / np.array([rank_of.get(key, _FAR) + _OFFSET for key in keys.tolist()], np.float64)
-    return values
-
-
-def _falling(count: int) -> Scores:
-    """Return scores that say nothing but the order."""
-    scores: Scores = (1 / np.arange(1, count + 1)).astype(np.float32)
-    return scores
+    return _OFFSET / np.array([rank_of.get(key, _FAR) + _OFFSET for key in keys.tolist()], np.float64)
 
 
 def _each_once(*keys: Keys) -> Keys:
