@@ -60,7 +60,7 @@ FUSIONS: Mapping[str, type] = {
 _NAMED: Mapping[Any, Mapping[str, type]] = {
     strategies.GraphStrategy: STRATEGIES,
     strategies.Fusion: FUSIONS,
-    strategies.Reranker: {"coverage": strategies.Coverage},
+    strategies.Reranker: {"linear": strategies.Linear},
 }
 _NO_SETTINGS = ("cache", "refresh_every")  # arguments of a retriever that are not settings of a question
 _Model = TypeVar("_Model", bound="BaseModel")

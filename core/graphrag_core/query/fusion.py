@@ -12,7 +12,6 @@ import numpy as np
 from graphrag_core.errors import InputError, check_integer, check_number
 from graphrag_core.key_sets import without
 from graphrag_core.ports import Keys, Ranking
-from graphrag_core.query.calibration import Calibration
 from graphrag_core.query.query import Query
 
 T = TypeVar("T", bound=Hashable)
@@ -31,10 +30,6 @@ class Fusion(ABC):
     ----------
     uses_lead
         Whether :meth:`fuse` uses ``lead``, the gate's decision.
-    scores_are_ranks
-        Whether the scores say nothing but the order.
-    calibration
-        How the scores of hits are computed if ``scores_are_ranks``; None for 1 / rank.
     relative_scores
         Whether plain search divides cosine similarities by the best one of the question before it weights them with
         keyword scores. False keeps them, so that a weak best hit has a low score.
@@ -45,8 +40,6 @@ class Fusion(ABC):
     """
 
     uses_lead: bool = False
-    scores_are_ranks: bool = False
-    calibration: Calibration | None = None
     relative_scores: bool = True
     uses_keywords: bool = True
     weighed: tuple[str, ...] = ()
@@ -96,15 +89,11 @@ class Anchored(Fusion):
     ----------
     anchors
         How many of plain search's best results stay on top if the graph does not lead.
-    calibration
-        How the scores of hits are computed; None for 1 / rank.
     """
 
     anchors: int = 3
-    calibration: Calibration | None = Calibration()  # noqa: RUF009 - frozen
 
     uses_lead = True
-    scores_are_ranks = True
 
     def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:
         """Return all chunks of both rankings, each once, best first; the score is 1 / rank."""

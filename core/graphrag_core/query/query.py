@@ -26,7 +26,6 @@ OnEmbedderError = Literal["raise", "keyword"]
 
 _NO_KEYS = np.empty(0, np.int64).copy
 _NO_SCORES = np.empty(0, np.float32).copy
-_CANDIDATES = 20  # of vector and of keyword search for a part of a question
 
 
 def _default_settings() -> ResolvedSettings:
@@ -179,16 +178,6 @@ class Query:
         if not around.is_complete:
             self.remarks.append(f"there are more than {limit:,} relations around the question: the strongest count")
         return around.graph()
-
-    def best_of(self, texts: Sequence[str]) -> Keys:
-        """Return the chunk that vector and keyword search together rank first for each text, if there is one."""
-        vectors, _ = self._embed(texts)
-        found = []
-        for at, text in enumerate(texts):
-            part = replace(self, text=text, vector=None if vectors is None else vectors[at])
-            by_keyword = self.snapshot.search_keywords("chunks", text, _CANDIDATES)
-            found.append(part.blend("chunks", part.by_vector("chunks", _CANDIDATES), by_keyword)[0][:1])
-        return np.concatenate(found)
 
     def _embed(self, texts: Sequence[str]) -> tuple[Matrix | None, str]:
         """Return the vectors of texts that are asked as questions, or None and what failed."""

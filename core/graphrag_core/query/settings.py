@@ -23,12 +23,12 @@ from graphrag_core.errors import InputError, check_integer, check_number, unknow
 from graphrag_core.filters import Filter
 from graphrag_core.ports import Keys
 from graphrag_core.query.conversation import Turn
-from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.fusion import CHANNELS, Fusion, Gate
 from graphrag_core.query.query import OnEmbedderError
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.requests import Request
 from graphrag_core.query.rerank import ScoreReranker, ScoreTexts
+from graphrag_core.query.reranker import Reranker
 from graphrag_core.query.routing import Router
 from graphrag_core.query.strategies.pagerank import PageRank
 from graphrag_core.query.strategies.strategy import GraphStrategy
@@ -99,7 +99,7 @@ class SearchSettings:
         How plain search and graph become one ranking. None is the strategy's own, which for
         PageRank is :class:`~graphrag_core.strategies.Anchored`.
     reranker
-        Orders the passages of the hybrid method. True uses :class:`~graphrag_core.strategies.Coverage` where both the
+        Orders the passages of the hybrid method. True uses :class:`~graphrag_core.strategies.Linear` where both the
         strategy and the fusion are the default; False orders them by the fusion alone. A function of the question and a
         list of texts that returns one score for each, or a coroutine function, orders the best 50 of them.
     gate, recogniser
@@ -296,6 +296,16 @@ class ResolvedSettings(SearchSettings):
     def _hash(self) -> int:
         """The hash of the fields that are compared; a cache asks for it with every question."""
         return hash(tuple(getattr(self, one.name) for one in fields(self) if one.compare))
+
+    @property
+    def is_reranked(self) -> bool:
+        """Whether a reranker orders the passages."""
+        return self.method == "hybrid" and bool(self.reranker)
+
+    @property
+    def ranked(self) -> int:
+        """How many passages each channel is asked for, before those that are only appended."""
+        return self.candidates if self.is_reranked else max(self.candidates, self.k)
 
     @property
     def searches_graph(self) -> bool:
