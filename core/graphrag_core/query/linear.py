@@ -46,7 +46,7 @@ class Linear(Reranker):
     similar: float = 0.4  # words, exact or similar, in the order of plain search: 1.0 to 2.9 on documents
     most_passages: int = 40  # an entity that more passages mention, or a tenth of a small index, links none
     # Of the probability, by ``make bench-calibration``: constant, score, ln(rank), trust, share of the words.
-    probability: tuple[float, ...] = (-1.22, 0.77, -1.82, 1.10, 0.0)
+    probability: tuple[float, ...] = (-7.11, 2.11, -0.67, 0.95, 3.32)
 
     has_probabilities = True
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from graphrag_core.model import Community, Entity
 from graphrag_core.query.ask import AnswerKind, Citation
-from graphrag_core.result import Channel, Link, Origin, Step
+from graphrag_core.result import Channel, Link, Origin, Signal, Step
 
 # -- parameters
 
@@ -156,6 +156,7 @@ class HitValue(BaseModel):
     words: list[str] = Field(description="The words of the question that the passage contains.")
     covers: list[str] = Field(description="Those of them that no better passage contains.")
     link: Link | None = Field(description="The strongest link to a better passage.")
+    moved: list[Signal] = Field(description="By what it is above passages that plain search ranks higher.")
     expanded: ExpandedValue | None = Field(description="The passage with those around it, if expand was given.")
 
 
