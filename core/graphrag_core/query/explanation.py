@@ -116,7 +116,7 @@ class Explainer:
         )
 
     def _paths(self, query: Query, keys: Keys, places: Sequence[int]) -> list[EntityPath]:
-        """Return the path to each passage; none where plain search ranks a passage higher than the graph does.
+        """Return the path to each passage; none where the graph neither ranks it higher than plain search nor moved it.
 
         A passage that mentions an entity of the question always has its path. One that the graph found without
         a path from the question may have one from a passage that plain search found.
@@ -128,7 +128,8 @@ class Explainer:
                 own = [channel.rank for name, channel in channels if (name == "graph") is of_graph]
                 found_by.append(math.inf if self.method == "graph" and not of_graph else min(own, default=math.inf))
         graph, plain = np.array(ranks[True], np.float64), np.array(ranks[False], np.float64)
-        leads = ((graph <= plain) & (graph < math.inf)).tolist()
+        moved = np.array([not {"graph", "links"}.isdisjoint(self.reasons[place].moved) for place in places], np.bool_)
+        leads = (((graph <= plain) | moved) & (graph < math.inf)).tolist()
         found = zip(find_paths(query, keys), leads, strict=True)
         paths = [path if len(path) == 1 or leading else () for path, leading in found]
         wanted = [leading and not path for path, leading in zip(paths, leads, strict=True)]
