@@ -10,10 +10,11 @@ import igraph
 import numpy as np
 import pytest
 
-from graphrag_core import Document, Fact, GraphRetriever, KnowledgeIndex, SearchSettings
+from graphrag_core import Document, Fact, GraphRetriever, KnowledgeExtractor, KnowledgeIndex, SearchSettings
 from graphrag_core.designs import CONFIDENT, HYBRID, KG2RAG, MEMORY, RESEARCH
 from graphrag_core.model import SENTENCE_WEIGHT
 from graphrag_core.testing import FixedExtractor, HashEmbedder
+from graphrag_core.text import token_counter
 
 ROUNDING = 0.003  # of stored vectors
 NEEDED = {"langchain": "langchain_core", "llama": "llama_index.core"}
@@ -276,6 +277,62 @@ def test_the_format_of_the_context_is_that_of_the_design(build):
             assert retriever.search(CLEAR).context(style="passages").style == "passages"
 
 
+REFUNDS = "# Refunds\n\nWithin 30 days.\n\n\nUnused\n======\n- Keep the   bill."
+
+
+def test_passages_are_written_character_by_character(build):
+    facts = {"auth": [triple("Auth Service", "uses", "Session Store", 8)]}
+    with build(CONFIDENT, facts, {"auth": REFUNDS}, Cosines({})) as retriever:
+        result = retriever.search(CLEAR, **{"gate.min_score": 0.0, "gate.min_confidence": 0.0})
+        # Entities without a type are listed, too.
+        score = f"[Score: {result.hits[0].score:.2f}]"
+        assert result.context() == f"## Related Entities\n\n**Auth Service**\n\n\n---\n\n{score}\n{REFUNDS}\n"
+
+
+def test_the_passages_are_whole_and_the_block_alone_takes_500_tokens(build):
+    texts = {f"p{at}": f"Alpha {at}. {'Words of a passage follow. ' * 60}End {at}." for at in range(9)}
+    facts = {name: [triple("Alpha", f"relation_{at}", f"Thing number {at} {other}") for other in range(9)]
+             for at, name in enumerate(texts)}  # fmt: skip
+    with build(HYBRID, facts, texts) as retriever:
+        result = retriever.search("Alpha")
+        assert len(result.hits) == 5 + 4
+        passages, block = result.context(tokenizer=len).split("\n\n## Knowledge Graph Context")
+        assert all(hit.chunk.text in passages for hit in result.hits)
+        assert 400 < len("## Knowledge Graph Context" + block) <= 500
+
+
+def test_related_entities_have_their_descriptions_in_the_block(build):
+    knowledge = {"entities": [{"name": "Alpha"}, {"name": "Bravo", "type": "tool", "description": "Turns it."}],
+                 "relations": [{"source": "Alpha", "type": "uses", "target": "Bravo", "strength": 8}]}  # fmt: skip
+    extractor = KnowledgeExtractor(knowledge={"a": knowledge, "b": {"entities": [{"name": "Bravo"}]}})
+    with build(HYBRID, {}, {"a": "One.", "b": "Two."}, extractor=extractor) as retriever:
+        context = retriever.search("Alpha").context()
+        assert "### Alpha\nRelated: Bravo (uses, weight: 8)\n\n### Bravo (tool)\nDescription: Turns it.\n\n" in context
+
+
+def test_the_narrative_has_all_thirty_facts_and_names_as_they_are(build):
+    facts = {"a": [triple("Boat", "has", f"Part {at} (left, red) of the whole rigging of the old boat")
+                   for at in range(30)]}  # fmt: skip
+    settings = MEMORY.replace(**{"graph.facts_per_entity": 30})
+    with build(settings, facts, embedder=Cosines({"Boat": 0.9}), embed_names=True) as retriever:
+        lines = retriever.search("What is on board?").context().splitlines()
+    assert lines[0] == "### 💡 CONTEXT: Boat"
+    assert sorted(lines[1:]) == sorted(f"- has: {fact.entities[1]}" for fact in facts["a"])
+
+
+def test_without_sources_only_the_entities_above_the_passages_are_sources(build):
+    facts = {
+        "auth": [triple("Auth Service", "uses", "Session Store", 8)],
+        "store": [triple("Session Store", "is", "Red")],
+    }
+    texts = {"auth": "The Auth Service does logins.", "store": "Sessions."}
+    with build(CONFIDENT, facts, texts, Cosines({texts["auth"]: 0.9})) as retriever:
+        result = retriever.search(CLEAR)
+        assert len(result.hits) == 2
+        assert [source.name for source in result.context(include_sources=False).sources] == ["Auth Service"]
+        assert {source.kind for source in result.context().sources} == {"entity", "chunk"}
+
+
 def test_the_printed_weight_is_the_one_that_scores(build):
     texts = {"auth": "The Auth Service does logins.", "store": "Sessions are kept."}
     with build(HYBRID, parallel_relations(), texts, Cosines({})) as retriever:
@@ -312,6 +369,14 @@ def test_the_tool_has_no_threshold_that_the_design_does_not_have(framework):
         content, found = framework.tool(retriever).call(query="What is on board?")
         assert framework.ids(found) == ["b", "a"]
         assert content == "### 💡 CONTEXT: Boat\n- has: Hull\n- has: Mast"
+
+
+def test_core_and_adapters_count_tokens_alike_and_the_tool_takes_a_tokenizer(framework):
+    text = "Die Verfassungsgerichtsbarkeit | 137.50 | 知识图谱"
+    assert token_counter(framework.tokenizer)(text) == token_counter()(text)
+    with framework.build([Document("a", f"{'Words of it. ' * 90}End.")], HashEmbedder()) as retriever:
+        content, _ = framework.tool(retriever, tokenizer=len, max_tokens=300).call(query="words")
+        assert 0 < len(content) <= 300
 
 
 # -- the graph

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import copy as copy_module
+import hashlib
 from dataclasses import replace
+from pathlib import Path
 
 import hypothesis.strategies as st
 import pytest
@@ -17,7 +20,7 @@ from graphrag_core.context.relations import inverse
 from graphrag_core.errors import InputError
 from graphrag_core.result import Explanation, LazyExplanation, Reason, Step
 from graphrag_core.strategies import ContextFormat
-from graphrag_core.text import estimate_tokens, token_counter
+from graphrag_core.text import estimate_at_most, estimate_tokens, token_counter, tokens
 
 AUTH = Entity("auth service", "Auth Service", "concept", "Core authentication service handling JWT issuance.")
 OAUTH = Entity("oauth provider", "OAuth Provider", "tool", "External OAuth2 provider integration layer.")
@@ -215,8 +218,10 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("make", [result, published])
-@pytest.mark.parametrize("style", ["graph", "passages", "narrative"])
+@pytest.mark.parametrize(
+    ("style", "make"),  # a published design writes its passages as they are
+    [("graph", result), ("graph", published), ("passages", result), ("narrative", result), ("narrative", published)],
+)
 def test_a_document_cannot_pose_as_the_structure(style, make):
     evil = Entity("evil", HOSTILE, HOSTILE, HOSTILE)
     fact = Fact(("evil", "evil"), HOSTILE, HOSTILE, id="f", chunk_id="c", value=HOSTILE)
@@ -306,9 +311,44 @@ def test_a_tokenizer_is_an_encoding_or_a_model_of_tiktoken():
         result().context(200, tokenizer="byts")
 
 
-def test_without_a_tokenizer_tokens_are_estimated():
-    assert token_counter() is estimate_tokens
-    assert result().context(200).tokens == estimate_tokens(result().context(200))
+TEXTS = {
+    "table": "| Werk | Umsatz |\n|---|---|\n" + "\n".join(f"| {i} | {i * 137.5:.2f} |" for i in range(40)),
+    "aligned": "\n".join(f"name{i:<20}{i * 3:>10}{i * 1.5:>12.2f}" for i in range(40)),
+    "german": "Die Verfassungsgerichtsbarkeit überprüft die Vereinbarkeit von Rechtsvorschriften mit dem Grundgesetz. "
+    "Krankenversicherungsbeiträge führt der Arbeitgeber ab; Rückerstattungen erfolgen innerhalb von dreißig Tagen.",
+    "chinese": "知识图谱是一种结构化的语义知识库，用于以符号形式描述物理世界中的概念及其相互关系。",
+    "japanese": "ナレッジグラフは、実体とその関係を表す構造化された知識ベースです。",
+    "korean": "지식 그래프는 개체와 그 관계를 나타내는 구조화된 지식 베이스입니다.",
+    "code": Path(base64.__file__).read_text("utf-8"),
+    "base64": base64.b64encode(hashlib.sha512(b"seed").digest() * 9).decode(),
+    "emoji": "### 👤 USER CONTEXT\n- prefers: dark mode 🎉🎉👨‍👩‍👧",
+    "english": "Retrieval that follows the graph finds passages that share no word with the question.",
+}
+
+
+@pytest.fixture
+def folders(monkeypatch):
+    """Let the default count be chosen again, in this test and after it."""
+    tokens._default_counter.cache_clear()
+    yield tokens._FOLDERS
+    monkeypatch.undo()
+    tokens._default_counter.cache_clear()
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_tokens_are_counted_by_tiktoken_or_else_an_estimate_that_is_not_below(text, folders, monkeypatch):
+    if token_counter() is estimate_at_most:
+        pytest.skip("the file of cl100k_base is not on this machine")
+    counted = token_counter()(text)
+    assert counted == len(tiktoken.get_encoding("cl100k_base").encode(text))
+    monkeypatch.setattr(tokens, "_FOLDERS", ())
+    tokens._default_counter.cache_clear()
+    assert token_counter() is estimate_at_most
+    assert counted <= estimate_at_most(text) <= 2.5 * counted
+
+
+def test_a_context_counts_its_tokens_with_the_default_count():
+    assert result().context(200).tokens == token_counter()(result().context(200))
     with pytest.raises(InputError, match="tokenizer is 3"):
         result().context(200, tokenizer=3)
 

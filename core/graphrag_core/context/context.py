@@ -110,11 +110,16 @@ def _fill_both(
 def _fill(items: list[Item], render: Render, max_tokens: int, count: Callable[[str], int]) -> tuple[str, list[Item]]:
     """Select items greedily, most useful first, and return the rendered text with the selected items.
 
-    The whole text is counted after each item, separators included. An item that does not fit is
-    skipped; smaller ones after it may still fit. If none fits, the first item that can be truncated is.
+    If there is no room for all, the whole text is counted after each item, separators included. An item that does not
+    fit is skipped; smaller ones after it may still fit. If none fits, the first item that can be truncated is.
     """
     chosen: list[Item] = []
-    text = ""
+    for item in items:
+        chosen = _with(chosen, item) or chosen
+    text = render(chosen)
+    if count(text) <= max_tokens:
+        return text, chosen
+    chosen, text = [], ""
     for item in items:
         tried = _with(chosen, item)
         if tried is None:

@@ -77,9 +77,10 @@ class ContextArguments(TypedDict, total=False):
     style: Style
     include_relationships: bool | None
     include_sources: bool
+    tokenizer: Tokenizer | None
 
 
-def to_content(result: Result, settings: ContextArguments, tokenizer: Tokenizer | None = None) -> str:
+def to_content(result: Result, settings: ContextArguments) -> str:
     """Return what the agent reads: the context, and what to do if there is none or the graph was skipped."""
     if not result.hits:
         return f"{NOTHING_FOUND} {one_line(result.advice[:1].upper() + result.advice[1:])}."
@@ -88,6 +89,6 @@ def to_content(result: Result, settings: ContextArguments, tokenizer: Tokenizer 
         "style": result.context_format.style or "passages",
         **settings,
     }
-    context = str(result.context(**given, tokenizer=tokenizer))
+    context = str(result.context(**given))
     is_noted = result.advice and (not result.graph_ran or result.embedder_failed)
     return f"{context}\n\nNote: {one_line(result.advice)}." if is_noted else context
