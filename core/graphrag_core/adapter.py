@@ -112,18 +112,29 @@ def split_options(keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str
 
 
 def open_index(
-    embedder: Embedder | None, path: str | Path | None, *, must_exist: bool = False, **options: Any
+    embedder: Embedder | None,
+    path: str | Path | None,
+    fields: Mapping[str, Any],
+    *,
+    must_exist: bool = False,
+    **options: Any,
 ) -> KnowledgeIndex:
     """Return the index in a folder or a database, or a new one in memory.
+
+    A new index embeds names if the settings among the ``fields`` of the retriever need their vectors.
 
     Raises
     ------
     NotAnIndex
         There is no index, and it must exist.
     """
+    exists = path is not None and KnowledgeIndex.exists(path)
+    recogniser = fields.get("recogniser") or getattr(fields.get("settings"), "recogniser", None)
+    if not exists and embedder is not None and options.get("embed_names") is None and recogniser is not None:
+        options["embed_names"] = recogniser.needs_name_vectors
     if path is None:
         return KnowledgeIndex(embedder, **options)
-    if must_exist and not KnowledgeIndex.exists(path):
+    if must_exist and not exists:
         raise NotAnIndex(f"there is no index in {shown(path)}: check the path, or use from_documents(..., path=...)")
     return KnowledgeIndex.open(path, embedder, **options)
 

@@ -379,6 +379,18 @@ def test_core_and_adapters_count_tokens_alike_and_the_tool_takes_a_tokenizer(fra
         assert 0 < len(content) <= 300
 
 
+@pytest.mark.parametrize(("settings", "are_embedded"), [(HYBRID, True), (MEMORY, True), (KG2RAG, False), (None, False)])
+def test_names_are_embedded_if_the_settings_need_their_vectors(framework, tmp_path, settings, are_embedded):
+    facts = {"a": [triple("Boat", "has", "Mast")]}
+    options = {"extractor": FixedExtractor(facts), "settings": settings, "path": tmp_path / "kb"}
+    with framework.build([Document("a", "One.")], Cosines({"Boat": 0.9}), **options) as retriever:
+        with retriever.index.engine.snapshot() as snapshot:
+            assert snapshot.has("entities", vectors=True) is are_embedded
+        assert retriever.search("What is on board?").fallback == ""
+    with framework.build([], Cosines({}), **options, embed_names=None) as again:  # an index that exists stays as it is
+        assert len(again.index) == 1
+
+
 # -- the graph
 
 

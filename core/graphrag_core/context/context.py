@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from typing_extensions import Self
@@ -113,11 +113,8 @@ def _fill(items: list[Item], render: Render, max_tokens: int, count: Callable[[s
     If there is no room for all, the whole text is counted after each item, separators included. An item that does not
     fit is skipped; smaller ones after it may still fit. If none fits, the first item that can be truncated is.
     """
-    chosen: list[Item] = []
-    for item in items:
-        chosen = _with(chosen, item) or chosen
-    text = render(chosen)
-    if count(text) <= max_tokens:
+    chosen = reduce(lambda chosen, item: _with(chosen, item) or chosen, items, list[Item]())
+    if count(text := render(chosen)) <= max_tokens:
         return text, chosen
     chosen, text = [], ""
     for item in items:

@@ -148,10 +148,10 @@ def _published_block(
     related = [[*_related(result, entity, i)] for i, entity in enumerate(entities)] if relationships else []
     more = _alternate(others, chain.from_iterable(zip_longest(*related)))
     ends = dict.fromkeys(source.id for items in related for item in items for source in item.sources)
-    others = [other for other in (_entity(result, end) for end in ends) if other.description and other not in entities]
+    known = [other for other in (_entity(result, end) for end in ends) if other.description and other not in entities]
     described = [
         Item((_ENTITY, len(entities), _HEADING), f"### {_with_type(other)}\n{_description(other)}", (_source(other),))
-        for other in others
+        for other in known
     ]
     return [head, *_entity_items(entities), *first, *longer, *more, *described], _render_published
 

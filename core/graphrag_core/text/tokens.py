@@ -91,9 +91,9 @@ def most_tokens(text: str) -> int:
 def token_counter(tokenizer: Tokenizer | None = None) -> Callable[[str], int]:
     """Return the function that counts tokens for a budget.
 
-    Without a tokenizer it is tiktoken with the encoding cl100k_base, if its file is on this machine, and else
-    :func:`estimate_at_most`: counting calls no network unasked. A function is returned as it is. tiktoken loads the encoding of a name such as ``"o200k_base"`` or ``"gpt-4o"``, and
-    downloads it if it is not in its cache.
+    Without a tokenizer it is tiktoken with the encoding cl100k_base if its file is on this machine, and else
+    :func:`estimate_at_most`: no network is called unasked. A function is returned as it is. tiktoken loads the encoding
+    of a name such as ``"o200k_base"`` or ``"gpt-4o"``, and downloads it if it is not in its cache.
 
     Raises
     ------
