@@ -73,7 +73,7 @@ def memory_search_tool(
     where_of = per_request(where, "filter of the memory search tool", to_where(filters), *ids_where(node_ids, doc_ids))
 
     def settings_of(state: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-        return {"where": where_of(state), **memory_tool.search_settings(arguments)}
+        return {"where": where_of(state), **memory_tool.search_settings(arguments, retriever.settings)}
 
     def to_memories(result: Result) -> Memories:
         return Memories(to_nodes(result, retriever.add_metadata), memory_tool.to_content(result, counted))

@@ -191,9 +191,11 @@ def returned_hits(result: Result, names: tuple[str, ...] = ()) -> tuple[Hit, ...
 def added_metadata(result: Result, hit: Hit, names: tuple[str, ...]) -> dict[str, Any]:
     """Return what is added to the metadata of a retrieved passage: what has one of the names, and is known.
 
-    A passage of a document that was split has ``document_id`` also if that is not among the names.
+    A passage of a document that was split has ``document_id`` also if that is not among the names, and one that an
+    expansion query found has ``origin`` and ``graph_expansion``, as in document 002.
     """
     chunk = hit.chunk
+    expansion = {"origin": hit.origin, "graph_expansion": hit.graph_expansion} if hit.graph_expansion else {}
     if chunk.id != chunk.document_id and "document_id" not in names:
         names = (*names, "document_id")
     values: dict[str, Any] = {
@@ -210,7 +212,7 @@ def added_metadata(result: Result, hit: Hit, names: tuple[str, ...]) -> dict[str
         values["path"] = [asdict(step) for step in hit.path]
     if "graphrag" in names:
         values["graphrag"] = result.details(hit)
-    return {name: values[name] for name in names if values[name] is not None}
+    return expansion | {name: values[name] for name in names if values[name] is not None}
 
 
 def to_history(history: Any, message: type, text_of: Callable[[Any], str]) -> Any:

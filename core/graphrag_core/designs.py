@@ -43,7 +43,7 @@ HYBRID = _PUBLISHED.replace(
         least_similarity=0.75,
         needs_name_vectors=True,
     ),
-    graph=Neighbourhood(hops=1, max_chunks=4, most_neighbours=None),
+    graph=Neighbourhood(hops=1, max_chunks=4, most_neighbours=None, stated=True),
     fusion=Additive(max_chunks=None, fusion=Weighted(alpha=0.7, beta=0.3, relative_scores=False)),
     on_embedder_error="raise",
     context=ContextFormat(max_tokens=_NO_LIMIT, style="both", published=True),
@@ -54,7 +54,7 @@ CONFIDENT = _PUBLISHED.replace(
     method="hybrid",
     k=5,
     recogniser=Recogniser(phrases=5, nearest=0),
-    graph=RelatedEntities(hops=1, max_chunks=4),
+    graph=RelatedEntities(hops=1, max_chunks=4, stated=True),
     fusion=OwnScores(same_start=100),
     gate=Gate(min_confidence=0.5, min_graph_score=0.3, needs_entity=True, min_score=0.7, weigh_by_confidence=True),
     on_embedder_error="keyword",
@@ -66,7 +66,9 @@ KG2RAG = _PUBLISHED.replace(
     method="hybrid",
     k=5,
     vector_weight=1.0,
-    graph=ExpansionQueries(depth=2, hits=3, most_queries=None, most_neighbours=None, in_order=True, same_start=100),
+    graph=ExpansionQueries(
+        depth=2, hits=3, most_queries=None, most_neighbours=None, stated=True, in_order=True, same_start=100
+    ),
     fusion=ReciprocalRank(k=60),
     on_embedder_error="raise",
 )

@@ -515,12 +515,13 @@ class Result:
             its origin, or else ``"vector"`` or ``"keyword"``; one of the graph has the ``entity`` and the ``hops``.
             ``graph_context``: the question's ``entities`` and the ``relationships`` among :attr:`facts`; None if the
             graph was not used or the question names no entity. ``confidence``, or None. ``metadata``:
-            ``vector_results``, ``graph_results``, ``entities_recognized`` and ``expansion_skipped``, the reason or an
-            empty string.
+            ``vector_results``, ``graph_results``, ``entities_recognized``, ``expansion_skipped``, the reason or an
+            empty string, ``method`` and ``route``.
         """
         chunks = []
+        in_place = self.embedder_failed and self.context_format.published  # keyword search in place of vector search
         for hit in self.hits:
-            source: dict[str, Any] = {"type": "vector" if "vector" in hit.channels else "keyword"}
+            source: dict[str, Any] = {"type": "vector" if in_place or "vector" in hit.channels else "keyword"}
             if hit.origin == "graph":
                 entity = self.known.get(hit.entity.id) if hit.entity else None
                 source = {"type": "graph", "entity": _entity_dict(entity) if entity else None, "hops": hit.hops}
@@ -550,6 +551,8 @@ class Result:
                 "graph_results": self.counts["graph"],
                 "entities_recognized": len(self.entities),
                 "expansion_skipped": self.expansion_skipped,
+                "method": self.method,
+                "route": self.route,
             },
         }
 
@@ -604,9 +607,10 @@ class Result:
             lines.append(f"{shown.rank:>3}. {one_line(citation(hit.chunk))}  [{hit.score:.3f}]  {found}")
             path = " → ".join(one_line(step.text) for step in shown.path)
             reason = f"{path} → this passage" if path else shown.found
+            expansion = hit.graph_expansion and f"by the query '{one_line(hit.graph_expansion)}'"
             more = (
                 one_line(texts.snippet(hit, _SNIPPET)),
-                "; ".join(filter(None, (reason, one_line("".join(shown.link))))),
+                "; ".join(filter(None, (reason, expansion, one_line("".join(shown.link))))),
                 one_line(shown.covers),
             )
             lines += [f"     {line}" for line in more if line]

@@ -29,7 +29,7 @@ _DIGITS_AS_ZERO = bytes(ord("0") if chr(code) in digits else code for code in ra
 _ENCODING = "cl100k_base"
 _FILE = "9b5ad71b2ce5302211f9c61530b329a4922fc6a4"
 """The name under which tiktoken keeps the file of the encoding."""
-_FOLDERS = (
+_FOLDERS: tuple[str | Path, ...] = (
     os.environ.get("TIKTOKEN_CACHE_DIR") or "",
     os.environ.get("DATA_GYM_CACHE_DIR") or "",
     Path(tempfile.gettempdir(), "data-gym-cache"),
