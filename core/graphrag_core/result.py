@@ -446,7 +446,6 @@ class Result:
         around: Around | None = None,
         style: Style | None = None,
         tokenizer: Tokenizer | None = None,
-        organise: bool = False,
         include_relationships: bool | None = None,
         include_sources: bool = True,
         numbered: bool = False,
@@ -475,9 +474,6 @@ class Result:
             knows, such as ``"o200k_base"``, which tiktoken downloads if it is not in its cache. By default tiktoken's
             ``cl100k_base`` if its file is on this machine, as it is where LlamaIndex is installed; otherwise an
             estimate that is not below it, and 1.4 times as high on English prose.
-        organise
-            True orders the passages of that style along a spanning tree of the facts, so that
-            related passages are adjacent (KG2RAG).
         include_relationships
             False leaves facts out of the styles ``"graph"`` and ``"both"``; True also lists them in the ``"passages"``
             style. None is the style's own: none among passages. A narrative consists of facts and has them always.
@@ -499,7 +495,6 @@ class Result:
             max_tokens=self.context_format.max_tokens or 500 if max_tokens is None else max_tokens,
             style=style or self.context_format.style or "graph",
             tokenizer=tokenizer,
-            organise=organise,
             include_relationships=include_relationships,
             include_sources=include_sources,
             numbered=numbered,

@@ -268,31 +268,6 @@ def test_relations_read_from_the_other_end(relation, other_way):
     assert inverse(relation) == other_way
 
 
-def chain(*edges: tuple[str, str, float, str]) -> tuple[Fact, ...]:
-    return tuple(Fact((a, b), f"{a} {b}", "r", w, id=f"{a}{b}", chunk_id=c) for a, b, w, c in edges)
-
-
-def organised(facts: tuple[Fact, ...], chunks: str) -> str:
-    """Return the order in which chunks, given best first, stand in the text if the question names entity a."""
-    hits = tuple(Hit(Chunk(c, c, f"Text {c}.", c), 1.0) for c in chunks)
-    made = result(entities=(Entity("a", "A"),), known={}, facts=facts, hits=hits)
-    context = made.context(500, style="passages", organise=True)
-    return "".join(sorted(chunks, key=lambda chunk: context.index(f"Text {chunk}.")))
-
-
-def test_passages_are_arranged_along_the_strongest_tree():
-    # a-b (9, chunk 1), b-c (8, chunk 2), a-c (1, chunk 3) closes a circle and is dropped;
-    # x-y (7, chunk 4) is a tree of its own; chunk 5 has no fact. Walked from a: 1, 2; then 4; then the rest.
-    facts = chain(("a", "b", 9, "1"), ("b", "c", 8, "2"), ("a", "c", 1, "3"), ("x", "y", 7, "4"))
-    assert organised(facts, "52431") == "12453"
-
-
-def test_of_equally_strong_facts_the_earlier_one_is_on_the_tree():
-    # A circle a-b-c of weight 5 everywhere: b-c (chunk 3) comes last and is dropped, so chunk 3 has no place.
-    assert organised(chain(("a", "b", 5, "1"), ("a", "c", 5, "2"), ("b", "c", 5, "3")), "321") == "123"
-    assert organised(chain(("b", "c", 5, "3"), ("a", "c", 5, "2"), ("a", "b", 5, "1")), "321") == "231"
-
-
 @pytest.fixture
 def bytes_encoding(monkeypatch):
     """Let tiktoken know an encoding with a token for each byte."""
@@ -410,12 +385,6 @@ def test_a_context_can_be_copied():
 def test_explanations_print_no_control_characters():
     hit = Hit(Chunk("c", "c", "x", "Evil\x1b[2J\nfake"), 1.0)
     assert "\x1b" not in Result("q\x1b[2J", "hybrid", hits=(hit,)).explain()
-
-
-def test_a_tree_is_walked_depth_first():
-    # a-b (9, 1), a-c (8, 2), b-d (7, 3), c-e (6, 4), d-f (5, 5): down b first, then c.
-    facts = chain(("a", "b", 9, "1"), ("a", "c", 8, "2"), ("b", "d", 7, "3"), ("c", "e", 6, "4"), ("d", "f", 5, "5"))
-    assert organised(facts, "12345") == "13524"
 
 
 def test_the_best_sentence_is_found_in_any_script_and_without_markup():

@@ -47,7 +47,6 @@ def write_context(
     max_tokens: int,
     style: Style,
     tokenizer: Tokenizer | None,
-    organise: bool,
     include_relationships: bool | None = None,
     include_sources: bool = True,
     numbered: bool = False,
@@ -65,7 +64,7 @@ def write_context(
     asked, style = style, _usable_style(result, style)
     numbered = numbered or (asked == "graph" and not result.context_format.published)
     block = partial(graph_block, result, ranks, relationships=include_relationships is not False, cited=include_sources)
-    texts = partial(passages, result, ranks, organise=organise, cited=include_sources, numbered=numbered)
+    texts = partial(passages, result, ranks, cited=include_sources, numbered=numbered)
     if style == "both":
         text, chosen = _fill_both(texts(with_entities=False), block(with_passages=False), max_tokens, count)
     elif style == "graph":

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Literal
 
 from graphrag_core.context.display import Highlighter, body_text, citation, fact_words
 from graphrag_core.context.escape import body, list_item, one_line, shortened
-from graphrag_core.context.ordering import Edge, spanning_tree_order
 from graphrag_core.context.relations import inverse
 from graphrag_core.model import Entity, Fact
 from graphrag_core.text import sentences
@@ -317,7 +316,6 @@ def passages(
     result: Result,
     ranks: Mapping[str, int],
     *,
-    organise: bool,
     with_entities: bool = True,
     relationships: bool = False,
     cited: bool = True,
@@ -327,38 +325,22 @@ def passages(
 
     Entities are left out if the graph was not used. ``relationships`` adds the relationships after the entities;
     ``cited=False`` writes the score alone above a passage; ``numbered`` writes its rank instead of the score.
-    ``organise`` changes the order in the text. The best passages are selected first either way.
     """
     published = result.context_format.published
-    order = _tree_order(result) if organise else [hit.chunk.id for hit in result.hits]
-    place = {chunk_id: i for i, chunk_id in enumerate(order)}
     highlighter = Highlighter(result)
     sizes = []
-    for hit in result.hits:
+    for place, hit in enumerate(result.hits):
         if numbered:
             head = _passage_head(hit, f"[{ranks[hit.chunk.id]}]", cited=cited)
         else:
             head = _passage_head(hit, f"[Score: {hit.score:.2f}]", cited=cited and not published, with_id=True)
-        sizes.append(
-            _passage_items(highlighter, hit, head, (_PASSAGES, place[hit.chunk.id]), cited=cited, as_is=published)
-        )
+        sizes.append(_passage_items(highlighter, hit, head, (_PASSAGES, place), cited=cited, as_is=published))
     first = [items[0] for items in sizes]
     entities = _described_entities(result) if with_entities and result.graph_ran else []
     facts = chain(*_relationships(result, (_FACTS,))) if relationships else ()
     longer = _alternate(*(items[1:] for items in sizes))
     render = partial(_render_passages, published=published)
     return [*first[:1], *entities, *first[1:], *facts, *longer], render
-
-
-def _tree_order(result: Result) -> list[str]:
-    """Return the ids of the passages along a spanning tree of their facts."""
-    edges = [
-        Edge(_entity(result, fact.entities[0]).id, _entity(result, other).id, fact.weight, fact.chunk_id)
-        for fact in result.facts
-        for other in fact.entities[1:]
-    ]
-    roots = [entity.id for entity in result.entities]
-    return spanning_tree_order([hit.chunk.id for hit in result.hits], edges, roots)
 
 
 def _described_entities(result: Result) -> list[Item]:
