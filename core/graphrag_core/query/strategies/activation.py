@@ -50,7 +50,7 @@ class Relevance:
         A fact that was never accessed ages from its creation.
 
         >>> three_weeks = Fact(("User",), "prefers dark mode", confidence=0.8, source="user_edit",
-        ...                    last_accessed=0.0, access_count=9)
+        ...                    status="confirmed", last_accessed=0.0, access_count=9)
         >>> round(Relevance().score(three_weeks, 3 * WEEK), 4)
         2.5992
         """
