@@ -446,7 +446,6 @@ class Result:
         around: Around | None = None,
         style: Style | None = None,
         tokenizer: Tokenizer | None = None,
-        organise: bool = False,
         include_relationships: bool | None = None,
         include_sources: bool = True,
         numbered: bool = False,
@@ -472,11 +471,9 @@ class Result:
             designs have the block "Knowledge Graph Context" in place of entities and facts.
         tokenizer
             Counts tokens: a function from a text to a number, or the name of an encoding or a model that tiktoken
-            knows, such as ``"o200k_base"``, which tiktoken downloads if it is not in its cache. By default an
-            estimate, which is a few percent too high on English prose.
-        organise
-            True orders the passages of that style along a spanning tree of the facts, so that
-            related passages are adjacent (KG2RAG).
+            knows, such as ``"o200k_base"``, which tiktoken downloads if it is not in its cache. By default tiktoken's
+            ``cl100k_base`` if its file is on this machine, as it is where LlamaIndex is installed; otherwise an
+            estimate that is not below it, and 1.4 times as high on English prose.
         include_relationships
             False leaves facts out of the styles ``"graph"`` and ``"both"``; True also lists them in the ``"passages"``
             style. None is the style's own: none among passages. A narrative consists of facts and has them always.
@@ -498,7 +495,6 @@ class Result:
             max_tokens=self.context_format.max_tokens or 500 if max_tokens is None else max_tokens,
             style=style or self.context_format.style or "graph",
             tokenizer=tokenizer,
-            organise=organise,
             include_relationships=include_relationships,
             include_sources=include_sources,
             numbered=numbered,
@@ -514,12 +510,13 @@ class Result:
             its origin, or else ``"vector"`` or ``"keyword"``; one of the graph has the ``entity`` and the ``hops``.
             ``graph_context``: the question's ``entities`` and the ``relationships`` among :attr:`facts`; None if the
             graph was not used or the question names no entity. ``confidence``, or None. ``metadata``:
-            ``vector_results``, ``graph_results``, ``entities_recognized`` and ``expansion_skipped``, the reason or an
-            empty string.
+            ``vector_results``, ``graph_results``, ``entities_recognized``, ``expansion_skipped``, the reason or an
+            empty string, ``method`` and ``route``.
         """
         chunks = []
+        in_place = self.embedder_failed and self.context_format.published  # keyword search in place of vector search
         for hit in self.hits:
-            source: dict[str, Any] = {"type": "vector" if "vector" in hit.channels else "keyword"}
+            source: dict[str, Any] = {"type": "vector" if in_place or "vector" in hit.channels else "keyword"}
             if hit.origin == "graph":
                 entity = self.known.get(hit.entity.id) if hit.entity else None
                 source = {"type": "graph", "entity": _entity_dict(entity) if entity else None, "hops": hit.hops}
@@ -549,6 +546,8 @@ class Result:
                 "graph_results": self.counts["graph"],
                 "entities_recognized": len(self.entities),
                 "expansion_skipped": self.expansion_skipped,
+                "method": self.method,
+                "route": self.route,
             },
         }
 
@@ -603,9 +602,10 @@ class Result:
             lines.append(f"{shown.rank:>3}. {one_line(citation(hit.chunk))}  [{hit.score:.3f}]  {found}")
             path = " → ".join(one_line(step.text) for step in shown.path)
             reason = f"{path} → this passage" if path else shown.found
+            expansion = hit.graph_expansion and f"by the query '{one_line(hit.graph_expansion)}'"
             more = (
                 one_line(texts.snippet(hit, _SNIPPET)),
-                "; ".join(filter(None, (reason, one_line("".join(shown.link))))),
+                "; ".join(filter(None, (reason, expansion, one_line("".join(shown.link))))),
                 one_line(shown.covers),
             )
             lines += [f"     {line}" for line in more if line]

@@ -106,7 +106,7 @@ class FactValue(_Value):
     weight: float = Field(description="Strength from 1 to 10.")
     confidence: float = 1.0
     source: str = "file"
-    status: str = "confirmed"
+    status: str = "staged"
     chunk_id: str = Field(description="The passage that states it.")
     valid_from: float | None = None
     valid_to: float | None = None

@@ -357,6 +357,8 @@ class Gate:
 
     Parameters
     ----------
+    enabled
+        False leaves the graph out: entities and confidence are those of the question, passages those of plain search.
     min_confidence
         The graph does not run below this confidence. 0 always lets it run; :meth:`strict` uses 0.5.
     min_graph_score
@@ -375,6 +377,7 @@ class Gate:
         as in abstracts of papers, there are no links to follow.
     """
 
+    enabled: bool = True
     min_confidence: float = 0.0
     min_graph_score: float = 0.0
     needs_entity: bool = False
@@ -398,6 +401,8 @@ class Gate:
 
     def skipped(self, confidence: float | None, entities: int) -> str:
         """Return why the graph must not run; empty if it may."""
+        if not self.enabled:
+            return "gate.enabled is false"
         if confidence is not None and confidence < self.min_confidence:
             return f"confidence {confidence:.2f} is below {self.min_confidence:.2f}"
         if self.needs_entity and not entities:

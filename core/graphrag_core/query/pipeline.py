@@ -332,7 +332,9 @@ def _search(query: Query, count: int) -> TextSearch:
         channels[name] = keys[order], scores[order]
     vectors = channels.get("vector", _NOTHING)
     ranking = next(iter(channels.values()))
-    if len(channels) > 1 or not (method in ("vector", "keyword") or by_vector_alone):
+    if method == "hybrid" and not by_vector and not settings.fusion.uses_keywords:
+        ranking = ranking[0], ranking[1] / (1 + ranking[1])  # in place of a cosine
+    elif len(channels) > 1 or not (method in ("vector", "keyword") or by_vector_alone):
         ranking = query.blend("chunks", vectors, channels.get("keyword", _NOTHING))
     return TextSearch(channels, ranking, float((vectors if by_vector else ranking)[1].max(initial=0)))
 

@@ -370,9 +370,18 @@ def _with_field(part: Any, path: str, value: Any, name: str) -> Any:
         value = _with_field(getattr(part, first), rest, value, name)
     else:
         hint = get_type_hints(type(part))[first]
+        if any(get_origin(kind) is tuple and str in get_args(kind) for kind in (hint, *get_args(hint))):
+            return replace(part, **{first: _names(value, name)})
         kinds = [str if get_origin(kind) is Literal else kind for kind in (hint, *get_args(hint))]
         _check_type(value, [kind for kind in kinds if isinstance(kind, type) and kind is not type(None)], name)
     return replace(part, **{first: value})
+
+
+def _names(value: Any, name: str) -> tuple[str, ...]:
+    names = tuple(value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else ())
+    if not names or not all(isinstance(one, str) and one.strip() for one in names):
+        raise InputError(f"{name} is {value!r:.80}: use names, such as 'uses' or 'uses,owns'")
+    return tuple(one.strip() for one in names)
 
 
 def _check_known(first: str, known: Iterable[str], path: str, name: str) -> None:
