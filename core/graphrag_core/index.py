@@ -177,7 +177,7 @@ class KnowledgeIndex:
             from graphrag_core.engine.postgres.operations import exists  # noqa: PLC0415 - needs the extra postgres
 
             return exists(str(path))
-        from graphrag_core.engine.embedded.files import Folder  # noqa: PLC0415 - see _embedded_engine
+        from graphrag_core.engine.files import Folder  # noqa: PLC0415 - see _embedded_engine
 
         return Folder(Path(path)).records.is_file()
 
@@ -452,9 +452,9 @@ def open_engine(path: str | Path, *, read_only: bool) -> Engine:
 
 def _embedded_engine(path: str | Path | None = None, **settings: Any) -> Engine:
     # FAISS, tantivy and scipy take longer to import than all the rest.
-    from graphrag_core.engine.embedded import EmbeddedEngine  # noqa: PLC0415
+    from graphrag_core.engine.folder import FolderEngine  # noqa: PLC0415
 
-    return EmbeddedEngine(path, **settings)
+    return FolderEngine(path, **settings)
 
 
 def _check_embedder(embedding: CheckedEmbedder, built_with: str, name: str) -> None:

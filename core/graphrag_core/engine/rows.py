@@ -221,6 +221,16 @@ class Accesses:
                 count, last = self.pending.get(fact, (0, now))
                 self.pending[fact] = (count + 1, max(last, now))
 
+    def forget(self, stored: Mapping[int, tuple[int, float]]) -> None:
+        """Remove accesses that were stored, but not those that were noted since."""
+        with self._lock:
+            for fact, (count, _) in stored.items():
+                more, last = self.pending.get(fact, (0, 0.0))
+                if more <= count:
+                    self.pending.pop(fact, None)
+                else:
+                    self.pending[fact] = (more - count, last)
+
     def take(self) -> dict[int, tuple[int, float]]:
         """Return the access counts that are not stored yet, and reset them."""
         with self._lock:

@@ -1,0 +1,623 @@
+"""``IndexEngine``: rows in SQLite, arrays in memory, one transaction for each change.
+
+The commit of a transaction is the one point at which a change becomes valid. Whatever is raised before it, nothing has
+changed. What is raised after it does not matter: a read compares the generation of the view with that of the rows, and
+applies the segments that the view lacks. A view never changes, so readers do not wait for writers.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import secrets
+import struct
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from typing_extensions import Self
+
+from graphrag_core import forks
+from graphrag_core.deadline import check_deadline
+from graphrag_core.engine import checks
+from graphrag_core.engine.arrays import BaseWriter, map_base
+from graphrag_core.engine.attributes import AttributeColumns
+from graphrag_core.engine.files import Folder
+from graphrag_core.engine.records import FORMAT, INTERNAL, SCHEMA, Cache, Records
+from graphrag_core.engine.rows import Accesses, damaged
+from graphrag_core.engine.segments import Batch, together
+from graphrag_core.engine.snapshot import NameVectors, Snapshot
+from graphrag_core.engine.sqlite import Session, Sqlite
+from graphrag_core.engine.view import Removal, View
+from graphrag_core.errors import (
+    DamagedIndex,
+    GraphRAGError,
+    IndexClosed,
+    InputError,
+    NotAnIndex,
+    ReadOnlyIndex,
+    UnsupportedFormat,
+)
+from graphrag_core.filters import Filter
+from graphrag_core.model import Verification
+from graphrag_core.ports import Matrix, ParsedDocument
+
+_log = logging.getLogger(__name__)
+
+_CREATION = 5.0  # seconds that a reader waits for a process that is creating the index
+_LEAST_CHANGED, _MOST_CHANGED, _PART = 3_000, 25_000, 4  # passages that came or went, from which on a base is replaced
+_BULK = 500  # passages of a write, from which on a base is replaced only when it has doubled
+_LONG_LOG = 4_000_000  # bytes of the write-ahead log, from which on it is emptied after a change
+_ATTEMPTS = 5
+_WRONG_NUMBERS = (OSError, ValueError, LookupError, ArithmeticError, TypeError, struct.error)  # of a damaged file
+_READING = (
+    "an index in memory cannot be changed while the same thread reads it: leave the snapshot first. If a query of this "
+    "thread was interrupted, close the index and open it again"
+)
+
+_writers: weakref.WeakValueDictionary[Path, IndexEngine] = weakref.WeakValueDictionary()
+"""The engines of this process that write, by folder."""
+
+
+class IndexEngine:
+    """Stores and searches an index within this process.
+
+    Parameters
+    ----------
+    path
+        The folder, created if absent; None keeps the index in memory. An index whose last writer crashed is recovered.
+        An engine of this process that writes the same folder is closed.
+    read_only
+        One process may write while many read. A read-only engine sees one generation until :meth:`refresh`.
+
+    Raises
+    ------
+    IndexLocked
+        Another process is writing.
+    NotAnIndex, UnsupportedFormat, DiskError, DamagedIndex
+        The folder cannot be used.
+    """
+
+    shared = False
+
+    def __init__(self, path: str | Path | None = None, *, read_only: bool = False) -> None:
+        self.path = None if path is None else Path(path)
+        self.read_only = read_only
+        self._folder = None if self.path is None else Folder(self.path)
+        self._process, self._copied, self._inherited = os.getpid(), False, False
+        self._closed = ""  # why the engine cannot be used any more
+        self._file_lock: Any = None
+        self._make_locks()
+        self._cache, self._columns, self._names = Cache(), AttributeColumns(), NameVectors()
+        self.accesses = Accesses()
+        self._replacing: threading.Thread | None = None
+        with ExitStack() as undo:
+            if self._folder is not None and read_only:
+                if not self._folder.records.is_file():
+                    raise NotAnIndex(f"{path} holds no index: check the path, or open it for writing first")
+            elif self._folder is not None:
+                self._folder.create()
+                self._close_other_writer(self._folder.path.resolve())
+                self._file_lock = self._folder.lock()
+                undo.callback(self._file_lock.release)
+            self._database = self._opened()
+            undo.callback(self._database.close)
+            self._identity = self._folder.identity() if self._folder else None
+            with self._database.reading() as session:
+                self._view = self._loaded(Records(session, self._cache))
+            forks.watch(self)
+            undo.pop_all()
+        if self._folder is not None and not read_only:
+            _writers[self._folder.path.resolve()] = self
+
+    def _make_locks(self) -> None:
+        self._writing, self._applying, self._gate = threading.RLock(), threading.RLock(), Gate()
+
+    def _close_other_writer(self, path: Path) -> None:
+        """Close the engine of this process that writes a folder."""
+        other = _writers.get(path)
+        if other is not None and other._process == os.getpid() and not other._closed:  # noqa: SLF001 - of this class
+            other.close()
+            other._closed = (
+                f"{self.path} was opened for writing a second time in this process, which closed this object: use the "
+                "newer one"
+            )
+
+    def _opened(self) -> Sqlite:
+        """Open the rows. A reader waits for a process that is creating the index."""
+        path = self._folder.records if self._folder else None
+        if path is not None and self._folder is not None and path.exists() and path.stat().st_size == 0:
+            self._check_empty(self._folder)
+        end = time.monotonic() + _CREATION
+        while True:
+            try:
+                database = Sqlite(path, SCHEMA, FORMAT, read_only=self.read_only)
+                break
+            except NotAnIndex as error:
+                if not self.read_only or self._folder is None or not self._folder.has_writer():
+                    raise
+                if time.monotonic() > end:
+                    raise NotAnIndex(f"{self.path} is being created by another process: try again") from error
+                time.sleep(_CREATION / 100)
+        try:
+            self._check_format(database)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _check_empty(self, folder: Folder) -> None:
+        if folder.has_base:
+            raise DamagedIndex(
+                f"{folder.records} is empty, but was the database of an index: restore a backup, or delete the folder "
+                f"{folder.path} and index the documents again"
+            )
+
+    def _check_format(self, database: Sqlite) -> None:
+        if database.version != FORMAT:
+            advice = (
+                "upgrade hybrid-graphrag" if database.version > FORMAT else
+                "index the documents again into another folder, with add() on KnowledgeIndex.open(another folder, "
+                "embedder) or with the command index. The release that wrote it can still read it"
+            )  # fmt: skip
+            raise UnsupportedFormat(
+                f"{self.path} has format {database.version}, this release reads format {FORMAT}: {advice}"
+            )
+        with database.reading() as session:
+            records = Records(session, self._cache)
+            meta = records.meta()
+            if "generation" in meta and meta.get("checksum") != records.meta_checksum(meta):
+                raise DamagedIndex(
+                    f"{self.path}: the settings of the index are damaged: restore a backup, or index the documents "
+                    "again into another folder"
+                )
+
+    # -- views
+
+    def _loaded(self, records: Records) -> View:
+        """Return the view of the rows' generation: from the base and the segments, or from the rows."""
+        meta = records.meta()
+        try:
+            view = View.empty() if "base" not in meta else self._mapped(*meta["base"].split())
+            if (found := self._followed(view, records)) is not None:
+                return found
+            problem = "its segments are missing"
+        except _WRONG_NUMBERS as error:
+            problem = f"{type(error).__name__}: {error}"
+        _log.warning("%s: the arrays cannot be used (%s): they are built again from the rows", self.path, problem)
+        return checks.rebuilt(records)
+
+    def _mapped(self, generation: str, token: str) -> View:
+        assert self._folder is not None
+        meta, arrays = map_base(self._folder.base(int(generation), token))
+        if meta["generation"] != int(generation):
+            raise ValueError("the base is of another generation")
+        return View(meta, arrays)
+
+    def _followed(self, view: View, records: Records) -> View | None:
+        """Return the view after the changes that it lacks, as one; None if some of them are gone."""
+        generation, token = records.generation()
+        if (generation, token) == (view.generation, view.token):
+            return view
+        rows = records.segments(view.generation)
+        expected = [*range(view.generation + 1, generation + 1)]
+        if not rows or [row.generation for row in rows] != expected or rows[0].previous != view.token:
+            return None
+        segments = [row.segment for row in rows if row.segment is not None]
+        segment = together(segments) if segments else None
+        removals = [row.removal for row in rows]
+        gone = np.concatenate([removal.passages for removal in removals])
+        removal = Removal(gone, np.sum([removal.lengths for removal in removals], axis=0))
+        vectors = records.vectors(segment["passage"]) if segment is not None and len(segment["passage"]) else None
+        return view.after(generation, token, segment, vectors, removal)
+
+    def _current(self, session: Session, records: Records) -> View | None:
+        """Return the view of a session's generation; None if the session is older than the view."""
+        generation, token = records.generation()
+        view = self._view
+        if (view.generation, view.token) == (generation, token):
+            return view
+        with self._applying:
+            view = self._view
+            if view.generation > generation:
+                return None
+            try:
+                found = self._followed(view, records)
+            except _WRONG_NUMBERS as error:
+                _log.warning("%s: a change cannot be applied (%s)", self.path, error)
+                found = None
+            self._view = found if found is not None else self._loaded(records)
+            return self._view
+
+    @contextmanager
+    def reading(self) -> Iterator[tuple[View, Records]]:
+        """Hold one generation: its arrays, and its rows."""
+        self._check()
+        for attempt in range(_ATTEMPTS):
+            with self._gate.reading(wait=self.path is None), self._database.reading() as session:
+                records = Records(session, self._cache)
+                view = self._current(session, records)
+                if view is not None or attempt == _ATTEMPTS - 1:
+                    if view is None:
+                        raise damaged("an older state came back")
+                    yield view, records
+                    return
+
+    @contextmanager
+    def snapshot(self, scope: Filter | None = None) -> Iterator[Snapshot]:
+        """Open a snapshot of the newest generation, restricted to the documents that match a filter."""
+        with self.reading() as (view, records):
+            yield Snapshot(view, records, scope, self._columns, self._names, self.accesses)
+
+    @property
+    def generation(self) -> int:
+        """The number of changes the index has seen."""
+        if self._closed or self._inherited:
+            self._check()
+        if self.read_only:
+            return self._view.generation
+        with self.reading() as (view, _):
+            return view.generation
+
+    # -- writing
+
+    def write(
+        self,
+        added: Sequence[ParsedDocument] = (),
+        removed: Sequence[str] = (),
+        *,
+        name_vectors: Mapping[str, Matrix] | None = None,
+        settings: Mapping[str, str] | None = None,
+        expected: Mapping[str, str] | None = None,
+    ) -> None:
+        """Remove documents by id, add documents and store settings, in one transaction.
+
+        The call returns when it is committed, and the documents are found then.
+        """
+        self._check(writable=True)
+        batch = Batch(added)
+        with self._writing, self._gate.writing(alone=self.path is None):
+            self._check(writable=True)
+            accesses, token = {**self.accesses.pending}, secrets.token_hex(6)
+            with self._database.transaction() as session:
+                stored = Records(session, self._cache).store(
+                    batch, removed, name_vectors or {}, settings or {}, expected or {}, accesses, token
+                )
+            self.accesses.forget(accesses)
+            with self._applying:
+                view = self._view
+                if view.generation == stored.generation - 1:
+                    self._view = view.after(stored.generation, token, stored.segment, batch.vectors(), stored.removal)
+        self._tidy(has_deleted=len(stored.removal.passages) > 0, is_bulk=len(batch) >= _BULK)
+
+    def _tidy(self, *, has_deleted: bool, is_bulk: bool) -> None:
+        """Empty the log if it has deleted text or is long; replace the base if much has changed since."""
+        if self.path is not None and (has_deleted or self._has_old_text or self._database.log_bytes > _LONG_LOG):
+            self._has_old_text = True
+            try:
+                self._has_old_text = not self._database.truncate_log()
+            except GraphRAGError as error:
+                _log.warning("the write-ahead log could not be emptied: %s", error)
+        if self._is_due(is_bulk=is_bulk) and (self._replacing is None or not self._replacing.is_alive()):
+            thread = threading.Thread(target=self._replace_quietly, name="graphrag-base", daemon=True)
+            self._replacing = thread
+            with suppress(RuntimeError):  # the process has no more threads, or ends
+                thread.start()
+
+    _has_old_text = True  # whether the log may have deleted text: a crash may have left some
+
+    def _is_due(self, *, is_bulk: bool = False) -> bool:
+        size = self._view.base_size
+        most = size if is_bulk else min(size / _PART, _MOST_CHANGED)
+        return self._view.changed > max(_LEAST_CHANGED, most)
+
+    # -- the base
+
+    def _replace_quietly(self) -> None:
+        try:
+            self._replace()
+        except Exception as error:  # noqa: BLE001 - nobody to raise it to: the next change tries again
+            if not self._closed:
+                _log.warning("%s: the base could not be replaced yet: %s", self.path, error)
+
+    def _replace(self) -> None:
+        """Write a base from the view, beside readers and writers; then name it in a transaction."""
+        with self.reading() as (view, records):
+            in_order = records.keys_in_order()
+
+        def write(file: BinaryIO) -> None:
+            view.write(BaseWriter(file), in_order)
+
+        if self._folder is None:
+            buffer, token = io.BytesIO(), ""
+            write(buffer)
+            source: Path | bytes = buffer.getvalue()
+        else:
+            token = self._folder.write_base(view.generation, write)
+            source = self._folder.base(view.generation, token)
+        meta, arrays = map_base(source)
+        with self._writing, self._gate.writing(alone=self.path is None):
+            self._check(writable=True)
+            with self._applying, self._database.transaction() as session:
+                records = Records(session, self._cache)
+                found = self._followed(View(meta, arrays), records)
+                if found is None:
+                    return  # another base was written meanwhile
+                records.set_base(view.generation, token, is_file=self._folder is not None)
+            self._view = found
+        if self._folder is not None:
+            self._folder.drop_bases(source)  # type: ignore[arg-type]
+
+    def rebuild(self) -> None:
+        """Build the arrays again from the rows, and write a base."""
+        self._check(writable=True)
+        with self._writing:
+            with self.reading() as (_, records):
+                found = checks.rebuilt(records)
+            with self._applying:
+                self._view = found
+            self._replace()
+
+    def erase(self) -> bool:
+        """Remove all traces of deleted documents from the files; return False if a reader keeps some in the log."""
+        self._check(writable=True)
+        with self._writing:
+            self._join()
+            emptied = self._database.truncate_log()  # the rest writes to the log, but no deleted text
+            self._replace()
+            if emptied:  # else the log would grow by the whole database
+                with self._gate.writing(alone=self.path is None):
+                    self._database.vacuum()
+            return self._database.truncate_log() or emptied
+
+    def _join(self) -> None:
+        if self._replacing is not None and self._replacing is not threading.current_thread():
+            self._replacing.join()
+
+    def backup(self, path: str | Path) -> None:
+        """Copy the rows of the last commit into a new folder, also while another thread or process writes.
+
+        Opening the folder builds the arrays from the rows.
+        """
+        self._check()
+        folder = Folder(Path(path))
+        if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
+            raise InputError(f"{path} exists and is not empty: choose a new folder for the backup")
+        folder.replace_whole(lambda new: self._database.copy_to(new.records))
+
+    # -- other processes
+
+    def refresh(self) -> bool:
+        """Let a read-only engine see what was written since; return whether anything was."""
+        self._check()
+        if not self.read_only or self.path is None:
+            return False
+        with self._applying:
+            assert self._folder is not None
+            if self._folder.identity() not in (None, self._identity):  # the path leads elsewhere now
+                self._reopen()
+                return True
+            sql = "SELECT value FROM meta WHERE name IN ('generation', 'token') ORDER BY name"
+            newest = tuple(row[0] for row in self._database.newest(sql))
+            if newest in ((), (str(self._view.generation), self._view.token)):
+                if self._database.has_old_log:
+                    self._database.renew()
+                return False
+            self._database.renew()
+            with self._database.reading() as session:
+                records = Records(session, self._cache)
+                if self._current(session, records) is None:
+                    self._view = self._loaded(records)
+            return True
+
+    def _reopen(self) -> None:
+        """Open the folder again: another one is at its path, or this process inherited the engine."""
+        before = None if self._inherited else self._database
+        database = self._opened()
+        cache, self._columns, self._names = Cache(), AttributeColumns(), NameVectors()
+        with database.reading() as session:
+            records = Records(session, cache)
+            view = self._followed(self._view, records) if self._inherited else None
+            view = view if view is not None else self._loaded(records)
+        self._cache, self._database, self._view = cache, database, view
+        self._identity = self._folder.identity() if self._folder else None
+        self._inherited = False
+        if before is not None:
+            before.close()
+
+    @property
+    def read_only_reason(self) -> str:
+        """Why the index cannot be changed here, and what to do; empty if it can."""
+        if not self.read_only:
+            return ""
+        if self._copied:
+            return f"this is a copy of the index in {self.path}, which only reads: write with the original, or open it"
+        if self._process == os.getpid():
+            return f"{self.path} was opened with read_only=True: open it for writing to change it"
+        opened = f"was opened in process {self._process}, and this is process {os.getpid()}, which was forked from it"
+        if self.path is None:
+            return f"the index in memory {opened}: a change here would be lost, so make it in that process"
+        return f"{self.path} {opened}: write in that process, or close it there and open it here"
+
+    def _check(self, *, writable: bool = False) -> None:
+        if self._closed:
+            raise IndexClosed(self._closed)
+        if writable and self.read_only:
+            raise ReadOnlyIndex(self.read_only_reason)
+        if self._inherited:
+            with self._applying:
+                if self._inherited:
+                    self._reopen()
+
+    def after_fork_in_child(self) -> None:
+        """Become a reader. What is in a folder is opened again by the first read; the arrays are shared."""
+        if self._closed:
+            return
+        self._make_locks()
+        self._columns.after_fork()
+        self._names = NameVectors()
+        self.read_only, self._replacing = True, None
+        pending, self.accesses = self.accesses.pending, Accesses()
+        if self.path is None:
+            self.accesses.pending = dict(pending)
+        self._inherited = self.path is not None
+        if self._file_lock is not None:
+            forks.close_copies(self._file_lock.lock_file)
+            forks.leak(self._file_lock)  # which would release the parent's lock
+            self._file_lock = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.path is None:
+            raise InputError(
+                "an index in memory cannot be pickled: keep it in a folder (KnowledgeIndex.open(path), or path=...), "
+                "which every process opens for itself"
+            )
+        if self._closed:
+            self._check()
+        return open_copy, (type(self), self.path.resolve())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        if self.path is None:
+            return self
+        opened, arguments = self.__reduce__()
+        copied: Self = opened(*arguments)
+        return copied
+
+    # -- the end
+
+    def close(self) -> None:
+        """Write the base if much has changed since, and release locks and files. Closing twice does nothing."""
+        if self._closed:
+            return
+        if self._inherited or self._process != os.getpid():
+            self._closed = f"{self.path or 'the index in memory'} was closed: open it again"
+            return
+        with self._writing:
+            try:
+                if not self.read_only:
+                    self._join()
+                    self._store_accesses()
+                    if self.path is not None and self._is_due():
+                        self._replace_quietly()
+            finally:
+                self._closed = f"{self.path or 'the index in memory'} was closed: open it again"
+                try:
+                    with self._gate.writing(alone=self.path is None):
+                        self._database.close()
+                finally:
+                    if self._file_lock is not None:
+                        self._file_lock.release()
+
+    def _store_accesses(self) -> None:
+        """Store the accesses that were counted. Failure is logged only."""
+        try:
+            if self.accesses.pending:
+                self.write()
+        except GraphRAGError as error:
+            _log.warning("the access counts of facts could not be written: %s", error)
+
+    # -- rows
+
+    def read(self, function: Callable[[Records], Any]) -> Any:
+        """Return what a function reads from the rows of one generation."""
+        with self.reading() as (_, records):
+            return function(records)
+
+    def settings(self) -> dict[str, str]:
+        """Return the settings that were stored with the index."""
+        meta: dict[str, str] = self.read(lambda records: records.meta())
+        return {name: value for name, value in meta.items() if name not in INTERNAL}
+
+    def document_ids(self, scope: Filter | None = None) -> Iterator[str]:
+        """Yield the ids of the documents that match a filter, in order of id."""
+        after = ""
+        while True:
+            with self.snapshot() as snapshot:
+                keys = None if scope is None else np.flatnonzero(snapshot.matching(snapshot.marked(scope)))
+                page = snapshot.records.document_ids(after, keys)
+            if not page:
+                return
+            yield from page
+            check_deadline()
+            after = page[-1]
+
+    def verify(self) -> Verification:
+        """Compare rows, segments, base and arrays with each other and with their checksums."""
+        self._check()
+        try:
+            with self.reading() as (view, records):
+                base = None
+                if self._folder is not None and "base" in (meta := records.meta()):
+                    generation, token = meta["base"].split()
+                    base = self._folder.base(int(generation), token)
+                return Verification((*checks.problems(records), *checks.base_problems(base, view, records)))
+        except (GraphRAGError, *_WRONG_NUMBERS) as error:
+            return Verification((f"the index cannot be read ({type(error).__name__}: {error})",))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path or 'in memory'}{', closed' if self._closed else ''}>"
+
+
+def open_copy(kind: type[IndexEngine], path: Path) -> IndexEngine:
+    """Open the folder of an engine that was pickled or copied. The copy is a reader: there is one writer."""
+    engine = kind(path, read_only=True)
+    engine._copied = True  # noqa: SLF001 - of this module
+    return engine
+
+
+class Gate:
+    """Lets readers of an index in memory finish before a write. A thread that reads may read again inside."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._readers: dict[int, int] = {}  # snapshots by thread
+        self._writer: int | None = None
+        self._depth = 0
+
+    @contextmanager
+    def reading(self, *, wait: bool) -> Iterator[None]:
+        """Count a reader. Without ``wait`` nothing waits for it."""
+        if not wait:
+            yield
+            return
+        me = threading.get_ident()
+        with self._changed:
+            self._changed.wait_for(lambda: self._writer in (None, me) or me in self._readers)
+            self._readers[me] = self._readers.get(me, 0) + 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._readers[me] -= 1
+                if not self._readers[me]:
+                    del self._readers[me]
+                self._changed.notify_all()
+
+    @contextmanager
+    def writing(self, *, alone: bool) -> Iterator[None]:
+        """Wait for the readers of other threads, and let new ones wait."""
+        if not alone:
+            yield
+            return
+        me = threading.get_ident()
+        with self._changed:
+            if me in self._readers and self._writer != me:
+                raise RuntimeError(_READING)
+            self._changed.wait_for(lambda: self._writer in (None, me))
+            self._writer, self._depth = me, self._depth + 1
+        try:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._readers.keys() - {me})
+            yield
+        finally:
+            with self._changed:
+                self._depth -= 1
+                if not self._depth:
+                    self._writer = None
+                self._changed.notify_all()

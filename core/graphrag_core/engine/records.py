@@ -1,0 +1,683 @@
+"""The rows of an index: the schema and all SQL.
+
+Rows of documents, passages, facts and names are written once and never changed, but for the counters ``uses``,
+``access_count`` and ``last_accessed``. Keys ascend in the order of commits and are never used again. The passages of a
+document have consecutive keys from ``documents.first`` on; the key of a fact is that of its passage and its number in
+the passage.
+
+A name is what a document writes ("Auth Service"), together with the entity that it means there: ``spelling`` is the
+hash of the normalised name, ``entity`` that of the name that it is short for, if it is. ``passages.names`` and
+``facts.names`` are packed keys of names; the first ``passages.subjects`` names of a passage are what it is about.
+
+``segments`` has a row for each write since the base was written: the arrays that it added, and the keys of the passages
+that it removed. It is the journal that other processes follow. Each row of a passage has a checksum, each document one
+of its row and its facts, and ``meta`` one of itself.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+
+from graphrag_core.engine.arrays import pack, unpack
+from graphrag_core.engine.codes import decode, encode
+from graphrag_core.engine.rows import (
+    LETTERS,
+    Name,
+    Row,
+    check_expected,
+    check_unique,
+    damaged,
+    kept_accesses,
+    statement,
+    without_markup,
+)
+from graphrag_core.engine.segments import FACT_BITS, LENGTHS, Assigned, Batch, Segment, inflate, passage_checksum
+from graphrag_core.engine.sqlite import LISTED, Session, listed
+from graphrag_core.engine.view import Removal
+from graphrag_core.errors import ExtractionError
+from graphrag_core.filters import DOCUMENT_ID
+from graphrag_core.key_sets import ranges
+from graphrag_core.model import Chunk, Document, Extraction, Fact, FactSource, FactStatus, Mark, Mention
+from graphrag_core.ports import Keys, Matrix, ParsedDocument
+from graphrag_core.text import hash64, normalise, plain_runs
+
+FORMAT = 5
+SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE documents (
+    key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, title TEXT NOT NULL, heading TEXT, metadata TEXT NOT NULL,
+    digest TEXT NOT NULL, marks BLOB, added REAL NOT NULL, first INTEGER NOT NULL, passages INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
+);
+CREATE TABLE attributes (
+    name TEXT NOT NULL, kind TEXT NOT NULL, value NOT NULL, document INTEGER NOT NULL,
+    PRIMARY KEY (name, kind, value, document)
+) WITHOUT ROWID;
+CREATE INDEX attributes_document ON attributes (document);
+CREATE TABLE passages (
+    key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, document INTEGER NOT NULL, ordinal INTEGER NOT NULL,
+    start INTEGER NOT NULL, text BLOB NOT NULL, headings TEXT, page INTEGER, subjects INTEGER NOT NULL,
+    names BLOB NOT NULL, aliases TEXT, lengths BLOB NOT NULL, vector BLOB, tokens BLOB, checksum INTEGER NOT NULL
+);
+CREATE TABLE names (
+    key INTEGER PRIMARY KEY, surface TEXT NOT NULL, spelling INTEGER NOT NULL, entity INTEGER NOT NULL,
+    uses INTEGER NOT NULL
+);
+CREATE INDEX names_spelling ON names (spelling);
+CREATE TABLE facts (
+    key INTEGER PRIMARY KEY, start INTEGER, stop INTEGER, text TEXT, is_plain INTEGER NOT NULL, names BLOB NOT NULL,
+    relation TEXT, weight REAL NOT NULL, confidence REAL NOT NULL, source TEXT NOT NULL, status TEXT NOT NULL,
+    value TEXT, created REAL, valid_from REAL, valid_to REAL, last_accessed REAL, access_count INTEGER NOT NULL
+);
+CREATE TABLE claims (
+    passage INTEGER NOT NULL, name INTEGER NOT NULL, type TEXT NOT NULL, description TEXT NOT NULL
+);
+CREATE INDEX claims_passage ON claims (passage);
+CREATE INDEX claims_name ON claims (name);
+CREATE TABLE name_vectors (key INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+CREATE TABLE segments (
+    generation INTEGER PRIMARY KEY, previous TEXT NOT NULL, token TEXT NOT NULL, arrays BLOB NOT NULL,
+    removed BLOB NOT NULL, checksum INTEGER NOT NULL
+);
+"""
+
+INTERNAL = frozenset(
+    ("generation", "token", "base", "checksum", "next_document", "next_passage", "next_name")
+)
+"""The names in ``meta`` that are not settings of a caller."""
+
+_PAGE = 1_000
+_MOST_KEYS = 1_000  # of metadata that are listed
+_CHUNK = (
+    "p.key, p.id, d.id, p.text, coalesce(d.heading, d.title), p.ordinal, p.start, d.metadata, p.headings, p.page"
+)
+_OF_DOCUMENT = "documents d CROSS JOIN passages p ON p.key >= d.first AND p.key < d.first + d.passages"
+_FACT = "key, start, stop, text, is_plain, names, relation, weight, confidence, source, status, value, created, "
+_FACTS = f"{_FACT}valid_from, valid_to, last_accessed, access_count"
+_WANTED = "json_each(?) AS wanted CROSS JOIN"  # faster than a list of keys that are known to exist
+_SOURCES: dict[str, Any] = {LETTERS[word]: word for word in get_args(FactSource)}
+_STATUSES: dict[str, Any] = {LETTERS[word]: word for word in get_args(FactStatus)}
+
+
+class Stored(NamedTuple):
+    """A change as it was stored."""
+
+    generation: int
+    token: str
+    segment: Segment | None
+    removal: Removal
+
+
+class SegmentRow(NamedTuple):
+    """A change that another process made."""
+
+    generation: int
+    previous: str
+    token: str
+    segment: Segment | None
+    removal: Removal
+
+
+class Cache:
+    """Rows that were read, by key: they never change."""
+
+    def __init__(self) -> None:
+        self.names: dict[int, Name] = {}
+        self.chunks: dict[int, Chunk] = {}
+
+    def keep(self, kind: str, rows: dict[int, Any], most: int = 50_000) -> None:
+        known = getattr(self, kind)
+        if len(known) > most:
+            known.clear()
+        known.update(rows)
+
+
+class Records:
+    """The rows, as a session sees them."""
+
+    def __init__(self, session: Session, cache: Cache) -> None:
+        self._session, self._cache = session, cache
+        self.rows = session.rows
+
+    def _of_keys(self, columns: str, table: str, keys: Iterable[int]) -> dict[int, Row]:
+        """Return columns of the rows of a table ``t``, by key. All must be there."""
+        wanted = [*keys]
+        sql = f"SELECT t.key, {columns} FROM {_WANTED} {table} t ON t.key = wanted.value"
+        found = {row[0]: row[1:] for row in self.rows(sql, (listed(wanted),))}
+        if len(found) < len({*wanted}):
+            raise damaged(f"a row of {table} is missing")
+        return found
+
+    # -- settings and generations
+
+    def meta(self) -> dict[str, str]:
+        """Return all settings, including internal ones."""
+        return dict(self.rows("SELECT name, value FROM meta"))
+
+    def generation(self) -> tuple[int, str]:
+        """Return the number of changes, and the token of the last one."""
+        rows = dict(self.rows("SELECT name, value FROM meta WHERE name IN ('generation', 'token')"))
+        return int(rows.get("generation", "0")), rows.get("token", "")
+
+    def segments(self, after: int) -> list[SegmentRow]:
+        """Return the changes since a generation, oldest first. Raise ``ValueError`` if one is damaged."""
+        sql = (
+            "SELECT generation, previous, token, arrays, removed, checksum FROM segments WHERE generation > ? "
+            "ORDER BY generation"
+        )
+        found = []
+        for generation, previous, token, arrays, removed, checksum in self.rows(sql, (after,)):
+            if zlib.crc32(removed, zlib.crc32(arrays)) != checksum:
+                raise ValueError(f"segment {generation} is damaged")
+            gone = unpack(removed) if removed else {}
+            removal = Removal(gone["passages"], gone["lengths"]) if removed else _NOTHING
+            segment = unpack(arrays) if arrays else None
+            found.append(SegmentRow(generation, previous, token, segment, removal))
+        return found
+
+    def set_base(self, generation: int, token: str, *, is_file: bool) -> None:
+        """Name the valid base, if it is a file; drop the segments that it has."""
+        if is_file:
+            meta = {**self.meta(), "base": f"{generation} {token}"}
+            self._put({"base": meta["base"], "checksum": self.meta_checksum(meta)})
+        self.rows("DELETE FROM segments WHERE generation <= ?", (generation,))
+
+    def meta_checksum(self, meta: Mapping[str, str]) -> str:
+        """Return the checksum of settings and of the definitions of the tables."""
+        tables = self.rows("SELECT name, sql FROM sqlite_master ORDER BY name")
+        checked = sorted((name, value) for name, value in meta.items() if name != "checksum")
+        return str(zlib.crc32(repr((checked, tables)).encode("utf-8", "surrogatepass")))
+
+    def _put(self, settings: Mapping[str, str]) -> None:
+        self._session.many("INSERT OR REPLACE INTO meta VALUES (?, ?)", [*settings.items()])
+
+    # -- writing
+
+    def store(
+        self, batch: Batch, removed: Sequence[str], name_vectors: Mapping[str, Matrix], settings: Mapping[str, str],
+        expected: Mapping[str, str], accesses: Mapping[int, tuple[int, float]], token: str,
+    ) -> Stored:  # fmt: skip
+        """Remove documents, add a batch, store settings and accesses, and write the segment."""
+        meta = self.meta()
+        check_expected(meta, expected)
+        self._session.many(
+            "UPDATE facts SET access_count = access_count + ?, last_accessed = max(coalesce(last_accessed, 0), ?) "
+            "WHERE key = ?",
+            [(count, last, fact) for fact, (count, last) in accesses.items()],
+        )
+        before = [*self._accessed(removed)] if removed and len(batch) else []
+        removal, released = self._remove(removed)
+        changed, segment = {**settings}, None
+        if len(batch):
+            keys = self._assigned(batch, meta)
+            self._insert(batch, keys, name_vectors)
+            segment = batch.segment(keys)
+            changed |= {
+                "next_document": str(keys.document + len(batch.ids)),
+                "next_passage": str(keys.passage + len(batch)),
+                "next_name": str(int(meta.get("next_name", "0")) + int(keys.is_new.sum())),
+            }
+            self._keep_accesses(before, batch, keys)
+        self._drop_unused(released)
+        generation = int(meta.get("generation", "0")) + 1
+        changed |= {"generation": str(generation), "token": token}
+        changed["checksum"] = self.meta_checksum({**meta, **changed})
+        self._put(changed)
+        arrays = pack(segment) if segment is not None else b""
+        gone = pack({"passages": removal.passages, "lengths": removal.lengths}) if len(removal.passages) else b""
+        checksum = zlib.crc32(gone, zlib.crc32(arrays))
+        row = generation, meta.get("token", ""), token, arrays, gone, checksum
+        self._session.insert("segments", [row])
+        return Stored(generation, token, segment, removal)
+
+    def _accessed(self, document_ids: Sequence[str]) -> Iterator[tuple[Hashable, float | None, int]]:
+        """Yield what the facts of documents state that were accessed, with last access and access count."""
+        for document, first, count in self.rows(
+            f"SELECT id, first, passages FROM documents WHERE id {LISTED}", (listed(document_ids),)
+        ):
+            span = first << FACT_BITS, (first + count) << FACT_BITS
+            sql = f"SELECT {_FACTS} FROM facts WHERE key >= ? AND key < ? AND access_count > 0 ORDER BY key"
+            for fact, names in self._facts(self.rows(sql, span)):
+                surfaces = tuple(self.names(names)[key].surface for key in names)
+                stated = statement(document, fact.text, surfaces, fact.relation, fact.value)
+                yield stated, fact.last_accessed, fact.access_count
+
+    def _keep_accesses(self, before: Sequence[Row], batch: Batch, keys: Assigned) -> None:
+        if not before:
+            return
+        facts, passage = list[int](), keys.passage
+        for extraction in chain.from_iterable(one.extractions for one in batch.parsed):
+            facts += [passage << FACT_BITS | at for at in range(len(extraction.facts))]
+            passage += 1
+        kept = kept_accesses(before, facts, batch.parsed, {name.surface for name in batch.names})
+        self._session.many(
+            "UPDATE facts SET access_count = ?, last_accessed = ? WHERE key = ?",
+            [(count, last, fact) for fact, (count, last) in kept.items()],
+        )
+
+    def _remove(self, document_ids: Sequence[str]) -> tuple[Removal, list[int]]:
+        """Delete documents; return their passages, and the names that they used."""
+        rows = self.rows(
+            f"SELECT key, first, passages FROM documents WHERE id {LISTED} ORDER BY first", (listed(document_ids),)
+        )
+        if not rows:
+            return _NOTHING, []
+        documents, spans = [row[0] for row in rows], [(first, first + count) for _, first, count in rows]
+        sql = f"SELECT p.names, p.lengths FROM {_OF_DOCUMENT} WHERE d.key {LISTED}"
+        passages = self.rows(sql, (listed(documents),))
+        released = Counter(unpack_names(b"".join(row[0] for row in passages)))
+        lengths = np.sum([LENGTHS.unpack(row[1]) for row in passages], axis=0, dtype=np.int64)
+        many = self._session.many
+        many("DELETE FROM facts WHERE key >= ? AND key < ?", [(a << FACT_BITS, b << FACT_BITS) for a, b in spans])
+        many("DELETE FROM claims WHERE passage >= ? AND passage < ?", spans)
+        many("DELETE FROM passages WHERE key >= ? AND key < ?", spans)
+        many("DELETE FROM attributes WHERE document = ?", [(key,) for key in documents])
+        many("DELETE FROM documents WHERE key = ?", [(key,) for key in documents])
+        many("UPDATE names SET uses = uses - ? WHERE key = ?", [(count, key) for key, count in released.items()])
+        _, first, count = zip(*rows, strict=True)
+        return Removal(ranges(np.array(first, np.int64), np.array(count, np.int64)), lengths), [*released]
+
+    def _drop_unused(self, names: Sequence[int]) -> None:
+        if names:
+            unused = f"SELECT key FROM names WHERE uses <= 0 AND key {LISTED}"
+            self.rows(f"DELETE FROM name_vectors WHERE key IN ({unused})", (listed(names),))
+            self.rows(f"DELETE FROM names WHERE key IN ({unused})", (listed(names),))
+
+    def _assigned(self, batch: Batch, meta: Mapping[str, str]) -> Assigned:
+        """Return the keys of what a batch adds."""
+        known = self.name_keys(batch)
+        first = int(meta.get("next_name", "0"))
+        names = np.array([known.get(name, -1) for name in batch.names], np.int64)
+        is_new = names < 0
+        names[is_new] = np.arange(first, first + int(is_new.sum()))
+        document, passage = int(meta.get("next_document", "0")), int(meta.get("next_passage", "0"))
+        return Assigned(document, passage, names, is_new)
+
+    def name_keys(self, batch: Batch) -> dict[tuple[str, int], int]:
+        """Return the keys of the names that exist."""
+        spellings = listed({hash64(norm) for norm in batch.norms})
+        rows = self.rows(f"SELECT surface, entity, key FROM names WHERE spelling {LISTED}", (spellings,))
+        return {(surface, entity): key for surface, entity, key in rows}
+
+    def _insert(self, batch: Batch, keys: Assigned, name_vectors: Mapping[str, Matrix]) -> None:
+        session = self._session
+        for table, rows in batch.rows(keys).items():
+            try:
+                session.insert(table, rows)
+            except (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError, OverflowError) as error:
+                if f"{table}.id" in str(error):
+                    ids = batch.passage_ids if table == "passages" else batch.ids
+                    first = keys.passage if table == "passages" else keys.document
+                    old = f"SELECT id FROM {table} WHERE key < ? AND id {LISTED}"
+                    taken = self.rows(old, (first, listed(ids)))
+                    check_unique(ids, (row[0] for row in taken), of_chunks=table == "passages")
+                raise ExtractionError(f"an extractor returned a value that cannot be stored ({error})") from error
+        uses = [
+            (batch.uses[at], int(keys.names[at])) for at in np.flatnonzero(~keys.is_new).tolist() if batch.uses[at]
+        ]
+        session.many("UPDATE names SET uses = uses + ? WHERE key = ?", uses)
+        new = [
+            (key, name_vectors[name.surface])
+            for name, key, is_new in zip(batch.names, keys.names.tolist(), keys.is_new.tolist(), strict=True)
+            if is_new and name.surface in name_vectors
+        ]
+        if new:
+            codes = encode("names", np.array([vector for _, vector in new], np.float32))
+            session.insert("name_vectors", [(key, code.tobytes()) for (key, _), code in zip(new, codes, strict=True)])
+
+    # -- documents
+
+    def stored(self, document_ids: Sequence[str]) -> dict[str, str]:
+        """Return the digests of the documents that exist."""
+        sql = f"SELECT id, digest FROM documents WHERE id {LISTED}"
+        return dict(self.rows(sql, (listed(storable(document_ids)),)))
+
+    def document_ids(self, after: str, scope: Keys | None) -> list[str]:
+        """Return a page of ids of documents in order, after an id. ``scope`` are keys of documents."""
+        inside, parameters = ("", []) if scope is None else (f"AND key {LISTED}", [listed(scope)])
+        sql = f"SELECT id FROM documents WHERE id > ? {inside} ORDER BY id LIMIT {_PAGE}"
+        return [row[0] for row in self.rows(sql, (after, *parameters))]
+
+    def document(self, document_id: str) -> Document | None:
+        """Return a document, put together from its passages."""
+        sql = "SELECT id, title, metadata, marks FROM documents WHERE id = ?"
+        rows = self.rows(sql, storable([document_id])) if storable([document_id]) else []
+        return document_of(rows[0], self.chunks_of(document_id)) if rows else None
+
+    def chunks_of(self, document_id: str) -> list[Chunk]:
+        """Return a document's passages, in order."""
+        sql = f"SELECT {_CHUNK} FROM {_OF_DOCUMENT} WHERE d.id {LISTED} ORDER BY p.key"
+        return [chunk_of(row) for row in self.rows(sql, (listed(storable([document_id])),))]
+
+    def parsed(self, document_ids: Sequence[str], *, accesses: bool = False) -> list[ParsedDocument]:
+        """Return documents as they were written, with their vectors, in the order asked for."""
+        where = f"d.id {LISTED}", (listed(storable(document_ids)),)
+        found = {parsed.document.id: parsed for _, _, parsed in self._parsed(*where, accesses=accesses)}
+        return [found[document_id] for document_id in document_ids if document_id in found]
+
+    def every_document(self) -> Iterator[list[tuple[int, int, ParsedDocument]]]:
+        """Yield all documents in order of key, in pages: key, key of the first passage, and the document."""
+        last = -1
+        while keys := [
+            row[0] for row in self.rows(f"SELECT key FROM documents WHERE key > ? ORDER BY key LIMIT {_PAGE}", (last,))
+        ]:
+            yield self._parsed(f"d.key {LISTED}", (listed(keys),), accesses=True)
+            last = keys[-1]
+
+    def _parsed(
+        self, where: str, parameters: Sequence[Any], *, accesses: bool
+    ) -> list[tuple[int, int, ParsedDocument]]:
+        sql = f"SELECT d.key, d.first, d.passages, d.id, d.title, d.metadata, d.marks, d.digest FROM documents d WHERE "
+        documents = self.rows(f"{sql}{where} ORDER BY d.key", parameters)
+        columns = "p.subjects, p.names, p.aliases, p.vector, p.tokens"
+        sql = f"SELECT {_CHUNK}, {columns} FROM {_OF_DOCUMENT} WHERE {where} ORDER BY p.key"
+        passages = {row[0]: row for row in self.rows(sql, parameters)}
+        extracted = self._extracted({row[0]: (inflate(row[3]), *row[10:13]) for row in passages.values()}, accesses)
+        found = []
+        for key, first, count, *own, digest in documents:
+            rows = [passages[passage] for passage in range(first, first + count)]
+            chunks, parts = [chunk_of(row[:10]) for row in rows], [extracted[row[0]] for row in rows]
+            codes, tokens = [row[13] for row in rows], [row[14] for row in rows]
+            parsed = ParsedDocument(
+                document_of(own, chunks), own[2], digest, chunks, [part for part, _ in parts],
+                [names for _, names in parts], decoded("chunks", codes) if None not in codes else None, None,
+                tokens if None not in tokens else None,
+            )  # fmt: skip
+            found.append((key, first, parsed))
+        return found
+
+    def _extracted(
+        self, passages: Mapping[int, tuple[str, int, bytes, str | None]], accesses: bool
+    ) -> dict[int, tuple[Extraction, dict[str, bool]]]:
+        """Return for passages what was extracted, and the names that each mentions."""
+        if not passages:
+            return {}
+        names = {key: unpack_names(packed) for key, (_, _, packed, _) in passages.items()}
+        facts: defaultdict[int, list[tuple[Fact, list[int]]]] = defaultdict(list)
+        for fact, held in self._facts(self._fact_rows([*passages]), {key: one[0] for key, one in passages.items()}):
+            facts[int(fact.id) >> FACT_BITS].append((fact, held))
+        used = set(chain.from_iterable(names.values())).union(*(held for own in facts.values() for _, held in own))
+        surfaces = {key: name.surface for key, name in self.names(sorted(used)).items()}
+        claims: defaultdict[int, list[Mention]] = defaultdict(list)
+        sql = f"SELECT passage, name, type, description FROM claims WHERE passage {LISTED} ORDER BY passage, rowid"
+        for passage, name, kind, description in self.rows(sql, (listed(passages),)):
+            claims[passage].append(Mention(surfaces[name], kind, description))
+        found = {}
+        for key, (_, subjects, _, aliases) in passages.items():
+            mentions = [*claims[key], *(Mention(long, aliases=(short,)) for short, long in _json(aliases or "[]"))]
+            stated = [_named(fact, [surfaces[name] for name in held], accesses) for fact, held in facts[key]]
+            written = {surfaces[name]: at < subjects for at, name in enumerate(names[key])}
+            found[key] = Extraction(tuple(mentions), tuple(stated)), written
+        return found
+
+    # -- passages, facts and names
+
+    def chunks(self, keys: Sequence[int]) -> list[Chunk]:
+        """Return passages in the order given."""
+        known = self._cache.chunks
+        if missing := {key for key in keys if key not in known}:
+            columns = f"{_CHUNK}, t.*"
+            sql = f"SELECT {columns.replace('p.', 't.')} FROM {_WANTED} passages t ON t.key = wanted.value "
+            rows = self.rows(f"{sql} JOIN documents d ON d.key = t.document", (listed(missing),))
+            if len(rows) < len(missing):
+                raise damaged("a passage is missing")
+            if any(passage_checksum(row[10:-1]) != row[-1] for row in rows):
+                raise damaged("the row of a passage differs from its checksum")
+            self._cache.keep("chunks", {row[0]: chunk_of(row[:10]) for row in rows}, 10_000)
+        return [known[key] for key in keys]
+
+    def keys_of_passages(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the keys of passages, by id."""
+        return dict(self.rows(f"SELECT id, key FROM passages WHERE id {LISTED}", (listed(storable(ids)),)))
+
+    def keys_in_order(self) -> Keys:
+        """Return the keys of all passages, in the order of ids."""
+        rows = self.rows("SELECT group_concat(key) FROM (SELECT key FROM passages ORDER BY id)")
+        return np.fromstring(rows[0][0] or "", np.int64, sep=",") if rows[0][0] else np.empty(0, np.int64)
+
+    def vectors(self, keys: Keys) -> Matrix | None:
+        """Return the vectors of passages, zero for those that were deleted since; None if there are none."""
+        if len(keys) * 4 > int(keys[-1] - keys[0]):
+            sql, parameters = "SELECT key, vector FROM passages WHERE key >= ? AND key <= ?", (int(keys[0]), int(keys[-1]))
+            rows = self.rows(sql, parameters)
+        else:
+            rows = self.rows(f"SELECT key, vector FROM passages WHERE key {LISTED}", (listed(keys),))
+        found = {key: code for key, code in rows if code is not None}
+        if not found:
+            return None
+        none = bytes(len(next(iter(found.values()))))
+        return decoded("chunks", [found.get(key, none) for key in keys.tolist()])
+
+    def facts(self, keys: Sequence[int]) -> list[tuple[list[int], Fact]]:
+        """Return the names that facts hold, and the facts without entities and with ids, in the order given."""
+        rows = self._of_keys(_FACTS.removeprefix("key, "), "facts", keys)
+        chunks = dict(zip((k >> FACT_BITS for k in keys), self.chunks([k >> FACT_BITS for k in keys]), strict=True))
+        texts = {key: chunk.text for key, chunk in chunks.items()}
+        found = []
+        for fact, names in self._facts([(key, *rows[key]) for key in keys], texts):
+            chunk = chunks[int(fact.id) >> FACT_BITS]
+            ids = f"{chunk.id}/{int(fact.id) & ((1 << FACT_BITS) - 1)}", chunk.id
+            found.append((names, _renamed(fact, (), *ids)))
+        return found
+
+    def _fact_rows(self, passages: Sequence[int]) -> list[Row]:
+        return self.rows(
+            f"SELECT {', '.join(f'f.{name}' for name in _FACTS.split(', '))} FROM {_WANTED} facts f ON "
+            f"f.key >= wanted.value << {FACT_BITS} AND f.key < (wanted.value + 1) << {FACT_BITS} ORDER BY f.key",
+            (listed(passages),),
+        )
+
+    def _facts(self, rows: Sequence[Row], texts: Mapping[int, str] | None = None) -> Iterator[tuple[Fact, list[int]]]:
+        """Yield facts with their key as id and no entities, and the keys of their names."""
+        if texts is None:
+            passages = {row[0] >> FACT_BITS for row in rows}
+            texts = {key: one.text for key, one in zip(passages, self.chunks([*passages]), strict=True)}
+        for key, start, stop, text, is_plain, names, relation, weight, confidence, source, status, *more in rows:
+            value, created, valid_from, valid_to, last, count = more
+            if text is None:
+                whole = texts[key >> FACT_BITS]
+                text = without_markup(whole, start, stop) if is_plain else whole[start:stop].replace("\n", " ")
+            fact = Fact(
+                (), text, relation or "", weight, confidence, _SOURCES.get(source, source),
+                _STATUSES.get(status, status), value or "", created, last, count,
+                None if start is None else (start, stop), str(key), "", valid_from, valid_to,
+            )  # fmt: skip
+            yield fact, unpack_names(names)
+
+    def names(self, keys: Sequence[int]) -> dict[int, Name]:
+        """Return names by key."""
+        known = self._cache.names
+        if missing := [key for key in keys if key not in known]:
+            rows = self._of_keys("t.surface, t.spelling", "names", missing)
+            read = {key: Name(surface, normalise(surface), spelling) for key, (surface, spelling) in rows.items()}
+            self._cache.keep("names", {**{key: known[key] for key in keys if key in known}, **read})
+        return {key: self._cache.names[key] for key in keys}
+
+    def new_names(self, names: Iterable[str]) -> list[str]:
+        """Return the names that no passage mentions, each once."""
+        wanted = list(dict.fromkeys(names))
+        known = self._surfaces(wanted)
+        return [name for name in wanted if name not in known]
+
+    def _surfaces(self, names: Sequence[str]) -> dict[str, list[int]]:
+        spellings = listed({hash64(normalise(name)) for name in names})
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for surface, key in self.rows(f"SELECT surface, key FROM names WHERE spelling {LISTED}", (spellings,)):
+            found[surface].append(key)
+        return {name: found[name] for name in names if name in found}
+
+    def keys_of_name(self, name: str) -> list[int]:
+        """Return the keys of a name: one for each entity that it means."""
+        return self._surfaces([name]).get(name, [])
+
+    def name_vectors(self, names: Sequence[str]) -> dict[str, Matrix]:
+        """Return the vectors of names that have one."""
+        keys = self._surfaces(names)
+        owner = {key: name for name, own in keys.items() for key in own}
+        sql = f"SELECT key, vector FROM name_vectors WHERE key {LISTED}"
+        rows = self.rows(sql, (listed(owner),))
+        matrix = decoded("names", [code for _, code in rows])
+        return {owner[key]: vector for (key, _), vector in zip(rows, matrix, strict=True)} if matrix is not None else {}
+
+    def all_name_vectors(self, after: int) -> tuple[Keys, Matrix | None]:
+        """Return the keys of names with a vector that are greater than one, ascending, and the vectors."""
+        rows = self.rows("SELECT key, vector FROM name_vectors WHERE key > ? ORDER BY key", (after,))
+        return np.array([row[0] for row in rows], np.int64), decoded("names", [row[1] for row in rows])
+
+    def claims(self, names: Sequence[int]) -> list[tuple[int, int, str, str]]:
+        """Return the types and descriptions that passages give to names: passage, name, type, description."""
+        sql = f"SELECT passage, name, type, description FROM claims WHERE name {LISTED}"
+        return [(row[0], row[1], row[2], row[3]) for row in self.rows(sql, (listed(names),))]
+
+    def numbers_among(self, name_ids: Keys) -> Keys:
+        """Return the ids of names that are numbers."""
+        rows = self.rows(f"SELECT spelling, surface FROM names WHERE spelling {LISTED}", (listed(name_ids),))
+        return np.array([name_id for name_id, name in rows if name.isascii() and name.isdigit()], np.int64)
+
+    def names_like(self, start: str, inside: str) -> Keys:
+        """Return the names whose normalised form begins with one text and contains another."""
+        runs = plain_runs(f"{start} {inside}")
+        has_runs = " AND ".join(["lower(surface) LIKE ?"] * len(runs or ())) or "1 = 1"
+        wide = "length(surface) < length(CAST(surface AS BLOB))"
+        sql = f"SELECT key, surface FROM names WHERE ({'1 = 0' if runs is None else has_runs}) OR {wide}"
+        rows = self.rows(sql, [f"%{run}%" for run in runs or ()])
+        keys = [key for key, surface in rows if (name := normalise(surface)).startswith(start) and inside in name]
+        return np.array(sorted(keys), np.int64)
+
+    def with_relations(self, facts: Keys, relations: Sequence[str]) -> Keys:
+        """Return the facts that are triples of some relations."""
+        sql = f"SELECT key FROM facts WHERE key {LISTED} AND relation {LISTED}"
+        return np.array([row[0] for row in self.rows(sql, (listed(facts), listed(relations)))], np.int64)
+
+    def ends(self, facts: Keys) -> list[tuple[int, str | None, list[int], float, float]]:
+        """Return of each fact key, relation, names, confidence, and the time of its last access, in order of key."""
+        rows = self.rows(
+            "SELECT f.key, f.relation, f.names, f.confidence, coalesce(f.last_accessed, f.created, d.added) "
+            f"FROM facts f JOIN passages p ON p.key = f.key >> {FACT_BITS} JOIN documents d ON d.key = p.document "
+            f"WHERE f.key {LISTED} ORDER BY f.key",
+            (listed(facts),),
+        )
+        return [(key, relation, unpack_names(names), confidence, last) for key, relation, names, confidence, last in rows]
+
+    # -- metadata
+
+    def metadata_keys(self, names: Sequence[str] | None = None) -> list[str]:
+        """Return the metadata keys of all documents in order, at most 1,000; or those among some that exist."""
+        if names is not None:
+            exists = "SELECT 1 FROM attributes WHERE name = wanted.value"
+            sql = f"SELECT value FROM json_each(?) AS wanted WHERE EXISTS ({exists})"
+            return [row[0] for row in self.rows(sql, (listed(names),))]
+        rows = self.rows(
+            "WITH RECURSIVE k(name, number) AS (SELECT (SELECT min(name) FROM attributes), 1 UNION ALL "
+            "SELECT (SELECT min(a.name) FROM attributes a WHERE a.name > k.name), k.number + 1 FROM k "
+            f"WHERE k.name IS NOT NULL AND k.number < {_MOST_KEYS}) SELECT name FROM k WHERE name IS NOT NULL"
+        )
+        return [row[0] for row in rows]
+
+    def attribute(self, name: str, first: int) -> list[tuple[str, Any, int, str]]:
+        """Return kind, value, and number and keys of documents, in the order of values, from a document on."""
+        if name == DOCUMENT_ID:
+            sql = "SELECT 'text', id, 1, CAST(key AS TEXT) FROM documents WHERE key >= ? ORDER BY id"
+            return [(row[0], row[1], row[2], row[3]) for row in self.rows(sql, (first,))]
+        named, parameters = ("+name = ? AND document >= ?", (name, first)) if first else ("name = ?", (name,))
+        rows = self.rows(  # all documents of a value in one row: SQLite makes it faster than we read rows
+            f"SELECT kind, value, count(*), group_concat(document) FROM attributes WHERE {named} "
+            "GROUP BY kind, value ORDER BY kind, value",
+            parameters,
+        )
+        return [(row[0], row[1], row[2], row[3]) for row in rows]
+
+    # -- statistics
+
+    def count(self, table: str, condition: str = "1 = 1") -> int:
+        """Return the number of rows."""
+        return int(self.rows(f"SELECT count(*) FROM {table} WHERE {condition}")[0][0])
+
+    def relations(self, hidden: Keys) -> dict[str, int]:
+        """Return how many facts each relation has, most first, without those that are hidden."""
+        sql = f"SELECT relation, count(*) FROM facts WHERE relation IS NOT NULL AND NOT (key {LISTED}) "
+        return dict(self.rows(f"{sql} GROUP BY relation ORDER BY 2 DESC, 1", (listed(hidden),)))
+
+
+_NOTHING = Removal(np.empty(0, np.int64), np.zeros(4, np.int64))
+
+
+def storable(texts: Iterable[str]) -> list[str]:
+    """Return the texts that a database can store."""
+    return [text for text in texts if "\x00" not in text and text.encode("utf-8", "replace").decode() == text]
+
+
+def unpack_names(data: bytes) -> list[int]:
+    """Return the packed keys of names."""
+    if len(data) % 4:
+        raise damaged("the names of a passage or a fact have another length")
+    keys: list[int] = np.frombuffer(data, "<i4").tolist()
+    return keys
+
+
+def decoded(kind: str, codes: Sequence[bytes]) -> Matrix | None:
+    """Return the vectors of codes, one row each; None for none."""
+    if not codes:
+        return None
+    if len({*map(len, codes)}) > 1:
+        raise damaged("a vector has another length")
+    matrix = np.frombuffer(b"".join(codes), np.uint8).reshape(len(codes), -1)
+    return decode(kind, matrix, (matrix.shape[1] - 4) // (2 if kind == "names" else 1))
+
+
+def chunk_of(row: Row) -> Chunk:
+    """Return a passage from the columns that are selected for it."""
+    _, chunk_id, document_id, text, title, ordinal, start, metadata, headings, page = row
+    try:
+        plain = inflate(text)
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise damaged(f"the text of {chunk_id!r} cannot be decoded: {error}") from error
+    above = tuple(_json(headings)) if headings else ()
+    return Chunk(chunk_id, document_id, plain, title, ordinal, start, _json(metadata), above, page)
+
+
+def document_of(row: Sequence[Any], chunks: Iterable[Chunk]) -> Document:
+    """Return a document from its id, title, metadata and marks, and from its passages in order, which may overlap."""
+    document_id, title, metadata, packed = row
+    pieces, end = [], 0
+    for chunk in chunks:
+        pieces.append(chunk.text[end - chunk.start :])
+        end += len(pieces[-1])
+    try:
+        marks = () if packed is None else tuple(Mark(*mark) for mark in _json(zlib.decompress(packed)))
+    except zlib.error as error:
+        raise damaged(f"the marks of {document_id!r} cannot be decoded: {error}") from error
+    return Document(document_id, "".join(pieces), title, _json(metadata), marks)
+
+
+def _json(text: str | bytes) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise damaged(f"a value cannot be decoded: {error}") from error
+
+
+def _named(fact: Fact, names: Iterable[str], accesses: bool) -> Fact:
+    """Return a fact as it was written; without ``accesses`` as if it was never used."""
+    last = fact.last_accessed if accesses or not fact.access_count else None
+    count = fact.access_count if accesses else 0
+    return Fact(
+        tuple(names), fact.text, fact.relation, fact.weight, fact.confidence, fact.source, fact.status, fact.value,
+        fact.created, last, count, fact.span, "", "", fact.valid_from, fact.valid_to,
+    )  # fmt: skip
+
+
+def _renamed(fact: Fact, entities: tuple[str, ...], fact_id: str, chunk_id: str) -> Fact:
+    return Fact(
+        entities, fact.text, fact.relation, fact.weight, fact.confidence, fact.source, fact.status, fact.value,
+        fact.created, fact.last_accessed, fact.access_count, fact.span, fact_id, chunk_id, fact.valid_from,
+        fact.valid_to,
+    )  # fmt: skip
