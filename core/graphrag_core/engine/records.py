@@ -100,8 +100,10 @@ _CHUNK = (
     "p.key, p.id, d.id, p.text, coalesce(d.heading, d.title), p.ordinal, p.start, d.metadata, p.headings, p.page"
 )
 _OF_DOCUMENT = "documents d CROSS JOIN passages p ON p.key >= d.first AND p.key < d.first + d.passages"
-_FACT = "key, start, stop, text, is_plain, names, relation, weight, confidence, source, status, value, created, "
-_FACTS = f"{_FACT}valid_from, valid_to, last_accessed, access_count"
+_FACTS = (
+    "f.key, f.start, f.stop, f.text, f.is_plain, f.names, f.relation, f.weight, f.confidence, f.source, f.status, "
+    "f.value, f.created, f.valid_from, f.valid_to, f.last_accessed, f.access_count"
+)
 _WANTED = "json_each(?) AS wanted CROSS JOIN"  # faster than a list of keys that are known to exist
 _SOURCES: dict[str, Any] = {LETTERS[word]: word for word in get_args(FactSource)}
 _STATUSES: dict[str, Any] = {LETTERS[word]: word for word in get_args(FactStatus)}
@@ -148,12 +150,12 @@ class Records:
         self.rows = session.rows
 
     def _of_keys(self, columns: str, table: str, keys: Iterable[int]) -> dict[int, Row]:
-        """Return columns of the rows of a table ``t``, by key. All must be there."""
+        """Return columns of the rows of a table, by key, which is the first column. All must be there."""
         wanted = [*keys]
-        sql = f"SELECT t.key, {columns} FROM {_WANTED} {table} t ON t.key = wanted.value"
-        found = {row[0]: row[1:] for row in self.rows(sql, (listed(wanted),))}
+        sql = f"SELECT {columns} FROM {_WANTED} {table} ON {table[-1]}.key = wanted.value"
+        found = {row[0]: row for row in self.rows(sql, (listed(wanted),))}
         if len(found) < len({*wanted}):
-            raise damaged(f"a row of {table} is missing")
+            raise damaged(f"a row of {table[:-2]} is missing")
         return found
 
     # -- settings and generations
@@ -244,7 +246,7 @@ class Records:
             f"SELECT id, first, passages FROM documents WHERE id {LISTED}", (listed(document_ids),)
         ):
             span = first << FACT_BITS, (first + count) << FACT_BITS
-            sql = f"SELECT {_FACTS} FROM facts WHERE key >= ? AND key < ? AND access_count > 0 ORDER BY key"
+            sql = f"SELECT {_FACTS} FROM facts f WHERE key >= ? AND key < ? AND access_count > 0 ORDER BY key"
             for fact, names in self._facts(self.rows(sql, span)):
                 surfaces = tuple(self.names(names)[key].surface for key in names)
                 stated = statement(document, fact.text, surfaces, fact.relation, fact.value)
@@ -458,11 +460,11 @@ class Records:
 
     def facts(self, keys: Sequence[int]) -> list[tuple[list[int], Fact]]:
         """Return the names that facts hold, and the facts without entities and with ids, in the order given."""
-        rows = self._of_keys(_FACTS.removeprefix("key, "), "facts", keys)
+        rows = self._of_keys(_FACTS, "facts f", keys)
         chunks = dict(zip((k >> FACT_BITS for k in keys), self.chunks([k >> FACT_BITS for k in keys]), strict=True))
         texts = {key: chunk.text for key, chunk in chunks.items()}
         found = []
-        for fact, names in self._facts([(key, *rows[key]) for key in keys], texts):
+        for fact, names in self._facts([rows[key] for key in keys], texts):
             chunk = chunks[int(fact.id) >> FACT_BITS]
             ids = f"{chunk.id}/{int(fact.id) & ((1 << FACT_BITS) - 1)}", chunk.id
             found.append((names, _renamed(fact, (), *ids)))
@@ -470,7 +472,7 @@ class Records:
 
     def _fact_rows(self, passages: Sequence[int]) -> list[Row]:
         return self.rows(
-            f"SELECT {', '.join(f'f.{name}' for name in _FACTS.split(', '))} FROM {_WANTED} facts f ON "
+            f"SELECT {_FACTS} FROM {_WANTED} facts f ON "
             f"f.key >= wanted.value << {FACT_BITS} AND f.key < (wanted.value + 1) << {FACT_BITS} ORDER BY f.key",
             (listed(passages),),
         )
@@ -496,8 +498,8 @@ class Records:
         """Return names by key."""
         known = self._cache.names
         if missing := [key for key in keys if key not in known]:
-            rows = self._of_keys("t.surface, t.spelling", "names", missing)
-            read = {key: Name(surface, normalise(surface), spelling) for key, (surface, spelling) in rows.items()}
+            rows = self._of_keys("n.key, n.surface, n.spelling", "names n", missing)
+            read = {key: Name(surface, normalise(surface), spelling) for key, surface, spelling in rows.values()}
             self._cache.keep("names", {**{key: known[key] for key in keys if key in known}, **read})
         return {key: self._cache.names[key] for key in keys}
 
