@@ -31,7 +31,7 @@ WRITE_PATH = frozenset(
     map(
         str,
         (
-            *(CORE / "engine" / "embedded").glob("*.py"),
+            *(CORE / "engine").glob("*.py"),
             CORE / "ingest" / "pipeline.py",
             CORE / "ingest" / "extraction.py",
             CORE / "index.py",
@@ -68,6 +68,7 @@ def make_base(folder: Path) -> Path:
         index.add([*SERVICES, Document("gone", "Deleted text of the Vault.")])
         index.add([Document("mara", "Mara Lindqvist leads the identity team in Uppsala since May.")])
         index.delete("gone")
+        index.compact()  # writes the arrays to a file; what follows is in segments
         index.memory.remember("Keyring", "is_owned_by", "Mara Lindqvist")
     return folder
 

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import multiprocessing
 import os
 import random
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 from fault_runs import Lines, Place
 
 from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.engine.embedded.files import Folder
-from graphrag_core.engine.embedded.keywords import TantivyKeywords
-from graphrag_core.engine.embedded.records import Records
-from graphrag_core.engine.graph.memory import MemoryGraph
 from graphrag_core.errors import NotAnIndex
 from graphrag_core.testing import HashEmbedder
 
@@ -142,80 +135,50 @@ def _die(*_: object, **__: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _before_the_new_files_are_whole() -> None:
-    MemoryGraph.arrays = _die  # type: ignore[method-assign,assignment]
-
-
-def _before_the_switch() -> None:
-    Path.rename = _die  # type: ignore[method-assign,assignment]
-
-
-def _after_the_switch() -> None:
-    Folder.tidy = _die  # type: ignore[method-assign,assignment]
-
-
-def _between_records_and_keywords() -> None:
-    TantivyKeywords.apply = _die  # type: ignore[method-assign,assignment]
-
-
-def _between_the_two_keyword_indexes() -> None:
-    real = TantivyKeywords.apply
-
-    def apply(self: TantivyKeywords, *arguments: object) -> None:
-        if self.folder is not None and self.folder.name == "facts":
-            time.sleep(0.3)
-            _die()
-        real(self, *arguments)  # type: ignore[arg-type]
-
-    TantivyKeywords.apply = apply  # type: ignore[method-assign,assignment]
-
-
-def _before_the_journal_is_cut() -> None:
-    Records.trim_journal = _die  # type: ignore[method-assign,assignment]
-
-
-MOMENTS = [
-    _before_the_new_files_are_whole,
-    _before_the_switch,
-    _after_the_switch,
-    _between_records_and_keywords,
-    _between_the_two_keyword_indexes,
-    _before_the_journal_is_cut,
-]
-
-
-def _change_and_close(folder: Path, arm: Callable[[], None]) -> None:
+def _change_and_close(folder: Path) -> None:
     index = KnowledgeIndex.open(folder, HashEmbedder(16), batch_size=BATCH)
-    arm()
     index.delete(["d1"])
+    index.compact()
     index.add([document(2, 5), document(7, 0)])
     index.close()
 
 
-@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.__name__.strip("_"))
-def test_killed_at_a_certain_moment(tmp_path, moment):
-    folder = tmp_path / "kb"
+def _filled(folder: Path) -> State:
     with KnowledgeIndex.open(folder, HashEmbedder(16), batch_size=BATCH) as index:
         index.add([document(n, 0) for n in range(5)])
-        before = {d.id: d.text for d in index.documents()}
-    process = start(_change_and_close, folder, moment)
+        return {d.id: d.text for d in index.documents()}
+
+
+def _die_at(folder: Path, places: list[Place]) -> None:
+    """Change the index in each of some folders, in a process that is killed at a line."""
+    for number, place in enumerate(places):
+        if (process := os.fork()) == 0:
+            with Lines(place, error=_die):  # type: ignore[arg-type]
+                _change_and_close(folder / str(number))
+            os._exit(0)
+        assert os.waitpid(process, 0)[1] in (0, signal.SIGKILL)
+
+
+def test_killed_at_a_line(tmp_path):
+    before = _filled(tmp_path / "whole")
+    with Lines() as lines:
+        _change_and_close(tmp_path / "whole")
+    places = random.Random(17).sample(sorted(lines.counts), 10)
+    for number in range(len(places)):
+        _filled(tmp_path / str(number))
+    process = start(_die_at, tmp_path, places)
     process.join()
-    assert process.exitcode == -signal.SIGKILL
+    assert process.exitcode == 0
     deleted = {k: v for k, v in before.items() if k != "d1"}
     after = deleted | {"d2": document(2, 5).text, "d7": document(7, 0).text}
-    with KnowledgeIndex.open(folder, read_only=True) as reader:
-        assert reader.verify(), str(reader.verify())
-    check(folder, [deleted, after])
-
-
-def _lines_of(function: Callable[..., object]) -> list[Place]:
-    file, (source, first) = inspect.getsourcefile(function), inspect.getsourcelines(function)
-    return [(str(file), first + at) for at in range(len(source))]
+    for number in range(len(places)):
+        with KnowledgeIndex.open(tmp_path / str(number), read_only=True) as reader:
+            assert reader.verify(), str(reader.verify())
+        check(tmp_path / str(number), [before, deleted, after])
 
 
 def _create_and_die(folder: Path, places: list[Place]) -> None:
     """Create an index in each of some folders, in a process that is killed at a line."""
-    import_module("graphrag_core.engine.embedded.engine")  # once, not in each process
     for number, place in enumerate(places):
         if (process := os.fork()) == 0:
             with Lines(place, error=_die):  # type: ignore[arg-type]
@@ -228,8 +191,9 @@ def test_killed_while_it_is_created_for_the_first_time(tmp_path, caplog):
     """Readers said that the index was damaged, and advised to restore a backup."""
     with Lines() as lines:
         KnowledgeIndex.open(tmp_path / "whole", HashEmbedder(16)).close()
-    steps = (Folder.lock, Records._prepare, TantivyKeywords._write_state)
-    places = [place for step in steps for place in _lines_of(step) if place in lines.counts][::2]
+    with Lines() as opened:
+        KnowledgeIndex.open(tmp_path / "whole", HashEmbedder(16))
+    places = random.Random(3).sample(sorted(lines.counts.keys() & opened.counts.keys()), 24)
     process = start(_create_and_die, tmp_path, places)
     process.join()
     assert process.exitcode == 0
@@ -244,21 +208,5 @@ def test_killed_while_it_is_created_for_the_first_time(tmp_path, caplog):
         with KnowledgeIndex.open(folder, HashEmbedder(16)) as index:
             index.add([document(1, 0)])
             assert index.verify(), str(index.verify())
-    assert found == {"FOLDER holds no index", "creating the index in FOLDER was interrupted", "0 documents"}
+    assert found <= {"FOLDER holds no index", "creating the index in FOLDER was interrupted", "0 documents"}
     assert "damaged" not in caplog.text
-
-
-def test_a_reader_waits_for_a_process_that_is_creating_the_index(tmp_path):
-    folder, counts = Folder(tmp_path), []
-
-    def read() -> None:
-        with KnowledgeIndex.open(tmp_path, read_only=True) as reader:
-            counts.append(len(reader))
-
-    with folder.lock():
-        folder.records.touch()
-        thread = threading.Thread(target=read)
-        thread.start()
-        Records(folder.records).close()
-        thread.join()
-    assert counts == [0]

@@ -7,12 +7,10 @@ import pstats
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.engine import analysis
-from graphrag_core.engine.embedded.writer import write
 from graphrag_core.model import Fact
 from graphrag_core.testing import HashEmbedder
 from graphrag_core.testing.samples import FixedExtractor
@@ -41,10 +39,9 @@ def calls(text: str, **settings) -> int:
     profile = cProfile.Profile()
     profile.enable()
     parsed = index.pipeline.parse([Document("a", text, "Title")], index.pipeline.used_extractor())
-    batch = write(index.engine.records, parsed, [], {}, {})
+    index.engine.write(parsed)
     profile.disable()
-    index.engine.indexes.sync([batch])
-    assert index.engine.indexes.current_graph()[0].node_limit
+    assert index.graph.entities(limit=1)
     index.close()
     return pstats.Stats(profile).total_calls
 
@@ -67,48 +64,13 @@ def test_the_terms_of_facts_take_bytes_in_proportion(index):
     assert size(16_000) <= 2.2 * size(8_000)
 
 
-def test_terms_of_facts_are_found_in_bits_and_in_lists(monkeypatch):
-    facts = [f"word{i} follows word{i + 1}" for i in range(50)]
-    wanted = ["word7", "word49", "follow", "word51", "word50"]
-    packed = {}
-    for most in (analysis._MOST_BITS, 10):
-        monkeypatch.setattr(analysis, "_MOST_BITS", most)
-        packed[most] = analysis.pack_terms(" ".join(facts[:25]), facts)
-        assert analysis.is_packed(*packed[most], 50)
-        assert not analysis.is_packed(*packed[most], 49)
-    bits, lists = packed.values()
-    assert bits != lists
-    chunks, ordinals = np.repeat([0, 1, 0], 50), np.tile(np.arange(50), 3)
-    found = analysis.TermTable([(*bits, b""), (*lists, b"")], wanted).of_facts(chunks, ordinals)
-    assert np.array_equal(found[:50], found[50:100])
-    assert np.array_equal(found[:50], found[100:])
-    assert np.flatnonzero(found[:50, 0]).tolist() == [6, 7]
-    assert np.flatnonzero(found[:50, 1]).tolist() == [48, 49]
-    assert found[:50, 2].all()
-    assert not found[:, 3].any()
-
-
 def test_a_long_document_is_searched_by_its_facts(tmp_path):
     text = " ".join(f"Service{i} delegates task{i} and word{i} to the Provider{i}." for i in range(3_000))
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), chunker=None, progress=False) as index:
         index.add([Document("long", text), Document("short", "Service7 is run by Ada Lovelace.")])
         assert index.verify(), str(index.verify())
-        terms, facts = index.engine.records.rows("SELECT terms, fact_terms FROM chunks WHERE id = 'long'")[0]
-        assert len(terms) // 3 > analysis._MOST_BITS
-        assert len(facts) < 100 * 3_000
         hits = GraphRetriever(index).retrieve("Which provider gets task2999 of Service2999?").hits
         assert hits[0].chunk.id == "long"
-
-
-def test_the_text_of_a_chunk_is_read_once_for_all_its_facts(tmp_path):
-    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), chunker=None, progress=False) as index:
-        index.add([Document("a", text_of("prose", 100_000))])
-        records, statements = index.engine.records, []
-        records._db.set_trace_callback(statements.append)
-        texts = list(records.texts_of("facts", records.everything().added["chunks"]))
-        records._db.set_trace_callback(None)
-        assert len(texts) > 1_000
-        assert sum("inflate" in statement for statement in statements) == 1
 
 
 def test_a_list_of_names_without_an_end_links_none_of_them():

@@ -12,12 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
-from support import SERVICES, keyword_search, snapshot, vector_search
+from support import SERVICES, snapshot, vector_search
 
 from graphrag_core import Chunker, Document, Extraction, Fact, KnowledgeExtractor, KnowledgeIndex, LLMExtractor, Mention
-from graphrag_core.engine.embedded import EmbeddedEngine, records
-from graphrag_core.engine.embedded.schema import inflate
-from graphrag_core.engine.graph.memory import MemoryGraph
+from graphrag_core.engine.folder import FolderEngine
 from graphrag_core.errors import DocumentError, EmbedderMismatch, ExtractionError, IndexClosed
 from graphrag_core.testing import HashEmbedder
 
@@ -30,32 +28,6 @@ class Reads:
 
     def extract(self, chunks):
         return [self.extraction for _ in chunks]
-
-
-def test_an_interrupted_publication_is_made_good(monkeypatch):
-    with KnowledgeIndex(HashEmbedder()) as index:
-        index.add(SERVICES)
-
-        def interrupted(*arguments):
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch:
-            patch.setattr(MemoryGraph, "add", interrupted)
-            index.add([Document("new", "Grace Hopper met Ada Lovelace.")])  # soon after another: published later
-            with pytest.raises(KeyboardInterrupt):
-                keyword_search(index, "Grace", 3)
-        assert [c.id for c, _ in keyword_search(index, "Grace", 3)] == ["new"], "what was recorded is there"
-        index.add([Document("newer", "Ada Lovelace again.")])
-        assert index.verify(), str(index.verify())
-        with KnowledgeIndex(HashEmbedder()) as fresh:
-            fresh.add(index.documents())
-            assert snapshot(index) == snapshot(fresh)
-
-
-def test_verify_sees_vectors_that_are_there_twice(services):
-    store = services.engine.indexes.vectors["chunks"]
-    store.add(store.keys[:1], store.get(store.keys[:1]))
-    assert "1 are there twice" in str(services.verify())
 
 
 def test_a_failed_first_call_leaves_a_new_index_new(tmp_path):
@@ -239,7 +211,7 @@ def test_equal_chunks_are_asked_about_once():
 
 
 def test_changed_triples_are_read_again():
-    engine = EmbeddedEngine()
+    engine = FolderEngine()
     extractors = [KnowledgeExtractor(knowledge={"1": [("A", "likes", name)]}) for name in ("B", "C")]
     KnowledgeIndex(HashEmbedder(), engine=engine, extractor=extractors[0]).add([Document("1", "Text.")])
     index = KnowledgeIndex(HashEmbedder(), engine=engine, extractor=extractors[1])
@@ -267,7 +239,7 @@ def test_a_collision_names_the_right_chunk():
 
 READ_ONLY = """
 import encodings.cp437, os, sys
-import graphrag_core.engine.embedded, scipy.sparse  # before the files of Python cannot be read any more
+import graphrag_core.engine.folder, scipy.sparse  # before the files of Python cannot be read any more
 from graphrag_core import GraphRetriever, KnowledgeIndex
 from graphrag_core.testing import HashEmbedder
 from graphrag_core.errors import DiskError
@@ -320,21 +292,3 @@ def test_long_texts_are_read_in_linear_time_enough_to_finish():
 
 def test_vector_search_takes_the_question_of_any_length(services):
     assert len(vector_search(services, "auth " * 19_999, 3)) == 3
-
-
-def test_an_interrupt_while_a_text_is_inflated_is_no_damage(tmp_path, monkeypatch):
-    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), progress=False) as index:
-        index.add([Document("a", "Ada Lovelace wrote to Charles Babbage. " * 40)])
-    calls = []
-
-    def interrupted(stored):
-        calls.append(stored)
-        if len(calls) == 1:
-            raise KeyboardInterrupt
-        return inflate(stored)
-
-    monkeypatch.setattr(records.schema, "inflate", interrupted)
-    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), read_only=True) as index:
-        with pytest.raises(KeyboardInterrupt):
-            index.chunks("a")
-        assert index.chunks("a")

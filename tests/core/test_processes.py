@@ -31,7 +31,6 @@ FORKS = [
     fork_scenarios.others_read_in_memory,
     fork_scenarios.others_write,
     fork_scenarios.others_write_in_memory,
-    fork_scenarios.keyword_index_is_locked,
     fork_scenarios.warming,
     fork_scenarios.grandchildren,
     fork_scenarios.fork_pool,
@@ -216,18 +215,6 @@ def test_a_retriever_refreshes_by_itself_after_some_seconds(reader):
     write_elsewhere(reader.path, "delete", "lena")
     clock.now += 10
     assert "lena" not in ids(retriever, "Lena Holm")
-
-
-def test_refreshing_costs_one_statement_if_nothing_changed(reader):
-    retriever = GraphRetriever(reader, refresh_every=0, clock=Clock())
-    ids(retriever)
-    engine = reader.engine
-    view, statements = engine.indexes.current_graph()[0], []
-    engine.records._db.set_trace_callback(statements.append)
-    engine.records._side.set_trace_callback(statements.append)
-    assert not retriever.refresh()
-    assert len(statements) == 1
-    assert engine.indexes.current_graph()[0] is view
 
 
 def test_a_writer_does_not_look_for_other_writers(services):

@@ -332,60 +332,49 @@ class Inverse:
 
 
 class Counters:
-    """Sums by key: those of the base, and changes in parts. With ``keys`` None there is a row for each number."""
+    """Sums by number: those of the base, and changes in parts."""
 
-    __slots__ = ("keys", "parts", "sums")
+    __slots__ = ("parts", "sums")
 
-    def __init__(self, keys: Array | None, sums: Array, parts: tuple[tuple[Array, Array], ...] = ()) -> None:
-        self.keys, self.sums, self.parts = keys, sums, parts
+    def __init__(self, sums: Array, parts: tuple[tuple[Array, Array], ...] = ()) -> None:
+        self.sums, self.parts = sums, parts
 
     @property
     def nbytes(self) -> int:
         return sum(array.nbytes for part in self.parts for array in part)
 
-    def added(self, keys: Array, changes: Array) -> Counters:
-        """Return the sums after some changes. Keys may repeat."""
-        if len(keys) == 0:
+    def added(self, numbers: Array, changes: Array) -> Counters:
+        """Return the sums after some changes. Numbers may repeat."""
+        if len(numbers) == 0:
             return self
-        tail, first, size = [*self.parts, (keys, changes)], len(self.parts), len(keys)
+        tail, first, size = [*self.parts, (numbers, changes)], len(self.parts), len(numbers)
         while first and len(tail[first - 1][0]) < _RATIO * size:
             first -= 1
             size += len(tail[first][0])
         own, place = np.unique(np.concatenate([part[0] for part in tail[first:]]), return_inverse=True)
         total = np.zeros((len(own), *changes.shape[1:]), self.sums.dtype)
         np.add.at(total, place, np.concatenate([part[1] for part in tail[first:]]))
-        return Counters(self.keys, self.sums, (*tail[:first], (own, total)))
+        return Counters(self.sums, (*tail[:first], (own, total)))
 
-    def take(self, keys: Array) -> Array:
-        """Return the sums of keys; 0 for those that have none."""
-        found = _known(self.keys, self.sums, keys)
+    def take(self, numbers: Array) -> Array:
+        """Return the sums of some numbers."""
+        found = np.zeros((len(numbers), *self.sums.shape[1:]), self.sums.dtype)
+        old = numbers < len(self.sums)
+        found[old] = self.sums.take(numbers[old], axis=0)
         for own, changes in self.parts:
-            found += _known(own, changes, keys)
+            at = np.minimum(own.searchsorted(numbers), len(own) - 1)
+            has = own[at] == numbers
+            found[has] += changes[at[has]]
         return found
 
-    def write(self, base: BaseWriter, name: str, rows: Flags | None = None) -> None:
-        """Write the sums. With ``rows``, keys are numbers, and those that are not kept go; else sums of 0 go."""
-        if rows is not None:
-            base.put(f"{name}.sums", self.take(np.flatnonzero(rows)))
-            return
-        keys = np.unique(np.concatenate([self.keys, *(own for own, _ in self.parts)]))  # type: ignore[list-item]
-        sums = self.take(keys)
-        base.put(f"{name}.keys", keys[sums != 0])
-        base.put(f"{name}.sums", sums[sums != 0])
+    def write(self, base: BaseWriter, name: str, rows: Flags) -> None:
+        """Write the sums of the numbers that are kept."""
+        base.put(f"{name}.sums", self.take(np.flatnonzero(rows)))
 
     @classmethod
     def opened(cls, arrays: Arrays, name: str) -> Counters:
-        return cls(arrays.get(f"{name}.keys"), arrays[f"{name}.sums"])
-
-
-def _known(keys: Array | None, sums: Array, wanted: Array) -> Array:
-    if len(sums) == 0:
-        return np.zeros((len(wanted), *sums.shape[1:]), sums.dtype)
-    at = np.minimum(wanted if keys is None else keys.searchsorted(wanted), len(sums) - 1)
-    there = (at if keys is None else keys[at]) == wanted
-    found = sums.take(at, axis=0)
-    found[~there] = 0
-    return found
+        """Return the sums that :meth:`write` wrote."""
+        return cls(arrays[f"{name}.sums"])
 
 
 def _row_pieces(starts: Numbers) -> Iterator[tuple[int, int]]:

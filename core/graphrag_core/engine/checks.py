@@ -16,7 +16,15 @@ from graphrag_core.engine.arrays import Array, Inverse, map_base
 from graphrag_core.engine.codes import are_damaged
 from graphrag_core.engine.records import Records, unpack_names
 from graphrag_core.engine.rows import ADDRESS
-from graphrag_core.engine.segments import FACT_BITS, Assigned, Batch, Segment, document_checksum, passage_checksum, together
+from graphrag_core.engine.segments import (
+    FACT_BITS,
+    Assigned,
+    Batch,
+    Segment,
+    document_checksum,
+    passage_checksum,
+    together,
+)
 from graphrag_core.engine.view import Removal, View
 from graphrag_core.filters import attributes
 from graphrag_core.text import hash64, normalise
@@ -91,7 +99,8 @@ def _documents(records: Records) -> Iterator[str]:
             passages = records.rows("SELECT * FROM passages WHERE key >= ? AND key < ? ORDER BY key", span)
             count += len(passages)
             facts = records.rows(
-                "SELECT * FROM facts WHERE key >= ? AND key < ? ORDER BY key", (span[0] << FACT_BITS, span[1] << FACT_BITS)
+                "SELECT * FROM facts WHERE key >= ? AND key < ? ORDER BY key",
+                (span[0] << FACT_BITS, span[1] << FACT_BITS),
             )
             claims = records.rows("SELECT * FROM claims WHERE passage >= ? AND passage < ? ORDER BY rowid", span)
             of: defaultdict[int, list[tuple[object, ...]]] = defaultdict(list)
@@ -192,8 +201,6 @@ def _contents(view: View) -> dict[str, int]:
     )  # fmt: skip
     if view.vectors.dim:
         found["vectors"] = (view.vectors.codes(passages),)
-    terms = np.unique(found["term"][1])
-    found["facts with a term"] = (terms, view.fact_frequencies.take(terms))
     return {name: _checksum(arrays) for name, arrays in found.items()}
 
 

@@ -95,11 +95,13 @@ class Folder:
             with path.open("wb") as file:
                 write(file)
                 os.fsync(file.fileno())
-        except BaseException:
+            sync(self.path)
+        except BaseException as error:
             with suppress(OSError):
                 path.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise DiskError(f"{path} cannot be written ({error}): free disk space, and repeat the call") from error
             raise
-        sync(self.path)
         return token
 
     def drop_bases(self, keep: Path) -> None:

@@ -89,16 +89,12 @@ CREATE TABLE segments (
 );
 """
 
-INTERNAL = frozenset(
-    ("generation", "token", "base", "checksum", "next_document", "next_passage", "next_name")
-)
+INTERNAL = frozenset(("generation", "token", "base", "checksum", "next_document", "next_passage", "next_name"))
 """The names in ``meta`` that are not settings of a caller."""
 
 _PAGE = 1_000
 _MOST_KEYS = 1_000  # of metadata that are listed
-_CHUNK = (
-    "p.key, p.id, d.id, p.text, coalesce(d.heading, d.title), p.ordinal, p.start, d.metadata, p.headings, p.page"
-)
+_CHUNK = "p.key, p.id, d.id, p.text, coalesce(d.heading, d.title), p.ordinal, p.start, d.metadata, p.headings, p.page"
 _OF_DOCUMENT = "documents d CROSS JOIN passages p ON p.key >= d.first AND p.key < d.first + d.passages"
 _FACTS = (
     "f.key, f.start, f.stop, f.text, f.is_plain, f.names, f.relation, f.weight, f.confidence, f.source, f.status, "
@@ -322,9 +318,7 @@ class Records:
                     taken = self.rows(old, (first, listed(ids)))
                     check_unique(ids, (row[0] for row in taken), of_chunks=table == "passages")
                 raise ExtractionError(f"an extractor returned a value that cannot be stored ({error})") from error
-        uses = [
-            (batch.uses[at], int(keys.names[at])) for at in np.flatnonzero(~keys.is_new).tolist() if batch.uses[at]
-        ]
+        uses = [(batch.uses[at], int(keys.names[at])) for at in np.flatnonzero(~keys.is_new).tolist() if batch.uses[at]]
         session.many("UPDATE names SET uses = uses + ? WHERE key = ?", uses)
         new = [
             (key, name_vectors[name.surface])
@@ -377,7 +371,7 @@ class Records:
     def _parsed(
         self, where: str, parameters: Sequence[Any], *, accesses: bool
     ) -> list[tuple[int, int, ParsedDocument]]:
-        sql = f"SELECT d.key, d.first, d.passages, d.id, d.title, d.metadata, d.marks, d.digest FROM documents d WHERE "
+        sql = "SELECT d.key, d.first, d.passages, d.id, d.title, d.metadata, d.marks, d.digest FROM documents d WHERE "
         documents = self.rows(f"{sql}{where} ORDER BY d.key", parameters)
         columns = "p.subjects, p.names, p.aliases, p.vector, p.tokens"
         sql = f"SELECT {_CHUNK}, {columns} FROM {_OF_DOCUMENT} WHERE {where} ORDER BY p.key"
@@ -448,7 +442,10 @@ class Records:
     def vectors(self, keys: Keys) -> Matrix | None:
         """Return the vectors of passages, zero for those that were deleted since; None if there are none."""
         if len(keys) * 4 > int(keys[-1] - keys[0]):
-            sql, parameters = "SELECT key, vector FROM passages WHERE key >= ? AND key <= ?", (int(keys[0]), int(keys[-1]))
+            sql, parameters = (
+                "SELECT key, vector FROM passages WHERE key >= ? AND key <= ?",
+                (int(keys[0]), int(keys[-1])),
+            )
             rows = self.rows(sql, parameters)
         else:
             rows = self.rows(f"SELECT key, vector FROM passages WHERE key {LISTED}", (listed(keys),))
@@ -567,7 +564,9 @@ class Records:
             f"WHERE f.key {LISTED} ORDER BY f.key",
             (listed(facts),),
         )
-        return [(key, relation, unpack_names(names), confidence, last) for key, relation, names, confidence, last in rows]
+        return [
+            (key, relation, unpack_names(names), confidence, last) for key, relation, names, confidence, last in rows
+        ]
 
     # -- metadata
 

@@ -113,9 +113,7 @@ class Batch:
         title = parsed.chunks[0].title
         in_title = {hash64(normalise(name)) for name in title_names(title)}
         tokens: Sequence[bytes | None] = parsed.chunk_tokens or [None] * len(parsed.chunks)
-        for chunk, extraction, names, own in zip(
-            parsed.chunks, parsed.extractions, parsed.names, tokens, strict=True
-        ):
+        for chunk, extraction, names, own in zip(parsed.chunks, parsed.extractions, parsed.names, tokens, strict=True):
             places = {name: self._place(name, meant) for name in names}
             facts = [_FactParts.of(fact, title, chunk, written) for fact in extraction.facts]
             held = [[self._place(name, meant) for name in fact.names] for fact in facts]

@@ -37,13 +37,12 @@ from graphrag_core.engine.arrays import (
 )
 from graphrag_core.engine.postings import Postings
 from graphrag_core.engine.rows import FIELDS
-from graphrag_core.engine.segments import LAST_FACT, Segment
+from graphrag_core.engine.segments import Segment
 from graphrag_core.engine.vectors import Vectors
 from graphrag_core.key_sets import distinct, ranges
 from graphrag_core.ports import Keys, Matrix
 
 _SAMPLE = 1_000  # passages from which the share of linked ones is estimated
-_FACTS = np.uint32(((1 << (LAST_FACT + 1)) - 1) & ~1)  # the bits of facts in a mask of sentences
 _COLUMNS: dict[str, npt.DTypeLike] = {
     "passage": np.int64, "passage_document": np.int32, "sample": np.uint32,
     "fact_passage": np.int32, "fact_weight": np.float32, "fact_triple": np.bool_, "fact_statement": np.uint32,
@@ -82,8 +81,6 @@ class View:
         Which entities exist for a question without a scope.
     counters, uses
         How documents use each entity; how many passages write each name.
-    fact_frequencies
-        By term the number of facts that have it.
     totals
         The tokens of all passages, by field.
     """
@@ -104,7 +101,6 @@ class View:
         self.forward = {name: Forward.opened(arrays, name, len(types)) for name, types in _FORWARD.items()}
         self.inverse = {name: Inverse.opened(arrays, name, len(types)) for name, (_, types) in _INVERSE.items()}
         self.counters, self.uses = Counters.opened(arrays, "counters"), Counters.opened(arrays, "uses")
-        self.fact_frequencies = Counters.opened(arrays, "fact_frequencies")
         self.vectors = Vectors.opened(arrays)
         self.totals = np.array(meta["totals"], np.int64)
         self._ranks, self._by_rank = arrays["id_ranks"], arrays["id_order"]
@@ -130,8 +126,6 @@ class View:
                 arrays[f"{name}.keys"] = part.keys
         arrays["counters.sums"] = np.empty((0, len(COUNTERS)), np.int32)
         arrays["uses.sums"] = np.empty(0, np.int32)
-        arrays["fact_frequencies.keys"] = np.empty(0, np.uint32)
-        arrays["fact_frequencies.sums"] = np.empty(0, np.int32)
         arrays["id_ranks"] = arrays["id_order"] = np.empty(0, np.int32)
         return cls({"generation": 0, "token": "", "totals": [0] * len(FIELDS)}, arrays)
 
@@ -211,7 +205,6 @@ class View:
         )
         self.inverse["postings"] = self.inverse["postings"].appended(postings)
         self.totals = self.totals + segment["lengths"]
-        self._count_fact_terms(segment["term"], segment["term_sentences"], 1)
         entities = self._add_mentions(segment, first)
         self._add_facts(segment, first_fact)
         self._count(1, np.arange(first, first + count))
@@ -273,8 +266,6 @@ class View:
         _, codes = self.forward["mention"].gather(gone)
         names = (codes >> NAME_BITS).astype(np.int64)
         self.uses = self.uses.added(names, np.full(len(names), -1, np.int32))
-        terms = (self.forward["term"].gather(gone, which)[1] for which in (0, 1))
-        self._count_fact_terms(*terms, -1)
         alive = self.alive.copy()
         alive[gone] = False
         self._alive = _flags(alive)
@@ -282,11 +273,6 @@ class View:
         self.size -= len(gone)
         self.totals = self.totals - removal.lengths
         return entities
-
-    def _count_fact_terms(self, terms: Array, sentences: Array, sign: int) -> None:
-        counts = np.bitwise_count(sentences & _FACTS).astype(np.int32)
-        used = counts > 0
-        self.fact_frequencies = self.fact_frequencies.added(terms[used], sign * counts[used])
 
     def _count(self, sign: int, passages: Numbers) -> Numbers:
         """Add what passages of whole documents say of entities to the counters, or subtract it. Return the entities."""
@@ -350,7 +336,6 @@ class View:
         tables["entity_ids"].write(base, "entity_ids", lambda own: entities[own], to("entity"))
         self.counters.write(base, "counters", entities)
         self.uses.write(base, "uses", names)
-        self.fact_frequencies.write(base, "fact_frequencies")
         self._write_order(base, in_order, place["passage"])
         self.vectors.write(base, alive)
         base.finish(generation=self.generation, token=self.token, totals=self.totals.tolist())
