@@ -89,7 +89,8 @@ def test_closing_waits_for_an_add_in_another_thread(tmp_path):
 def test_rebuild_repairs_files_and_flipped_bytes_are_noticed(tmp_path):
     with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
         index.add(SERVICES)
-    (path,) = tmp_path.glob("derived/*/graph.arrays")
+        index.rebuild()
+    (path,) = tmp_path.glob("*.base")
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 0xFF
     path.write_bytes(data)

@@ -1,6 +1,7 @@
 """The graph that a question reads: mentions and facts in both directions, within a scope.
 
-Nodes are numbers: passages first, then entities. What is counted of an entity is a sum over documents, so a document
+Nodes are numbers: passages first, then entities in the order of their ids, so that nothing depends on the order in
+which documents came. What is counted of an entity is a sum over documents, so a document
 that comes or goes never changes what is stored of another. Whether an entity exists is decided when it is read.
 """
 
@@ -124,6 +125,14 @@ class Graph:
         self._all_exist = bool(self._exists.all())
         self._degrees: npt.NDArray[np.float32] | None = None  # of nodes, and 1 more; -n if at least n were counted
 
+    def _nodes(self, entities: Numbers) -> Keys:
+        """Return the nodes of entities, which are given by their numbers in the view."""
+        return self._view.ranks(entities) + self.first_entity
+
+    def _own(self, nodes: Keys) -> Numbers:
+        """Return the numbers in the view of entities, which are given as nodes."""
+        return self._view.entities_at(nodes - self.first_entity)
+
     # -- entities
 
     def find(self, ids: Sequence[int]) -> dict[int, list[int]]:
@@ -134,8 +143,8 @@ class Graph:
         own = entities[known]
         seen = self._exists[own]
         if self._in_scope:
-            seen = seen & (self.degrees(own + self.first_entity, np.ones(len(own))) > 0)
-        pairs = zip(known[seen].tolist(), (own[seen] + self.first_entity).tolist(), strict=True)
+            seen = seen & (self.degrees(self._nodes(own), np.ones(len(own))) > 0)
+        pairs = zip(known[seen].tolist(), self._nodes(own[seen]).tolist(), strict=True)
         found = {ids[at]: [node] for at, node in pairs}
         counts, names = self._view.inverse["alias_names"].gather(wanted)
         if len(names):
@@ -151,22 +160,22 @@ class Graph:
         kept[kept] = self._written(names[kept], entities[kept])
         owners, entities = owners[kept], entities[kept].astype(np.int64)
         order = np.lexsort((self._view["entity"].take(entities), owners))
-        return [*zip(owners[order].tolist(), (entities[order] + self.first_entity).tolist(), strict=True)]
+        return [*zip(owners[order].tolist(), self._nodes(entities[order]).tolist(), strict=True)]
 
     def ids(self, entities: Keys) -> Keys:
         """Return the ids of entities."""
-        return self._view["entity"].take(entities - self.first_entity)
+        return self._view["entity"].take(self._own(entities))
 
     def are_addresses(self, entities: Keys) -> Flags:
         """Return whether each entity is the address of a section."""
-        return self._view["entity_address"].take(entities - self.first_entity)
+        return self._view["entity_address"].take(self._own(entities))
 
     def counts(self, entities: Keys) -> tuple[Keys, Flags]:
         """Return how many passages mention each entity, and whether it is the subject of any."""
         if self._in_scope:
             edges = self.walk(entities)
             return edges.counts, edges.totals > edges.counts
-        counters = self._view.counters.take(entities - self.first_entity)
+        counters = self._view.counters.take(self._own(entities))
         return counters[:, 0].astype(np.int64), counters[:, 1] > 0
 
     def passages(self, entities: Keys, most: int) -> Keys:
@@ -177,7 +186,7 @@ class Graph:
 
     def names(self, entities: Keys) -> Pairs:
         """Return the names of entities that passages in scope write: how many each has, and their keys."""
-        own = entities - self.first_entity
+        own = self._own(entities)
         counts, names = self._view.inverse["entity_names"].gather(own)
         if not self._all_there:
             several = (counts > 1).repeat(counts)
@@ -214,12 +223,12 @@ class Graph:
         things = self._exists & ~view["entity_address"].all()
         if self._in_scope:
             entities = self.walk(np.flatnonzero(self._seen)).targets
-            uses = np.bincount(entities - self.first_entity, minlength=len(things))
+            uses = np.bincount(self._own(entities), minlength=len(things))
         else:
             uses = view.counters.take(np.arange(len(things)))[:, 0]
         found = np.flatnonzero(things & (uses > 0))
         found = found[np.lexsort((view["entity"].take(found), -uses[found]))[:count]]
-        return self.first_entity + found
+        return self._nodes(found)
 
     # -- mentions
 
@@ -229,10 +238,10 @@ class Graph:
         if not is_entity.any():
             counts, targets, weights = self._entities_of_passages(nodes)
         elif is_entity.all():
-            counts, targets, weights = self._passages_of_entities(nodes - self.first_entity)
+            counts, targets, weights = self._passages_of_entities(self._own(nodes))
         else:
             own = self._entities_of_passages(nodes[~is_entity])
-            others = self._passages_of_entities(nodes[is_entity] - self.first_entity)
+            others = self._passages_of_entities(self._own(nodes[is_entity]))
             counts = np.empty(len(nodes), np.int64)
             counts[~is_entity], counts[is_entity] = own[0], others[0]
             starts, size = counts.cumsum() - counts, int(counts.sum())
@@ -253,7 +262,7 @@ class Graph:
             kept &= self._seen.take(passages).repeat(counts)
         if not kept.all():
             counts, codes, entities = kept_rows(counts, kept), codes[kept], entities[kept]
-        return counts, entities.astype(np.int64) + self.first_entity, _WEIGHTS.take(codes & SUBJECT)
+        return counts, self._nodes(entities.astype(np.int64)), _WEIGHTS.take(codes & SUBJECT)
 
     def _passages_of_entities(self, entities: Numbers, limit: Numbers | None = None) -> tuple[Numbers, Keys, Scores]:
         counts, codes = self._view.inverse["entity_passages"].gather(entities, limit)
@@ -273,7 +282,7 @@ class Graph:
         if most is not None:
             ahead = unread[is_entity]
             limits = (_AHEAD * most[ahead]).astype(np.int64) + _FEW
-            own = nodes[ahead] - self.first_entity
+            own = self._own(nodes[ahead])
             many = self._view.inverse["entity_passages"].counts(own) > limits
             ahead = ahead[many]
             found[ahead] = self._passages_of_entities(own[many], limits[many])[0]
@@ -307,12 +316,12 @@ class Graph:
         counts, entities = self._view.forward["fact_entity"].gather(facts)
         if not self._all_exist and not (kept := self._exists.take(entities)).all():
             counts, entities = kept_rows(counts, kept), entities[kept]
-        return counts, entities.astype(np.int64) + self.first_entity
+        return counts, self._nodes(entities.astype(np.int64))
 
     def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs:
         """Return the first ``limit`` facts that hold each entity: how many, and which."""
         first = None if limit is None or not self._all_there else np.full(len(entities), limit)
-        counts, facts = self._view.inverse["entity_facts"].gather(entities - self.first_entity, first)
+        counts, facts = self._view.inverse["entity_facts"].gather(self._own(entities), first)
         if self._all_there:
             return counts, facts.astype(np.int64)
         kept = self._seen[self._view["fact_passage"].take(facts)]

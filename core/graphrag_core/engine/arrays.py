@@ -284,12 +284,11 @@ class Inverse:
         return total, merged_values
 
     def write(
-        self, base: BaseWriter, name: str, keep: Remap | None, remap: Remap | None, rows: Flags | None = None
+        self, base: BaseWriter, name: str, keep: Remap | None, remap: Remap | None, rows: Numbers | None = None
     ) -> None:
         """Write the entries of which ``keep`` returns true, mapped to other numbers; their other values stay.
 
-        With ``rows``, rows are numbers, and those that are not kept go. Else rows are keys, and those that have no
-        entry go.
+        With ``rows`` these rows are written, in this order. Else rows are keys, and those that have no entry go.
         """
         keys = self._keys(rows)
         sizes, lengths = self.counts(keys), list[Numbers]()
@@ -310,13 +309,11 @@ class Inverse:
         if rows is None:
             base.put(f"{name}.keys", keys[every > 0])
             every = every[every > 0]
-        else:
-            every = every[rows[keys]]
         base.put(f"{name}.starts", np.concatenate([[0], every.cumsum()]))
 
-    def _keys(self, rows: Flags | None) -> Array:
+    def _keys(self, rows: Numbers | None) -> Array:
         if rows is not None:
-            return np.arange(len(rows))
+            return rows
         keys, others = self.parts[0].row_keys(), [part.row_keys() for part in self.parts[1:]]
         if not others:
             return keys
@@ -367,9 +364,9 @@ class Counters:
             found[has] += changes[at[has]]
         return found
 
-    def write(self, base: BaseWriter, name: str, rows: Flags) -> None:
-        """Write the sums of the numbers that are kept."""
-        base.put(f"{name}.sums", self.take(np.flatnonzero(rows)))
+    def write(self, base: BaseWriter, name: str, rows: Numbers) -> None:
+        """Write the sums of these numbers, in this order."""
+        base.put(f"{name}.sums", self.take(rows))
 
     @classmethod
     def opened(cls, arrays: Arrays, name: str) -> Counters:

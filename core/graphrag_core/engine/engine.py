@@ -33,7 +33,7 @@ from graphrag_core.engine.records import FORMAT, INTERNAL, SCHEMA, Cache, Record
 from graphrag_core.engine.rows import Accesses, damaged
 from graphrag_core.engine.segments import Batch, together
 from graphrag_core.engine.snapshot import NameVectors, Snapshot
-from graphrag_core.engine.sqlite import Session, Sqlite
+from graphrag_core.engine.sqlite import Sqlite
 from graphrag_core.engine.view import Removal, View
 from graphrag_core.errors import (
     DamagedIndex,
@@ -92,11 +92,13 @@ class IndexEngine:
         self._folder = None if self.path is None else Folder(self.path)
         self._process, self._copied, self._inherited = os.getpid(), False, False
         self._closed = ""  # why the engine cannot be used any more
+        self._released = False  # whether everything that close releases was released
         self._file_lock: Any = None
         self._make_locks()
         self._cache, self._columns, self._names = Cache(), AttributeColumns(), NameVectors()
         self.accesses = Accesses()
         self._replacing: threading.Thread | None = None
+        self._base: Path | None = None  # the file that the view maps
         with ExitStack() as undo:
             if self._folder is not None and read_only:
                 if not self._folder.records.is_file():
@@ -122,7 +124,7 @@ class IndexEngine:
     def _close_other_writer(self, path: Path) -> None:
         """Close the engine of this process that writes a folder."""
         other = _writers.get(path)
-        if other is not None and other._process == os.getpid() and not other._closed:  # noqa: SLF001 - of this class
+        if other is not None and other._process == os.getpid() and not other._released:
             other.close()
             other._closed = (
                 f"{self.path} was opened for writing a second time in this process, which closed this object: use the "
@@ -183,9 +185,12 @@ class IndexEngine:
     def _loaded(self, records: Records) -> View:
         """Return the view of the rows' generation: from the base and the segments, or from the rows."""
         meta = records.meta()
+        self._base = None
         try:
-            view = View.empty() if "base" not in meta else self._mapped(*meta["base"].split())
+            path = None if "base" not in meta else self._base_path(meta["base"])
+            view = View.empty() if path is None else View(*map_base(path))
             if (found := self._followed(view, records)) is not None:
+                self._base = path
                 return found
             problem = "its segments are missing"
         except _WRONG_NUMBERS as error:
@@ -193,12 +198,10 @@ class IndexEngine:
         _log.warning("%s: the arrays cannot be used (%s): they are built again from the rows", self.path, problem)
         return checks.rebuilt(records)
 
-    def _mapped(self, generation: str, token: str) -> View:
-        assert self._folder is not None
-        meta, arrays = map_base(self._folder.base(int(generation), token))
-        if meta["generation"] != int(generation):
-            raise ValueError("the base is of another generation")
-        return View(meta, arrays)
+    def _base_path(self, name: str) -> Path | None:
+        """Return the path of the base that the rows name."""
+        generation, token = name.split()
+        return None if self._folder is None else self._folder.base(int(generation), token)
 
     def _followed(self, view: View, records: Records) -> View | None:
         """Return the view after the changes that it lacks, as one; None if some of them are gone."""
@@ -217,7 +220,7 @@ class IndexEngine:
         vectors = records.vectors(segment["passage"]) if segment is not None and len(segment["passage"]) else None
         return view.after(generation, token, segment, vectors, removal)
 
-    def _current(self, session: Session, records: Records) -> View | None:
+    def _current(self, records: Records) -> View | None:
         """Return the view of a session's generation; None if the session is older than the view."""
         generation, token = records.generation()
         view = self._view
@@ -242,7 +245,7 @@ class IndexEngine:
         for attempt in range(_ATTEMPTS):
             with self._gate.reading(wait=self.path is None), self._database.reading() as session:
                 records = Records(session, self._cache)
-                view = self._current(session, records)
+                view = self._current(records)
                 if view is not None or attempt == _ATTEMPTS - 1:
                     if view is None:
                         raise damaged("an older state came back")
@@ -350,9 +353,10 @@ class IndexEngine:
                 if found is None:
                     return  # another base was written meanwhile
                 records.set_base(view.generation, token, is_file=self._folder is not None)
-            self._view = found
-        if self._folder is not None:
-            self._folder.drop_bases(source)  # type: ignore[arg-type]
+                self._view = found
+        if isinstance(source, Path) and self._folder is not None:
+            self._base = source
+            self._folder.drop_bases(source)
 
     def rebuild(self) -> None:
         """Build the arrays again from the rows, and write a base."""
@@ -370,7 +374,8 @@ class IndexEngine:
         with self._writing:
             self._join()
             emptied = self._database.truncate_log()  # the rest writes to the log, but no deleted text
-            self._replace()
+            if self._view.changed:
+                self._replace()
             if emptied:  # else the log would grow by the whole database
                 with self._gate.writing(alone=self.path is None):
                     self._database.vacuum()
@@ -399,8 +404,7 @@ class IndexEngine:
         if not self.read_only or self.path is None:
             return False
         with self._applying:
-            assert self._folder is not None
-            if self._folder.identity() not in (None, self._identity):  # the path leads elsewhere now
+            if self._folder is not None and self._folder.identity() not in (None, self._identity):  # the path leads elsewhere now
                 self._reopen()
                 return True
             sql = "SELECT value FROM meta WHERE name IN ('generation', 'token') ORDER BY name"
@@ -412,7 +416,7 @@ class IndexEngine:
             self._database.renew()
             with self._database.reading() as session:
                 records = Records(session, self._cache)
-                if self._current(session, records) is None:
+                if self._current(records) is None:
                     self._view = self._loaded(records)
             return True
 
@@ -493,26 +497,28 @@ class IndexEngine:
 
     def close(self) -> None:
         """Write the base if much has changed since, and release locks and files. Closing twice does nothing."""
-        if self._closed:
+        if self._released:
             return
+        closed = f"{self.path or 'the index in memory'} was closed: open it again"
         if self._inherited or self._process != os.getpid():
-            self._closed = f"{self.path or 'the index in memory'} was closed: open it again"
+            self._closed, self._released = closed, True
             return
         with self._writing:
             try:
-                if not self.read_only:
+                if not self._closed and not self.read_only:  # else an earlier call was interrupted
                     self._join()
                     self._store_accesses()
                     if self.path is not None and self._is_due():
                         self._replace_quietly()
             finally:
-                self._closed = f"{self.path or 'the index in memory'} was closed: open it again"
+                self._closed = self._closed or closed
                 try:
                     with self._gate.writing(alone=self.path is None):
                         self._database.close()
                 finally:
                     if self._file_lock is not None:
                         self._file_lock.release()
+        self._released = True
 
     def _store_accesses(self) -> None:
         """Store the accesses that were counted. Failure is logged only."""
@@ -552,11 +558,7 @@ class IndexEngine:
         self._check()
         try:
             with self.reading() as (view, records):
-                base = None
-                if self._folder is not None and "base" in (meta := records.meta()):
-                    generation, token = meta["base"].split()
-                    base = self._folder.base(int(generation), token)
-                return Verification((*checks.problems(records), *checks.base_problems(base, view, records)))
+                return Verification((*checks.problems(records), *checks.base_problems(self._base, view, records)))
         except (GraphRAGError, *_WRONG_NUMBERS) as error:
             return Verification((f"the index cannot be read ({type(error).__name__}: {error})",))
 

@@ -54,7 +54,7 @@ _FORWARD: dict[str, tuple[npt.DTypeLike, ...]] = {
 }  # fmt: skip
 _INVERSE: dict[str, tuple[npt.DTypeLike | None, tuple[npt.DTypeLike, ...]]] = {
     "entity_passages": (None, (np.int32,)), "entity_facts": (None, (np.int32,)), "entity_names": (None, (np.int32,)),
-    "entity_ids": (np.int64, (np.int32,)), "alias_names": (np.int64, (np.int32,)),
+    "alias_names": (np.int64, (np.int32,)),
     "postings": (np.int64, (np.int32, np.uint8)),
 }  # fmt: skip
 
@@ -108,6 +108,7 @@ class View:
         self.size, self.dead = len(self.columns["passage"]), 0
         self._alive = _flags(np.ones(self.size, np.bool_))
         self._exists = _flags(exist(self.counters.sums, arrays["entity_address"]))
+        self._newer: Numbers = np.empty(0, np.int64)  # entities that the base lacks, in the order of their ids
         self._derived: dict[str, Any] = {}
 
     @classmethod
@@ -227,10 +228,12 @@ class View:
             name_entity=entities,
         )  # fmt: skip
         self._exists = self._exists.appended(np.zeros(len(unknown), np.bool_))
+        added = np.sort(own[unknown])
+        place = self.columns["entity"].take(self._newer).searchsorted(added)
+        self._newer = np.insert(self._newer, place, size + np.argsort(own[unknown], kind="stable"))
         names = np.arange(first, first + len(ids), dtype=np.int32)
         is_alias = segment["name_spelling"] != ids
         for table, part in (
-            ("entity_ids", Part.of(own[unknown], known[unknown].astype(np.int32))),
             ("entity_names", Part.of(entities, names)),
             ("alias_names", Part.of(segment["name_spelling"][is_alias], names[is_alias])),
         ):
@@ -309,13 +312,20 @@ class View:
         entities[self.columns["name_entity"].all()[names]] = True
         kept = {"passage": alive, "sample": alive, "fact": facts, "name": names, "entity": entities}
         place = {kind: np.cumsum(flags, dtype=np.int32) - np.int32(1) for kind, flags in kept.items()}
-        place["sample"] = place["passage"]
+        by_id = self.entities_at(np.arange(len(entities)))
+        by_id = by_id[entities[by_id]]
+        place["entity"] = np.empty(len(entities), np.int32)
+        place["entity"][by_id] = np.arange(len(by_id), dtype=np.int32)
 
         def to(kind: str, bits: int = 0) -> Callable[[Array], Array]:
             return lambda codes: (place[kind][codes >> bits] << bits | (codes & ((1 << bits) - 1))).astype(np.int32)
 
         remaps = {"fact_passage": to("passage"), "name_entity": to("entity")}
+        for name in ("entity", "entity_address"):
+            base.put(name, self.columns[name].take(by_id))
         for name, column in self.columns.items():
+            if name.startswith("entity"):
+                continue
             with base.array(name, column.base) as write:
                 for piece in column.pieces(kept[name.partition("_")[0]]):
                     write(remaps[name](piece) if name in remaps else piece)
@@ -328,14 +338,13 @@ class View:
         tables = self.inverse
         tables["postings"].write(base, "postings", lambda own: alive[own], to("passage"))
         tables["entity_passages"].write(
-            base, "entity_passages", lambda own: alive[own >> PASSAGE_BITS], to("passage", PASSAGE_BITS), entities
+            base, "entity_passages", lambda own: alive[own >> PASSAGE_BITS], to("passage", PASSAGE_BITS), by_id
         )
-        tables["entity_facts"].write(base, "entity_facts", lambda own: facts[own], to("fact"), entities)
-        tables["entity_names"].write(base, "entity_names", lambda own: names[own], to("name"), entities)
+        tables["entity_facts"].write(base, "entity_facts", lambda own: facts[own], to("fact"), by_id)
+        tables["entity_names"].write(base, "entity_names", lambda own: names[own], to("name"), by_id)
         tables["alias_names"].write(base, "alias_names", lambda own: names[own], to("name"))
-        tables["entity_ids"].write(base, "entity_ids", lambda own: entities[own], to("entity"))
-        self.counters.write(base, "counters", entities)
-        self.uses.write(base, "uses", names)
+        self.counters.write(base, "counters", by_id)
+        self.uses.write(base, "uses", np.flatnonzero(names))
         self._write_order(base, in_order, place["passage"])
         self.vectors.write(base, alive)
         base.finish(generation=self.generation, token=self.token, totals=self.totals.tolist())
@@ -353,10 +362,47 @@ class View:
 
     def entities_of(self, ids: Numbers) -> Numbers:
         """Return the entities of ids; -1 for unknown ones."""
-        counts, found = self.inverse["entity_ids"].gather(ids)
-        entities = np.full(len(ids), -1, np.int64)
-        entities[counts > 0] = found
+        column, newer = self.columns["entity"], self._newer
+        found = np.full(len(ids), -1, np.int64)
+        for known, entities in ((column.base, None), (column.take(newer), newer)):
+            if len(known):
+                at = np.minimum(known.searchsorted(ids), len(known) - 1)
+                hit = known[at] == ids
+                found[hit] = at[hit] if entities is None else entities[at[hit]]
+        return found
+
+    def ranks(self, entities: Numbers) -> Numbers:
+        """Return the places of entities in the order of ids, whatever the order in which they came."""
+        if len(self._newer) == 0:
+            return entities
+        first, among_newer = self._newer_ranks()
+        is_new = entities >= len(self.columns["entity"].base)
+        ranks = entities + first.searchsorted(entities, "right")
+        ranks[is_new] = among_newer[entities[is_new] - len(self.columns["entity"].base)]
+        return ranks
+
+    def entities_at(self, ranks: Numbers) -> Numbers:
+        """Return the entities at some places in the order of ids."""
+        if len(self._newer) == 0:
+            return ranks
+        first, _ = self._newer_ranks()
+        newer = first + np.arange(len(first))  # the places of the newer ones
+        at = newer.searchsorted(ranks)
+        entities = ranks - at
+        is_new = newer[np.minimum(at, len(newer) - 1)] == ranks
+        entities[is_new] = self._newer[at[is_new]]
         return entities
+
+    def _newer_ranks(self) -> tuple[Numbers, Numbers]:
+        """Return before which entity of the base each newer one comes, in order of id; and the rank of each newer."""
+        return self.derived("newer", self._rank_newer)  # type: ignore[no-any-return]
+
+    def _rank_newer(self) -> tuple[Numbers, Numbers]:
+        column = self.columns["entity"]
+        first = column.base.searchsorted(column.take(self._newer))
+        ranks = np.empty(len(self._newer), np.int64)
+        ranks[self._newer - len(column.base)] = first + np.arange(len(first))
+        return first, ranks
 
     def postings(self) -> Postings:
         """Return the posting lists of this view."""
