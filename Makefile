@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test lint types layers check torture torture-sample notebooks docs wheel check-wheels test-oldest test-browser \
 	screenshots test-frameworks-oldest bench-index bench-lengths bench-speed bench-latency bench-quality bench-calibration \
 	bench-cutoffs bench-settings bench-live bench-postgres bench-postgres-load bench-postgres-bulk bench-growth bench-serve \
-	bench-adapters bench-peers bench-similarity bench-graph bench-entities bench-hops bench-followups clean
+	bench-adapters bench-peers bench-similarity bench-graph bench-entities bench-hops bench-followups oracles-check clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/hybrid-graphrag demo
@@ -63,7 +63,7 @@ test-oldest:
 
 # The explain page and the graph explorer in a real Chromium, which is installed if it is missing.
 test-browser: $(VENV)/.browser
-	BROWSER_NEEDED=1 $(BIN)/pytest tests/core/explain/test_browser.py tests/core/explore/test_browser.py
+	BROWSER_NEEDED=1 $(BIN)/pytest tests/page/test_browser.py tests/explore/test_browser.py
 
 # Pictures of the demo, its page and the graph explorer; tests/test_pictures.py says when they are out of date.
 screenshots: $(VENV)/.browser
@@ -163,6 +163,12 @@ bench-followups: $(VENV)/.dev
 bench-hops: $(VENV)/.dev
 	$(BIN)/python benchmarks/hops.py $(V)
 
+# Ids, scores, contexts and recall of the working tree beside another commit, through public names. The commit is unpacked into
+# .oracles and recorded once: make oracles-check FROM=HEAD~3 SETS="docs_dev musique_train" QUESTIONS=30 FILTERS=half V=--verbose
+oracles-check: $(VENV)/.dev
+	$(BIN)/python benchmarks/oracles.py --from $(or $(FROM),HEAD) $(if $(SETS),--sets $(SETS)) $(if $(FILTERS),--filters $(FILTERS)) \
+		$(if $(QUESTIONS),--questions $(QUESTIONS)) $(V)
+
 $(VENV)/.venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "Python 3.10 or newer is needed: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
@@ -176,7 +182,7 @@ $(VENV)/.demo: $(VENV)/.venv pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.venv pyproject.toml
 	@echo "Installing into $(VENV) (once) ..."
-	@$(BIN)/python -m pip install --quiet --prefer-binary --editable '.[cli,files,langchain,llama,onnx,fastembed,dev]'
+	@$(BIN)/python -m pip install --quiet --prefer-binary --editable '.[cli,files,langchain,llama,onnx,dev]'
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.docs: $(VENV)/.dev
@@ -193,4 +199,4 @@ $(VENV)/.browser: $(VENV)/.dev
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest* $(VENV)-peers .bench-peers dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-oldest* $(VENV)-peers .bench-peers .oracles dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

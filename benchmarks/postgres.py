@@ -42,9 +42,8 @@ from write_parts import Measured, Seconds, cpu_of_server, total
 from graphrag_apps import bulk
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
-from graphrag_core.engine.postgres.database import Halfvec
+from graphrag_core.engine.postgres.database import Database, Halfvec
 from graphrag_core.engine.postgres.engine import APPROXIMATE_FROM, PostgresEngine
-from graphrag_core.engine.postgres.operations import as_size, sizes
 from graphrag_core.errors import DatabaseError
 
 SIZES = 10_000, 100_000
@@ -170,7 +169,17 @@ def _grow(counted: Counted, name: str, index: KnowledgeIndex, size: int) -> None
 
 
 def _bytes(place: str) -> int:
-    return sum(one.data + one.indexes for one in sizes(place)[0])
+    with Database(place, read_only=True).connect() as connection:
+        tables = "SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = %s::regnamespace"
+        ((size,),) = connection.execute(
+            f"SELECT sum(pg_total_relation_size(oid)) FROM ({tables}) t", (SCHEMA,)
+        ).fetchall()
+    return int(size)
+
+
+def as_size(count: int) -> str:
+    """Return a number of bytes as text."""
+    return f"{count / 1e6:,.1f} MB"
 
 
 def _drop_hnsw(index: KnowledgeIndex) -> None:

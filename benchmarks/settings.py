@@ -54,7 +54,7 @@ class EachSetting(Reranker):
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
         for name, coverage in self.settings.items():
             reranked = coverage.rerank(query, plain, graph)
-            (keys, _), _ = query.without_copies((reranked.keys, reranked.scores), DEPTH)
+            keys = reranked.keys[:DEPTH]
             self.chunks[name] = query.snapshot.chunks(keys)
         return reranked
 

@@ -28,34 +28,26 @@ from langchain_graphrag.retriever import GraphRAGRetriever
 
 if TYPE_CHECKING:
     from langchain_graphrag.extraction import llm_extractor
-    from langchain_graphrag.memory_tool import create_memory_search_tool, create_memory_tools
+    from langchain_graphrag.memory_tool import create_memory_search_tool
     from langchain_graphrag.prompt import GraphContextTransformer
     from langchain_graphrag.rerank import compressor_reranker
-    from langchain_graphrag.stores import read_store
-    from langchain_graphrag.vectorstore import GraphRAGTranslator, GraphRAGVectorStore
 
 del langchain_core
 
 __all__ = [
     "GraphContextTransformer",
     "GraphRAGRetriever",
-    "GraphRAGTranslator",
-    "GraphRAGVectorStore",
     "compressor_reranker",
     "create_memory_search_tool",
-    "create_memory_tools",
     "llm_extractor",
-    "read_store",
 ]
 
 __getattr__ = lazy_names(
     __name__,
     {
         "extraction": "llm_extractor",
-        "memory_tool": "create_memory_search_tool create_memory_tools",
+        "memory_tool": "create_memory_search_tool",
         "prompt": "GraphContextTransformer",
         "rerank": "compressor_reranker",
-        "stores": "read_store",
-        "vectorstore": "GraphRAGTranslator GraphRAGVectorStore",
     },
 )

@@ -1,4 +1,4 @@
-"""What a function for ``filter`` or ``metadata`` gets: the request that an agent serves."""
+"""What a function for ``filter`` gets: the request that an agent serves."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class AgentRequest(NamedTuple):
     config: RunnableConfig
 
 
-def current_request(config: RunnableConfig | None = None) -> AgentRequest:
-    """Return the request in which a tool or a store is called; ``config`` is the one that LangChain passed."""
+def current_request(config: RunnableConfig) -> AgentRequest:
+    """Return the request in which a tool is called; ``config`` is the one that LangChain passed."""
     context = None
     if langgraph := sys.modules.get("langgraph.runtime"):  # without it nothing runs in LangGraph
         with suppress(AttributeError, KeyError, RuntimeError):  # this call does not

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,32 +14,27 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 
 from graphrag_core import Chunk, KnowledgeIndex, Result
 from graphrag_core.adapter import overrides
-from graphrag_core.errors import InputError
-from graphrag_core.query.coverage import Coverage, Reranker
-from graphrag_core.query.external_rerank import Returned, Scores, scores_of_returned
-from graphrag_core.query.rerank import ScoreReranker
-from langchain_graphrag.documents import to_document
+from graphrag_core.errors import InputError, RerankerError
+
+Scores = list[float | None]
 
 _LEAST = 1e-4  # the distance of a score from 0 and 1 before its log odds are taken
 _OWN_SCORE = "relevance_score"  # the metadata key under which compressors write their score
-_ID = "graphrag_id"  # the metadata key of the passage's id: some compressors return copies without Document.id
+_PLACE = "graphrag_place"  # the metadata key of the place of a passage among those that a compressor gets
 
 
-def compressor_reranker(
-    compressor: BaseDocumentCompressor, *, passages: int = 20, first: Reranker | None = None
-) -> ScoreReranker:
-    """Return a reranker that orders the best passages with a LangChain document compressor.
+def compressor_reranker(compressor: BaseDocumentCompressor) -> CompressorScores:
+    """Return a LangChain document compressor as a function that scores passages.
 
-    ``GraphRAGRetriever(..., reranker=compressor)`` does the same with the defaults. ``passages`` and ``first`` are
-    those of :class:`graphrag_core.strategies.ScoreReranker`. Passages that the compressor leaves out or has not seen
-    are dropped, so set its ``top_n`` to at least ``k``. The score of a document is the compressor's
+    ``GraphRAGRetriever(..., reranker=compressor)`` does the same. Passages that the compressor leaves out or has not
+    seen are dropped, so set its ``top_n`` to at least ``k``. The score of a document is the compressor's
     (``relevance_score`` in the metadata it returns) if it falls with the rank, otherwise 1 / rank. A compressor that
     changes texts cannot order passages: use LangChain's ``ContextualCompressionRetriever``. ``ainvoke`` awaits the
     compressor's own ``acompress_documents``; without one, ``compress_documents`` runs in a thread.
     """
     if not isinstance(compressor, BaseDocumentCompressor):
         raise InputError(f"{compressor!r:.80} is not a document compressor: pass a LangChain BaseDocumentCompressor")
-    return ScoreReranker(_CompressorScores(compressor), passages, first or Coverage())
+    return CompressorScores(compressor)
 
 
 def to_reranker(reranker: Any) -> Any:
@@ -51,52 +47,61 @@ RUN = ContextVar[CallbackManagerForRetrieverRun | AsyncCallbackManagerForRetriev
 
 
 @dataclass(frozen=True)
-class _CompressorScores:
-    """Scores passages by the order in which a compressor returns them. Cannot be hashed if the compressor cannot."""
+class CompressorScores:
+    """Scores texts by the order in which a compressor returns them. Cannot be hashed if the compressor cannot."""
 
     compressor: BaseDocumentCompressor
 
-    def __call__(self, question: str, chunks: Sequence[Chunk]) -> Scores:
+    def __call__(self, question: str, texts: Sequence[str]) -> Scores:
+        """Return a score for each text; None for one that the compressor leaves out."""
         run = RUN.get()
         now = run.get_sync() if isinstance(run, AsyncCallbackManagerForRetrieverRun) else run
-        documents = [_to_document(chunk) for chunk in chunks]
         callbacks = now.get_child() if now else None
-        return self._scores(chunks, self.compressor.compress_documents(documents, question, callbacks=callbacks))
+        found = self.compressor.compress_documents(_documents(texts), question, callbacks=callbacks)
+        return self._scores(texts, found)
 
     @property
-    def ascore(self) -> Callable[[str, Sequence[Chunk]], Awaitable[Scores]] | None:
+    def ascore(self) -> Callable[[str, Sequence[str]], Awaitable[Scores]] | None:
         """Awaits the compressor, if it has a coroutine."""
         return self._ascore if overrides(self.compressor, BaseDocumentCompressor, "acompress_documents") else None
 
-    async def _ascore(self, question: str, chunks: Sequence[Chunk]) -> Scores:
+    async def _ascore(self, question: str, texts: Sequence[str]) -> Scores:
         run = RUN.get()
-        documents = [_to_document(chunk) for chunk in chunks]
         callbacks = run.get_child() if run else None
-        return self._scores(chunks, await self.compressor.acompress_documents(documents, question, callbacks=callbacks))
+        found = await self.compressor.acompress_documents(_documents(texts), question, callbacks=callbacks)
+        return self._scores(texts, found)
 
-    def _scores(self, chunks: Sequence[Chunk], documents: Sequence[Document]) -> Scores:
-        texts = {chunk.id: chunk.text for chunk in chunks}
-        returned = [
-            Returned(_passage_id(document, texts), document.page_content, _number(document.metadata.get(_OWN_SCORE)))
-            for document in documents
-        ]
+    def _scores(self, texts: Sequence[str], documents: Sequence[Document]) -> Scores:
+        """Return the compressor's own scores if none is higher than the one before, otherwise 1 / rank."""
+        given: dict[int, float | None] = {}  # a passage that is returned again is ignored
+        for document in documents:
+            given.setdefault(self._place(document, texts), _number(document.metadata.get(_OWN_SCORE)))
+        values = [score for score in given.values() if score is not None and np.isfinite(score)]
+        if len(values) < len(given) or any(one < other for one, other in pairwise(values)):
+            values = [1 / rank for rank in range(1, len(given) + 1)]
+        scores: Scores = [None] * len(texts)
+        below = np.inf
+        for place, value in zip(given, values, strict=True):
+            below = min(float(value), float(np.nextafter(below, -np.inf)))  # equal scores would not keep the order
+            scores[place] = below
+        return scores
+
+    def _place(self, document: Document, texts: Sequence[str]) -> int:
+        """Return which of the texts a document has. Some compressors return copies without the place."""
+        text, place = document.page_content, document.metadata.get(_PLACE)
+        if isinstance(place, int) and 0 <= place < len(texts) and texts[place] == text:
+            return place
+        if text in texts:
+            return texts.index(text)
         kind = type(self.compressor).__qualname__
-        instead = f"Use ContextualCompressionRetriever(base_compressor={kind}(...), base_retriever=retriever) instead"
-        return scores_of_returned(returned, texts, self.compressor, instead)
+        raise RerankerError(
+            f"{kind} returned a text that it was not given: a reranker may only order and drop passages. Use "
+            f"ContextualCompressionRetriever(base_compressor={kind}(...), base_retriever=retriever) instead"
+        )
 
 
-def _passage_id(document: Document, texts: Mapping[str, str]) -> str:
-    """Return which of the passages a returned document is. Some compressors return copies without the id."""
-    name = str(document.metadata.get(_ID) or document.id)
-    same_text = (passage_id for passage_id, text in texts.items() if text == document.page_content)
-    return name if name in texts else next(same_text, name)
-
-
-def _to_document(chunk: Chunk) -> Document:
-    document = to_document(chunk)
-    document.metadata.pop(_OWN_SCORE, None)  # it would be taken for the compressor's
-    document.metadata[_ID] = chunk.id
-    return document
+def _documents(texts: Sequence[str]) -> list[Document]:
+    return [Document(text, metadata={_PLACE: place}) for place, text in enumerate(texts)]
 
 
 def _number(value: Any) -> float | None:

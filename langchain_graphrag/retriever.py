@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun, Callbacks
 from langchain_core.documents import Document
@@ -15,7 +15,13 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.indexing.base import DeleteResponse, DocumentIndex, UpsertResponse
 from langchain_core.messages import BaseMessage
 from langchain_core.retrievers import LangSmithRetrieverParams
-from langchain_core.runnables import ConfigurableFieldSpec, Runnable, RunnableConfig, RunnableSerializable
+from langchain_core.runnables import (
+    ConfigurableFieldSpec,
+    Runnable,
+    RunnableBinding,
+    RunnableConfig,
+    RunnableSerializable,
+)
 from langchain_core.runnables.config import run_in_executor
 from langchain_core.runnables.configurable import RunnableConfigurableFields
 from langchain_core.runnables.utils import AnyConfigurableField
@@ -38,7 +44,7 @@ from graphrag_core.adapter import (
     to_history,
 )
 from graphrag_core.errors import InputError, unknown_name
-from graphrag_core.filters import Filter, parse_all
+from graphrag_core.filters import Filter, Where, parse_all
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ports import Embedder
 from graphrag_core.query.requests import Request
@@ -57,11 +63,9 @@ from langchain_graphrag.models import embeddings_of, message_text, to_embedder
 from langchain_graphrag.rerank import RUN, most_diverse, to_reranker
 from langchain_graphrag.stores import Row, copy_store, embedding_of, store_rows
 
-if TYPE_CHECKING:
-    from langchain_graphrag.vectorstore import GraphRAGVectorStore
-
 _Convert = Callable[[Iterable[Any]], list[graphrag_core.Document]]
 _SETTINGS = SearchSettings.__dataclass_fields__
+_FILTERS = ("filter", "where")  # arguments that narrow the scope
 _SEARCH_TYPES = ("similarity", "mmr", "similarity_score_threshold")
 
 
@@ -96,7 +100,6 @@ class StoreOptions(NewOptions, total=False):
 
     where: Any
     ids: Iterable[Any] | None
-    documents: Iterable[Document] | None
     read: Callable[[Any], Iterable[Row]] | None
     remove_missing: bool
     check_embedding: bool
@@ -120,15 +123,16 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         ``BaseDocumentCompressor`` (:func:`~langchain_graphrag.compressor_reranker`).
         To change settings, make another retriever of the same index: ``retriever.model_copy(update={"k": 10})``.
     filter
-        Restricts every query, :meth:`get` and :meth:`delete` to matching documents. A filter passed with a call narrows
-        it further. It is read once: changing the mapping later has no effect.
+        Restricts every query, :meth:`get` and :meth:`delete` to matching documents. Filters narrow: one of a call, of
+        ``search_kwargs``, :meth:`with_filter`, :meth:`bind`, :meth:`model_copy` or a configuration is joined to it by
+        AND. It is read once: changing the mapping later has no effect.
     search_type
         ``"similarity"``, ``"mmr"`` for diverse documents (maximal marginal relevance), or
         ``"similarity_score_threshold"``, which needs a ``score_threshold`` in ``search_kwargs``.
     search_kwargs
         Settings of every call, as LangChain's vector store retrievers have them: ``k``, ``filter``, ``fetch_k`` and
         ``lambda_mult`` (for ``"mmr"``), and the others that ``invoke`` takes. They override ``settings``, and a call
-        overrides them. Filters never override, they narrow.
+        overrides them. A filter among them becomes part of ``filter``.
     add_metadata
         What is added to the metadata of a retrieved document, unless it has such a key itself: ``"section"``,
         ``"page"``, ``"document_id"``, ``"section_text"`` (the passage with those around it), ``"score"``,
@@ -139,8 +143,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     Notes
     -----
     ``invoke``, ``ainvoke``, ``batch`` and ``abatch`` take the fields of ``settings``, the arguments of
-    :meth:`graphrag_core.GraphRetriever.retrieve` (``as_of``, ``count_access``, ``seed_entities``, ``exclude``, and
-    ``history``, also of LangChain messages), ``filter``, ``search_type``, ``fetch_k`` and ``lambda_mult``. A filter
+    :meth:`graphrag_core.GraphRetriever.retrieve` (``as_of``, ``count_access``, and ``history``, also of
+    LangChain messages), ``filter``, ``search_type``, ``fetch_k`` and ``lambda_mult``. A filter
     maps metadata keys to values or operators: ``{"tenant": "acme", "year": {"$gte": 2020}}``. If the question cannot be
     embedded, :class:`graphrag_core.errors.EmbedderError` is raised, which is also of the type that the embedding model
     raised, so ``with_retry`` and ``with_fallbacks`` work with either type. Nothing is found for a blank query, which is
@@ -176,9 +180,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         if not isinstance(settings, SearchSettings):
             raise InputError(f"settings is {settings!r:.80}: use SearchSettings(...)")
         given["settings"] = settings.replace(**{**fields, "reranker": to_reranker(fields.get("reranker"))})
-        given["filter"] = parse_all(given.get("filter"))  # read once
         kwargs = dict(given.get("search_kwargs") or {})
-        kwargs["filter"] = parse_all(kwargs.get("filter"))
+        given["filter"] = parse_all(given.get("filter"), _take_filter(kwargs))  # read once
         given["search_kwargs"] = {name: value for name, value in kwargs.items() if value is not None}
         given["add_metadata"] = checked_names(given.get("add_metadata", ("section", "page")))
         cache = given.get("cache", True)
@@ -198,19 +201,41 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
     @override
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with other values of some parameters, such as ``k``; it searches the same index."""
+        """Return a copy with other values of some parameters, such as ``k``; it searches the same index.
+
+        A ``filter``, and one in ``search_kwargs``, narrows that of this retriever.
+        """
         if not update:
             return super().model_copy(deep=deep)
-        copied = type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | dict(update))
+        fields = {name: getattr(self, name) for name in type(self).model_fields} | dict(update)
+        copied = type(self)(**{**fields, "filter": parse_all(self.scope, update.get("filter"))})
         return deepcopy(copied) if deep else copied
+
+    @override
+    def copy(self, **options: Any) -> Self:
+        """Return :meth:`model_copy`: the older name of Pydantic."""
+        if parts := options.keys() - {"update", "deep"}:
+            raise InputError(f"a copy has no part of a retriever: remove {', '.join(sorted(parts))}")
+        return self.model_copy(**options)
+
+    def with_filter(self, filter: Where | None) -> Self:  # noqa: A002 - LangChain's word
+        """Return this retriever restricted further, such as to the tenant of a request.
+
+        It shares the index, the settings and the cache. What it finds also matches the filter of this retriever.
+        """
+        return self.model_copy(update={"filter": filter})
+
+    @override
+    def bind(self, **kwargs: Any) -> Runnable[str, list[Document]]:
+        """Return this retriever with arguments of each call, as LangChain's ``Runnable`` does; a filter narrows it."""
+        return _BoundRetriever(bound=self.with_filter(_take_filter(kwargs)), kwargs=kwargs)
 
     @override
     def configurable_fields(self, **kwargs: AnyConfigurableField) -> RunnableSerializable[str, list[Document]]:
         """Let the configuration of a call set parameters and fields of ``settings``, as LangChain's ``Runnable`` does.
 
         ``retriever.configurable_fields(k=ConfigurableField(id="k"))`` takes ``k`` from
-        ``invoke(query, {"configurable": {"k": 2}})``. A configured ``filter``, or one in configured ``search_kwargs``,
-        narrows that of the retriever.
+        ``invoke(query, {"configurable": {"k": 2}})``. A configured filter narrows that of the retriever.
         """
         known = [*type(self).model_fields, *_SETTINGS]
         for name in kwargs:
@@ -225,6 +250,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         cls, documents: Iterable[Document], embedding: Embedder | None, **settings: Unpack[NewOptions]
     ) -> Self:
         """Index documents and return a retriever for them.
+
+        With an embedding model that is awaited, start from no documents and await :meth:`aadd_documents`.
 
         Parameters
         ----------
@@ -250,13 +277,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return cls._filled(to_core_documents, documents, embedding, **settings)
 
     @classmethod
-    async def afrom_documents(
-        cls, documents: Iterable[Document], embedding: Embedder | None, **settings: Unpack[NewOptions]
-    ) -> Self:
-        """Async version of :meth:`from_documents`."""
-        return await cls._afilled(to_core_documents, documents, embedding, **settings)
-
-    @classmethod
     def from_texts(
         cls,
         texts: Iterable[str],
@@ -267,18 +287,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     ) -> Self:
         """Index texts and return a retriever for them; ``settings`` as for :meth:`from_documents`."""
         return cls.from_documents(from_texts(texts, metadatas, ids), embedding, **settings)
-
-    @classmethod
-    async def afrom_texts(
-        cls,
-        texts: Iterable[str],
-        embedding: Embedder | None,
-        metadatas: Any = None,
-        ids: Any = None,
-        **settings: Unpack[NewOptions],
-    ) -> Self:
-        """Async version of :meth:`from_texts`."""
-        return await cls.afrom_documents(from_texts(texts, metadatas, ids), embedding, **settings)
 
     @classmethod
     def from_graph_documents(
@@ -294,20 +302,12 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return cls._filled(from_graph_documents, graph_documents, embedding, **unsplit)
 
     @classmethod
-    async def afrom_graph_documents(
-        cls, graph_documents: Iterable[Any], embedding: Embedder | None, **settings: Unpack[NewOptions]
-    ) -> Self:
-        """Async version of :meth:`from_graph_documents`."""
-        unsplit = _unsplit(settings, "relationships of a graph document belong")
-        return await cls._afilled(from_graph_documents, graph_documents, embedding, **unsplit)
-
-    @classmethod
     def from_vectorstore(
         cls, store: VectorStore, embedding: Embedder | None = None, **settings: Unpack[StoreOptions]
     ) -> Self:
         """Return a retriever for the documents of a vector store, with the vectors that the store has.
 
-        Reads Chroma, FAISS, LanceDB, Qdrant, PGVector, PGVectorStore and InMemoryVectorStore. No document is embedded
+        Reads Chroma, FAISS, Qdrant, PGVector, PGVectorStore and InMemoryVectorStore. No document is embedded
         again or split, and the store is not changed. Called again with the same ``path``, it adds what is new, replaces
         what has changed and skips the rest.
 
@@ -327,11 +327,11 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         Other Parameters
         ----------------
         where
-            Restricts what is read, in the store's own filter language (:func:`~langchain_graphrag.read_store`).
+            Restricts what is read, in the store's own filter language: a dict for Chroma, PGVector and PGVectorStore, a
+            ``models.Filter`` for Qdrant, a dict or a function of the metadata for FAISS, a function of the document for
+            InMemoryVectorStore.
         ids
             The documents to read; by default all.
-        documents
-            The documents of a store that cannot be read. They are embedded again.
         read
             A function for other stores. It gets the store and yields ``(id, text, metadata, vector)`` for each
             document; without a vector (None) the text is embedded.
@@ -346,7 +346,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         Raises
         ------
         InputError
-            The store cannot list its documents, or has no embedding model.
+            The store cannot be read, or has no embedding model.
         EmbedderMismatch
             The vectors are not from this embedding model, or the index in ``path`` is not.
         """
@@ -354,7 +354,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             raise InputError(f"from_vectorstore takes a LangChain VectorStore, not {type(store).__qualname__}")
         remove_missing, check_embedding = settings.pop("remove_missing", False), settings.pop("check_embedding", False)
         progress, batch_size = settings.pop("show_progress", None), settings.get("batch_size", 1_000)
-        source = {name: settings.pop(name, None) for name in ("where", "ids", "documents", "read")}  # type: ignore[misc]
+        source = {name: settings.pop(name, None) for name in ("where", "ids", "read")}  # type: ignore[misc]
         model = embedding_of(store) if embedding is None else embedding
         rows = store_rows(store, batch_size=batch_size, **source)
         retriever = cls._open(model, **{"progress": progress, **_unsplit(settings, "a vector belongs")})
@@ -362,13 +362,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             checks = {"remove_missing": remove_missing, "check_embedding": check_embedding}
             copy_store(retriever.index, rows, batch_size=batch_size, **checks)
         return retriever
-
-    @classmethod
-    async def afrom_vectorstore(
-        cls, store: VectorStore, embedding: Embedder | None = None, **settings: Unpack[StoreOptions]
-    ) -> Self:
-        """Async version of :meth:`from_vectorstore`; the store is read in a thread."""
-        return await run_in_executor(None, partial(cls.from_vectorstore, store, embedding, **settings))
 
     @classmethod
     def load(cls, path: str | Path, embedding: Embedder | None, **settings: Unpack[LoadOptions]) -> Self:
@@ -385,11 +378,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             And ``read_only``, True if another process writes (:meth:`graphrag_core.KnowledgeIndex.open`).
         """
         return cls._open(embedding, path, must_exist=True, **settings)
-
-    @classmethod
-    async def aload(cls, path: str | Path, embedding: Embedder | None, **settings: Unpack[LoadOptions]) -> Self:
-        """Async version of :meth:`load`."""
-        return await run_in_executor(None, partial(cls.load, path, embedding, **settings))
 
     @classmethod
     def _open(
@@ -415,15 +403,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         retriever = cls._open(embedding, **settings)
         with closed_on_error(retriever):
             retriever._add(convert(items))  # noqa: SLF001 - our own
-        return retriever
-
-    @classmethod
-    async def _afilled(
-        cls, convert: _Convert, items: Iterable[Any], embedding: Embedder | None, **settings: Any
-    ) -> Self:
-        retriever = await run_in_executor(None, partial(cls._open, embedding, **settings))
-        with closed_on_error(retriever):
-            await retriever._aadd(await run_in_executor(None, convert, items))  # noqa: SLF001 - our own
         return retriever
 
     # -- documents
@@ -493,10 +472,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         """
         return self._add(from_graph_documents(graph_documents))
 
-    async def aadd_graph_documents(self, graph_documents: Iterable[Any]) -> list[str]:
-        """Async version of :meth:`add_graph_documents`."""
-        return await self._aadd(await run_in_executor(None, from_graph_documents, graph_documents))
-
     @override
     def upsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
         """Add or replace documents, for LangChain's indexing API; those without text are among ``failed``."""
@@ -528,8 +503,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
     @property
     def scope(self) -> Filter | None:
-        """What restricts every query: ``filter``, and the filter in ``search_kwargs``; None if nothing does."""
-        return parse_all(self.filter, self.search_kwargs.get("filter"))
+        """What restricts every query; None if nothing does."""
+        return parse_all(self.filter, *(self.search_kwargs.get(name) for name in _FILTERS))
 
     @override
     def _get_relevant_documents(
@@ -556,7 +531,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     def _plan(self, query: str, given: Mapping[str, Any]) -> Plan:
         merged: dict[str, Any] = {"search_type": self.search_type, **self.search_kwargs}
         merged |= {name: value for name, value in given.items() if value is not None}
-        merged.pop("filter", None)
+        where = parse_all(self.scope, *(given.get(name) for name in _FILTERS))
+        _take_filter(merged)
         if "history" in merged:
             merged["history"] = to_history(merged["history"], BaseMessage, message_text)
         if "reranker" in merged:
@@ -567,8 +543,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             raise InputError(f"unknown search_type {kind!r}: use {', '.join(_SEARCH_TYPES)}")
         if kind == "similarity_score_threshold" and "score_threshold" not in merged:
             raise InputError("search_type='similarity_score_threshold' needs search_kwargs={'score_threshold': ...}")
-        filters = (self.filter, self.search_kwargs.get("filter"), given.get("filter"), merged.get("where"))
-        where = parse_all(*filters)
         merged |= {"settings": merged.get("settings") or self.settings, "where": where}
         plan = self._core.plan(query, **merged)
         if kind == "mmr":
@@ -585,12 +559,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
     async def _aembed(self, embedding: CheckedEmbedder, query: str) -> Any:
         return embedding.checked_query(await embeddings_of(self.index).aembed_query(query))
-
-    def as_vectorstore(self) -> GraphRAGVectorStore:
-        """Return a LangChain ``VectorStore`` over the same index, which searches with this retriever."""
-        from langchain_graphrag.vectorstore import GraphRAGVectorStore  # noqa: PLC0415 - it imports this module
-
-        return GraphRAGVectorStore(self)
 
     @override
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
@@ -629,9 +597,31 @@ class _ConfigurableRetriever(RunnableConfigurableFields[str, list[Document]]):
         prepared, config = super()._prepare(config)
         retriever = cast("GraphRAGRetriever", prepared)
         if retriever.scope != self.default.scope:  # a filter was replaced
-            narrowed = parse_all(self.default.scope, retriever.filter)
-            retriever = retriever.model_copy(update={"filter": narrowed})
+            retriever = retriever.with_filter(self.default.scope)
         return retriever, config
+
+    def with_filter(self, filter: Where | None) -> Self:  # noqa: A002 - LangChain's word
+        return self.model_copy(update={"default": self.default.with_filter(filter)})
+
+    @override
+    def bind(self, **kwargs: Any) -> Runnable[str, list[Document]]:
+        return _BoundRetriever(bound=self.with_filter(_take_filter(kwargs)), kwargs=kwargs)
+
+
+class _BoundRetriever(RunnableBinding[str, list[Document]]):
+    """A retriever with arguments of each call. A filter that is bound later narrows those bound before."""
+
+    @override
+    def bind(self, **kwargs: Any) -> Runnable[str, list[Document]]:
+        narrowed = self
+        if isinstance(self.bound, (GraphRAGRetriever, _ConfigurableRetriever)):  # after with_retry it is LangChain's
+            narrowed = self.model_copy(update={"bound": self.bound.with_filter(_take_filter(kwargs))})
+        return super(_BoundRetriever, narrowed).bind(**kwargs)
+
+
+def _take_filter(arguments: dict[str, Any]) -> Filter | None:
+    """Remove the filters from arguments, and return what matches all of them."""
+    return parse_all(*(arguments.pop(name, None) for name in _FILTERS))
 
 
 def traced_search(retriever: GraphRAGRetriever, query: str, callbacks: Callbacks = None, **settings: Any) -> Result:

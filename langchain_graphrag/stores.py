@@ -31,7 +31,7 @@ _Access = tuple[Callable[[Any], Iterable[Any]], Callable[[Sequence[Any]], Iterab
 
 
 @dataclass(frozen=True)
-class StoreRows:
+class _StoreRows:
     """The rows of a vector store. Iterating reads them in batches; ``len`` is their number."""
 
     ids: Sequence[Any]
@@ -46,60 +46,27 @@ class StoreRows:
             yield from self.rows(self.ids[start : start + self.batch_size])
 
 
-def read_store(
-    store: VectorStore, *, where: Any = None, ids: Iterable[Any] | None = None, batch_size: int = 1_000
-) -> StoreRows:
-    """Return the rows of a vector store: id, text, metadata and vector of each document.
-
-    Reads Chroma, FAISS, LanceDB, Qdrant, PGVector, PGVectorStore and InMemoryVectorStore, which are not changed.
-    Documents that are deleted while the rows are read are left out. ``batch_size`` rows are read in a request.
-
-    Parameters
-    ----------
-    where
-        Restricts the rows, in the store's own filter language: a dict for Chroma, PGVector and PGVectorStore, a
-        ``models.Filter`` for Qdrant, SQL for LanceDB, a dict or a function of the metadata for FAISS, a function of the
-        document for InMemoryVectorStore.
-    ids
-        The documents to read; by default all. With ids any other store can be read that has ``get_by_ids``, but such
-        rows have no vectors.
-
-    Examples
-    --------
-    >>> from langchain_core.embeddings import DeterministicFakeEmbedding
-    >>> from langchain_core.vectorstores import InMemoryVectorStore
-    >>> store = InMemoryVectorStore(DeterministicFakeEmbedding(size=3))
-    >>> _ = store.add_texts(["The Auth Service issues tokens."], ids=["auth"])
-    >>> [(name, text, len(vector)) for name, text, metadata, vector in read_store(store)]
-    [('auth', 'The Auth Service issues tokens.', 3)]
-    """
-    if where is not None and ids is not None:
-        raise InputError("pass either where or ids")
-    kind, access = type(store).__qualname__, by_class_name(store, _ACCESS)
-    if access is not None:
-        list_ids, rows = access(store)
-        return StoreRows(list(list_ids(where) if ids is None else ids), rows, batch_size)
-    if ids is None:
-        raise InputError(
-            f"{kind} cannot list its documents: pass ids=[...] or documents=[...], which are embedded again, or "
-            "read=function, which gets the store and yields (id, text, metadata, vector) for each document"
-        )
-    if type(store).get_by_ids is VectorStore.get_by_ids:
-        raise InputError(f"{kind} has no get_by_ids: pass documents=[...], or use from_documents")
-    return StoreRows(list(ids), lambda some: map(_to_row, store.get_by_ids(some)), batch_size)
-
-
 def store_rows(
-    store: VectorStore, *, documents: Iterable[Document] | None, read: Any, where: Any, ids: Any, batch_size: int
+    store: VectorStore,
+    *,
+    where: Any = None,
+    ids: Iterable[Any] | None = None,
+    read: Callable[[Any], Iterable[Row]] | None = None,
+    batch_size: int = 1_000,
 ) -> Iterable[Row]:
-    """Return the rows of a store, of a function that reads it, or of documents, which have no vectors."""
-    if sum(given is not None for given in (where, ids, documents, read)) > 1:
-        raise InputError("pass one of where, ids, documents and read")
+    """Return the rows of a vector store, which is not changed; documents that are deleted meanwhile are left out."""
+    if sum(given is not None for given in (where, ids, read)) > 1:
+        raise InputError("pass one of where, ids and read")
     if read is not None:
-        return read(store)  # type: ignore[no-any-return]
-    if documents is not None:
-        return [_to_row(document) for document in documents]
-    return read_store(store, where=where, ids=ids, batch_size=batch_size)
+        return read(store)
+    access = by_class_name(store, _ACCESS)
+    if access is None:
+        raise InputError(
+            f"{type(store).__qualname__} cannot be read: pass read=function, which gets the store and yields "
+            "(id, text, metadata, vector) for each document"
+        )
+    list_ids, rows = access(store)
+    return _StoreRows(list(list_ids(where) if ids is None else ids), rows, batch_size)
 
 
 def embedding_of(store: VectorStore) -> Any:
@@ -188,13 +155,6 @@ def _check_embedding(embedding: CheckedEmbedder, document: graphrag_core.Documen
         f"the vectors of the store are not from {embedding.identity}: the vector of {document.id!r} {problem}. "
         "Pass the embedding model that filled the store"
     )
-
-
-def _to_row(document: Document) -> Row:
-    """Return a document as the row of a store that has no vector of it."""
-    if not document.id:
-        raise InputError(f"the document {document.page_content[:40]!r} has no id: set Document.id")
-    return document.id, document.page_content, document.metadata, None
 
 
 # -- stores
@@ -290,27 +250,11 @@ def _pgvector(store: Any) -> _Access:
     return lambda where: [row.id for row in query(stored.id, where=where)], rows
 
 
-def _lancedb(store: Any) -> _Access:
-    table, id_key, text_key, vector_key = store.get_table(), store._id_key, store._text_key, store._vector_key  # noqa: SLF001
-
-    def query(where: str | None, *columns: str) -> Any:
-        found = table.search() if where is None else table.search().where(where)
-        return found.select(list(columns)).limit(table.count_rows()).to_list()
-
-    def rows(ids: Sequence[Any]) -> Iterator[Row]:
-        listed = ", ".join("'" + str(name).replace("'", "''") + "'" for name in ids)
-        for row in query(f"{id_key} IN ({listed})", id_key, text_key, vector_key, "metadata") if ids else ():
-            yield row[id_key], row[text_key], row["metadata"], row[vector_key]
-
-    return lambda where: [row[id_key] for row in query(where, id_key)], rows
-
-
 # By class name, so that no store has to be imported; subclasses are found by their parents' names.
 _ACCESS: Mapping[str, Callable[[Any], _Access]] = {
     "Chroma": _chroma,
     "FAISS": _faiss,
     "InMemoryVectorStore": _in_memory,
-    "LanceDB": _lancedb,
     "PGVector": _pgvector,
     "PGVectorStore": _chroma,
     "Qdrant": _qdrant,

@@ -26,36 +26,30 @@ with optional_import("llama-index-core", "llama", "llama_graphrag"):
 from llama_graphrag.retriever import GraphRAGRetriever
 
 if TYPE_CHECKING:
-    from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent
-    from llama_graphrag.memory_block import GraphRAGMemoryBlock
-    from llama_graphrag.memory_tool import memory_search_tool, memory_tools
+    from llama_graphrag.events import GraphRAGRetrievalEvent
+    from llama_graphrag.memory_tool import memory_search_tool
     from llama_graphrag.models import LocalEmbedding
-    from llama_graphrag.postprocessors import GraphContextPostprocessor, postprocessor_reranker
+    from llama_graphrag.postprocessors import GraphContextPostprocessor
     from llama_graphrag.vector_store import GraphRAGVectorStore
 
 del llama_index
 
 __all__ = [
     "GraphContextPostprocessor",
-    "GraphRAGInsertEvent",
-    "GraphRAGMemoryBlock",
     "GraphRAGRetrievalEvent",
     "GraphRAGRetriever",
     "GraphRAGVectorStore",
     "LocalEmbedding",
     "memory_search_tool",
-    "memory_tools",
-    "postprocessor_reranker",
 ]
 
 __getattr__ = lazy_names(
     __name__,
     {
-        "events": "GraphRAGInsertEvent GraphRAGRetrievalEvent",
-        "memory_block": "GraphRAGMemoryBlock",
-        "memory_tool": "memory_search_tool memory_tools",
+        "events": "GraphRAGRetrievalEvent",
+        "memory_tool": "memory_search_tool",
         "models": "LocalEmbedding",
-        "postprocessors": "GraphContextPostprocessor postprocessor_reranker",
+        "postprocessors": "GraphContextPostprocessor",
         "vector_store": "GraphRAGVectorStore",
     },
 )

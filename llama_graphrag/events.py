@@ -1,4 +1,4 @@
-"""Events for LlamaIndex's instrumentation, in addition to the framework's."""
+"""The event of a question for LlamaIndex's instrumentation, in addition to the framework's."""
 
 from __future__ import annotations
 
@@ -40,24 +40,3 @@ class GraphRAGRetrievalEvent(BaseEvent):
             node_ids=[hit.chunk.id for hit in result.hits],
             stages=dict(result.trace.stages),
         )
-
-
-class GraphRAGInsertEvent(BaseEvent):
-    """The outcome of inserting nodes.
-
-    ``reused`` is the number of nodes that came with an embedding, ``embedded`` the number of new and changed
-    nodes without one, ``with_knowledge`` the number with entities and relations of an extractor.
-    """
-
-    added: int
-    replaced: int
-    unchanged: int
-    reused: int
-    embedded: int = 0
-    with_knowledge: int
-    problems: dict[str, str]
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name that LlamaIndex uses for the class."""
-        return "GraphRAGInsertEvent"

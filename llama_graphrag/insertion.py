@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -18,12 +18,11 @@ import graphrag_core
 from graphrag_core import KnowledgeIndex
 from graphrag_core.adapter import overrides
 from graphrag_core.errors import InputError
-from llama_graphrag.events import GraphRAGInsertEvent
+from graphrag_core.model import Added
 from llama_graphrag.models import LlamaEmbedder
 from llama_graphrag.nodes import (
     default_embedding_text,
     embedding_text,
-    has_knowledge,
     to_documents,
     with_document_hashes,
     with_stable_ids,
@@ -148,7 +147,7 @@ async def aembed(index: KnowledgeIndex, batch: Batch, *, show_progress: bool) ->
 
 def insert(
     index: KnowledgeIndex, batch: Batch, embeddings: Mapping[str, Any], show_progress: bool | None = None
-) -> GraphRAGInsertEvent:
+) -> Added:
     """Add a batch to the index, with the vectors of its nodes and those in ``embeddings`` (by text)."""
     custom = {node_id: embeddings[text] for node_id, text in batch.custom.items() if text in embeddings}
     vectors = {**batch.vectors, **custom}
@@ -156,5 +155,4 @@ def insert(
     reused, embedded, count = len(batch.vectors), len(batch.new), len(batch.nodes)
     unchanged = f", {added.unchanged} unchanged" if added.unchanged else ""
     _log.info("%d nodes: %d with their own embedding, %d to be embedded%s", count, reused, embedded, unchanged)
-    with_knowledge = sum(map(has_knowledge, batch.nodes))
-    return GraphRAGInsertEvent(**asdict(added), reused=reused, embedded=embedded, with_knowledge=with_knowledge)
+    return added

@@ -1,10 +1,9 @@
-"""``memory_search_tool`` and ``memory_tools``: the retriever and its index as tools for agents."""
+"""``memory_search_tool``: the retriever as a tool for agents."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from inspect import signature
 from typing import Any
 
@@ -16,10 +15,9 @@ from typing_extensions import Unpack
 
 from graphrag_core import Result
 from graphrag_core.errors import InputError
-from graphrag_core.filters import Filter, Where, parse_all
-from graphrag_core.model import FactSource
+from graphrag_core.filters import Where
 from graphrag_core.query import memory_tool
-from graphrag_core.query.per_request import OfRequest
+from graphrag_core.query.per_request import OfRequest, per_request
 from llama_graphrag.filters import ids_where, to_where
 from llama_graphrag.models import count_tokens
 from llama_graphrag.nodes import to_nodes
@@ -70,97 +68,35 @@ def memory_search_tool(
     context
         Arguments of :meth:`graphrag_core.Result.context`.
     """
-    where_of = memory_tool.where_for(where, to_where(filters), *ids_where(node_ids, doc_ids))
-    return _search_tool(retriever, where_of, callable(where), name, description, return_direct, **context)
-
-
-def _search_tool(
-    retriever: GraphRAGRetriever,
-    where_of: Callable[[Any], Filter | None],
-    needs_state: bool,
-    name: str = memory_tool.NAME,
-    description: str = memory_tool.DESCRIPTION,
-    return_direct: bool = False,
-    **context: Unpack[memory_tool.ContextArguments],
-) -> FunctionTool:
     signature(Result.context).bind(None, **context)
+    where_of = per_request(where, "filter of the memory search tool", to_where(filters), *ids_where(node_ids, doc_ids))
+
+    def settings_of(state: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+        return {"where": where_of(state), **memory_tool.search_settings(arguments)}
 
     def to_memories(result: Result) -> Memories:
         return Memories(to_nodes(result, retriever.add_metadata), memory_tool.to_content(result, context, count_tokens))
 
-    def search(where: Filter | None, query: str, **arguments: Any) -> Memories:
-        result = retriever.search(query, where=where, **memory_tool.search_settings(arguments))
-        return to_memories(result)
+    def search(query: str, **arguments: Any) -> Memories:
+        return to_memories(retriever.search(query, **settings_of(None, arguments)))
 
-    async def asearch(where: Filter | None, query: str, **arguments: Any) -> Memories:
-        result = await retriever.asearch(query, where=where, **memory_tool.search_settings(arguments))
+    async def asearch(query: str, state: Any = None, **arguments: Any) -> Memories:
+        result = await retriever.asearch(query, **settings_of(state, arguments))
         return await asyncio.to_thread(to_memories, result)
 
-    tool = memory_tool.Tool(name, description, memory_tool.SEARCH_ARGUMENTS, search)
-    return _to_tool(tool, where_of, needs_state, asearch, return_direct=return_direct, callback=str)
-
-
-def memory_tools(
-    retriever: GraphRAGRetriever,
-    *,
-    metadata: Mapping[str, Any] | OfRequest | None = None,
-    source: FactSource = "conversation",
-    where: Where | OfRequest | None = None,
-    filters: MetadataFilters | None = None,
-    node_ids: Sequence[str] | None = None,
-    doc_ids: Sequence[str] | None = None,
-    **settings: Any,
-) -> list[FunctionTool]:
-    """Return the tools of a memory: ``memory_search``, and tools that remember, confirm, reject and forget facts.
-
-    Facts that the agent remembers are staged until they are confirmed. The tools change remembered facts of their scope
-    alone, and no node. The filters and ``settings`` are those of :func:`memory_search_tool`.
-
-    Parameters
-    ----------
-    metadata
-        The scope of the facts, such as ``{"user": "ada"}``, or a function as for ``where``: facts of other scopes are
-        neither found nor changed. By default what the retriever's filters ask for; one that is restricted by
-        ``node_ids`` or ``doc_ids`` needs it. Other nodes are restricted by the filters alone.
-    source
-        The source of the facts that the agent remembers.
-    """
-    writer_of = memory_tool.writer_for(retriever.index, metadata, retriever.scope, source)
-    where_of = memory_tool.where_for(where, to_where(filters), *ids_where(node_ids, doc_ids))
-    search = _search_tool(
-        retriever,
-        lambda state: parse_all(where_of(state), writer_of(state).searched),
-        callable(metadata) or callable(where),
-        **settings,
-    )
-    return [search, *(_to_tool(tool, writer_of, callable(metadata)) for tool in memory_tool.WRITING_TOOLS)]
-
-
-def _to_tool(
-    tool: memory_tool.Tool,
-    scope_of: Callable[[Any], Any],
-    needs_state: bool,
-    arun: Callable[..., Awaitable[Any]] | None = None,
-    **more: Any,
-) -> FunctionTool:
-    """Return a tool of the framework. If it needs the state of the run, the agent passes its context."""
-
-    def run(*given: Any, **arguments: Any) -> Any:
-        return tool.run(scope_of(None), *given, **arguments)
-
-    arun = arun or partial(asyncio.to_thread, tool.run)
-
-    async def run_awaited(*given: Any, **arguments: Any) -> Any:
-        return await arun(scope_of(None), *given, **arguments)
-
-    async def run_in_context(*given: Any, ctx: Context | None = None, **arguments: Any) -> Any:
+    async def asearch_in_context(query: str, ctx: Context | None = None, **arguments: Any) -> Memories:
         if not isinstance(ctx, Context):
-            raise InputError(f"{tool.name} is for one user: call it in an agent, which passes the context of the run")
-        return await arun(scope_of(await ctx.store.get_state()), *given, **arguments)
+            raise InputError(f"{name} is for one user: call it in an agent, which passes the context of the run")
+        return await asearch(query, await ctx.store.get_state(), **arguments)
 
-    run_in_context.__annotations__["ctx"] = Context  # which LlamaIndex looks for, and not for its name
-    functions = {"async_fn": run_in_context} if needs_state else {"fn": run, "async_fn": run_awaited}
-    schema = memory_tool.arguments_model(tool.name, tool.arguments)
+    asearch_in_context.__annotations__["ctx"] = Context  # which LlamaIndex looks for, and not for its name
+    needs_context = callable(where)
     return FunctionTool.from_defaults(
-        **functions, name=tool.name, description=tool.description, fn_schema=schema, **more
+        fn=None if needs_context else search,
+        async_fn=asearch_in_context if needs_context else asearch,
+        name=name,
+        description=description,
+        fn_schema=memory_tool.search_arguments(),
+        return_direct=return_direct,
+        callback=str,
     )

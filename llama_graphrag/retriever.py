@@ -65,14 +65,14 @@ from graphrag_core.filters import Filter, parse_all
 from graphrag_core.ingest.edges import ID, Edge, Edges, parse_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.remembered import Time
+from graphrag_core.model import Added
 from graphrag_core.query.requests import Request
 from graphrag_core.query.settings import Plan
-from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent, dispatcher
+from llama_graphrag.events import GraphRAGRetrievalEvent, dispatcher
 from llama_graphrag.filters import ids_where, to_where
 from llama_graphrag.insertion import Batch, aembed, asplit, embed, insert, prepare, split
 from llama_graphrag.models import EmbedModel, LlamaEmbedder, message_text, to_embedder
 from llama_graphrag.nodes import SOURCE, is_node, knowledge_of, metadata_of, source_hash, source_of, to_nodes
-from llama_graphrag.postprocessors import to_reranker
 from llama_graphrag.sources import ReadNodes, read_property_graph, read_vector_index
 from llama_graphrag.vector_store import GraphRAGVectorStore, StoredNodes
 
@@ -114,7 +114,6 @@ class IndexOptions(NewOptions, total=False):
     objects: list[IndexNode] | None
     verbose: bool
     read: ReadNodes | None
-    nodes: Iterable[BaseNode] | None
 
 
 class OpenOptions(RetrieverOptions, total=False):
@@ -155,15 +154,14 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         As for :class:`graphrag_core.GraphRetriever`, and for every LlamaIndex retriever.
     fields
         Other values of fields of ``settings``: ``method``, ``graph``, ``use_graph``, ...
-        ``reranker`` may be a LlamaIndex ``BaseNodePostprocessor`` (:func:`~llama_graphrag.postprocessor_reranker`).
 
     Notes
     -----
-    Settings can be read and not assigned. To change them, make another retriever:
-    ``GraphRAGRetriever(retriever.index, retriever.settings, method="keyword")``. Filters passed with a call narrow
-    the filters of the retriever. Nothing is found for a blank question, which is logged. It is safe to use from many
-    threads and tasks at once. In a coroutine await ``aretrieve``, :meth:`ainsert_nodes` and :meth:`adelete_nodes`: they
-    do not block the event loop.
+    Settings can be read and not assigned. To change them, make another retriever of the same index:
+    ``retriever.with_settings(method="keyword")``. Filters narrow: those of a call and of :meth:`with_filters` are
+    joined to those of the retriever by AND. Nothing is found for a blank question, which is logged. It is safe to use
+    from many threads and tasks at once. In a coroutine await ``aretrieve`` and :meth:`ainsert_nodes`: they do not
+    block the event loop, and await the embedding model if it has its own coroutines.
 
     A retriever with a ``path`` can be pickled and deep-copied, as :class:`graphrag_core.KnowledgeIndex` says. With
     PostgreSQL a copy and a forked process open their own connections, and may write.
@@ -264,7 +262,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             LlamaIndex documents; they are not changed.
         embed_model
             A LlamaIndex embedding model, or an object with ``embed_documents`` and ``embed_query``. Defaults to
-            ``Settings.embed_model``. False for an index without vectors, for keyword and graph search.
+            ``Settings.embed_model``. False for an index without vectors, for keyword and graph search. With a model
+            that is awaited, start from no nodes and await :meth:`ainsert_nodes` or :meth:`ainsert`.
         settings
             As for :meth:`from_nodes`, and ``transformations``, by default ``Settings.transformations``. Entities and
             relations found by an extractor among them are added to the graph.
@@ -273,17 +272,6 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         nodes = split(documents, settings.get("transformations"), show_progress=progress)
         retriever = cls.from_nodes(nodes, embed_model, **settings)
         retriever.drop_stale(nodes)
-        return retriever
-
-    @classmethod
-    async def afrom_documents(
-        cls, documents: Sequence[Document], embed_model: EmbedModel | None = None, **settings: Unpack[NewOptions]
-    ) -> Self:
-        """Async version of :meth:`from_documents`; transformations with a coroutine are awaited."""
-        progress = bool(settings.get("show_progress"))
-        nodes = await asplit(documents, settings.get("transformations"), show_progress=progress)
-        retriever = await cls.afrom_nodes(nodes, embed_model, **settings)
-        await asyncio.to_thread(retriever.drop_stale, nodes)
         return retriever
 
     @classmethod
@@ -327,28 +315,13 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         return retriever
 
     @classmethod
-    async def afrom_nodes(
-        cls, nodes: Iterable[BaseNode], embed_model: EmbedModel | None = None, **settings: Unpack[NewOptions]
-    ) -> Self:
-        """Async version of :meth:`from_nodes`; awaits the embedding model if it has its own coroutines."""
-        remove_missing = settings.pop("remove_missing", False)
-        retriever = await asyncio.to_thread(partial(cls._open, embed_model, **settings))
-        with closed_on_error(retriever):
-            nodes = list(nodes)
-            await retriever.ainsert_nodes(nodes)
-            if remove_missing:
-                await asyncio.to_thread(retriever._drop_missing, nodes)  # noqa: SLF001 - our own
-        return retriever
-
-    @classmethod
     def from_index(
         cls, index: VectorStoreIndex, embed_model: EmbedModel | None = None, **settings: Unpack[IndexOptions]
     ) -> Self:
-        """Index the nodes of an existing ``VectorStoreIndex``, over whatever vector store.
+        """Index the nodes of an existing ``VectorStoreIndex``.
 
-        The embeddings of Simple, Chroma, Qdrant, LanceDB, FAISS, Milvus and PGVector stores are reused, and of other
-        stores whose ``get_nodes`` returns them. Nodes without an embedding are embedded; log messages and
-        :class:`~llama_graphrag.GraphRAGInsertEvent` say how many. The docstore may be empty.
+        Simple, Chroma, Qdrant, FAISS and PGVector stores are read, with their embeddings. Nodes without an embedding
+        are embedded; the log says how many. The docstore may be empty.
 
         Parameters
         ----------
@@ -365,19 +338,10 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         read
             Reads the nodes of a store that is not among those above: gets the index, returns its nodes with their
             embeddings.
-        nodes
-            The nodes of the index, if its store cannot list them.
-        node_ids
-            Only these nodes.
         """
-        return cls.from_nodes(**_read_index(index, embed_model, settings))
-
-    @classmethod
-    async def afrom_index(
-        cls, index: VectorStoreIndex, embed_model: EmbedModel | None = None, **settings: Unpack[IndexOptions]
-    ) -> Self:
-        """Async version of :meth:`from_index`; the store is read in a thread."""
-        return await cls.afrom_nodes(**await asyncio.to_thread(_read_index, index, embed_model, settings))
+        options: dict[str, Any] = dict(settings)
+        nodes = read_vector_index(index, read=options.pop("read", None))
+        return cls.from_nodes(nodes, **_like(index, embed_model, options))
 
     @classmethod
     def from_property_graph(
@@ -392,17 +356,6 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         index, then to ``Settings.embed_model``; ``settings`` as for :meth:`from_nodes`.
         """
         return cls.from_nodes(read_property_graph(store), **_like(store, embed_model, settings))
-
-    @classmethod
-    async def afrom_property_graph(
-        cls,
-        store: PropertyGraphStore | PropertyGraphIndex,
-        embed_model: EmbedModel | None = None,
-        **settings: Unpack[NewOptions],
-    ) -> Self:
-        """Async version of :meth:`from_property_graph`; the graph is read in a thread."""
-        nodes = await asyncio.to_thread(read_property_graph, store)
-        return await cls.afrom_nodes(nodes, **_like(store, embed_model, settings))
 
     @classmethod
     def from_persist_dir(
@@ -421,13 +374,6 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             ``read_only``, True if another process writes (:meth:`graphrag_core.KnowledgeIndex.open`).
         """
         return cls._open(embed_model, path, must_exist=True, **settings)
-
-    @classmethod
-    async def afrom_persist_dir(
-        cls, path: str | Path, embed_model: EmbedModel | None = None, **settings: Unpack[OpenOptions]
-    ) -> Self:
-        """Async version of :meth:`from_persist_dir`."""
-        return await asyncio.to_thread(partial(cls.from_persist_dir, path, embed_model, **settings))
 
     @classmethod
     def _open(
@@ -482,6 +428,13 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             narrowed._filters = both  # noqa: SLF001
         narrowed._scope = parse_all(self._scope, to_where(filters), *ids_where(node_ids, doc_ids))  # noqa: SLF001
         return narrowed
+
+    def with_settings(self, **settings: Any) -> Self:
+        """Return this retriever with other settings: ``similarity_top_k``, ``method``, ... Its filters stay."""
+        changed, core = copy(self), self._core
+        shared: dict[str, Any] = {"cache": core.cache, "refresh_every": core.refresh_every}
+        changed._core = GraphRetriever(core.index, core.settings, **shared, **_core_settings(settings))  # noqa: SLF001
+        return changed
 
     def with_memory(self, memory: BaseMemory) -> Self:
         """Return this retriever for one conversation: each query has the messages of a memory as ``history``.
@@ -588,24 +541,21 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     # -- nodes
 
-    def insert_nodes(self, nodes: Iterable[BaseNode], *, show_progress: bool | None = None) -> GraphRAGInsertEvent:
+    def insert_nodes(self, nodes: Iterable[BaseNode], *, show_progress: bool | None = None) -> Added:
         """Add nodes and replace those with a known id; unchanged nodes are skipped. Return the counts."""
         batch = prepare(self.index, self._register_objects(nodes))
         return self._insert(batch, embed(self.index, batch), show_progress)
 
-    async def ainsert_nodes(
-        self, nodes: Iterable[BaseNode], *, show_progress: bool | None = None
-    ) -> GraphRAGInsertEvent:
+    async def ainsert_nodes(self, nodes: Iterable[BaseNode], *, show_progress: bool | None = None) -> Added:
         """Async version of :meth:`insert_nodes`; awaits the embedding model if it has its own coroutines."""
         batch = await asyncio.to_thread(prepare, self.index, self._register_objects(nodes))
         embeddings = await aembed(self.index, batch, show_progress=self._shows_progress(show_progress))
         return await asyncio.to_thread(self._insert, batch, embeddings, show_progress)
 
-    def _insert(self, batch: Batch, embeddings: Mapping[str, Any], show_progress: bool | None) -> GraphRAGInsertEvent:
-        event = insert(self.index, batch, embeddings, show_progress)
+    def _insert(self, batch: Batch, embeddings: Mapping[str, Any], show_progress: bool | None) -> Added:
+        added = insert(self.index, batch, embeddings, show_progress)
         self._drop_blank({node_id: repr(node_id) for node_id in batch.blank})
-        dispatcher.event(event)
-        return event
+        return added
 
     def _shows_progress(self, asked: bool | None) -> bool:
         return bool(self.index.pipeline.progress if asked is None else asked)
@@ -622,19 +572,13 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         """Delete nodes with their entities and facts; return how many existed within the retriever's filters."""
         return self.index.delete(self._in_scope(node_ids))
 
-    async def adelete_nodes(self, node_ids: Iterable[str], delete_from_docstore: bool = True) -> int:
-        """Async version of :meth:`delete_nodes`."""
-        return await asyncio.to_thread(self.delete_nodes, list(node_ids), delete_from_docstore)
-
     # -- documents: the methods of a LlamaIndex index. Keywords that have no effect here are accepted.
 
-    def update_ref_doc(self, document: Document, *, show_progress: bool | None = None, **_: Any) -> GraphRAGInsertEvent:
+    def update_ref_doc(self, document: Document, *, show_progress: bool | None = None, **_: Any) -> Added:
         """Split a document into nodes and add them, or replace the nodes of the same document; return the counts."""
         return self._replace([document], show_progress)
 
-    async def aupdate_ref_doc(
-        self, document: Document, *, show_progress: bool | None = None, **_: Any
-    ) -> GraphRAGInsertEvent:
+    async def aupdate_ref_doc(self, document: Document, *, show_progress: bool | None = None, **_: Any) -> Added:
         """Async version of :meth:`update_ref_doc`."""
         return await self._areplace([document], show_progress)
 
@@ -674,23 +618,19 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         """Delete all nodes of a source document; return how many there were within the retriever's filters."""
         return self.index.delete(self._in_scope(self._nodes_of(ref_doc_id)))
 
-    async def adelete_ref_doc(self, ref_doc_id: str, delete_from_docstore: bool = True) -> int:
-        """Async version of :meth:`delete_ref_doc`."""
-        return await asyncio.to_thread(self.delete_ref_doc, ref_doc_id, delete_from_docstore)
-
-    def _replace(self, documents: Sequence[Document], show_progress: bool | None) -> GraphRAGInsertEvent:
+    def _replace(self, documents: Sequence[Document], show_progress: bool | None) -> Added:
         documents = list({document.id_: document for document in documents}.values())  # the last of an id
         nodes = split(documents, self.transformations, show_progress=self._shows_progress(show_progress))
-        event = self.insert_nodes(nodes, show_progress=show_progress)
+        added = self.insert_nodes(nodes, show_progress=show_progress)
         self._drop_others([document.id_ for document in documents], nodes)
-        return event
+        return added
 
-    async def _areplace(self, documents: Sequence[Document], show_progress: bool | None) -> GraphRAGInsertEvent:
+    async def _areplace(self, documents: Sequence[Document], show_progress: bool | None) -> Added:
         documents = list({document.id_: document for document in documents}.values())
         nodes = await asplit(documents, self.transformations, show_progress=self._shows_progress(show_progress))
-        event = await self.ainsert_nodes(nodes, show_progress=show_progress)
+        added = await self.ainsert_nodes(nodes, show_progress=show_progress)
         await asyncio.to_thread(self._drop_others, [document.id_ for document in documents], nodes)
-        return event
+        return added
 
     def _drop_others(self, sources: Iterable[str], nodes: Sequence[BaseNode]) -> int:
         """Delete the nodes of source documents that are not among these; return how many."""
@@ -733,8 +673,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
 
 def _core_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with the names and the rerankers of LlamaIndex as those of the core."""
-    settings = {**given, "reranker": to_reranker(given.get("reranker"))}
+    """Return settings with the names of LlamaIndex as those of the core."""
+    settings = {**given}
     if (top_k := settings.pop("similarity_top_k", None)) is not None:
         if settings.get("k") is not None:
             raise InputError("k and similarity_top_k are the same setting: pass one of them")
@@ -764,13 +704,6 @@ def _embed_request(embedding: CheckedEmbedder, embedder: LlamaEmbedder, bundle: 
     if bundle.custom_embedding_strs and "".join(texts).strip():
         return Request(run, arun, key=tuple(texts))
     return Request(partial(embedding.query, bundle.query_str), arun)
-
-
-def _read_index(index: VectorStoreIndex, embed_model: EmbedModel | None, settings: IndexOptions) -> dict[str, Any]:
-    """Return the nodes of an index and settings, as arguments of ``from_nodes``."""
-    options: dict[str, Any] = dict(settings)
-    chosen = {name: options.pop(name, None) for name in ("read", "nodes", "node_ids")}
-    return {**_like(index, embed_model, options), "nodes": read_vector_index(index, **chosen)}
 
 
 def _node_edges(edges: Edges | None) -> list[Edge] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from llama_index.core.graph_stores.types import (
 )
 from llama_index.core.indices.property_graph import PropertyGraphIndex
 from llama_index.core.indices.vector_store.base import VectorStoreIndex
-from llama_index.core.schema import BaseNode, NodeRelationship, ObjectType, RelatedNodeInfo, TextNode
+from llama_index.core.schema import BaseNode, ObjectType, TextNode
 from llama_index.core.vector_stores.simple import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index.core.vector_stores.utils import legacy_metadata_dict_to_node, metadata_dict_to_node
@@ -38,30 +38,25 @@ ReadNodes = Callable[[VectorStoreIndex], Iterable[BaseNode]]
 """Returns the nodes of an index, with their embeddings as far as it has them."""
 
 
-def read_vector_index(
-    index: VectorStoreIndex,
-    *,
-    read: ReadNodes | None = None,
-    nodes: Iterable[BaseNode] | None = None,
-    node_ids: Iterable[str] | None = None,
-) -> list[BaseNode]:
+def read_vector_index(index: VectorStoreIndex, *, read: ReadNodes | None = None) -> list[BaseNode]:
     """Return the nodes of an index, with the embeddings that its vector store has. The index is not changed.
 
-    ``read`` reads the nodes; by default a function for the store (``_READERS``), else the store's ``get_nodes``. With
-    ``nodes`` nothing is read, except embeddings from a ``SimpleVectorStore``. With ``node_ids`` the store need not be
-    able to list its nodes.
+    ``read`` reads the nodes; by default a function for the store (``_READERS``).
     """
     if not isinstance(index, VectorStoreIndex):
         raise InputError(_not_an_index(index))
-    if nodes is not None and (read is not None or node_ids is not None):
-        raise InputError("nodes were passed beside read or node_ids: pass the nodes alone, or one of the others")
-    wanted = None if node_ids is None else list(dict.fromkeys(node_ids))
+    read = read or by_class_name(index.vector_store, _READERS)
+    if read is None:
+        raise InputError(
+            f"{type(index.vector_store).__qualname__} cannot be read: pass from_index(index, read=function), which "
+            "gets the index and returns its nodes with their embeddings, or pass the nodes to from_nodes"
+        )
     by_id: dict[str, BaseNode] = {}  # a store may have a node twice: the last one counts
-    for node in _listed(index, read, wanted) if nodes is None else _with_stored_embeddings(nodes, index.vector_store):
+    for node in read(index):
         # a list of floats takes 32 bytes a number, too much for a large store
         vector = None if node.embedding is None else np.asarray(node.embedding, np.float32)
         by_id[node.node_id] = _with_embedding(node, vector)
-    _report(index.vector_store, by_id, wanted or ())
+    _report(index.vector_store, by_id)
     # Image and index nodes are read from the docstore, as in LlamaIndex's own retriever.
     ids = [node_id for node_id, node in by_id.items() if node.get_type() != ObjectType.TEXT]
     for node in index.docstore.get_nodes(ids, raise_error=False) if ids else ():
@@ -69,34 +64,15 @@ def read_vector_index(
     return list(by_id.values())
 
 
-def _listed(index: VectorStoreIndex, read: ReadNodes | None, wanted: list[str] | None) -> Iterable[BaseNode]:
-    """Return the nodes that a function reads, or the nodes of the store."""
-    read = read or by_class_name(index.vector_store, _READERS)
-    if read is None:
-        return _read_with_get_nodes(index, wanted)
-    chosen = set(wanted or ())
-    return read(index) if wanted is None else (node for node in read(index) if node.node_id in chosen)
-
-
-def _with_stored_embeddings(nodes: Iterable[BaseNode], store: object) -> Iterator[BaseNode]:
-    """Yield nodes; a node without an embedding gets the one in the store, if the store is in memory."""
-    vectors = _vectors_in_memory(store)
-    for node in nodes:
-        yield node if node.embedding is not None else _with_embedding(node, vectors.get(node.node_id))
-
-
 def _vectors_in_memory(store: object) -> Mapping[str, Any]:
     return store.data.embedding_dict if isinstance(store, SimpleVectorStore) else {}
 
 
-def _report(store: object, nodes: Mapping[str, BaseNode], wanted: Sequence[str]) -> None:
+def _report(store: object, nodes: Mapping[str, BaseNode]) -> None:
     """Log what a store did not return: nodes, and embeddings of nodes."""
-    name, missing = type(store).__qualname__, sum(node_id not in nodes for node_id in wanted)
-    without = sum(node.embedding is None for node in nodes.values())
+    name, without = type(store).__qualname__, sum(node.embedding is None for node in nodes.values())
     if not nodes:
         _log.warning("%s has no nodes: check the name of its collection or table, and its path", name)
-    if missing:
-        _log.warning("%s has no nodes for %d of the node_ids", name, missing)
     if without:
         _log.warning(
             "%s gave no embedding for %d of %d nodes: they have to be embedded again. "
@@ -144,7 +120,7 @@ def _from_docstore(index: VectorStoreIndex, vectors: Mapping[str, Any]) -> Itera
     if not vectors and count:
         raise InputError(
             f"{type(index.vector_store).__qualname__} has {count} embeddings, but stores no text, and the index has no "
-            "docstore: load it with load_index_from_storage, or pass the nodes with from_index(index, nodes=[...])"
+            "docstore: load it with load_index_from_storage, or pass the nodes to from_nodes"
         )
     for node in index.docstore.get_nodes(list(vectors), raise_error=False):
         yield _with_embedding(node, vectors[node.node_id])
@@ -173,30 +149,6 @@ def _read_qdrant(index: VectorStoreIndex) -> Iterator[BaseNode]:
         yield _with_embedding(node, dense[0]) if node.embedding is None and len(dense) == 1 else node
 
 
-def _read_lancedb(index: VectorStoreIndex) -> Iterator[BaseNode]:
-    store: Any = index.vector_store
-    if store._table is None:  # noqa: SLF001 - the public name raises
-        return
-    for batch in store.table.to_arrow().to_batches(max_chunksize=_PAGE):
-        for row in batch.to_pylist():
-            node = _stored_node(row["id"], row[store.text_key], row.get("metadata"), row[store.vector_column_name])
-            if node.ref_doc_id is None and row.get(store.doc_id_key):
-                node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=row[store.doc_id_key])
-            yield node
-
-
-def _read_milvus(index: VectorStoreIndex) -> Iterator[BaseNode]:
-    store: Any = index.vector_store
-    rows = store.client.query_iterator(store.collection_name, batch_size=_PAGE, output_fields=["*"])
-    try:
-        while page := rows.next():
-            for row in page:
-                text, vector = row.pop(store.text_key, None), row.pop(store.embedding_field, None)
-                yield _stored_node(row["id"], text, row, vector)
-    finally:
-        rows.close()
-
-
 def _read_pgvector(index: VectorStoreIndex) -> Iterator[BaseNode]:
     store: Any = index.vector_store
     store._initialize()  # noqa: SLF001 - its get_nodes asks for ids or filters
@@ -213,8 +165,6 @@ def _read_pgvector(index: VectorStoreIndex) -> Iterator[BaseNode]:
 _READERS: dict[str, ReadNodes] = {
     "ChromaVectorStore": _read_chroma,
     "FaissVectorStore": _read_faiss,
-    "LanceDBVectorStore": _read_lancedb,
-    "MilvusVectorStore": _read_milvus,
     "PGVectorStore": _read_pgvector,
     "QdrantVectorStore": _read_qdrant,
     "SimpleVectorStore": _read_simple,
@@ -232,29 +182,6 @@ def _stored_node(node_id: Any, text: str | None, metadata: Mapping[str, Any] | N
         start_char_idx=info.get("start"), end_char_idx=info.get("end"),
     )  # fmt: skip
     return _with_embedding(node, vector)  # may be an array, which a new node would refuse
-
-
-def _read_with_get_nodes(index: VectorStoreIndex, node_ids: list[str] | None) -> Iterable[BaseNode]:
-    """Return the nodes of a store that has no reader here: by its ``get_nodes``, else from the docstore."""
-    store = index.vector_store
-    among = set(index.index_struct.nodes_dict.values() if node_ids is None else node_ids)
-    in_docstore = [node_id for node_id in index.index_struct.nodes_dict.values() if node_id in among]
-    if not store.stores_text:
-        return index.docstore.get_nodes(in_docstore, raise_error=False)
-    pages: list[list[str] | None] = [None]
-    if node_ids is not None:
-        pages = [node_ids[start : start + _PAGE] for start in range(0, len(node_ids), _PAGE)]
-    try:
-        return [node for page in pages for node in store.get_nodes(node_ids=page, filters=None)]
-    except (AssertionError, AttributeError, NotImplementedError, TypeError, ValueError) as error:
-        if index._store_nodes_override:  # noqa: SLF001 - it has no public name
-            return index.docstore.get_nodes(in_docstore, raise_error=False)
-        way = "node_ids=[...] or nodes=[...]" if node_ids is None else "nodes=[...]"
-        raise InputError(
-            f"{type(store).__qualname__}.get_nodes raised {type(error).__name__}: {error}. Nodes cannot be read "
-            f"that way: pass from_index(index, {way}), or from_index(index, read=function that returns the nodes), "
-            "or pass the nodes to from_nodes"
-        ) from error
 
 
 # -- property graphs

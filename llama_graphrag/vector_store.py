@@ -73,7 +73,7 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
     @override
     async def adelete(self, ref_doc_id: str, **_: Any) -> None:
         """Async version of :meth:`delete`."""
-        await self._retriever.adelete_ref_doc(ref_doc_id)
+        await asyncio.to_thread(self.delete, ref_doc_id)
 
     @override
     def delete_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **_: Any) -> None:

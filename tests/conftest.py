@@ -7,6 +7,7 @@ import signal
 import uuid
 from pathlib import Path
 
+import browser as browsers
 import pytest
 from hypothesis import settings
 
@@ -62,3 +63,16 @@ def open_index(request):
         return KnowledgeIndex
     urls = request.getfixturevalue("urls")
     return lambda embedder=None, **options: KnowledgeIndex.open(urls(), embedder, **options)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A headless Chromium; tests that need one are skipped where there is none, but not in ``make test-browser``."""
+    needed = "BROWSER_NEEDED" in os.environ
+    if browsers.sync_playwright is None and not needed:
+        pytest.skip("no Playwright: 'make test-browser' installs it")
+    with browsers.chromium() as found:
+        if found is None:
+            assert not needed, "no Chromium was found"
+            pytest.skip("no Chromium: 'make test-browser' installs one")
+        yield found

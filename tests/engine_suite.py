@@ -169,14 +169,6 @@ class EngineSuite:
             else:
                 raise AssertionError("a setting was changed that had another value")
 
-    def test_blobs_are_kept_until_they_are_deleted(self) -> None:
-        """By name, with everything below it. An engine in memory need not keep them."""
-        with self._filled() as index:
-            index.engine.save_blob("maps/world", b"1")
-            assert index.engine.load_blob("maps/world") in (None, b"1")
-            index.engine.save_blob("maps", None)
-            assert index.engine.load_blob("maps/world") is None
-
     # -- search
 
     def test_vectors_are_found_by_similarity(self) -> None:
@@ -298,39 +290,20 @@ class EngineSuite:
             ordered = facts[np.argsort(snapshot.id_order("facts", facts))]
             assert [fact.id for fact in snapshot.facts(ordered)] == ["a/0", "b/0", "b/1"]
 
-    def test_copies_are_listed_in_order_of_id(self) -> None:
-        """Equal texts, those that say nearly as much but nothing else, and equal facts; in the scope alone."""
-        words = [f"w{n}" for n in range(100)]
-        nearly = [*words[:50], *words[51:]]
-        acme, same = {"tenant": "acme"}, "Echo met Foxtrot in Malmö."
-        extractor = FixedExtractor({name: [Fact(("Echo", "Foxtrot"), same, weight=3)] for name in ("q", "p")})
-        with KnowledgeIndex(HashEmbedder(), engine=self.make(), extractor=extractor, chunker=None) as index:
-            index.add([
-                Document("q", " ".join(words), metadata=acme),
-                Document("p", " ".join(words).upper() + ".", metadata=acme),
-                Document("r", " ".join(nearly), metadata={"tenant": "umbrella"}),
-                Document("s", " ".join(reversed(words)), metadata=acme),
-                Document("w", " ".join([*words[:50], "other", *words[51:]]), metadata=acme),
-                Document("t", "short text", metadata=acme),
-                Document("u", "short texts", metadata=acme),
-                Document("v", "Short text.", metadata=acme),
-            ])  # fmt: skip
-            assert _copies(index, None) == {
-                "p": ["q", "r"], "q": ["p", "r"], "r": [], "s": [], "t": ["v"], "u": [], "v": ["t"], "w": ["r"],
-            }  # fmt: skip
-            assert _copies(index, {"tenant": "acme"})["p"] == ["q"]
+    def test_facts_that_say_the_same_are_found_once(self) -> None:
+        """The first of them by id; after its document is deleted the next one."""
+        fact = Fact(("Echo", "Foxtrot"), "Echo met Foxtrot in Malmö.", weight=3)
+        extractor = FixedExtractor({"p": [fact], "q": [fact]})
+        with KnowledgeIndex(engine=self.make(), extractor=extractor, chunker=None) as index:
+            index.add([Document("q", "One."), Document("p", "Two.")])
             with index.engine.snapshot() as snapshot:
                 chunks = snapshot.find_chunks(["p", "q"])
-                for facts in (snapshot.facts_in(np.array([chunks["q"], chunks["p"]])),
-                              snapshot.search_keywords("facts", "Malmö", 5)[0]):  # fmt: skip
-                    assert _fact_ids(snapshot, facts) == ["p/0"]
-                    assert [_fact_ids(snapshot, others) for others in snapshot.copies("facts", facts)] == [["q/0"]]
+                facts = snapshot.facts_in(np.array([chunks["q"], chunks["p"]]))
+                assert _fact_ids(snapshot, facts) == ["p/0"]
+                assert _fact_ids(snapshot, snapshot.search_keywords("facts", "Malmö", 5)[0]) == ["p/0"]
             index.delete("p")
-            assert _copies(index, None)["q"] == ["r"]
             with index.engine.snapshot() as snapshot:
-                facts, _ = snapshot.search_keywords("facts", "Malmö", 5)
-                assert _fact_ids(snapshot, facts) == ["q/0"]
-                assert snapshot.copies("facts", facts)[0].tolist() == []
+                assert _fact_ids(snapshot, snapshot.search_keywords("facts", "Malmö", 5)[0]) == ["q/0"]
 
     # -- the graph
 
@@ -613,14 +586,6 @@ def _edges(snapshot: Snapshot, name: str, to: str) -> dict[str, float]:
     else:
         ids = [entity.id for entity in snapshot.entities(edges.targets)]
     return {node: round(weight, 4) for node, weight in zip(ids, edges.weights.tolist(), strict=True)}
-
-
-def _copies(index: KnowledgeIndex, where: Where | None) -> dict[str, list[str]]:
-    with index.engine.snapshot(None if where is None else parse(where)) as snapshot:
-        ((keys, _),) = snapshot.search_vectors("chunks", HashEmbedder().embed_query("x")[None, :], 100)
-        chunks, copies = snapshot.chunks(keys), snapshot.copies("chunks", keys)
-        found = {c.id: [other.id for other in snapshot.chunks(k)] for c, k in zip(chunks, copies, strict=True)}
-        return dict(sorted(found.items()))
 
 
 def _tokens(index: KnowledgeIndex, where: Where | None = None) -> dict[str, list[int]]:

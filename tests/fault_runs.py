@@ -163,7 +163,7 @@ OPERATIONS = (
         lambda index: index.delete(["auth", "log"]),
         lambda state: [state, {k: v for k, v in state.items() if k not in ("auth", "log")}],
     ),
-    Operation("edit", lambda index: index.graph.describe("Mara Lindqvist", type="person"), lambda state: [state]),
+    Operation("edit", lambda index: index.graph.rename("Mara Lindqvist", "Mara Lind"), lambda state: [state]),
     Operation("query", _queried, lambda state: [state], warm=False),
     Operation("compact", lambda index: index.compact(), lambda state: [state]),
     Operation("rebuild", lambda index: index.rebuild(), lambda state: [state]),

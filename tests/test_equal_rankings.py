@@ -39,7 +39,7 @@ def filled():
 
 def reasons(details):
     """What is told of a hit; the adapters tell more of their own."""
-    return {name: details[name] for name in ("channels", "path", "origin", "copies", "expansion_skipped", "entities")}
+    return {name: details[name] for name in ("channels", "path", "origin", "expansion_skipped", "entities")}
 
 
 @pytest.mark.parametrize(

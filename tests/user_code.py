@@ -15,11 +15,10 @@ from llama_index.core.schema import BaseNode
 
 from graphrag_core import Result
 from graphrag_core.embedders import WordLlama
-from langchain_graphrag import GraphRAGRetriever, create_memory_tools
-from langchain_graphrag.agents import RememberMiddleware, RetrieveMiddleware
-from langchain_graphrag.store import GraphRAGStore
-from llama_graphrag import GraphRAGMemoryBlock, memory_tools
+from langchain_graphrag import GraphRAGRetriever, create_memory_search_tool
+from langchain_graphrag.agents import RetrieveMiddleware
 from llama_graphrag import GraphRAGRetriever as LlamaRetriever
+from llama_graphrag import memory_search_tool
 
 
 def with_langchain(documents: list[Document]) -> Result:
@@ -53,55 +52,35 @@ def of_user(runtime: Runtime[Context]) -> dict[str, str]:
     return {"user": runtime.context["user"]}
 
 
-def of_session(session_id: str) -> dict[str, str]:
-    return {"user": session_id}
-
-
 def for_each_request(retriever: GraphRAGRetriever, other: LlamaRetriever) -> None:
     RetrieveMiddleware(retriever, filter=of_user)
-    RememberMiddleware(retriever, metadata=lambda request: {"user": request.config["configurable"]["user"]})
-    GraphRAGStore(retriever, metadata=of_user, filter={"team": "a"})
-    create_memory_tools(retriever, metadata=of_user, filter=of_user)
+    create_memory_search_tool(retriever, filter=lambda request: {"user": request.config["configurable"]["user"]})
     RetrieveMiddleware(retriever, filter=lambda request: None)  # type: ignore[arg-type, return-value]
-    GraphRAGMemoryBlock(retriever=other, metadata=of_session, where=of_session)
-    memory_tools(other, metadata=lambda state: {"user": state["user"]}, where={"team": "a"})
+    memory_search_tool(other, where=lambda state: {"user": state["user"]})
 
 
 async def constructors_of_langchain(store: VectorStore, texts: list[str], documents: list[Document]) -> Result:
     GraphRAGRetriever.from_vectorstore(store, path=Path("kb"), batch_size=10, remove_missing=True, k=5, llm=None)
     GraphRAGRetriever.from_vectorstore(store, kk=5)  # type: ignore[call-arg]
-    await GraphRAGRetriever.afrom_vectorstore(store, path="kb", where={"team": "a"}, check_embedding=True, k=5)
-    await GraphRAGRetriever.afrom_vectorstore(store, kk=5)  # type: ignore[call-arg]
     GraphRAGRetriever.from_texts(texts, None, path="kb", method="keyword", tags=["a"])
     GraphRAGRetriever.from_texts(texts, None, kk=5)  # type: ignore[call-arg]
-    await GraphRAGRetriever.afrom_texts(texts, None, kk=5)  # type: ignore[call-arg]
-    await GraphRAGRetriever.afrom_documents(documents, None, kk=5)  # type: ignore[call-arg]
     GraphRAGRetriever.from_graph_documents([], None, kk=5)  # type: ignore[call-arg]
-    await GraphRAGRetriever.afrom_graph_documents([], None, kk=5)  # type: ignore[call-arg]
-    GraphRAGRetriever.load("kb", WordLlama(), read_only=True, refresh_every=10, k=5)
+    retriever = GraphRAGRetriever.load("kb", WordLlama(), read_only=True, refresh_every=10, k=5)
+    await retriever.aadd_documents(documents)
     GraphRAGRetriever.load("kb", WordLlama(), kk=5)  # type: ignore[call-arg]
-    await GraphRAGRetriever.aload("kb", WordLlama(), kk=5)  # type: ignore[call-arg]
-    retriever = await GraphRAGRetriever.aload("kb", WordLlama(), read_only=True, refresh_every=10, k=5)
     return await retriever.asearch("Who?")
 
 
 async def constructors_of_llama_index(
     index: VectorStoreIndex, graph: PropertyGraphIndex, documents: list[LlamaDocument], nodes: list[BaseNode]
 ) -> Result:
-    LlamaRetriever.from_index(index, path="kb", remove_missing=True, node_ids=["a"], similarity_top_k=5, llm=None)
+    LlamaRetriever.from_index(index, path="kb", remove_missing=True, similarity_top_k=5, llm=None)
     LlamaRetriever.from_index(index, kk=5)  # type: ignore[call-arg]
-    await LlamaRetriever.afrom_index(index, nodes=nodes, path=Path("kb"), show_progress=True, edges=["author"])
-    await LlamaRetriever.afrom_index(index, kk=5)  # type: ignore[call-arg]
     LlamaRetriever.from_nodes(nodes, path="kb", remove_missing=True, doc_ids=["a"])
     LlamaRetriever.from_nodes(nodes, kk=5)  # type: ignore[call-arg]
-    await LlamaRetriever.afrom_nodes(nodes, kk=5)  # type: ignore[call-arg]
-    await LlamaRetriever.afrom_documents(documents, False, transformations=[], show_progress=True, node_ids=["a"])
-    await LlamaRetriever.afrom_documents(documents, kk=5)  # type: ignore[call-arg]
     LlamaRetriever.from_property_graph(graph, path="kb", similarity_top_k=5)
     LlamaRetriever.from_property_graph(graph, kk=5)  # type: ignore[call-arg]
-    await LlamaRetriever.afrom_property_graph(graph, kk=5)  # type: ignore[call-arg]
-    LlamaRetriever.from_persist_dir("kb", read_only=True, refresh_every=10, transformations=[])
+    retriever = LlamaRetriever.from_persist_dir("kb", read_only=True, refresh_every=10, transformations=[])
+    await retriever.ainsert_nodes(nodes)
     LlamaRetriever.from_persist_dir("kb", kk=5)  # type: ignore[call-arg]
-    await LlamaRetriever.afrom_persist_dir("kb", kk=5)  # type: ignore[call-arg]
-    retriever = await LlamaRetriever.afrom_persist_dir("kb", read_only=True, refresh_every=10)
     return await retriever.asearch("Who?")

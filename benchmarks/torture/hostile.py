@@ -36,19 +36,19 @@ import docx
 import openpyxl
 import pptx
 
-from graphrag_apps.documents import containers, html, load_documents, plain, rows, rst, writer
+from graphrag_apps.documents import containers, load_documents, plain, rows, rst
 from graphrag_apps.page import labels
 from graphrag_core import Hit, Result
 from graphrag_core.context.display import Highlighter, body_text, citation, readable
 from graphrag_core.context.escape import body, list_item, one_line, shortened
-from graphrag_core.engine import analysis, copies
+from graphrag_core.engine import analysis
 from graphrag_core.errors import GraphRAGError
 from graphrag_core.extract import SentenceExtractor
 from graphrag_core.extract.subjects import document_address, heading_names, link_addresses, section_addresses
 from graphrag_core.ingest.chunker import Chunker, is_markdown, title_of, whole_document
 from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.query import recognise, routing
-from graphrag_core.text import cjk, markup, mentions, names, tokens
+from graphrag_core.text import cjk, html, markup, mentions, names, tokens, writer
 from graphrag_core.text.markup import scan, slug
 from graphrag_core.text.navigation import is_navigation
 from graphrag_core.text.numbering import is_version
@@ -162,7 +162,6 @@ def text_readers() -> dict[str, Callable[[str], object]]:
         ),
         "analysis": lambda text: (analysis.terms(text), analysis.phrases(text), analysis.hashes(text)),
         "pack_terms": lambda text: analysis.pack_terms(text, [text, "a b"]),
-        "copies": lambda text: copies.is_copy(text, text + " x"),
         "recognise": lambda text: (recognise._candidates(text, 7), recognise.Recogniser(phrases=3).phrases_in(text)),  # noqa: SLF001
         "route": lambda text: routing.Router().route(text),
         "readable": readable,

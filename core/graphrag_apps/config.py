@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_h
 from graphrag_core import strategies
 from graphrag_core.engine.address import is_address
 from graphrag_core.errors import ConfigError, InputError, optional_import, unknown_name
-from graphrag_core.query.cross_encoder import CrossEncoder
 from graphrag_core.query.settings import SearchSettings
 from graphrag_core.retriever import Cache
 
@@ -71,7 +70,7 @@ _STRICT: ConfigDict = {"strict": True, "allow_inf_nan": False, "arbitrary_types_
 
 @dataclass(frozen=True)
 class IndexTable:
-    """The table ``[index]``: how ``index`` and ``watch`` read files. Options of a command replace its values.
+    """The table ``[index]``: how ``index`` reads files. Options of a command replace its values.
 
     ``max_size`` is in megabytes; ``embed_facts`` is fixed when an index is created; ``llm`` extracts facts.
     """
@@ -121,7 +120,7 @@ class Config:
 
     def retriever_arguments(self) -> dict[str, Any]:
         """Return keyword arguments for :class:`~graphrag_core.GraphRetriever`. A cross-encoder is loaded here."""
-        return retriever_arguments(self.retriever, folder=self.path.parent if self.path else "")
+        return retriever_arguments(self.retriever)
 
     @property
     def addresses(self) -> list[str]:
@@ -196,7 +195,7 @@ def load(path: str | Path | None = None) -> Config:
     given = read_toml(file, _model(Config)).model_dump(by_alias=True, exclude_unset=True)
     config: Config = replace(_table(Config, given), path=file.absolute(), given=given)
     try:
-        retriever_arguments(config.retriever, folder=file.parent, load_models=False)
+        retriever_arguments(config.retriever)
     except ConfigError as error:
         raise ConfigError(f"{file}, [retriever]: {error}") from error
     return config
@@ -226,9 +225,7 @@ def _table(table: Any, given: Mapping[str, Any]) -> Any:
                     for name, value in values.items()})  # fmt: skip
 
 
-def retriever_arguments(
-    settings: Mapping[str, Any], *, folder: str | Path = "", load_models: bool = True
-) -> dict[str, Any]:
+def retriever_arguments(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return keyword arguments for :class:`~graphrag_core.GraphRetriever` from values that TOML and JSON can hold.
 
     Parameters
@@ -236,12 +233,8 @@ def retriever_arguments(
     settings
         Fields of :class:`~graphrag_core.SearchSettings`, ``cache`` and ``refresh_every``. ``graph`` and ``fusion`` are
         a name, or a table with the name and fields: ``{"name": "pagerank", "damping": 0.8}``. ``reranker`` is true,
-        false, "coverage", such a table, "onnx:FOLDER" or "fastembed:MODEL". A table without a name changes fields of a
-        part, which keeps its others: ``{"gate": {"min_score": 0.3}}``.
-    folder
-        To which a relative folder of an ONNX model refers.
-    load_models
-        False checks the settings without loading a cross-encoder.
+        false, "coverage" or such a table. A table without a name changes fields of a part, which keeps its others:
+        ``{"gate": {"min_score": 0.3}}``.
 
     Raises
     ------
@@ -255,9 +248,7 @@ def retriever_arguments(
     """
     arguments: dict[str, Any] = {}
     for name, value in settings.items():
-        if name == "reranker" and isinstance(value, str) and value != "coverage":
-            arguments[name] = _cross_encoder(value, Path(folder), load=load_models)
-        elif name != "cache" and isinstance(value, Mapping) and "name" not in value:
+        if name != "cache" and isinstance(value, Mapping) and "name" not in value:
             arguments |= _paths(name, value)
         else:
             arguments[name] = _object(_KINDS.get(name), value, name)
@@ -372,13 +363,3 @@ def _checker(hint: Any) -> TypeAdapter[Any]:
         return TypeAdapter(hint)
     is_tuple = any(get_origin(one) is tuple for one in (hint, *get_args(hint)))
     return TypeAdapter(hint, config=ConfigDict(**{**_STRICT, "strict": not is_tuple}))
-
-
-def _cross_encoder(name: str, folder: Path, *, load: bool) -> CrossEncoder | bool:
-    """Return the cross-encoder of a name; without loading it True, if the name is right."""
-    kind, _, model = name.partition(":")
-    if kind not in ("onnx", "fastembed") or not model:
-        raise ConfigError(f"reranker is {name!r}: use true, false, 'coverage', 'onnx:FOLDER' or 'fastembed:MODEL'")
-    if not load:
-        return True
-    return CrossEncoder(folder / model) if kind == "onnx" else CrossEncoder.fastembed(model)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from graphrag_apps.documents.catalogue import has_catalogue, open_catalogue
 from graphrag_core.engine.address import is_address, shown
 from graphrag_core.errors import InputError, NotAnIndex, StorageError
 from graphrag_core.index import KnowledgeIndex, open_engine
@@ -38,7 +37,7 @@ class Copied:
 def copy_index(
     source: str | Path, target: str | Path, *, batch_size: int = 250, progress: bool | None = None
 ) -> Copied:
-    """Copy an index with its settings, edits and remembered facts, and with the catalogue of its files.
+    """Copy an index with its settings, edits, remembered facts and the files that it was read from.
 
     Documents are copied in batches; a few are in memory at a time. If the call is interrupted, the same call continues:
     documents that the target has are not read again. Documents that are written to the source meanwhile are copied too.
@@ -94,9 +93,6 @@ class _Copy:
             self._delete_others()
             self._copy_settings()
             self.new.flush()
-            if has_catalogue(self.source):
-                with open_catalogue(self.source, read_only=True) as files, open_catalogue(self.target) as copied:
-                    copied.copy_from(files)
             self.old.refresh()
             if self.old.generation == generation:
                 break

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from graphrag_core.ingest.chunker import Chunker
     from graphrag_core.llm import OpenAIChat
     from graphrag_core.model import Added, Chunk, Document, Edit, Entity, Extraction, Fact, Mention, Stats
-    from graphrag_core.query.cross_encoder import CrossEncoder
     from graphrag_core.query.settings import SearchSettings
     from graphrag_core.result import Hit, Result
     from graphrag_core.retriever import Cache, GraphRetriever
@@ -31,7 +30,6 @@ __all__ = [
     "Chunk",
     "Chunker",
     "Combined",
-    "CrossEncoder",
     "Document",
     "Edit",
     "Entity",
@@ -59,7 +57,6 @@ __getattr__ = lazy_names(
         "ingest.chunker": "Chunker",
         "llm": "OpenAIChat",
         "model": "Added Chunk Document Edit Entity Extraction Fact Mention Stats",
-        "query.cross_encoder": "CrossEncoder",
         "query.settings": "SearchSettings",
         "result": "Hit Result",
         "retriever": "Cache GraphRetriever",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -101,8 +100,6 @@ class SearchOptions(SettingOptions, total=False):
     lambda_mult: float
     as_of: Time | None
     embedding: Iterable[float] | None
-    seed_entities: Iterable[str] | None
-    exclude: Iterable[str] | None
     history: Iterable[Any] | None
     count_access: bool
     explain: bool
@@ -239,9 +236,8 @@ class AdapterRetriever:
             The question, in the form that the framework's own method takes.
         settings
             The settings of the framework's own method: fields of :class:`graphrag_core.SearchSettings`, filters, and
-            ``as_of``, ``seed_entities``, ``exclude``, ``history``, ``count_access`` and ``explain`` of
-            :meth:`graphrag_core.GraphRetriever.retrieve`. Turns of ``history`` may be messages of the framework:
-            those of the user and the assistant count.
+            ``as_of``, ``history``, ``count_access`` and ``explain`` of :meth:`graphrag_core.GraphRetriever.retrieve`.
+            Turns of ``history`` may be messages of the framework: those of the user and the assistant count.
         """
         result: Result = run_now(self._core.steps(self._plan(query, settings)))
         return result
@@ -281,10 +277,6 @@ class AdapterRetriever:
     def refresh(self) -> bool:
         """Let a read-only retriever see what another process wrote since; return whether anything was."""
         return self._core.refresh()
-
-    async def arefresh(self) -> bool:
-        """Async version of :meth:`refresh`."""
-        return await asyncio.to_thread(self.refresh)
 
     def close(self) -> None:
         """Save the index and release its locks and files. Closing twice does nothing."""

@@ -215,6 +215,11 @@ def optional_import(package: str, extra: str, purpose: str) -> Iterator[None]:
 _OTHER_NAMES = {"similarity_top_k": "k", "top_k": "k", "limit": "k", "n_results": "k", "search_type": "method"}
 
 
+def did_you_mean(names: Sequence[str]) -> str:
+    """Return the question whether one of some names was meant; an empty text for none."""
+    return f"did you mean {' or '.join(map(repr, names))}?" if names else ""
+
+
 def unknown_name(name: str, known: Iterable[str], kind: str) -> str:
     """Return the message for an unknown name: the nearest known one, or all of them.
 

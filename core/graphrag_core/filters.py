@@ -356,21 +356,6 @@ def attributes(metadata: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[
                 yield name, _value(item)
 
 
-def equal_to(metadata: Mapping[str, Any]) -> Filter:
-    """Return a filter for the documents that have all values of some metadata; no value is read as an operator.
-
-    Raises
-    ------
-    FilterError
-        There is no value that can be compared: the filter would match every document.
-    """
-    values = attributes(json_value(dict(metadata), "metadata"))
-    parts = tuple(Internal(key, "eq", (value,)) for key, value in values)
-    if not parts:
-        raise FilterError(f"the metadata {metadata!r:.80} has no value to filter by: use texts or numbers below 2^63")
-    return Group(all=True, parts=parts)
-
-
 def posing_key(metadata: Mapping[str, Any], prefix: str = "") -> str | None:
     """Return a key with a dot that a filter cannot tell from a key of a mapping beside it, or None.
 

@@ -6,6 +6,7 @@ import json
 import logging
 import pickle
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from typing_extensions import Self
 
 from graphrag_core.engine.address import is_address, is_url, shown
-from graphrag_core.errors import EmbedderMismatch, InputError, ReadOnlyIndex, check_integer
+from graphrag_core.errors import EmbedderMismatch, InputError, NotAnIndex, ReadOnlyIndex, check_integer
 from graphrag_core.filters import Where, parse_all
 from graphrag_core.graph import KnowledgeGraph
 from graphrag_core.ingest.chunker import Chunker
@@ -22,7 +23,7 @@ from graphrag_core.ingest.edges import UNFINISHED, Edge, Edges, parse_edges, sto
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.pipeline import NO_EMBEDDER, Embeds, Pipeline
 from graphrag_core.memory import Memory
-from graphrag_core.model import Added, Chunk, Document, Estimate, Stats, Verification
+from graphrag_core.model import Added, Chunk, Document, Stats, Verification
 from graphrag_core.ports import Embedder, Engine, Extractor
 from graphrag_core.research import research_documents
 
@@ -47,8 +48,8 @@ class KnowledgeIndex:
     embed_facts
         Whether facts are embedded as well as indexed by keyword. This improves recall by a few points where
         questions paraphrase, and costs about three times as much as embedding the chunks. By default on for an
-        embedder that runs in this process (``WordLlama``, ``Onnx``) and off for others, which may cost money;
-        :meth:`estimate` returns the cost. Fixed when the first documents are added.
+        embedder that runs in this process (``WordLlama``, ``Onnx``) and off for others, which may cost money.
+        Fixed when the first documents are added.
     embed_names
         Whether the names of entities are embedded, so that a question that names no entity finds similar names. Some
         published designs need it; otherwise it makes the index larger and recall no better, so it is off by default.
@@ -174,7 +175,7 @@ class KnowledgeIndex:
     def exists(path: str | Path) -> bool:
         """Return whether a folder, or a PostgreSQL database, holds an index."""
         if is_address(path):
-            from graphrag_core.engine.postgres.operations import exists  # noqa: PLC0415 - needs the extra postgres
+            from graphrag_core.engine.postgres.database import exists  # noqa: PLC0415 - needs the extra postgres
 
             return exists(str(path))
         from graphrag_core.engine.files import Folder  # noqa: PLC0415 - see _embedded_engine
@@ -288,7 +289,6 @@ class KnowledgeIndex:
             released. Let readers call :meth:`close`, or :meth:`refresh` now and then, and repeat the call.
         """
         with self.pipeline.lock:
-            self.graph.community_store.drop()
             done = self.engine.compact() is not False  # other engines return None
         if not done:
             _log.warning("%s: readers keep deleted text in the write-ahead log: let them call close(), or refresh() "
@@ -339,12 +339,6 @@ class KnowledgeIndex:
         """Return the ids of the documents that match a filter, in order of id."""
         return list(self.engine.document_ids(parse_all(where)))
 
-    def incomplete(self, document_ids: Iterable[str]) -> list[str]:
-        """Return those ids that are not in the index, or whose extraction failed in part."""
-        ids = list(document_ids)
-        stored = self.engine.stored(ids)
-        return [document_id for document_id in ids if document_id not in stored or not stored[document_id]]
-
     def __len__(self) -> int:
         return len(self.engine)
 
@@ -356,10 +350,6 @@ class KnowledgeIndex:
         return self.engine.chunks_of(document_id)
 
     # -- the whole index
-
-    def estimate(self, documents: Iterable[Document]) -> Estimate:
-        """Return what adding documents would cost to embed, without embedding anything."""
-        return self.pipeline.estimate(documents)
 
     def to_embed(self, documents: Iterable[Document], vectors: Collection[str] = ()) -> list[str]:
         """Return the texts that adding documents would embed, each once. Nothing is embedded or written.
@@ -448,6 +438,28 @@ def open_engine(path: str | Path, *, read_only: bool) -> Engine:
     if isinstance(path, Path) and path.parts[:1] in (("postgresql:",), ("postgres:",)):
         raise InputError("the address of a database must be a str: a Path changes it")
     return _embedded_engine(path, read_only=read_only)
+
+
+def stored_settings(path: str | Path) -> Mapping[str, str]:
+    """Return the settings that are stored with an index; none if there is no index. No search index is opened."""
+    try:
+        if is_address(path):
+            from graphrag_core.engine.postgres.database import Database  # noqa: PLC0415 - needs the extra postgres
+
+            database = Database(str(path), read_only=True)
+            with closing(database):
+                sql = "SELECT name, value FROM settings WHERE index = %s"
+                return dict(database.rows(sql, (database.open(),)))
+        from graphrag_core.engine.embedded.files import Folder  # noqa: PLC0415 - see _embedded_engine
+        from graphrag_core.engine.embedded.records import Records  # noqa: PLC0415
+
+        file = Folder(Path(path)).records
+        if not file.is_file():
+            return {}
+        with closing(Records(file, read_only=True)) as records:
+            return records.settings()
+    except NotAnIndex:
+        return {}
 
 
 def _embedded_engine(path: str | Path | None = None, **settings: Any) -> Engine:

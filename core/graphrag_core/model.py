@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 FactSource = Literal["user_edit", "file", "system", "conversation"]
 FactStatus = Literal["staged", "confirmed", "rejected"]
@@ -45,6 +45,17 @@ class Mark:
     value: str = ""
 
 
+class FileMark(NamedTuple):
+    """The file that a document was read from, and a hash of what the file was then.
+
+    The version of a file's last document ends with ``:`` and the number of its documents: the index has the whole file
+    if it has so many, all of this version.
+    """
+
+    path: str
+    version: str
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """The unit that users add, replace and delete.
@@ -64,6 +75,8 @@ class Document:
     marks
         Pages, anchors, links and terms that a reader found in the source. Structure that the text shows
         itself (Markdown headings, lists, links, code) need not be marked: the index finds it.
+    file
+        For ``sync_files`` alone. Stored beside the document, and neither returned with it nor compared.
     """
 
     id: str
@@ -71,6 +84,7 @@ class Document:
     title: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     marks: tuple[Mark, ...] = ()
+    file: FileMark | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +225,7 @@ class Extraction:
     problem: str = ""
 
 
-EditAction = Literal["rename", "merge", "describe", "delete_entity", "delete_relation", "add_entity", "add_relation"]
+EditAction = Literal["rename", "merge", "delete_entity", "delete_relation", "add_relation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,32 +254,22 @@ class Community:
     Attributes
     ----------
     id
-        Identifies it within a state of the index. The same theme keeps its id as long as most of its entities stay.
-    level
-        0 for the broadest communities; each next level divides them.
-    parent
-        The id of the community of the level above that holds it; empty on level 0.
+        The id of the member that is linked most strongly with the others.
     name
-        The names that stand out, in a few words.
+        The first names, in a few words.
     names
-        Names of entities that stand out against the rest of the collection, most typical first.
-    entities, documents
-        How many entities it has, and how many documents are mostly about them.
-    description
-        The names and the central sentence, or the summary that a language model wrote.
-    sentences
-        Central sentences, the most central first.
+        Names of up to eight members, the most strongly linked first.
+    entities
+        How many entities it has.
+    members
+        The ids of its entities, the most strongly linked first.
     """
 
     id: str
-    level: int
-    parent: str
     name: str
     names: tuple[str, ...]
     entities: int
-    documents: int
-    description: str = ""
-    sentences: tuple[str, ...] = ()
+    members: tuple[str, ...] = field(repr=False)
 
 
 # -- what an index reports
@@ -293,27 +297,8 @@ class Added:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """The texts and tokens to embed if documents were added.
-
-    Facts and names are counted whether or not the index embeds them, to show what
-    ``embed_facts=True`` and ``embed_names=True`` would cost. They are those that
-    ``SentenceExtractor`` finds: no other extractor is called. The prompt tokens of an LLM are not
-    included; ``LLMExtractor.estimate`` returns them.
-    """
-
-    documents: int = 0
-    chunks: int = 0
-    chunk_tokens: int = 0
-    facts: int = 0
-    fact_tokens: int = 0
-    names: int = 0
-    name_tokens: int = 0
-
-
 NO_RELATIONS = (
-    "no typed relations: they come from an LLM (index --llm) or from triples that you give (memory remember); "
+    "no typed relations: they come from an LLM (index --llm) or from triples that you give (graph edit add); "
     "the graph links entities through sentences"
 )
 

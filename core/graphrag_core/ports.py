@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.filters import Filter
-from graphrag_core.model import Chunk, Document, Entity, Extraction, Fact, Stats, Verification
+from graphrag_core.model import Chunk, Document, Entity, Extraction, Fact, FileMark, Stats, Verification
 
 Keys = npt.NDArray[np.int64]
 """Keys of chunks, entities or facts: opaque integers.
@@ -101,6 +101,27 @@ class ParsedDocument:
     chunk_vectors: Matrix | None = None
     fact_vectors: Matrix | None = None
     chunk_tokens: Sequence[bytes] | None = None
+
+
+class StoredFile(NamedTuple):
+    """A file that documents were read from.
+
+    Attributes
+    ----------
+    path
+        As in :class:`~graphrag_core.model.FileMark`.
+    document
+        The id of one of its documents.
+    documents
+        How many there are.
+    version
+        The version of the file if all of its documents are there and extracted completely, else empty.
+    """
+
+    path: str
+    document: str
+    documents: int
+    version: str
 
 
 class Adjacency(NamedTuple):
@@ -235,12 +256,6 @@ class Snapshot(Protocol):
 
     def sentences(self, chunks: Keys, terms: Sequence[str]) -> Sentences:
         """Return which terms chunks and each of their facts contain."""
-
-    def copies(self, kind: Kind, keys: Keys) -> list[Keys]:
-        """Return for each chunk the others that say the same or a little less, for each fact those that say the same.
-
-        In order of id. A chunk with a word, number or name that the other lacks is not a copy.
-        """
 
     def facts_in(self, chunks: Keys) -> Keys:
         """Return the facts of chunks in the order of ids; of those that say the same the first."""
@@ -398,6 +413,15 @@ class Engine(Protocol):
     def stored(self, document_ids: Sequence[str]) -> dict[str, str]:
         """Return the digests of the documents that exist, by id; empty if the extraction was incomplete."""
 
+    def files(self) -> list[StoredFile]:
+        """Return the files that documents were read from."""
+
+    def documents_of_file(self, path: str) -> dict[str, str]:
+        """Return the versions of a file's documents, by id."""
+
+    def mark_files(self, marks: Mapping[str, FileMark]) -> None:
+        """Store the files that documents were read from, by id. The documents do not change."""
+
     def new_names(self, names: Iterable[str]) -> list[str]:
         """Return the names that no stored chunk mentions yet, each once."""
 
@@ -418,12 +442,6 @@ class Engine(Protocol):
 
     def name_vectors(self, names: Sequence[str]) -> dict[str, Matrix]:
         """Return the stored vectors of names; names without one are left out."""
-
-    def load_blob(self, name: str) -> bytes | None:
-        """Return what :meth:`save_blob` stored under a name; None if nothing was."""
-
-    def save_blob(self, name: str, data: bytes | None) -> None:
-        """Store bytes that can be computed again, such as communities; None deletes them and all below the name."""
 
     def __len__(self) -> int:
         """Return the number of documents."""

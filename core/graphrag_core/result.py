@@ -14,7 +14,7 @@ from graphrag_core.context.escape import one_line
 from graphrag_core.context.expanded import Around, ExpandedPassage
 from graphrag_core.context.settings import ContextFormat, Style
 from graphrag_core.errors import InputError
-from graphrag_core.model import Chunk, Community, Entity, Fact
+from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.text import Tokenizer
 
 CONFIDENCE_WITHOUT_GRAPH = 0.5
@@ -155,13 +155,9 @@ class Hit:
     graph_expansion
         The query that found it, for strategies that search with generated queries
         (:class:`~graphrag_core.strategies.ExpansionQueries`).
-    copies
-        The ids of other passages with the same or nearly the same text.
     via
         The entity through which the strategy found the passage and its hop, for strategies that tell
         (:class:`~graphrag_core.strategies.RelatedEntities`).
-    community
-        The id of the community that the passage stands for, of the method ``"global"``.
     explanation
         That of the result, from which the attributes below are read.
     expanded
@@ -173,9 +169,7 @@ class Hit:
     channels: Mapping[str, Channel] = field(default_factory=dict)
     origin: Origin = "plain"
     graph_expansion: str = ""
-    copies: tuple[str, ...] = ()
     via: tuple[Step, int] | None = None
-    community: str = ""
     explanation: LazyExplanation = field(default=_NOTHING, repr=False, compare=False)
     expanded: ExpandedPassage | None = field(default=None, repr=False)
 
@@ -233,12 +227,10 @@ class Hit:
             "text": chunk.text,
             "metadata": dict(chunk.metadata),
             "score": self.score,
-            "copies": list(self.copies),
             "origin": self.origin,
             "entity": entity.text if entity else None,
             "hops": self.hops,
             "graph_expansion": self.graph_expansion,
-            "community": self.community or None,
             "channels": {name: asdict(channel) for name, channel in self.channels.items()},
             "path": [asdict(step) for step in reason.path],
             "words": list(reason.words),
@@ -322,8 +314,6 @@ class Result:
     embedder_failed
         Whether vector search is missing because the embedder failed (``on_embedder_error="keyword"``). ``fallback``
         says how. Such a result is not cached.
-    communities
-        The communities that matter for the question, of the method ``"global"``.
     generation
         The number of changes of the index that the question saw.
     context_format
@@ -348,7 +338,6 @@ class Result:
     graph_ran: bool = True
     scores_are_probabilities: bool = False
     embedder_failed: bool = False
-    communities: tuple[Community, ...] = ()
     generation: int = field(default=0, compare=False)
     context_format: ContextFormat = _FORMAT
     explanation: LazyExplanation = field(default=_NOTHING, repr=False, compare=False)
@@ -505,8 +494,7 @@ class Result:
         -------
         dict
             ``chunks``: ``content``, ``score`` and ``source`` of each hit. The ``type`` of a source is ``"graph"`` by
-            its origin, or else ``"vector"``, ``"keyword"`` or ``"global"``; one of the graph has the
-            ``entity`` and the ``hops``.
+            its origin, or else ``"vector"`` or ``"keyword"``; one of the graph has the ``entity`` and the ``hops``.
             ``graph_context``: the question's ``entities`` and the ``relationships`` among :attr:`facts`; None if the
             graph was not used or the question names no entity. ``confidence``, or None. ``metadata``:
             ``vector_results``, ``graph_results``, ``entities_recognized`` and ``expansion_skipped``, the reason or an
@@ -514,8 +502,7 @@ class Result:
         """
         chunks = []
         for hit in self.hits:
-            found = next((name for name in ("vector", "global") if name in hit.channels), "keyword")
-            source: dict[str, Any] = {"type": found}
+            source: dict[str, Any] = {"type": "vector" if "vector" in hit.channels else "keyword"}
             if hit.origin == "graph":
                 entity = self.known.get(hit.entity.id) if hit.entity else None
                 source = {"type": "graph", "entity": _entity_dict(entity) if entity else None, "hops": hit.hops}
@@ -592,9 +579,6 @@ class Result:
             self.advice,
         )
         lines += [f"  {one_line(remark)}" for remark in remarks if remark]
-        for community in self.communities:
-            known = f"{community.entities:,} entities, {community.documents:,} documents"
-            lines.append(f"  theme {community.id}: {one_line(', '.join(community.names))} ({known})")
         texts = Highlighter(self)
         for shown in hit_texts(self):
             hit = shown.hit
@@ -606,7 +590,6 @@ class Result:
                 one_line(texts.snippet(hit, _SNIPPET)),
                 "; ".join(filter(None, (reason, one_line("".join(shown.link))))),
                 one_line(shown.covers),
-                shown.copies,
             )
             lines += [f"     {line}" for line in more if line]
         stages = ", ".join(f"{name} {ms:.1f}" for name, ms in self.trace.stages.items())

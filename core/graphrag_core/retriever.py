@@ -24,7 +24,6 @@ from graphrag_core.model import Chunk, Fact
 from graphrag_core.ports import Keys, Matrix
 from graphrag_core.query.conversation import History, Turn, parse_history
 from graphrag_core.query.explanation import Explainer
-from graphrag_core.query.global_search import global_steps
 from graphrag_core.query.passages_around import SurroundingReader
 from graphrag_core.query.pipeline import search_steps
 from graphrag_core.query.recognise import Recogniser
@@ -180,8 +179,6 @@ class GraphRetriever:
         where: Where | None = None,
         embedding: Iterable[float] | None = None,
         as_of: Time | None = None,
-        seed_entities: Iterable[str] | None = None,
-        exclude: Iterable[str] | None = None,
         history: History | None = None,
         count_access: bool = True,
         explain: bool = False,
@@ -202,12 +199,6 @@ class GraphRetriever:
             Answer with the facts that were valid at this time (:meth:`index.memory.remember
             <graphrag_core.memory.Memory.remember>`): a date, "2024-05-01", a datetime, or seconds since the
             epoch. By default now.
-        seed_entities
-            Names of entities from which the graph starts, as if the question named them, in any spelling or case.
-            An unknown name raises :class:`~graphrag_core.errors.InputError` with names of similar spelling.
-        exclude
-            Names of entities and ids of documents. The graph does not walk through these entities, and no path or
-            fact holds them; these documents are not searched. What is neither is said in ``advice``.
         history
             The turns of the conversation before the question, oldest first: texts of the user and the assistant, or
             results of this retriever. A question that refers back, such as "who owns it?" or "and in Berlin?",
@@ -231,8 +222,6 @@ class GraphRetriever:
             where=where,
             embedding=embedding,
             as_of=as_of,
-            seed_entities=seed_entities,
-            exclude=exclude,
             history=history,
             count_access=count_access,
             explain=explain,
@@ -249,8 +238,6 @@ class GraphRetriever:
         where: Where | None = None,
         embedding: Iterable[float] | None = None,
         as_of: Time | None = None,
-        seed_entities: Iterable[str] | None = None,
-        exclude: Iterable[str] | None = None,
         history: History | None = None,
         count_access: bool = True,
         explain: bool = False,
@@ -284,8 +271,6 @@ class GraphRetriever:
             as_of=None if as_of is None else seconds(as_of, "as_of"),
             embed=embed,
             route=route,
-            seeds=() if seed_entities is None else _names(seed_entities, "seed_entities"),
-            exclude=() if exclude is None else _names(exclude, "exclude"),
             turns=turns if turns and resolved.searches_graph else (),
             uncounted=None if count_access else [],
             explain=explain,
@@ -300,13 +285,12 @@ class GraphRetriever:
         at = time.time() if plan.as_of is None else plan.as_of
         key, result = self._look_up(plan, at)
         if result is None:
-            search = global_steps if plan.settings.method == "global" else search_steps
-            result = yield from search(self.index, plan, at)
+            result = yield from search_steps(self.index, plan, at)
             if not result.hits:
                 result = yield from self._other_method(plan, at, result)
             if result.embedder_failed:
                 _log.warning("%s", result.fallback)
-            reader = SurroundingReader(engine=self.index.engine, scope=plan.scope, exclude=plan.exclude, at=at)
+            reader = SurroundingReader(engine=self.index.engine, scope=plan.scope, at=at)
             result = replace(result, read_around=reader)
             if plan.settings.expand is not None:
                 result = result.expand(plan.settings.expand)
@@ -330,8 +314,7 @@ class GraphRetriever:
             return None, None
         start, engine = time.perf_counter(), self.index.engine
         text = " ".join(plan.text.lower().split())
-        given = plan.seeds, plan.exclude, plan.turns
-        key = engine, text, plan.settings, plan.scope, plan.as_of, embed_key, plan.route, given
+        key = engine, text, plan.settings, plan.scope, plan.as_of, embed_key, plan.route, plan.turns
         try:
             stored = self.cache.get((engine.generation, key))
         except TypeError:  # a custom strategy that cannot be hashed
@@ -344,13 +327,10 @@ class GraphRetriever:
     def _other_method(self, plan: Plan, at: float, result: Result) -> Steps:
         """Search again by another method if the method of the plan found nothing."""
         method = plan.settings.method
-        if method == "global":
-            other, why = "hybrid", "the documents have no themes: hybrid search answers"
-        elif plan.route and method == "keyword" and self.index.embedding is not None:  # such as an unknown id
-            other, why = "vector", "no passage has a word of the question: vector search answers"
-        else:
+        if not plan.route or method != "keyword" or self.index.embedding is None:
             return result
-        again = replace(plan, settings=plan.settings.replace(method=other).resolved)
+        why = "no passage has a word of the question: vector search answers"  # such as an unknown id
+        again = replace(plan, settings=plan.settings.replace(method="vector").resolved)
         result = yield from search_steps(self.index, again, at, warns=False)
         return replace(result, method=method, fallback="; ".join(filter(None, (why, result.fallback))))
 
@@ -508,17 +488,6 @@ def _turns(history: History, question: str) -> tuple[Turn, ...]:
     return turns
 
 
-def _names(names: Any, argument: str) -> tuple[str, ...]:
-    """Return names that a caller gave, each once."""
-    is_list = isinstance(names, Iterable) and not isinstance(names, (str, bytes))
-    given = tuple(names) if is_list else ()
-    if not is_list or not all(isinstance(name, str) and name.strip() for name in given):
-        raise InputError(f"{argument} is {names!r:.80}: use a list of names")
-    for name in given:
-        _check_text(name, f"{argument}: the name {name!r:.80}")
-    return tuple(dict.fromkeys(name.strip() for name in given))
-
-
 class _Warming(Future[int]):
     """The number of questions that were warmed. In a forked process, which has no such thread, waiting raises."""
 
@@ -559,7 +528,7 @@ def _copied_hit(hit: Hit) -> Hit:
         chunk.headings, chunk.page, chunk.marks,
     )  # fmt: skip
     return Hit(
-        own, hit.score, dict(hit.channels), hit.origin, hit.graph_expansion, hit.copies, hit.via, hit.community,
+        own, hit.score, dict(hit.channels), hit.origin, hit.graph_expansion, hit.via,
         hit.explanation, hit.expanded,
     )  # fmt: skip
 

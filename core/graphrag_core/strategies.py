@@ -11,7 +11,6 @@ from graphrag_core.query.coverage import Coverage, Reranked, Reranker
 from graphrag_core.query.fusion import Additive, Anchored, Fusion, Gate, OwnScores, ReciprocalRank, Weighted
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.recognise import Recogniser
-from graphrag_core.query.rerank import ScoreReranker
 from graphrag_core.query.routing import Route, Router, Rule
 from graphrag_core.query.strategies.activation import Relevance, SpreadingActivation
 from graphrag_core.query.strategies.citations import CitationGraph
@@ -46,7 +45,6 @@ __all__ = [
     "Route",
     "Router",
     "Rule",
-    "ScoreReranker",
     "SpreadingActivation",
     "Weighted",
 ]

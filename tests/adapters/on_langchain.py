@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_text_splitters import RecursiveCharacterTextSplitter
@@ -17,14 +17,12 @@ from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import (
     GraphContextTransformer,
     GraphRAGRetriever,
-    compressor_reranker,
     create_memory_search_tool,
-    create_memory_tools,
 )
 
 NAMES = [
-    "GraphContextTransformer", "GraphRAGRetriever", "GraphRAGTranslator", "GraphRAGVectorStore",
-    "compressor_reranker", "create_memory_search_tool", "create_memory_tools", "llm_extractor", "read_store",
+    "GraphContextTransformer", "GraphRAGRetriever",
+    "compressor_reranker", "create_memory_search_tool", "llm_extractor",
 ]  # fmt: skip
 REPORTS_ERRORS = True  # to the agent: a tool that got wrong input does not raise
 WRITE = """
@@ -36,7 +34,7 @@ with GraphRAGRetriever.load(sys.argv[1], HashEmbedder()) as retriever:
     retriever.add_documents([Document("Lena Holm wrote the Ledger.", id="lena")])
 """
 package_name, extra, library, scenario = package.__name__, "langchain", "langchain_core", "langchain"
-wrap_reranker, tokenizer = compressor_reranker, None
+tokenizer = None
 
 
 # -- retrievers
@@ -178,44 +176,6 @@ class Tool:
 
 def tool(retriever, **settings):
     return Tool(create_memory_search_tool(retriever, **settings))
-
-
-def tools(retriever, **settings):
-    return {one.name: Tool(one) for one in create_memory_tools(retriever, **settings)}
-
-
-# -- rerankers
-
-
-class Ordered(BaseDocumentCompressor):
-    order: Any
-
-    def compress_documents(self, documents, query, callbacks=None):
-        return self.order(query, documents)
-
-
-class Awaited(Ordered):
-    aorder: Any
-
-    async def acompress_documents(self, documents, query, callbacks=None):
-        return await self.aorder(query, documents)
-
-
-def reranker(order=None, aorder=None):
-    """Return a reranker of the framework that orders by a function of the question and the results, or a coroutine."""
-    return Ordered(order=order) if aorder is None else Awaited(order=order, aorder=aorder)
-
-
-def with_score(document, score):
-    return document.model_copy(update={"metadata": {**document.metadata, "relevance_score": score}})
-
-
-def with_text(document, text):
-    return document.model_copy(update={"page_content": text})
-
-
-def new_result(text):
-    return Document(page_content=text)
 
 
 # -- recall

@@ -13,7 +13,6 @@ from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.graph_stores.types import KG_NODES_KEY, KG_RELATIONS_KEY, EntityNode, Relation
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
@@ -24,8 +23,6 @@ from llama_graphrag import (
     GraphContextPostprocessor,
     GraphRAGRetriever,
     memory_search_tool,
-    memory_tools,
-    postprocessor_reranker,
 )
 from llama_graphrag.models import count_tokens
 
@@ -33,9 +30,8 @@ from llama_graphrag.models import count_tokens
 nltk.data.path.append(str(Path(llama_index.core.__path__[0], "_static", "nltk_cache")))
 
 NAMES = [
-    "GraphContextPostprocessor", "GraphRAGInsertEvent", "GraphRAGMemoryBlock", "GraphRAGRetrievalEvent",
-    "GraphRAGRetriever", "GraphRAGVectorStore", "LocalEmbedding", "memory_search_tool", "memory_tools",
-    "postprocessor_reranker",
+    "GraphContextPostprocessor", "GraphRAGRetrievalEvent",
+    "GraphRAGRetriever", "GraphRAGVectorStore", "LocalEmbedding", "memory_search_tool",
 ]  # fmt: skip
 REPORTS_ERRORS = False  # LlamaIndex's agents catch what a tool raises
 WRITE = """
@@ -47,7 +43,7 @@ with GraphRAGRetriever.from_persist_dir(sys.argv[1], HashEmbedder()) as retrieve
     retriever.insert_nodes([TextNode(text="Lena Holm wrote the Ledger.", id_="lena")])
 """
 package_name, extra, library, scenario = package.__name__, "llama", "llama_index", "llama"
-wrap_reranker, tokenizer = postprocessor_reranker, count_tokens
+tokenizer = count_tokens
 
 
 # -- retrievers
@@ -192,46 +188,6 @@ class Tool:
 
 def tool(retriever, **settings):
     return Tool(memory_search_tool(retriever, **settings))
-
-
-def tools(retriever, **settings):
-    return {one.metadata.name: Tool(one) for one in memory_tools(retriever, **settings)}
-
-
-# -- rerankers
-
-
-class Ordered(BaseNodePostprocessor):
-    order: Any
-
-    def _postprocess_nodes(self, nodes, query_bundle=None):
-        return self.order(query_bundle.query_str, nodes)
-
-
-class Awaited(Ordered):
-    aorder: Any
-
-    async def _apostprocess_nodes(self, nodes, query_bundle=None):
-        return await self.aorder(query_bundle.query_str, nodes)
-
-
-def reranker(order=None, aorder=None):
-    """Return a reranker of the framework that orders by a function of the question and the results, or a coroutine."""
-    return Ordered(order=order) if aorder is None else Awaited(order=order, aorder=aorder)
-
-
-def with_score(node, score):
-    node.score = score
-    node.node.metadata["retrieval_score"] = "scribble"  # as LlamaIndex's rerankers do
-    return node
-
-
-def with_text(node, text):
-    return NodeWithScore(node=node.node.model_copy(update={"text": text}), score=node.score)
-
-
-def new_result(text):
-    return NodeWithScore(node=TextNode(text=text))
 
 
 # -- recall

@@ -1,4 +1,4 @@
-"""The graph memory (document 003) and the memory tools through both adapters."""
+"""The graph memory (document 003) and the memory search tool through both adapters."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import pytest
 
 from graphrag_core import GraphRetriever
 from graphrag_core.designs import MEMORY
-from graphrag_core.errors import InputError
 from graphrag_core.model import Document
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
-from graphrag_core.testing import HashEmbedder
 
 ADA = {"user": "ada"}
 
@@ -19,47 +17,6 @@ def memory(framework):
     settings = {"embed_names": True, "graph": MEMORY.graph, "method": "graph", **framework.where(**ADA)}
     with framework.build([Document("note", "An unrelated note.", "", ADA)], **settings) as retriever:
         yield retriever
-
-
-def test_the_tools_write_and_read_one_memory(framework, memory):
-    tools = framework.tools(memory)
-    assert list(tools) == ["memory_search", "memory_remember", "memory_confirm", "memory_reject", "memory_forget"]
-    schema = tools["memory_remember"].schema()
-    assert schema["required"] == ["subject", "relation", "object"]
-    assert all(field["description"] for field in schema["properties"].values())
-    green_tea = {"subject": "User", "relation": "prefers", "object": "Green Tea"}
-
-    def said(name, **arguments):
-        return tools[name].call(**arguments)[0]
-
-    answer = said("memory_remember", **green_tea)
-    (fact,) = memory.index.memory.facts()
-    assert answer == f"Remembered (staged): User prefers Green Tea ({fact.chunk_id})"
-    assert (fact.source, memory.index.get(fact.chunk_id).metadata["user"]) == ("conversation", "ada")
-    assert fact.chunk_id in said("memory_search", query="What does the User prefer?")
-    assert said("memory_confirm", fact_id=fact.chunk_id) == "Confirmed: User prefers Green Tea"
-    assert memory.index.memory.facts(status="confirmed")
-    assert said("memory_reject", fact_id=fact.id) == "Rejected: User prefers Green Tea"
-    assert "Green Tea" not in said("memory_search", query="What does the User prefer?")
-    assert said("memory_remember", **green_tea).startswith("Not remembered, as it was rejected before")
-    assert said("memory_forget", fact_id=fact.chunk_id) == f"Forgotten: {fact.chunk_id}"
-    assert memory.index.memory.facts() == []
-
-
-async def test_the_tools_keep_to_their_scope_and_report_mistakes(framework, memory):
-    theirs = memory.index.memory.remember("User", "prefers", "Coffee", metadata={"user": "bob"})
-    moved = {"subject": "User", "relation": "moved", "object": "Lund", "valid_from": "soon"}
-    for tools in (framework.tools(memory), framework.tools(memory, metadata=ADA)):
-        calls = [(name, {"fact_id": theirs.chunk_id}) for name in tools if "search" not in name and "rem" not in name]
-        assert len(calls) == 3
-        for name, arguments in [*calls, ("memory_remember", moved)]:
-            problem = "2024-05-01" if name == "memory_remember" else "there is no fact"
-            if framework.REPORTS_ERRORS:
-                assert problem in (await tools[name].acall(**arguments))[0]
-            else:
-                with pytest.raises(InputError, match=problem):
-                    await tools[name].acall(**arguments)
-    assert [fact.id for fact in memory.index.memory.facts(status="confirmed")] == [theirs.id]
 
 
 async def test_a_query_can_be_asked_as_of_a_time(framework, memory):
@@ -79,18 +36,6 @@ async def test_warming_counts_no_access(framework, memory):
     assert list(memory.search("user").trace.stages) == ["cache"]
     assert [fact.access_count for fact in memory.index.graph.facts("User")] == [1]
     assert list((await memory.asearch("User")).trace.stages) == ["cache"]
-
-
-def test_facts_of_another_scope_are_not_found_even_without_a_filter(framework):
-    policy = Document("policy", "The User password policy asks for twelve letters.")
-    with framework.build([policy], HashEmbedder()) as retriever:
-        for user, password in (("bob", "Hunter2"), ("ada", "Swordfish")):
-            about = {"literal": True, "metadata": {"user": user}}
-            retriever.index.memory.remember("User", "password_is", password, **about)
-        answer, _ = framework.tools(retriever, metadata=ADA)["memory_search"].call(query="What is the User password?")
-    assert "Swordfish" in answer
-    assert "twelve letters" in answer
-    assert "Hunter2" not in answer
 
 
 # -- the search tool

@@ -83,7 +83,7 @@ async def test_a_reader_refreshes(framework, tmp_path):
         assert found(told) != ["lena"]
         assert told.refresh()
         assert found(told) == ["lena"]
-        assert await awaited.arefresh()
+        assert awaited.refresh()
         assert await afound(awaited) == ["lena"]
         now = 9.0
         assert found(timed) != ["lena"]

@@ -45,12 +45,6 @@ def test_repr_shows_what_is_set(framework, retriever):
     assert "published=True" in repr(framework.over(retriever.index, settings=CONFIDENT))
 
 
-def test_the_graph_is_steered_by_a_call(services):
-    result = services.search("What does the Auth Service call?", exclude=["auth"], seed_entities=["solheim"])
-    assert "auth" not in [hit.chunk.id for hit in result]
-    assert "Solheim" in [entity.name for entity in result.entities]
-
-
 # -- follow-up questions
 
 HARBOUR = [
@@ -120,11 +114,7 @@ def test_what_the_graph_adds_to_a_prompt_is_neutral(framework):
         for found in (framework.retrieve(retriever, "Keyring Gateway"), framework.as_found(documents)):
             for note in framework.notes(found, retriever):
                 check_prompt(note)
-        tools = framework.tools(retriever, metadata={"user": "ada"})
-        check_prompt(tools.pop("memory_search").call(query="Keyring")[0])
-        check_prompt(tools.pop("memory_remember").call(subject="Keyring", relation="is", object="x")[0])
-        for tool in tools.values() if framework.REPORTS_ERRORS else ():
-            check_prompt(tool.call(fact_id=f"fact:{NAME}")[0])
+        check_prompt(framework.tool(retriever).call(query="Keyring")[0])
 
 
 def test_a_prompt_gets_every_fact_once(framework, services):

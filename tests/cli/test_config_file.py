@@ -40,7 +40,7 @@ def test_the_command_line_wins_over_the_environment_over_the_file_over_the_defau
     assert settings(run) == {"kb": {"value": "kb", "source": "default"}}
     write('kb = "notes"\nembedder = "hash"\n[retriever]\nk = 1\n')
     assert run("stats").exit_code == 0
-    assert run("memory", "list").exit_code == 0
+    assert run("graph", "edit", "list").exit_code == 0
     assert len(json.loads(run("query", "Tide Feed", "--json").stdout)["hits"]) == 1
     assert len(json.loads(run("query", "Tide Feed", "--json", "-k", 2).stdout)["hits"]) == 2
     monkeypatch.setenv("HYBRID_GRAPHRAG_KB", "other")
@@ -191,7 +191,7 @@ def test_without_a_file_the_configuration_is_empty(tmp_path, monkeypatch):
         ({"method": "magic"}, "unknown method 'magic'"),
         ({"k": 0}, "at least 1"),
         ({"k": 1.5}, "k is 1.5: use an integer"),
-        ({"reranker": "onyx:x"}, "'onnx:FOLDER'"),
+        ({"reranker": "onyx:x"}, "use coverage"),
         ({"vector_weight": 2}, "vector_weight is 2"),
         ({"gate": {"min_score": "x"}}, "gate.min_score is 'x': use a number"),
         ({"gate": {"min_scor": 1}}, "did you mean 'gate.min_score'"),

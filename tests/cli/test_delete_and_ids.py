@@ -104,7 +104,6 @@ def test_ids_are_never_cut_or_wrapped(run, tmp_path, monkeypatch, width):
     run("index", name, "--embedder", "hash")
     for command in (("query", "Auth Service"), ("explain", "Auth Service")):
         assert name in run(*command).stdout
-    run("memory", "remember", "Auth Service", "trusts", "Keyring")
-    fact = json.loads(run("memory", "list", "--json").stdout)[0]["id"]
-    assert fact in run("memory", "list").stdout
+    run("graph", "edit", "add", "Auth Service", "trusts", "Keyring")
+    fact = json.loads(run("graph", "relations", "--json").stdout)[0]["id"]
     assert fact in run("graph", "relations").stdout

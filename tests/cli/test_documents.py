@@ -10,7 +10,7 @@ from itertools import islice
 import pytest
 from files import DOCUMENTS, pdf
 
-from graphrag_apps.documents import FileSource, load_documents, open_catalogue, sync_files, walk_files
+from graphrag_apps.documents import FileSource, load_documents, sync_files, walk_files
 from graphrag_apps.documents import load as load_module
 from graphrag_apps.documents.load import file_documents
 from graphrag_apps.documents.walk import File
@@ -177,8 +177,7 @@ def test_a_file_that_becomes_a_link_to_another_one_is_removed(tmp_path):
     index = KnowledgeIndex(HashEmbedder(16), progress=False)
 
     def run():
-        with open_catalogue(tmp_path) as catalogue:
-            return sync_files(index, catalogue, FileSource(str(folder)))
+        return sync_files(index, FileSource(str(folder)))
 
     assert run().added == 2
     (folder / "b.md").unlink()
@@ -394,8 +393,7 @@ def test_the_documents_of_missing_files_are_deleted_together(tmp_path, monkeypat
     index = KnowledgeIndex(HashEmbedder(16), progress=False)
 
     def run():
-        with open_catalogue(tmp_path) as catalogue:
-            return sync_files(index, catalogue, FileSource(str(folder)))
+        return sync_files(index, FileSource(str(folder)))
 
     assert run().added == 33
     for file in folder.glob("*.md"):

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from graphrag_core import KnowledgeIndex
+
 
 @pytest.fixture
 def kb(run, tmp_path):
@@ -17,18 +19,16 @@ def kb(run, tmp_path):
 
 def test_entities_are_listed_renamed_merged_and_restored(run, kb):
     assert run("graph", "entities", "key").stdout == "Keyring  (2 passages)\n"
-    assert run("graph", "rename", "keyring", "Vault").stdout == "1  renamed 'Keyring' to 'Vault'\n"
-    assert run("graph", "merge", "Solheim Systems", "--into", "Auth Service").exit_code == 0
+    assert run("graph", "edit", "rename", "keyring", "Vault").stdout == "1  renamed 'Keyring' to 'Vault'\n"
+    assert run("graph", "edit", "merge", "Solheim Systems", "--into", "Auth Service").exit_code == 0
     rows = json.loads(run("graph", "entities", "--json").stdout)
     assert {row["name"]: row["aliases"] for row in rows}["Vault"] == ["Keyring"]
-    assert run("graph", "describe", "Vault", "--type", "product").exit_code == 0
-    assert run("graph", "entities", "--type", "product").stdout == "Vault  (product, 2 passages, also Keyring)\n"
-    assert [edit["number"] for edit in json.loads(run("graph", "edits", "--json").stdout)] == [1, 2, 3]
-    assert "renamed 'Keyring' to 'Vault'" in run("graph", "edits").stdout
-    for number in (1, 3, 2):
-        assert run("graph", "undo", number).exit_code == 0
+    assert [edit["number"] for edit in json.loads(run("graph", "edit", "list", "--json").stdout)] == [1, 2]
+    assert "renamed 'Keyring' to 'Vault'" in run("graph", "edit", "list").stdout
+    for number in (1, 2):
+        assert run("graph", "edit", "undo", number).exit_code == 0
     assert run("graph", "entities", "key").stdout == "Keyring  (2 passages)\n"
-    assert run("graph", "edits").output.strip().endswith("the graph has no edits")
+    assert run("graph", "edit", "list").output.strip().endswith("the graph has no edits")
     assert run("verify").exit_code == 0
 
 
@@ -36,27 +36,26 @@ def test_without_typed_relations_stats_and_relations_say_where_they_come_from(ru
     for command in (["stats"], ["graph", "relations"]):
         said = " ".join(run(*command).output.split())
         assert "no typed relations: they come from an LLM (index --llm) or from triples that you give" in said
-    assert run("graph", "add-relation", "Harbour Team", "owns", "Keyring").exit_code == 0
+    assert run("graph", "edit", "add", "Harbour Team", "owns", "Keyring").exit_code == 0
     assert "relation types 1 " in " ".join(run("stats").output.split())
     assert run("graph", "relations", "--relation", "sells").output.strip().endswith("no relation was found")
 
 
 def test_relations_and_entities_are_added_and_deleted(run, kb):
-    assert run("graph", "add-entity", "Harbour Team", "--type", "team").exit_code == 0
-    assert run("graph", "add-relation", "Harbour Team", "owns", "Keyring").exit_code == 0
+    assert run("graph", "edit", "add", "Harbour Team", "owns", "Keyring").exit_code == 0
     line = run("graph", "relations", "--relation", "owns").stdout
     assert "Harbour Team owns Keyring  (owns)" in line
-    assert run("graph", "delete-relation", line.split()[0]).exit_code == 0
+    assert run("graph", "edit", "delete", line.split()[0]).exit_code == 0
     assert run("graph", "relations", "--relation", "owns").stdout == ""
-    assert run("graph", "delete-entity", "Harbour Team").exit_code == 0
+    assert run("graph", "edit", "delete", "Harbour Team").exit_code == 0
     assert run("graph", "entities", "harbour").stdout == ""
 
 
 def test_errors_are_one_line(run, kb):
-    result = run("graph", "rename", "Nobody", "Somebody")
+    result = run("graph", "edit", "rename", "Nobody", "Somebody")
     assert result.exit_code == 1
     assert "there is no entity 'Nobody'" in result.output
-    assert run("graph", "undo", 7).exit_code == 1
+    assert run("graph", "edit", "undo", 7).exit_code == 1
 
 
 def test_a_filter_with_an_unknown_key_finds_nothing_and_is_told(run, kb):
@@ -65,8 +64,9 @@ def test_a_filter_with_an_unknown_key_finds_nothing_and_is_told(run, kb):
     result = run("query", "Keyring", "--where", "year!=2020")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "no results: no document has the metadata key 'year'" in " ".join(result.output.split())
-    run("graph", "add-relation", "Harbour Team", "owns", "Keyring")
-    run("memory", "remember", "Rosa", "owns", "Keyring", "--metadata", "year=2020", "--embedder", "none")
+    run("graph", "edit", "add", "Harbour Team", "owns", "Keyring")
+    with KnowledgeIndex.open(kb) as index:
+        index.memory.remember("Rosa", "owns", "Keyring", metadata={"year": 2020})
     assert run("graph", "entities", "rosa", "--where", "year?").stdout.startswith("Rosa")
     assert run("graph", "entities", "harbour", "--where", "year?").stdout == ""
     assert "KEY?" in run("graph", "entities", "--where", "year").output

@@ -62,20 +62,17 @@ def test_no_command_lets_text_act(run, hostile):
         ("key", "new", "--name", NAME),
         ("key", "new", "--name", "a", "--where", "\x1b[31m=[/x]"),
         ("serve", "--keys", "\x1b[31m"),
-        ("db", "check", "postgresql://\x1b[31m@127.0.0.1:1/a"),
+        ("copy", "\x1b[31m", "postgresql://\x1b[31m@127.0.0.1:1/a"),
         ("delete", "\x1b[31m*"),
         ("explain", f"Auth {NAME}"),
         ("explain", "Keyring", "--html", "\x1b[31m.html"),
-        ("memory", "remember", NAME, "[/x]", TEXT, "--literal"),
-        ("memory", "list"),
-        ("memory", "list", "--json"),
-        ("memory", "confirm", "fact:\x1b[31m"),
-        ("memory", "forget", "fact:\x1b[31m[/x]"),
-        ("graph", "rename", "Keyring", f"Keyring {NAME}"),
-        ("graph", "edits"),
-        ("graph", "edits", "--json"),
-        ("graph", "undo", "1"),
-        ("graph", "undo", "7"),
+        ("graph", "edit", "add", NAME, "[/x]", TEXT),
+        ("graph", "edit", "rename", "Keyring", f"Keyring {NAME}"),
+        ("graph", "edit", "list"),
+        ("graph", "edit", "list", "--json"),
+        ("graph", "edit", "delete", "\x1b[31m"),
+        ("graph", "edit", "undo", "1"),
+        ("graph", "edit", "undo", "7"),
         ("delete", NAME),
         ("stats", "--kb", "\x1b[31m[/x]"),
         ("nonsense-\x1b[31m",),
@@ -91,7 +88,7 @@ def test_stats_of_names_that_look_like_markup(run, tmp_path):
     with KnowledgeIndex.open(tmp_path / "kb") as index:
         index.memory.remember("[/x]", "[bold]", "[/bold] [link=http://e]l[/link]")
         index.memory.remember("[/x] Corp", "[/]", "Keyring")
-    for command in (("stats",), ("graph", "entities"), ("graph", "relations"), ("memory", "list")):
+    for command in (("stats",), ("graph", "entities"), ("graph", "relations")):
         shown = run(*command)
         assert shown.exit_code == 0, shown.stderr
         assert "[/x] Corp" in shown.stdout or command == ("stats",)

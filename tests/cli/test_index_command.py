@@ -18,10 +18,10 @@ from files import DOCUMENTS, SAMPLES
 from graphrag_apps.cli.index import progress_bar
 from graphrag_apps.cli.render import print_error
 from graphrag_apps.demo import FOLDER
-from graphrag_apps.documents import FileSource, Progress, open_catalogue, sync_files, walk_files
+from graphrag_apps.documents import FileSource, Progress, sync_files, walk_files
 from graphrag_apps.documents.load import FORMATS
 from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.errors import DiskError
+from graphrag_core.errors import EmbedderError
 from graphrag_core.testing import HashEmbedder
 
 
@@ -302,24 +302,67 @@ def test_progress_follows_what_is_written_not_what_is_read(tmp_path):
     total = sum(file.stat().st_size for file in tmp_path.iterdir())
     source = FileSource((str(tmp_path),))
     assert {source.scan(file)[1] for file in walk_files([tmp_path])} == {1_000, 1_001}
-    with (
-        KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), batch_size=100, progress=False) as index,
-        open_catalogue(tmp_path / "kb") as catalogue,
-    ):
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), batch_size=100, progress=False) as index:
         seen = []
 
         def note(progress):
             seen.append((progress, len(list(index.engine.document_ids()))))
 
-        sync_files(index, catalogue, source, on_progress=note)
+        sync_files(index, source, on_progress=note)
         assert len(seen) >= 20
         assert [progress.indexed for progress, _ in seen] == sorted(progress.indexed for progress, _ in seen)
         for progress, documents in seen[:-1]:
             assert progress.indexed / total <= documents / 2_000 + 0.15, "never far ahead of the work"
         assert seen[-1][0] == Progress(2, pytest.approx(total))
         seen.clear()
-        sync_files(index, catalogue, source, on_progress=note)
+        sync_files(index, source, on_progress=note)
         assert seen[-1][0] == Progress(2, 0, skipped=total)
+
+
+def test_a_file_that_was_half_read_is_read_again_whatever_it_has_become(tmp_path):
+    """Also if it has again the bytes that were indexed before."""
+    (tmp_path / "docs").mkdir()
+    table = tmp_path / "docs" / "ports.csv"
+
+    class Full(HashEmbedder):
+        def embed_documents(self, texts):
+            if any("Port 7 " in text for text in texts):
+                raise OSError("the disk is full")
+            return super().embed_documents(texts)
+
+    def write(count, version):
+        table.write_text("id,text\n" + "".join(f"{n},Port {n} is of version {version}.\n" for n in range(count)))
+
+    def sync(embedder):
+        with KnowledgeIndex.open(tmp_path / "kb", embedder, batch_size=3, progress=False) as index:
+            report = sync_files(index, FileSource(str(table.parent)))
+            texts = {document.id.partition("#")[2]: document.text for document in index.documents()}
+            return (report.added, report.changed, report.removed, report.unchanged), texts
+
+    write(10, 1)
+    assert sync(HashEmbedder())[0] == (10, 0, 0, 0)
+    write(9, 2)
+    with pytest.raises(EmbedderError):
+        sync(Full())
+    write(10, 1)
+    counts, texts = sync(HashEmbedder())
+    assert counts == (0, 6, 0, 4), "six rows of the new version were written"
+    assert texts == {str(n): f"Port {n} is of version 1." for n in range(10)}
+    assert sync(HashEmbedder())[0] == (0, 0, 0, 10)
+    write(4, 1)
+    assert sync(HashEmbedder())[0] == (0, 0, 6, 4)
+    table.write_text("")
+    assert sync(HashEmbedder())[0] == (0, 0, 4, 0)
+
+
+def test_told_facts_stay_when_files_go(run, docs, tmp_path):
+    run("index", docs, "--embedder", "hash")
+    with KnowledgeIndex.open("kb", HashEmbedder()) as index:
+        index.memory.remember("User", "likes", "Green Tea")
+    for file in docs.iterdir():
+        file.unlink()
+    assert f"{DOCUMENTS} removed" in run("index", docs).stdout
+    assert "User likes Green Tea" in run("graph", "relations").stdout
 
 
 def test_ctrl_c_in_the_middle_of_a_file_keeps_what_was_done(tmp_path):
@@ -374,9 +417,8 @@ def test_a_folder_that_was_emptied_is_synced_and_an_empty_one_is_an_error(run, d
     assert "docs: no file that can be read. Formats: .txt" in again.stderr
 
 
-@pytest.mark.parametrize("command", ["index", "watch"])
-def test_the_help_lists_every_format_that_has_a_reader(run, command):
-    shown = " ".join(run(command, "-h").stdout.split())
+def test_the_help_lists_every_format_that_has_a_reader(run):
+    shown = " ".join(run("index", "-h").stdout.split())
     assert f"Formats: {' '.join(FORMATS)} " in shown
 
 
@@ -404,12 +446,3 @@ print("done")
         out, _ = process.communicate(b"\n")
     os.close(terminal)
     assert out == b"done\n"
-
-
-def test_a_catalogue_on_a_full_disk_says_what_to_do(tmp_path):
-    """It was an error of SQLite, or the advice to delete the catalogue."""
-    with closing(open_catalogue(tmp_path)) as catalogue:
-        catalogue.commit()
-        catalogue._tables._db.execute("PRAGMA max_page_count = 1")  # SQLite takes the number of pages that there are
-        with pytest.raises(DiskError, match=r"disk is full\): free disk space, and repeat the command"):
-            catalogue.write_setting("settings", "x" * 100_000)

@@ -1,4 +1,4 @@
-"""``index --llm``: cost estimate, confirmation, API keys, unreachable servers, interruption and resumption."""
+"""``index --llm``: API keys, unreachable servers, interruption and resumption."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ def nobody():
 
 def test_an_llm_adds_typed_facts_and_is_not_called_twice(run, docs, server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    result = run("index", docs, "--llm", f"{server.url}/tiny", "--yes")
+    result = run("index", docs, "--llm", f"{server.url}/tiny")
     assert result.exit_code == 0
-    assert f"tiny will read {DOCUMENTS} passages: about " in result.stderr
     assert len(server.bodies) == DOCUMENTS
     assert set(server.keys) == {"Bearer sk-test"}
     assert f"tiny: {DOCUMENTS} calls, about " in result.stdout
@@ -45,35 +44,20 @@ def test_an_llm_adds_typed_facts_and_is_not_called_twice(run, docs, server, monk
     assert f"{DOCUMENTS} unchanged" in again.stdout, "the model is stored with the index, and has nothing to read"
     assert len(server.bodies) == DOCUMENTS
     (docs / "tide.md").write_text("# Tide Feed\n\nThe Tide Feed moved to Oslo.")
-    run("index", docs, "--yes")
+    run("index", docs)
     assert len(server.bodies) == DOCUMENTS + 1
 
 
 def test_the_api_key_is_not_stored(run, docs, server, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
-    run("index", docs, "--llm", f"{server.url}/tiny", "--yes")
+    run("index", docs, "--llm", f"{server.url}/tiny")
     for path in (tmp_path / "kb").rglob("*"):
         if path.is_file():
             assert b"sk-very-secret" not in path.read_bytes(), path
 
 
-def test_confirmation_is_required_before_the_llm_is_called(run, docs, server):
-    no = run("index", docs, "--llm", f"{server.url}/tiny", stdin="n\n")
-    assert no.exit_code == 1
-    assert "Continue?" in no.stderr
-    assert "nothing was changed" in no.stderr
-    assert server.bodies == []
-    nobody_there = run("index", docs, "--llm", f"{server.url}/tiny", stdin="")
-    assert nobody_there.exit_code == 1
-    assert server.bodies == []
-    yes = run("index", docs, "--llm", f"{server.url}/tiny", stdin="y\n")
-    assert yes.exit_code == 0
-    assert len(server.bodies) == DOCUMENTS
-    assert f"{DOCUMENTS} changed" in run("index", docs, "--llm", "none").stdout
-
-
 def test_an_unreachable_server_is_one_line_and_nothing_is_indexed(run, docs, nobody, tmp_path):
-    result = run("index", docs, "--llm", f"{nobody}/tiny", "--yes")
+    result = run("index", docs, "--llm", f"{nobody}/tiny")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == f"✗ no LLM server answers at {nobody} (Connection refused)\n"
     assert not (tmp_path / "kb").exists()
@@ -81,7 +65,7 @@ def test_an_unreachable_server_is_one_line_and_nothing_is_indexed(run, docs, nob
 
 def test_a_rejected_api_key_is_one_line(run, docs, server):
     server.status = [401]
-    result = run("index", docs, "--llm", f"{server.url}/tiny", "--yes")
+    result = run("index", docs, "--llm", f"{server.url}/tiny")
     assert result.exit_code == 1
     assert result.stderr == f"✗ {server.url} needs an API key (HTTP 401): set OPENAI_API_KEY\n"
 
@@ -109,12 +93,12 @@ def test_a_refused_key_is_not_tried_again_and_named_for_each_passage(server):
 
 def test_documents_without_llm_facts_are_indexed_and_retried_in_the_next_run(run, docs, server):
     server.content = "I would rather not."
-    result = run("index", docs, "--llm", f"{server.url}/tiny", "--yes")
+    result = run("index", docs, "--llm", f"{server.url}/tiny")
     assert result.exit_code == 1
     assert f"{DOCUMENTS} added" in result.stdout
     assert f"{DOCUMENTS} documents lack facts from the LLM" in result.stdout
     server.content = '{"entities": [{"name": "Bergen"}], "relations": []}'
-    again = run("index", docs, "--yes")
+    again = run("index", docs)
     assert again.exit_code == 0
     assert f"{DOCUMENTS} changed" in again.stdout
 
@@ -168,7 +152,7 @@ def test_a_missing_openai_package_is_one_line_with_the_command_that_installs_it(
     run, docs, server, tmp_path, monkeypatch
 ):
     monkeypatch.setitem(sys.modules, "openai", None)
-    result = run("index", docs, "--llm", f"{server.url}/tiny", "--yes")
+    result = run("index", docs, "--llm", f"{server.url}/tiny")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "✗ --llm needs 'openai': pip install 'hybrid-graphrag[openai]'\n"
     assert not (tmp_path / "kb").exists()
@@ -186,7 +170,7 @@ def test_ctrl_c_keeps_finished_work_and_the_next_run_continues(server, tmp_path)
     for number in range(60):
         (docs / f"{number:02}.md").write_text(f"# Note {number}\n\nThe Tide Feed has note {number}.")
     server.hold_after = 40  # inside the second batch of 25
-    command = [sys.executable, "-m", "graphrag_apps", "index", "docs", "--llm", f"{server.url}/tiny", "--yes"]
+    command = [sys.executable, "-m", "graphrag_apps", "index", "docs", "--llm", f"{server.url}/tiny"]
     environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as process:

@@ -21,7 +21,7 @@ def kb(run, tmp_path):
     )
     (tmp_path / "docs" / "old.md").write_text("# Ledger\n\nThe Ledger belongs to the Harbour Team.")
     assert run("index", "docs", "--embedder", "hash", "--no-graph").exit_code == 0
-    assert run("memory", "remember", "Harbour Team", "owns", "Keyring").exit_code == 0
+    assert run("graph", "edit", "add", "Harbour Team", "owns", "Keyring").exit_code == 0
     return tmp_path / "kb"
 
 
@@ -35,7 +35,7 @@ def test_entities_and_facts_are_extracted_again_with_other_settings(run, kb):
     assert (result.exit_code, result.stdout) == (0, "3 documents extracted again in kb\n")
     assert facts(run) > 2
     assert run("graph", "entities", "solheim").stdout.startswith("Solheim Systems")
-    assert "Keyring" in run("memory", "list").stdout
+    assert "Keyring" in run("graph", "relations").stdout
     assert run("verify").exit_code == 0
     again = run("index", "docs")
     assert "0 added, 0 changed, 0 removed, 2 unchanged" in again.stdout, "the settings are stored with the index"
@@ -53,15 +53,12 @@ def test_a_folder_of_an_older_format_is_refused(run, kb):
 
 def test_facts_of_a_language_model_are_read_from_its_stored_answers(run, kb):
     with ChatServer() as server:
-        assert run("index", "docs", "--graph", "--llm", f"{server.url}/tiny", "--yes").exit_code == 0
+        assert run("index", "docs", "--graph", "--llm", f"{server.url}/tiny").exit_code == 0
         calls, before = len(server.bodies), facts(run)
         assert run("rebuild").exit_code == 0
         assert (len(server.bodies), facts(run)) == (calls, before)
         (kb / "answers.sqlite").unlink()
-        refused = run("rebuild", stdin="n\n")
-        assert refused.exit_code == 1
-        assert "nothing was changed: confirm with --yes" in refused.stderr
-        assert run("rebuild", "--yes").exit_code == 0
+        assert run("rebuild").exit_code == 0
         assert len(server.bodies) > calls
 
 
@@ -73,4 +70,5 @@ def test_what_cannot_be_rebuilt_is_named(run, tmp_path):
     assert refused.exit_code == 1
     assert "was built with hash-64" in refused.stderr
     assert run("rebuild", "own", "--embedder", "hash").exit_code == 0
-    assert not (tmp_path / "own" / "files.sqlite").exists(), "the index of a program has no catalogue"
+    with KnowledgeIndex.open(tmp_path / "own", HashEmbedder(), read_only=True) as index:
+        assert "command_line" not in index.engine.settings(), "the index of a program has no settings of commands"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
-import browser as browsers
 import pytest
 from support import SERVICES
 
@@ -22,16 +19,3 @@ def index():
 def services(index):
     index.add(SERVICES)
     return index
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """A headless Chromium; tests that need one are skipped where there is none, but not in ``make test-browser``."""
-    needed = "BROWSER_NEEDED" in os.environ
-    if browsers.sync_playwright is None and not needed:
-        pytest.skip("no Playwright: 'make test-browser' installs it")
-    with browsers.chromium() as found:
-        if found is None:
-            assert not needed, "no Chromium was found"
-            pytest.skip("no Chromium: 'make test-browser' installs one")
-        yield found

@@ -24,7 +24,7 @@ SECRET = "Zanzibarquux"  # noqa: S105 - a word
 def test_a_backup_is_an_index_and_embeds_nothing(tmp_path):
     with KnowledgeIndex.open(tmp_path / "kb", CountingEmbedder()) as index:
         index.add(SERVICES)
-        index.graph.describe("Mara Lindqvist", type="person")
+        index.graph.rename("Mara Lindqvist", "Mara Lind")
         index.backup(tmp_path / "copy")
         expected = list(index.documents())
         index.delete("auth")
@@ -34,7 +34,7 @@ def test_a_backup_is_an_index_and_embeds_nothing(tmp_path):
         with KnowledgeIndex.open(tmp_path / "copy", embedder, read_only=read_only) as copy:
             assert embedder.texts == []
             assert list(copy.documents()) == expected
-            assert copy.graph.entity("Mara Lindqvist").type == "person"
+            assert copy.graph.entity("Mara Lindqvist").name == "Mara Lind"
             assert GraphRetriever(copy).retrieve("auth service tokens").hits[0].chunk.id == "auth"
             assert copy.verify(), str(copy.verify())
 

@@ -72,13 +72,12 @@ def test_facts_are_about_what_the_question_names_or_a_passage_is_about_and_in_no
         Fact(("x", "y"), "X and Y.", id="2", chunk_id="other"),
         Fact(("keyring", "y"), "Keyring needs Y.", id="3", chunk_id="other"),
         Fact(("auth service", "y"), "It needs Y.", id="4", chunk_id="auth"),
-        Fact(("auth service", "y"), "It still needs Y.", id="5", chunk_id="copy"),
         Fact(("auth service", "keyring"), "", "kept_in", id="6", chunk_id="auth"),
         Fact(("auth service", "keyring"), "Secrets are kept there", "kept_in", id="7", chunk_id="auth"),
         Fact(("auth service", "keyring"), "Auth Service kept_in Keyring", "kept_in", id="8", chunk_id="auth"),
     )
     why = LazyExplanation.of(Explanation(reasons={"auth": Reason(subjects=("keyring",))}))
-    hit = replace(result().hits[0], copies=("copy",), explanation=why)
+    hit = replace(result().hits[0], explanation=why)
     known = {**result().known, "x": x, "y": y, "keyring": keyring}
     context = result(entities=(AUTH,), facts=facts, known=known, hits=(hit,)).context(2_000)
     assert [line for line in context.splitlines() if line.startswith("- ")][1:] == [
@@ -164,10 +163,10 @@ def test_every_passage_is_shown_by_the_sentences_that_match_the_question(style):
 
 def test_passages_are_cited_by_section_and_page_in_the_order_of_the_hits():
     first = Hit(Chunk("c#4", "c", "## broker_url\n\nSet it.", "Configuration", headings=("broker_url",), page=3), 1.0)
-    second = Hit(Chunk("d", "d", "Text.", ""), 0.5, copies=("e", "f"))
+    second = Hit(Chunk("d", "d", "Text.", ""), 0.5)
     context = result(hits=(first, second)).context()
     assert "### Passages\n[1] Configuration - broker_url, page 3\nSet it.\n\n" in context
-    assert context.endswith("[2] d, also in 2 other places\nText.")
+    assert context.endswith("[2] d\nText.")
     scored = result(hits=(first, second)).context(style="passages")
     assert "[Score: 1.00] Configuration - broker_url, page 3 (c#4)\nSet it." in scored
 

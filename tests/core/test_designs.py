@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphrag_apps.documents.catalogue import open_catalogue
 from graphrag_apps.documents.sync import FileSource, sync_files
 from graphrag_core import Document, Fact, GraphRetriever, KnowledgeExtractor, KnowledgeIndex, SearchSettings
 from graphrag_core.designs import CONFIDENT, DESIGNS, HYBRID, KG2RAG, MEMORY, RESEARCH
@@ -278,8 +277,8 @@ def test_a_paper_in_two_files_is_one_document(tmp_path):
     kb = tmp_path / "kb"
 
     def sync() -> set[str]:
-        with KnowledgeIndex.open(kb, HashEmbedder()) as index, open_catalogue(kb) as catalogue:
-            sync_files(index, catalogue, FileSource((str(files),)))
+        with KnowledgeIndex.open(kb, HashEmbedder()) as index:
+            sync_files(index, FileSource((str(files),)))
             return set(index.document_ids())
 
     assert sync() == {"arxiv:2501.03236", "arxiv:2502.06864"}
@@ -307,9 +306,9 @@ def test_a_result_is_iterated_over_its_hits_and_has_the_pair_of_the_document():
 # -- 8: the default router
 
 
-def test_the_default_router_sends_overviews_to_global():
+def test_the_default_router_sends_overviews_to_hybrid():
     assert RESEARCH.router.route("overview of agents").method == "hybrid"
-    assert SearchSettings().router.route("overview of agents").method == "global"
+    assert SearchSettings().router.route("overview of agents").method == "hybrid"
 
 
 # -- the graph as an igraph.Graph

@@ -140,23 +140,11 @@ def test_a_sentence_can_be_deleted_by_its_fact():
     assert [fact.text for fact in index.graph.facts("Mara Lindqvist")] == ["Mara Lindqvist likes Oslo."]
 
 
-def test_a_description_and_a_type_replace_those_of_documents():
+def test_relations_can_be_added_between_entities_that_did_not_exist():
     index = make()
-    index.graph.describe("Keyring", type="vendor product", description="Stores secrets.")
-    keyring = index.graph.entity("Keyring")
-    assert (keyring.type, keyring.description) == ("vendor product", "Stores secrets.")
-    assert [entity.name for entity in index.graph.entities(type="vendor product")] == ["Keyring"]
-    assert "- Keyring (vendor product): Stores secrets." in GraphRetriever(index).retrieve("Keyring").context(300)
-
-
-def test_entities_and_relations_can_be_added():
-    index = make()
-    index.graph.add_entity("Harbour Team", type="team", description="Runs the quays.")
-    team = index.graph.entity("harbour team")
-    assert (team.name, team.type, team.description) == ("Harbour Team", "team", "Runs the quays.")
     index.graph.add_relation("Harbour Team", "owns", "Keyring")
     assert [fact.text for fact in index.graph.relations("Harbour Team", "owns")] == ["Harbour Team owns Keyring"]
-    assert [edit.action for edit in index.graph.edits()] == ["add_entity", "add_relation"]
+    assert [edit.action for edit in index.graph.edits()] == ["add_relation"]
 
 
 # -- reversible
@@ -170,8 +158,6 @@ def test_entities_and_relations_can_be_added():
         lambda index: index.graph.merge(["Solheim Sys", "Keyring"], "New One"),
         lambda index: index.graph.delete_entity("Keyring"),
         lambda index: index.graph.delete_relation(("Auth Service", "calls", "Keyring")),
-        lambda index: index.graph.describe("Keyring", type="x", description="y"),
-        lambda index: index.graph.add_entity("Other", type="x"),
         lambda index: index.graph.add_relation("Keyring", "used_by", "Others"),
         lambda index: index.graph.add_relation("Told", "prefers", "Tea", confidence=0.2),
         lambda index: index.graph.add_relation("Told", "prefers", "Milk", supersedes=True),
@@ -272,8 +258,6 @@ def test_what_cannot_be_edited_is_refused_with_a_hint():
         (lambda: index.graph.rename("Keyring", "Bergen"), "use merge"),
         (lambda: index.graph.rename("Keyring", "--"), "needs a letter or digit"),
         (lambda: index.graph.merge(["Keyring"], "Keyring"), "nothing to merge"),
-        (lambda: index.graph.add_entity("Keyring"), "describe"),
-        (lambda: index.graph.describe("Keyring"), "needs a type"),
         (lambda: index.graph.delete_relation(("Keyring", "eats", "Bergen")), "no relation"),
         (lambda: index.graph.delete_relation("nowhere/0"), "no fact 'nowhere/0'"),
     ):

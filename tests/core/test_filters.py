@@ -138,7 +138,7 @@ def test_values_of_different_kinds_make_different_filters():
     assert hash(parse({"tag": {"in": ["a"]}})) == hash(parse({"tag": {"in": ("a",)}}))
 
 
-@pytest.mark.parametrize("settings", [{}, {"method": "global"}, {"method": "agentic"}, {"exclude": ["b"]}])
+@pytest.mark.parametrize("settings", [{}, {"method": "agentic"}])
 def test_an_unknown_key_is_told_and_only_the_log_names_those_that_exist(index, caplog, settings):
     result = GraphRetriever(index).retrieve("2501.03236", where={"teem": "x"}, **settings)
     assert not result.hits

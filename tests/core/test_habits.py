@@ -20,7 +20,7 @@ import pytest
 from graphrag_core import Cache, Document, GraphRetriever, KnowledgeIndex, SearchSettings
 from graphrag_core.errors import DocumentError, EmbedderError, FilterError, InputError
 from graphrag_core.ingest.embedding import combined_error
-from graphrag_core.query.memory_tool import MemoryWriter, to_content
+from graphrag_core.query.memory_tool import to_content
 from graphrag_core.query.settings import search_options
 from graphrag_core.strategies import Anchored, Coverage, ExpansionQueries, Neighbourhood, ReciprocalRank
 from graphrag_core.testing import CHAIN, CountingEmbedder, HashEmbedder
@@ -302,11 +302,7 @@ def test_remembered_facts_have_scopes_of_every_kind():
     with KnowledgeIndex(HashEmbedder()) as index:
         index.memory.remember("User", "likes", "tea", metadata={"user": ID})
         assert len(index.memory.facts(where={"user": ID})) == 1
-        writer = MemoryWriter.of(index, None, {"user": ID}, "conversation")
-        writer.remember("User", "likes", "coffee")
-        assert len(index.memory.facts(where={"user": str(ID)})) == 2
-        with pytest.raises(InputError, match="does not say which metadata"):
-            MemoryWriter.of(index, None, {"__id__": "a"}, "conversation")
+        assert len(index.memory.facts(where={"user": str(ID)})) == 1
 
 
 def test_titles_are_read_from_paths():

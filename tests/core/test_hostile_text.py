@@ -16,7 +16,7 @@ from graphrag_core import Document, Extraction, Fact, GraphRetriever, KnowledgeI
 from graphrag_core.context.escape import body, for_html, for_terminal, json_for_terminal, one_line
 from graphrag_core.context.notes import graph_notes
 from graphrag_core.context.settings import Style
-from graphrag_core.query.memory_tool import MemoryWriter, to_content
+from graphrag_core.query.memory_tool import to_content
 from graphrag_core.testing import HashEmbedder
 
 # Shown by fonts, though Unicode calls them format characters: signs that stand before Arabic numbers and the like.
@@ -79,16 +79,6 @@ def test_explanations_notes_and_tools(results):
         details = [(hit.chunk.text, result.details(hit)) for hit in result.hits]
         for note in graph_notes(details):
             check_prompt(note)
-
-
-def test_what_a_writer_tells_an_agent():
-    with KnowledgeIndex() as index:
-        writer = MemoryWriter(index, {"user": "ada"})
-        told = writer.remember("Keyring", "is", NAME, literal=True)
-        fact_id = told.rpartition("(")[2].rstrip(")")
-        for said in (told, writer.confirm(fact_id), writer.reject(fact_id), writer.forget(fact_id)):
-            check_prompt(said)
-            assert "\n" not in said
 
 
 def test_pages_hold_no_markup_of_a_document(results):

@@ -189,43 +189,6 @@ def test_a_short_name_that_a_document_gives_two_long_ones_is_its_own_entity():
         assert index.graph.entity("American Marketing Association").aliases == ()
 
 
-class Angles:
-    """Embeds a name of two words, of which the second is an angle in degrees, as that point of the unit circle."""
-
-    identity, local = "angles", True
-
-    def embed_documents(self, texts):
-        angles = np.radians([float(text.split()[1]) if text.split()[1].isdigit() else 180 for text in texts])
-        return np.stack([np.cos(angles), np.sin(angles)], axis=1)
-
-    def embed_query(self, text):
-        return self.embed_documents([text])[0]
-
-
-def test_similar_names_are_listed_most_similar_first_to_be_merged():
-    names = {"1": "Pump 10", "2": "Pump 16", "3": "Pump 19", "4": "Pump 60", "5": "Pump 19"}
-    known = {key: {"entities": [{"name": name}], "relations": []} for key, name in names.items()}
-    with KnowledgeIndex(Angles(), extractor=KnowledgeExtractor(knowledge=known), embed_names=True) as index:
-        assert index.graph.similar() == []
-        index.add([Document(key, "Some text.", metadata={"even": int(key) % 2 == 0}) for key in names])
-        found = index.graph.similar(0.99)
-        assert [(one.name, other.name) for one, other, _ in found] == [("Pump 19", "Pump 16"), ("Pump 16", "Pump 10")]
-        cosines = [cosine for *_, cosine in found]
-        assert cosines == pytest.approx(np.cos(np.radians([3, 6])).tolist(), abs=0.002)
-        assert index.graph.similar(0.99, limit=1) == found[:1]
-        assert len(index.graph.similar(0)) == 6
-        assert [other.name for _, other, _ in index.graph.similar(0.5, where={"even": True})] == ["Pump 60"]
-        index.graph.merge(["Pump 16"], "Pump 19")
-        assert [{one.name, other.name} for one, other, _ in index.graph.similar(0.99)] == [{"Pump 19", "Pump 10"}]
-        for wrong in (2, "high"):
-            with pytest.raises(InputError, match="cosine similarity from 0 to 1"):
-                index.graph.similar(wrong)
-    with KnowledgeIndex(HashEmbedder(), embed_names=False) as index:
-        index.add(SERVICES)
-        with pytest.raises(InputError, match="embed_names=True"):
-            index.graph.similar()
-
-
 def test_types_and_descriptions_live_with_their_passages():
     class Reads:
         def extract(self, chunks):
@@ -267,9 +230,6 @@ def test_stats_tell_the_size(services):
 def test_facts_and_names_are_embedded_only_where_that_is_free_or_asked_for():
     for embedder, asked, expected in ((HashEmbedder(), None, 5), (Paid(), None, 0), (Paid(), True, 5)):
         with KnowledgeIndex(embedder, embed_facts=asked) as index:
-            estimate = index.estimate(SERVICES)
-            assert (estimate.documents, estimate.chunks, estimate.facts) == (4, 4, 5)
-            assert estimate.fact_tokens > estimate.chunk_tokens > 0
             index.add(SERVICES)
             assert index.stats().vectors["facts"] == expected
             assert index.verify()

@@ -1,16 +1,13 @@
-"""Filters and metadata that are functions of a request: what does not name a user is refused."""
+"""Filters that are functions of a request: what does not name a user is refused."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.errors import InputError
-from graphrag_core.filters import parse, parse_all
-from graphrag_core.query.memory_tool import writer_for
-from graphrag_core.query.per_request import filter_of_memory, per_request
-from graphrag_core.testing import HashEmbedder
+from graphrag_core.filters import parse
+from graphrag_core.query.per_request import per_request
 
 
 @pytest.mark.parametrize(
@@ -24,7 +21,7 @@ from graphrag_core.testing import HashEmbedder
 )  # fmt: skip
 def test_what_does_not_name_a_user_is_refused(found):
     with pytest.raises(InputError, match=r"the function for filter of the agent returned .* names the user"):
-        per_request(lambda _: found, "filter of the agent", parse_all)(None)
+        per_request(lambda _: found, "filter of the agent")(None)
 
 
 @pytest.mark.parametrize(
@@ -35,11 +32,11 @@ def test_what_does_not_name_a_user_is_refused(found):
     ],
 )  # fmt: skip
 def test_what_names_a_user_is_a_filter(found):
-    assert per_request(lambda _: found, "filter of the agent", parse_all)(None) == parse(found)
+    assert per_request(lambda _: found, "filter of the agent")(None) == parse(found)
 
 
 def test_a_request_that_lacks_the_user_is_refused_and_other_errors_reach_the_caller():
-    of_user = per_request(lambda request: {"user": request["user"]}, "filter of the agent", parse_all)
+    of_user = per_request(lambda request: {"user": request["user"]}, "filter of the agent")
     for request in ({}, None, "ada"):
         with pytest.raises(InputError, match=r"the function for filter of the agent failed with .* names the user"):
             of_user(request)
@@ -48,18 +45,4 @@ def test_a_request_that_lacks_the_user_is_refused_and_other_errors_reach_the_cal
         raise ConnectionError("the database of users is down")
 
     with pytest.raises(ConnectionError):
-        per_request(unreachable, "filter of the agent", parse_all)(None)
-
-
-def test_metadata_that_is_the_filter_is_compared_and_never_an_operator():
-    index = KnowledgeIndex(HashEmbedder())
-    index.add([Document("a", "A diary.", metadata={"user": "ada"}), Document("b", "A note.", metadata={"user": "bob"})])
-    filter_of = filter_of_memory(None, lambda user: {"user": user}, "the store")
-    assert index.document_ids(filter_of("ada")) == ["a"]
-    assert index.document_ids(filter_of({"$ne": "ada"})) == []
-    for user in (2**64, {"deep": []}):
-        with pytest.raises(InputError, match=r"no value to filter by|names the user"):
-            filter_of(user)
-    writer_of = writer_for(index, lambda user: {"user": user}, None, "conversation")
-    with pytest.raises(InputError, match="no value to filter by"):
-        _ = writer_of(2**64).searched
+        per_request(unreachable, "filter of the agent")(None)

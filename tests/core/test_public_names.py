@@ -13,29 +13,28 @@ import graphrag_core
 
 NAMES = {
     "graphrag_core": """
-        Added Cache Chunk Chunker Combined CrossEncoder Document Edit Entity Extraction Fact GraphRetriever Hit
+        Added Cache Chunk Chunker Combined Document Edit Entity Extraction Fact GraphRetriever Hit
         KnowledgeExtractor KnowledgeIndex LLMExtractor Mention OpenAIChat Result SearchSettings SentenceExtractor Stats
         __version__
     """,
     "graphrag_core.strategies": """
         Additive Anchored Calibration CitationGraph ContextFormat Coverage Expansion ExpansionQueries Fusion Gate
         GraphStrategy Neighbourhood OwnScores PageRank Query ReciprocalRank Recogniser RelatedEntities Relevance
-        Reranked Reranker Route Router Rule ScoreReranker SpreadingActivation Weighted
+        Reranked Reranker Route Router Rule SpreadingActivation Weighted
     """,
-    "graphrag_core.embedders": "FastEmbed OllamaEmbedder Onnx OpenAIEmbedder WordLlama",
-    "graphrag_apps.explore": "Explorer server_page static_page",
+    "graphrag_core.embedders": "OllamaEmbedder Onnx OpenAIEmbedder WordLlama",
     "graphrag_core.testing": """
         CHAIN CHAIN_QUESTION CountingEmbedder EmbedderSuite ExtractorSuite FixedExtractor FusionSuite
         HashEmbedder StrategySuite TokenCounterSuite run_suite
     """,
     "langchain_graphrag": """
-        GraphContextTransformer GraphRAGRetriever GraphRAGTranslator GraphRAGVectorStore
-        compressor_reranker create_memory_search_tool create_memory_tools llm_extractor read_store
+        GraphContextTransformer GraphRAGRetriever
+        compressor_reranker create_memory_search_tool llm_extractor
     """,
     "llama_graphrag": """
-        GraphContextPostprocessor GraphRAGInsertEvent GraphRAGMemoryBlock GraphRAGRetrievalEvent GraphRAGRetriever
+        GraphContextPostprocessor GraphRAGRetrievalEvent GraphRAGRetriever
         GraphRAGVectorStore LocalEmbedding
-        memory_search_tool memory_tools postprocessor_reranker
+        memory_search_tool
     """,
 }
 

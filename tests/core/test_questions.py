@@ -1,9 +1,8 @@
-"""Questions from files and datasets, and what counts as their answer in an index."""
+"""Questions from files, and what counts as their answer in an index."""
 
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import pytest
 
@@ -54,56 +53,6 @@ def test_csv(tmp_path, separator):
     assert load_questions(write(tmp_path / "q.csv", *cells)) == expected
 
 
-def beir(folder, *qrels, name="test"):
-    (folder / "qrels").mkdir(parents=True, exist_ok=True)
-    write(folder / "queries.jsonl", {"_id": "q1", "text": "Who?"}, {"_id": "q2", "text": "Why?"})
-    write(folder / "qrels" / f"{name}.tsv", "query-id\tcorpus-id\tscore", *qrels)
-    return folder
-
-
-def test_a_beir_folder(tmp_path):
-    folder = beir(tmp_path / "set", "q1\td1\t2", "q1\td2\t1", "q2\td3\t0")
-    assert load_questions(folder) == [Question("Who?", ("d1", "d2"), id="q1", grades=(2, 1))]
-    beir(folder, "q2\td3\t1", name="train")
-    assert [question.id for question in load_questions(folder, split="train")] == ["q2"]
-    with pytest.raises(FileError, match=r"no dev\.tsv; splits that are there: test, train"):
-        load_questions(folder, split="dev")
-
-
-def test_a_folder_with_questions(tmp_path):
-    write(tmp_path / "questions.jsonl", {"question": "Who?", "gold": ["a"]})
-    assert load_questions(tmp_path) == [Question("Who?", ("a",))]
-
-
-EXAMPLE = {"query": "Who?", "query_by": None, "reference_contexts": ["It was Ada."], "reference_answer": "Ada"}
-PAIRS = {"queries": {"q": "Who?"}, "corpus": {"n": "It was Ada."}, "relevant_docs": {"q": ["n"]}, "mode": "text"}
-LABELLED = [Question("Who?", evidence=("It was Ada.",), answer="Ada")]
-PAIRED = [Question("Who?", ("n",), ("It was Ada.",), id="q")]
-
-
-def test_llama_index_datasets_as_files(tmp_path):
-    assert load_questions(write(tmp_path / "rag.json", {"examples": [EXAMPLE]})) == LABELLED
-    assert load_questions(write(tmp_path / "qa.json", PAIRS)) == PAIRED
-
-
-def test_objects_with_the_fields_of_llama_index_datasets():
-    assert load_questions(SimpleNamespace(examples=[SimpleNamespace(**EXAMPLE)])) == LABELLED
-    assert load_questions(SimpleNamespace(**PAIRS)) == PAIRED
-    unlabelled = SimpleNamespace(query="Who?", reference_contexts=None, reference_answer=None)
-    assert load_questions(SimpleNamespace(examples=[unlabelled])) == [Question("Who?")]
-
-
-def test_llama_index_datasets_themselves(tmp_path):
-    """The classes are not in every release of llama-index-core."""
-    datasets = pytest.importorskip("llama_index.core.llama_dataset")
-    labelled = datasets.LabelledRagDataset(examples=[datasets.LabelledRagDataExample(**EXAMPLE)])
-    assert load_questions(labelled) == LABELLED
-    labelled.save_json(str(tmp_path / "rag.json"))
-    assert load_questions(tmp_path / "rag.json") == LABELLED
-    pairs = pytest.importorskip("llama_index.core.evaluation").EmbeddingQAFinetuneDataset(**PAIRS)
-    assert load_questions(pairs) == PAIRED
-
-
 def test_mappings_and_questions(tmp_path):
     given = [Question("Who?"), {"question": "Why?", "gold": "a"}]
     assert load_questions(given) == [Question("Who?"), Question("Why?", ("a",))]
@@ -124,7 +73,6 @@ def test_mappings_and_questions(tmp_path):
         ("q.csv", ["text_of_it,gold", "Who?,a"], r"q\.csv, line 1: needs a column 'question'"),
         ("q.csv", ["question,gold", "Who?,a,b"], r"q\.csv, line 2: has more cells than the header"),
         ("q.json", ['{"a": 1}'], r"q\.json: needs a list of objects"),
-        ("q.json", ['{"queries": [], "relevant_docs": {}}'], "needs 'queries' and 'relevant_docs'"),
         ("q.txt", [" "], "contains no questions"),
     ],
 )
@@ -133,15 +81,7 @@ def test_errors_name_the_file_and_the_line(tmp_path, name, rows, problem):
         load_questions(write(tmp_path / name, *rows))
 
 
-@pytest.mark.parametrize(
-    ("qrels", "problem"),
-    [("q1 d1 1", r"test\.tsv, line 2: needs query-id"), ("q9\td1\t1", r"query q9 is not in .*queries\.jsonl")],
-)
-def test_errors_of_a_beir_folder(tmp_path, qrels, problem):
-    with pytest.raises(FileError, match=problem):
-        load_questions(beir(tmp_path / "set", qrels))
-    with pytest.raises(FileError, match=r"neither queries\.jsonl"):
-        load_questions(tmp_path)
+def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(FileError, match="cannot be read"):
         load_questions(tmp_path / "nothing.jsonl")
 

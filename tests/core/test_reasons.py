@@ -123,27 +123,6 @@ def test_a_section_that_is_linked_to_is_shown_by_its_label():
     assert not any(link.entity.startswith("→") or link.entity_id.startswith("→") for link in links)
 
 
-def test_copies_do_not_cover_and_are_not_linked_to():
-    notice = "It was Ada Stone who wrote the Tariff Engine for the ports of the north, and she keeps it. " * 2
-    documents = [
-        *(Document(f"notice-{n}", notice) for n in range(4)),
-        Document("engine", "The Tariff Engine computes prices for companies every night.", "Tariff Engine"),
-        Document("harbour", "A harbour has cranes.", "Harbour"),
-    ]
-    question = "Who wrote the Tariff Engine that computes prices for companies of Iceland?"
-    result = ask(documents, question)
-    shown = [hit.chunk.id for hit in result.hits]
-    assert sum(name.startswith("notice") for name in shown) == 1
-    seen: set[str] = set()
-    for rank, hit in enumerate(result.hits, 1):
-        assert set(hit.covers) == set(hit.words) - seen
-        seen |= set(hit.words)
-        assert hit.link is None or shown[hit.link.rank - 1] == hit.link.chunk_id
-        assert hit.link is None or hit.link.rank < rank
-    assert {"engine", "notice-0"} <= {hit.chunk.id for hit in result.hits if hit.covers}
-    assert any(hit.link for hit in result.hits)
-
-
 def test_reasons_are_those_of_the_hits_shown_whatever_the_reranker_chose():
     """Three candidates in a row, each linked to the one before; without the first, only the rest counts."""
     with KnowledgeIndex(HashEmbedder(), progress=False) as index:
@@ -220,14 +199,6 @@ def test_at_most_three_names_are_said_to_decide():
     documents = [Document(name, f"{name} is a company.", name) for name in names]
     decided = ask(documents, f"{', '.join(names)}?", k=5).decided
     assert decided == "the graph led: the question names Alpha Works, Bravo Works, Carol Works and 2 more"
-    seeded = "Alpha Works"
-    with KnowledgeIndex(HashEmbedder(), progress=False) as index:
-        index.add(documents)
-        retriever = GraphRetriever(index, method="graph")
-        alone = retriever.retrieve("Who founded it?", seed_entities=[seeded])
-        assert alone.decided == "the graph alone: seed_entities names Alpha Works"
-        both = retriever.retrieve("Who founded Bravo Works?", seed_entities=[seeded])
-        assert both.decided == "the graph alone: the question and seed_entities name Alpha Works and Bravo Works"
 
 
 WROTE = "the question names Ledger"

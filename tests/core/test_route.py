@@ -20,7 +20,7 @@ from graphrag_core.testing import HashEmbedder
         ("paper: MAGMA Memory", "vector", "paper"),
         ("LangGraph vs CrewAI", "hybrid", "comparison"),
         ("Compare the two gateways", "hybrid", "comparison"),
-        ("An overview of orchestration", "global", "collection"),
+        ("An overview of orchestration", "hybrid", "overview"),
         ("a survey of memory systems", "hybrid", "overview"),
         ("multi-agent timeout mechanisms", "hybrid", "default"),
         ("哪些论文引用了它？", "graph", "citation"),

@@ -11,7 +11,6 @@ from graphrag_apps.documents import load_documents
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import DocumentError, FilterError
 from graphrag_core.filters import Condition, Group, parse, parse_all
-from graphrag_core.query.memory_tool import MemoryWriter
 from graphrag_core.testing import HashEmbedder
 
 TENANTS = ("acme", "umbrella")
@@ -112,7 +111,6 @@ def test_a_parsed_filter_is_a_filter(index):
     assert index.document_ids(both) == [], "a filter narrows, whatever the other one says"
     assert hash(both) == hash(parse_all({"tenant": "acme"}, {"tenant": {"in": ("umbrella",)}}))
     assert index.memory.facts(where=parsed) == []
-    assert MemoryWriter.of(index, None, parsed, "conversation").metadata == {"tenant": "acme"}
 
 
 @pytest.mark.parametrize(

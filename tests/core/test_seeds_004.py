@@ -469,7 +469,7 @@ def test_the_plain_install_needs_no_model():
     """The optional packages are missing in this process: an index, its queries and its context work."""
     code = """
 import sys
-for name in ("wordllama", "onnxruntime", "tokenizers", "fastembed", "openai", "typer", "rich", "llama_index",
+for name in ("wordllama", "onnxruntime", "tokenizers", "openai", "typer", "rich", "llama_index",
              "langchain_core", "networkx", "torch", "sentence_transformers"):
     sys.modules[name] = None
 from graphrag_core import GraphRetriever, KnowledgeIndex

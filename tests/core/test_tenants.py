@@ -78,7 +78,7 @@ def test_a_scope_shares_the_statistics_and_sees_nothing_else(open_index):
             assert snapshot.term_counts(["keyr"]).tolist() == [8]
 
 
-@pytest.mark.parametrize("method", ["hybrid", "keyword", "graph", "agentic", "global"])
+@pytest.mark.parametrize("method", ["hybrid", "keyword", "graph", "agentic"])
 def test_a_word_that_only_others_use_changes_no_score(open_index, method):
     ours = documents("acme", ["The Keyring failed in May.", "Mara Lindqvist runs the Keyring.", "Tokens expire."])
     secret, other = "the quorum of the zephyr leaks Tokens", "the ballot of the gusts leaks Tokens"

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TypedDict
 
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import ModelRequest
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 
 from graphrag_core.errors import InputError
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever
-from langchain_graphrag.agents import RememberMiddleware, RetrieveMiddleware
+from langchain_graphrag.agents import RetrieveMiddleware
 
 TEXTS = ["The Auth Service delegates to the OAuth Provider.", "The OAuth Provider has a secret door."]
 QUESTION = "What does the Auth Service delegate to?"
@@ -38,10 +36,9 @@ def retriever():
 
 
 @pytest.mark.parametrize("awaited", [False, True])
-async def test_an_agent_gets_passages_and_remembers_the_turn(retriever, awaited):
+async def test_an_agent_gets_passages(retriever, awaited):
     model = Scripted(messages=iter([AIMessage("To the OAuth Provider."), AIMessage("I said so.")]), seen=[])
-    layers = [RetrieveMiddleware(retriever), RememberMiddleware(retriever, metadata={"user": "ada"})]
-    agent = create_agent(model, system_prompt="Be brief.", middleware=layers)
+    agent = create_agent(model, system_prompt="Be brief.", middleware=[RetrieveMiddleware(retriever)])
     for question in (QUESTION, "To what did you say it delegates?"):
         given = {"messages": [("user", question)]}
         state = await agent.ainvoke(given) if awaited else agent.invoke(given)
@@ -49,25 +46,14 @@ async def test_an_agent_gets_passages_and_remembers_the_turn(retriever, awaited)
     first, second = (messages[0].text for messages in model.seen)
     assert first.startswith("Be brief.")
     assert TEXTS[0] in first
-    assert "Answer: To the OAuth Provider." in second, "the turn before"
     assert "secret" not in first + second
-    assert len(retriever.index) == 4
 
 
 def test_nothing_is_added_if_nothing_is_found_or_said(retriever):
     model = Scripted(messages=iter([AIMessage("")]), seen=[])
-    layers = [RetrieveMiddleware(retriever, filter={"user": "bo"}), RememberMiddleware(retriever)]
+    layers = [RetrieveMiddleware(retriever, filter={"user": "bo"})]
     create_agent(model, middleware=layers).invoke({"messages": [("user", QUESTION)]})
     assert [message.type for message in model.seen[0]] == ["human"]
-    assert len(retriever.index) == 2
-
-
-class Context(TypedDict):
-    user: str
-
-
-def user_of(runtime):
-    return {"user": runtime.context["user"]}
 
 
 async def call(agent, question, awaited, **settings):
@@ -75,47 +61,6 @@ async def call(agent, question, awaited, **settings):
     given = {"messages": [("user", question)]}
     state = await agent.ainvoke(given, **settings) if awaited else agent.invoke(given, **settings)
     return state["messages"][-1].text
-
-
-@pytest.mark.parametrize("awaited", [False, True])
-async def test_one_agent_has_a_memory_for_each_of_two_users(awaited):
-    with GraphRAGRetriever.from_texts([], HashEmbedder()) as retriever:
-        model = Scripted(messages=iter(AIMessage(f"Answer {number}.") for number in range(9)), seen=[])
-        agent = create_agent(
-            model,
-            middleware=[RetrieveMiddleware(retriever, filter=user_of), RememberMiddleware(retriever, metadata=user_of)],
-            context_schema=Context,
-        )
-        for user, question in (
-            ("ada", "I am Ada and my project is called Lighthouse."),
-            ("bob", "What is my project called?"),
-            ("ada", "What is my project called?"),
-            ("bob", "I am Bob and my project is called Breakwater."),
-            ("ada", "What is my project called?"),
-            ("bob", "What is my project called?"),
-        ):
-            await call(agent, question, awaited, context={"user": user})
-        prompts = ["".join(message.text for message in seen if message.type == "system") for seen in model.seen]
-        named = [[name for name in ("Lighthouse", "Breakwater") if name in prompt] for prompt in prompts]
-        assert named == [[], [], ["Lighthouse"], [], ["Lighthouse"], ["Breakwater"]]
-        for user in ("ada", "bob"):
-            retriever.delete(retriever.index.document_ids({"user": user}))
-            await call(agent, "What is my project called?", awaited, context={"user": user})
-            assert [message.type for message in model.seen[-1]] == ["human"], "nothing is left to be found"
-        assert len(retriever.index) == 2, "the turns after the deletion"
-
-
-@pytest.mark.parametrize("awaited", [False, True])
-async def test_a_memory_of_one_user_works_from_the_first_turn(awaited):
-    with GraphRAGRetriever.from_texts(["Handbook."], HashEmbedder(), ids=["a"]) as retriever:
-        model = Scripted(messages=iter([AIMessage("Hello Ada.")] * 2), seen=[])
-        ada = {"user": "ada"}
-        layers = [RetrieveMiddleware(retriever, filter=ada), RememberMiddleware(retriever, metadata=ada)]
-        agent = create_agent(model, middleware=layers)
-        for _ in range(2):
-            assert await call(agent, "I am Ada.", awaited) == "Hello Ada."
-            retriever.delete(retriever.index.document_ids(ada))
-        assert retriever.index.document_ids() == ["a"]
 
 
 @pytest.mark.parametrize("unknown", [None, {}, {"user": None}, "ada"])
@@ -127,39 +72,6 @@ async def test_a_function_that_does_not_know_the_user_ends_the_run(retriever, un
             create_agent(model, middleware=[RetrieveMiddleware(retriever, filter=lambda _: unknown)]), QUESTION, awaited
         )
     assert not model.seen
-    remember = RememberMiddleware(retriever, metadata=lambda _: unknown)
-    with pytest.raises(InputError, match="the function for metadata of RememberMiddleware returned"):
-        await call(create_agent(model, middleware=[remember]), QUESTION, awaited)
-    assert len(retriever.index) == 2
-
-
-class Failing(DeterministicFakeEmbedding):
-    fails: bool = False
-
-    def embed_documents(self, texts):
-        if self.fails:
-            raise ConnectionError("the embedding service is down")
-        return super().embed_documents(texts)
-
-
-class FailingLater(Failing):
-    async def aembed_documents(self, texts):
-        return self.embed_documents(texts)
-
-
-@pytest.mark.parametrize("kind", [Failing, FailingLater])
-@pytest.mark.parametrize("awaited", [False, True])
-async def test_the_answer_is_returned_if_it_cannot_be_remembered(kind, awaited, caplog):
-    embedder = kind(size=8)
-    with GraphRAGRetriever.from_texts(["Handbook."], embedder) as retriever:
-        model = Scripted(messages=iter([AIMessage("The answer.")]), seen=[])
-        agent = create_agent(model, middleware=[RememberMiddleware(retriever)])
-        embedder.fails = True
-        assert await call(agent, QUESTION, awaited) == "The answer."
-        assert len(retriever.index) == 1
-    (record,) = [one for one in caplog.records if one.levelname == "ERROR"]
-    assert "could not be remembered" in record.getMessage()
-    assert "the embedding service is down" in record.getMessage()
 
 
 @pytest.mark.skipif("system_message" not in ModelRequest.__annotations__, reason="LangChain 1.0 has a text only")

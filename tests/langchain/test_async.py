@@ -53,10 +53,16 @@ class OnTheLoop(Embeddings):
         return HashEmbedder().embed_query(text).tolist()
 
 
+async def indexed(documents, embedding, **settings):
+    retriever = GraphRAGRetriever.from_documents([], embedding, **settings)
+    await retriever.aadd_documents(documents)
+    return retriever
+
+
 class TestEmbeddings:
     async def test_that_are_coroutines_are_awaited(self, documents):
         embedding = OnTheLoop()
-        with await GraphRAGRetriever.afrom_documents(documents, embedding) as retriever:
+        with await indexed(documents, embedding) as retriever:
             assert sum(map(len, embedding.batches)) == 5
             found = await retriever.asearch(QUESTION)
             assert embedding.questions == [QUESTION]
@@ -68,7 +74,7 @@ class TestEmbeddings:
     async def test_are_asked_for_nothing_twice(self, documents):
         embedding = OnTheLoop()
         settings = {"embed_facts": True, "embed_names": True}
-        with await GraphRAGRetriever.afrom_documents(documents, embedding, **settings) as retriever:
+        with await indexed(documents, embedding, **settings) as retriever:
             texts = [text for batch in embedding.batches for text in batch]
             assert len(texts) == len(set(texts)) > 10
             embedding.batches.clear()
@@ -82,13 +88,13 @@ class TestEmbeddings:
 
     async def test_are_not_asked_for_a_keyword_search(self, documents):
         embedding = OnTheLoop()
-        with await GraphRAGRetriever.afrom_documents(documents, embedding) as retriever:
+        with await indexed(documents, embedding) as retriever:
             assert await retriever.ainvoke("Tallinn", method="keyword")
             assert embedding.questions == []
 
     async def test_that_fail_leave_the_question_to_keywords(self, documents):
         embedding = OnTheLoop()
-        with await GraphRAGRetriever.afrom_documents(documents, embedding, on_embedder_error="keyword") as retriever:
+        with await indexed(documents, embedding, on_embedder_error="keyword") as retriever:
             embedding.fail = ConnectionError("no route")
             found = await retriever.asearch("Tallinn")
             assert found.hits[0].chunk.id == "keyring"
@@ -103,7 +109,7 @@ class TestEmbeddings:
             async def aembed_query(self, text):
                 return vector
 
-        with await GraphRAGRetriever.afrom_documents(documents, Wrong(), on_embedder_error="keyword") as retriever:
+        with await indexed(documents, Wrong(), on_embedder_error="keyword") as retriever:
             found = await retriever.asearch("Tallinn")
             assert found.hits[0].chunk.id == "keyring"
             assert "Wrong" in found.fallback
@@ -111,7 +117,7 @@ class TestEmbeddings:
     @pytest.mark.parametrize("vectors", [[], [[1.0, 2.0]], [[float("inf")] * 64]])
     async def test_that_cannot_be_stored_are_refused(self, documents, vectors):
         embedding = OnTheLoop()
-        with await GraphRAGRetriever.afrom_documents(documents, embedding) as retriever:
+        with await indexed(documents, embedding) as retriever:
 
             async def wrong(texts):
                 return vectors
@@ -125,7 +131,7 @@ class TestEmbeddings:
     async def test_come_in_the_indexs_batches(self):
         embedding = OnTheLoop()
         documents = [Document(id=str(i), page_content=f"Text number {i}.") for i in range(25)]
-        with await GraphRAGRetriever.afrom_documents(documents, embedding, batch_size=10) as retriever:
+        with await indexed(documents, embedding, batch_size=10) as retriever:
             assert [len(batch) for batch in embedding.batches] == [10, 10, 5]
             assert len(retriever.index) == 25
             with pytest.raises(DocumentError, match="twice"):
@@ -134,7 +140,7 @@ class TestEmbeddings:
     async def test_of_many_additions_at_once_do_not_wait_for_each_other(self, documents):
         """More concurrent additions than threads; each blocks a thread while it writes."""
         embedding = OnTheLoop()
-        with await GraphRAGRetriever.afrom_documents([], embedding) as retriever:
+        with await indexed([], embedding) as retriever:
             additions = [retriever.aadd_documents([document]) for document in documents for _ in range(20)]
             await asyncio.wait_for(asyncio.gather(*additions), LONG)
             assert len(retriever.index) == 5
@@ -152,7 +158,7 @@ class TestEmbeddings:
                 seen.add(threading.get_ident())
                 return super().embed_documents(texts)
 
-        with await GraphRAGRetriever.afrom_documents(documents, InThread()) as retriever:
+        with await indexed(documents, InThread()) as retriever:
             await retriever.ainvoke(QUESTION)
         assert seen
         assert loop_thread not in seen
@@ -207,24 +213,24 @@ class TestTheLoop:
 
     async def test_turns_while_a_question_is_embedded(self, documents):
         waits = Waits()
-        with await GraphRAGRetriever.afrom_documents(documents, waits) as retriever:
+        with await indexed(documents, waits) as retriever:
             assert await self.through(waits, retriever.ainvoke(QUESTION))
 
     async def test_turns_while_the_graph_is_walked(self, documents):
         waits = Waits()
         graph = WaitsInTheGraph(waits)
-        with await GraphRAGRetriever.afrom_documents(documents, HashEmbedder(), graph=graph) as retriever:
+        with await indexed(documents, HashEmbedder(), graph=graph) as retriever:
             assert await self.through(waits, retriever.ainvoke(QUESTION))
 
     async def test_turns_while_documents_are_added(self, documents):
         waits = Waits()
-        with await GraphRAGRetriever.afrom_documents([], waits) as retriever:
+        with await indexed([], waits) as retriever:
             assert len(await self.through(waits, retriever.aadd_documents(documents))) == 5
 
     async def test_turns_while_a_delete_waits_for_a_question(self, documents):
         waits = Waits()
         graph = WaitsInTheGraph(waits)
-        with await GraphRAGRetriever.afrom_documents(documents, HashEmbedder(), graph=graph) as retriever:
+        with await indexed(documents, HashEmbedder(), graph=graph) as retriever:
             waits.armed = True
             question = asyncio.ensure_future(retriever.ainvoke(QUESTION))
             await asyncio.wait_for(waits.entered.wait(), LONG)
@@ -260,7 +266,7 @@ def editions_in(found) -> set[int]:
 async def test_many_tasks_ask_during_changes_and_each_sees_one_generation(embedding, tasks):
     """Every change replaces or deletes all five documents: a result has all of one edition, or none."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(64))
-    with await GraphRAGRetriever.afrom_documents(edition(1), embedding(), cache=None) as retriever:
+    with await indexed(edition(1), embedding(), cache=None) as retriever:
         now, seen, over, fresh = [1], set(), asyncio.Event(), asyncio.Event()
 
         async def ask(number):

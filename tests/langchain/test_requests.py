@@ -1,4 +1,4 @@
-"""One agent or graph for all users: filters and metadata that are functions of the request."""
+"""One agent for all users: filters that are functions of the request."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langgraph.graph import START, StateGraph
-from langgraph.runtime import Runtime
 
 from graphrag_core.errors import InputError
 from graphrag_core.testing import HashEmbedder
-from langchain_graphrag import GraphRAGRetriever, create_memory_search_tool, create_memory_tools
-from langchain_graphrag.agents import RememberMiddleware, RetrieveMiddleware
-from langchain_graphrag.store import GraphRAGStore
+from langchain_graphrag import GraphRAGRetriever, create_memory_search_tool
+from langchain_graphrag.agents import RetrieveMiddleware
 
 NEEDS_311 = pytest.mark.skipif(
     sys.version_info < (3, 11), reason="LangGraph passes no context to tasks before Python 3.11"
@@ -74,35 +71,16 @@ async def call(agent, awaited, name, arguments, **settings):
 
 
 @AWAITED
-async def test_the_memory_tools_of_one_agent_are_those_of_the_user(retriever, awaited):
-    tools = create_memory_tools(retriever, metadata=of_user, filter=of_user)
-    agent = create_agent(CallsTools(), tools, context_schema=Context)
-    ids = {}
-    for user, drink in (("ada", "Tea"), ("bob", "Coffee")):
-        fact = {"subject": "User", "relation": "prefers", "object": drink}
-        told = await call(agent, awaited, "memory_remember", fact, context={"user": user})
-        ids[user] = told.rpartition("(")[2].rstrip(")")
-    for user, own, other in (("ada", ("Tea", "red"), ("Coffee", "blue")), ("bob", ("Coffee", "blue"), ("Tea", "red"))):
-        found = await call(
-            agent, awaited, "memory_search", {"query": "What does User prefer and which diary?"}, context={"user": user}
+async def test_the_memory_search_of_one_agent_is_that_of_the_user(retriever, awaited):
+    for filter_, named in ((of_user, "context"), (of_config, "config")):
+        agent = create_agent(
+            CallsTools(), [create_memory_search_tool(retriever, filter=filter_)], context_schema=Context
         )
-        assert all(word in found for word in own), found
-        assert not any(word in found for word in other), found
-    answer = await call(agent, awaited, "memory_forget", {"fact_id": ids["bob"]}, context={"user": "ada"})
-    assert "there is no fact" in answer
-    assert "Confirmed" in await call(agent, awaited, "memory_confirm", {"fact_id": ids["bob"]}, context={"user": "bob"})
-
-
-@AWAITED
-async def test_documents_are_shared_unless_a_filter_names_the_user(retriever, awaited):
-    search, *_ = create_memory_tools(retriever, metadata=of_config)
-    config = {"configurable": {"user": "ada"}}
-    found = await search.ainvoke({"query": "diary"}, config) if awaited else search.invoke({"query": "diary"}, config)
-    assert "blue" in found
-    own = create_memory_search_tool(retriever, filter=of_config)
-    found = await own.ainvoke({"query": "diary"}, config) if awaited else own.invoke({"query": "diary"}, config)
-    assert "red" in found
-    assert "blue" not in found
+        for user, own, other in (("ada", "red", "blue"), ("bob", "blue", "red")):
+            given = {"context": {"user": user}} if named == "context" else {"config": {"configurable": {"user": user}}}
+            found = await call(agent, awaited, "memory_search", {"query": "Which diary?"}, **given)
+            assert own in found
+            assert other not in found
 
 
 UNKNOWN = [{}, {"context": {}}, {"context": {"user": None}}, {"context": {"user": " "}}]
@@ -111,108 +89,22 @@ UNKNOWN = [{}, {"context": {}}, {"context": {"user": None}}, {"context": {"user"
 @pytest.mark.parametrize("request_without_user", UNKNOWN)
 @AWAITED
 async def test_without_a_user_a_tool_ends_the_run(retriever, request_without_user, awaited):
-    tools = create_memory_tools(retriever, metadata=of_user, filter={"team": "a"})
-    agent = create_agent(CallsTools(), [*tools], context_schema=Context)
-    for name, arguments in (
-        ("memory_search", {"query": "diary"}),
-        ("memory_remember", {"subject": "User", "relation": "likes", "object": "Tea"}),
-        ("memory_forget", {"fact_id": "fact:0123456789abcdef"}),
-    ):
-        with pytest.raises(InputError, match=r"the function for metadata of the memory tools .*names the user"):
-            await call(agent, awaited, name, arguments, **request_without_user)
-    assert len(retriever.index) == 2
-
-
-class State(TypedDict, total=False):
-    do: str
-    found: list
-
-
-def graph_with(store, awaited):
-    """Return a graph with one node, which writes an item of the store or reads all of them."""
-
-    def node(state: State, runtime: Runtime[Context]):
-        if state["do"] != "read":
-            runtime.store.put(("notes",), "1", {"text": state["do"]})
-            return {}
-        found = [*runtime.store.search(("notes",)), *runtime.store.search((), query="note")]
-        one = runtime.store.get(("notes",), "1")
-        return {"found": [item.value["text"] for item in (*found, *filter(None, [one]))]}
-
-    async def anode(state: State, runtime: Runtime[Context]):
-        if state["do"] != "read":
-            await runtime.store.aput(("notes",), "1", {"text": state["do"]})
-            return {}
-        found = [*await runtime.store.asearch(("notes",)), *await runtime.store.asearch((), query="note")]
-        one = await runtime.store.aget(("notes",), "1")
-        return {"found": [item.value["text"] for item in (*found, *filter(None, [one]))]}
-
-    graph = StateGraph(State, context_schema=Context)
-    graph.add_node("node", anode if awaited else node)
-    graph.add_edge(START, "node")
-    return graph.compile(store=store)
-
-
-@pytest.mark.parametrize("named_by", ["context", "config"])
-@AWAITED
-async def test_one_store_has_the_items_of_each_user(retriever, named_by, awaited):
-    store = GraphRAGStore(retriever, metadata=of_user if named_by == "context" else of_config)
-    graph = graph_with(store, awaited)
-
-    def named(user):
-        return {"context": {"user": user}} if named_by == "context" else {"config": {"configurable": {"user": user}}}
-
-    for user in ("ada", "bob"):
-        assert (await run(graph, {"do": "read"}, awaited, **named(user)))["found"] == []
-        await run(graph, {"do": f"A note of {user}."}, awaited, **named(user))
-    for user in ("ada", "bob"):
-        found = (await run(graph, {"do": "read"}, awaited, **named(user)))["found"]
-        assert found == [f"A note of {user}."] * 3, "listed, searched and by key"
-    assert len(retriever.index) == 4
-
-
-@pytest.mark.parametrize("request_without_user", UNKNOWN)
-@AWAITED
-async def test_without_a_user_a_store_is_neither_read_nor_written(retriever, request_without_user, awaited):
-    graph = graph_with(GraphRAGStore(retriever, metadata=of_user), awaited)
-    for do in ("read", "A note."):
-        with pytest.raises(InputError, match=r"the function for .* of GraphRAGStore .*names the user"):
-            await run(graph, {"do": do}, awaited, **request_without_user)
-    assert len(retriever.index) == 2
-
-
-def test_outside_of_a_run_there_is_no_user(retriever):
-    for store in (GraphRAGStore(retriever, metadata=of_user), GraphRAGStore(retriever, filter=of_config)):
-        with pytest.raises(InputError, match=r"the function for (filter|metadata) of GraphRAGStore failed"):
-            store.search(("notes",))
-        with pytest.raises(InputError, match="of GraphRAGStore failed"):
-            store.put(("notes",), "1", {"text": "A note."})
-    assert len(retriever.index) == 2
-
-
-def test_the_filter_of_a_store_may_be_wider_than_its_metadata(retriever):
-    shared = {"user": {"in": ["ada", "all"]}}
-    for user in ("ada", "bob", "all"):
-        GraphRAGStore(retriever, metadata={"user": user}).put(("notes",), user, {"text": f"A note of {user}."})
-    store = GraphRAGStore(retriever, metadata=of_config, filter=lambda _: shared)
-    graph = graph_with(store, awaited=False)
-    found = graph.invoke({"do": "read"}, {"configurable": {"user": "ada"}})["found"]
-    assert set(found) == {"A note of ada.", "A note of all."}
+    agent = create_agent(CallsTools(), [create_memory_search_tool(retriever, filter=of_user)], context_schema=Context)
+    with pytest.raises(InputError, match=r"the function for filter of the memory search tool .*names the user"):
+        await call(agent, awaited, "memory_search", {"query": "diary"}, **request_without_user)
 
 
 @AWAITED
-async def test_the_middlewares_may_read_the_config(retriever, awaited):
+async def test_the_middleware_may_read_the_config(retriever, awaited):
     class Sees(CallsTools):
         def _generate(self, messages, *given, **settings):
             text = "".join(message.text for message in messages if message.type == "system")
             return ChatResult(generations=[ChatGeneration(message=AIMessage(f"I read: {text}"))])
 
-    layers = [RetrieveMiddleware(retriever, filter=of_config), RememberMiddleware(retriever, metadata=of_config)]
-    agent = create_agent(Sees(), middleware=layers)
+    agent = create_agent(Sees(), middleware=[RetrieveMiddleware(retriever, filter=of_config)])
     given = {"messages": [("user", "What colour is the diary?")]}
     state = await run(agent, given, awaited, config={"configurable": {"user": "bob"}})
     assert "blue" in state["messages"][-1].text
     assert "red" not in state["messages"][-1].text
-    assert len(retriever.index.document_ids({"user": "bob"})) == 2
     with pytest.raises(InputError, match="the function for filter of RetrieveMiddleware failed with KeyError"):
         await run(agent, given, awaited)

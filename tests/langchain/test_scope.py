@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.runnables import ConfigurableField
 
-from graphrag_core.errors import FilterError, InputError
+from graphrag_core.errors import InputError
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import (
     GraphRAGRetriever,
-    GraphRAGVectorStore,
     create_memory_search_tool,
 )
 
@@ -50,59 +48,26 @@ async def test_a_filter_is_read_when_it_is_set(everything):
             assert tenants(retriever.invoke("Keyring")) == {"acme"}
             assert tenants(await retriever.ainvoke("Keyring")) == {"acme"}
         assert all("umbrella" not in fact for fact in retriever.facts_about(["Keyring umbrella"]))
-    store = GraphRAGVectorStore(everything)
-    theirs = store.as_retriever(search_kwargs={"filter": one_shot(), "k": 6})
     tool = create_memory_search_tool(everything, filter=one_shot())
     for _ in range(2):
-        assert tenants(theirs.invoke("Keyring")) == {"acme"}
         assert "umbrella" not in tool.invoke({"query": "Keyring", "max_results": 6})
 
 
-def test_a_filter_that_was_read_before_is_refused_and_never_empty(everything):
-    bound = everything.bind(filter={"tenant": {"nin": iter(["umbrella"])}}, k=6)
-    assert tenants(bound.invoke("Keyring")) == {"acme"}
-    with pytest.raises(FilterError, match="read before"):
-        bound.invoke("Keyring")
+def test_a_bound_filter_is_read_when_it_is_bound(everything):
+    bound = everything.bind(filter=one_shot(), k=6)
+    for _ in range(2):
+        assert tenants(bound.invoke("Keyring")) == {"acme"}
 
 
 def test_documents_outside_of_the_filter_are_neither_returned_nor_deleted(everything):
     for settings in ({"filter": {"tenant": "acme"}}, {"search_kwargs": {"filter": {"tenant": "acme"}}}):
         mine = GraphRAGRetriever(index=everything.index, **settings)
-        store = mine.as_vectorstore()
         ids = ["umbrella-0", "acme-1", "nobody", "umbrella-1#0", "acme-1"]
         assert [document.id for document in mine.get(ids)] == ["acme-1"]
-        assert [document.id for document in store.get_by_ids(ids)] == ["acme-1"]
         assert mine.delete(["umbrella-0", "umbrella-1"])["num_deleted"] == 0
-        store.delete(["umbrella-2"])
         assert len(everything.index) == 6
     assert len(everything.get(["umbrella-0", "acme-0"])) == 2
     assert mine.delete(["acme-0", "umbrella-0"])["succeeded"] == ["acme-0"]
-
-
-def test_passages_outside_of_the_filter_are_not_returned_by_id(documents):
-    long = [document.model_copy(update={"page_content": document.page_content + " More words." * 900})
-            for document in documents]  # fmt: skip
-    with GraphRAGRetriever.from_documents(long, HashEmbedder(), filter={"tenant": "acme"}) as mine:
-        store = mine.as_vectorstore()
-        assert store.get_by_ids(["acme-0#1"])
-        assert store.get_by_ids(["umbrella-0#1"]) == []
-
-
-@pytest.mark.parametrize("own", [{"filter": {"tenant": "a"}}, {"search_kwargs": {"filter": {"tenant": "a"}}}])
-def test_a_configured_filter_narrows_that_of_the_retriever(own):
-    texts, owners = ["Keyring has keys.", "Keyring has a secret."], [{"tenant": "a"}, {"tenant": "b"}]
-    field, both = ConfigurableField(id="search"), {"tenant": {"in": ["a", "b"]}}
-    with GraphRAGRetriever.from_texts(texts, None, owners, **own) as retriever:
-        for safe, searches in (
-            (retriever.configurable_fields(filter=field), (None, both)),
-            (retriever.configurable_fields(search_kwargs=field), ({}, {"filter": None}, {"filter": both})),
-        ):
-            for search in searches:
-                config = {"configurable": {"search": search}}
-                assert [one.metadata["tenant"] for one in safe.invoke("Keyring", config=config)] == ["a"]
-                assert [hit.chunk.text for hit in safe.with_config(config).search("Keyring")] == texts[:1]
-        config = {"configurable": {"search": {"tenant": "b"}}}
-        assert retriever.configurable_fields(filter=field).invoke("Keyring", config=config) == []
 
 
 def test_from_vectorstore_takes_a_vector_store():

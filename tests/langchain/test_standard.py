@@ -39,7 +39,7 @@ class TestDocumentIndex(DocumentIndexerTestSuite):
 class TestDocumentIndexOnTheLoop(AsyncDocumentIndexTestSuite):
     @pytest.fixture
     async def index(self):
-        with await GraphRAGRetriever.afrom_documents([], HashEmbedder()) as made:
+        with GraphRAGRetriever.from_documents([], HashEmbedder()) as made:
             yield made
 
 

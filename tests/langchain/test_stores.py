@@ -14,9 +14,9 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from postgres_server import server
 
 from graphrag_core import Chunker
-from graphrag_core.errors import DocumentError, EmbedderMismatch, IndexLocked, InputError, NotAnIndex
+from graphrag_core.errors import DocumentError, EmbedderMismatch, InputError
 from graphrag_core.testing import HashEmbedder
-from langchain_graphrag import GraphRAGRetriever, read_store
+from langchain_graphrag import GraphRAGRetriever
 
 QUESTION = "Who supplies the library behind the Auth Service?"
 COUNT = 25
@@ -99,12 +99,6 @@ def _qdrant(embedding, location, name):
     return qdrant.QdrantVectorStore(client, "papers", embedding, vector_name=name)
 
 
-def make_lancedb(embedding, tmp_path):
-    pytest.importorskip("lancedb")
-    community = pytest.importorskip("langchain_community.vectorstores")
-    return community.LanceDB(uri=str(tmp_path / "lancedb"), embedding=embedding, mode="append")
-
-
 def make_in_memory(embedding, tmp_path):
     return InMemoryVectorStore(embedding)
 
@@ -117,7 +111,6 @@ MAKERS = {
     "qdrant": make_qdrant,
     "qdrant in a folder": make_qdrant_in_a_folder,
     "in memory": make_in_memory,
-    "lancedb": make_lancedb,
 }
 
 
@@ -187,11 +180,6 @@ class TestEveryStore:
             assert embedding.texts == []
             assert len(embedding.questions) == 2
 
-    async def test_is_read_from_the_event_loop(self, store, embedding):
-        with await GraphRAGRetriever.afrom_vectorstore(store, batch_size=10, k=3) as retriever:
-            assert ids(await retriever.ainvoke(QUESTION)) == NAMES[:3]
-            assert embedding.texts == []
-
     def test_is_followed_when_it_changes(self, store, embedding, tmp_path):
         folder = tmp_path / "index"
         with GraphRAGRetriever.from_vectorstore(store, path=folder) as retriever:
@@ -226,15 +214,12 @@ class TestEveryStore:
         where = {"kind": "service"}
         if kind == "InMemoryVectorStore":
             where = lambda document: document.metadata["kind"] == "service"  # noqa: E731
-        elif kind == "LanceDB":
-            where = "metadata.kind = 'service'"
         elif kind == "QdrantVectorStore":
             models = pytest.importorskip("qdrant_client").models
             match = models.MatchValue(value="service")
             where = models.Filter(must=[models.FieldCondition(key="metadata.kind", match=match)])
-        rows = read_store(store, where=where)
-        assert len(rows) == 3
-        assert sorted(row[0] for row in rows) == NAMES[:3]
+        with GraphRAGRetriever.from_vectorstore(store, where=where) as retriever:
+            assert retriever.index.document_ids() == NAMES[:3]
 
 
 class TestReading:
@@ -390,37 +375,12 @@ class Closed(VectorStore):
         raise NotImplementedError
 
 
-class Indexed(Closed):
-    """One that can be asked for documents by id."""
-
-    def get_by_ids(self, ids, /):
-        return self.inner.get_by_ids(ids)
-
-
 class TestOtherStores:
     def test_say_what_to_do(self, embedding):
-        with pytest.raises(InputError, match=r"Closed cannot list its documents: pass ids=.* documents=.* read="):
+        with pytest.raises(InputError, match=r"Closed cannot be read: pass read="):
             GraphRAGRetriever.from_vectorstore(Closed(embedding))
-        with pytest.raises(InputError, match="no get_by_ids: pass documents="):
-            GraphRAGRetriever.from_vectorstore(Closed(embedding), ids=["a"])
-        with pytest.raises(InputError, match="pass one of where, ids, documents and read"):
-            GraphRAGRetriever.from_vectorstore(Closed(embedding), ids=["a"], documents=[])
-
-    def test_are_asked_for_documents_by_id(self, embedding, caplog):
-        store = Indexed(embedding)
-        store.inner.add_texts(texts(), metadatas(), ids=NAMES)
-        embedding.texts.clear()
-        with GraphRAGRetriever.from_vectorstore(store, ids=NAMES[:3], batch_size=2) as retriever:
-            assert ids(retriever.invoke(QUESTION)) == NAMES[:3]
-        assert len(embedding.texts) == 3
-        assert "3 documents of the store came without a vector and were embedded" in caplog.text
-
-    def test_take_documents(self, embedding):
-        documents = [Document(id=name, page_content=text) for name, text in zip(NAMES, texts(), strict=True)]
-        with GraphRAGRetriever.from_vectorstore(Closed(embedding), documents=documents) as retriever:
-            assert len(retriever.index) == COUNT
-        with pytest.raises(InputError, match="has no id"):
-            GraphRAGRetriever.from_vectorstore(Closed(embedding), documents=[Document(page_content="Keyring.")])
+        with pytest.raises(InputError, match="pass one of where, ids and read"):
+            GraphRAGRetriever.from_vectorstore(Closed(embedding), ids=["a"], read=list)
 
     def test_take_a_reader_of_ones_own(self, embedding):
         def read(store):
@@ -467,7 +427,7 @@ class TestVectorsOfOnesOwn:
         embedding = Hosted()
         vectors = embedding.hashed.embed_documents(texts())
         documents = [Document(page_content=text) for text in texts()]
-        with await GraphRAGRetriever.afrom_documents([], embedding) as retriever:
+        with GraphRAGRetriever.from_documents([], embedding) as retriever:
             given = [*vectors[:-1], None]
             assert await retriever.aadd_documents(documents, ids=NAMES, embeddings=given) == NAMES
             assert embedding.texts == [texts()[-1]]
@@ -490,30 +450,9 @@ class TestVectorsOfOnesOwn:
             assert len(retriever.index) == 0
 
 
-class TestNames:
-    async def test_a_folder_is_loaded_in_a_coroutine(self, embedding, tmp_path):
-        with GraphRAGRetriever.from_texts(["Keyring."], embedding, ids=["a"], path=tmp_path):
-            pass
-        with await GraphRAGRetriever.aload(tmp_path, embedding, k=1) as retriever:
-            assert ids(await retriever.ainvoke("Keyring")) == ["a"]
-            with pytest.raises(IndexLocked):
-                await GraphRAGRetriever.aload(tmp_path, embedding)
-        with pytest.raises(NotAnIndex):
-            await GraphRAGRetriever.aload(tmp_path / "other", embedding)
-
-    async def test_of_graph_documents_are_async_too(self, embedding, tmp_path):
-        from types import SimpleNamespace
-
-        oauth, keyring = (SimpleNamespace(id=name, type="Product") for name in ("OAuth Provider", "Keyring"))
-        relation = SimpleNamespace(source=oauth, target=keyring, type="USES")
-        source = Document(id="a", page_content="It stores tokens.")
-        graph = SimpleNamespace(nodes=[oauth, keyring], relationships=[relation], source=source)
-        made = await GraphRAGRetriever.afrom_graph_documents([graph], embedding, path=tmp_path)
-        with made as retriever:
-            assert retriever.index.graph.entity("Keyring") is not None
-            assert await retriever.aadd_graph_documents([graph]) == ["a"]
-        with pytest.raises(InputError, match="remove chunker"):
-            await GraphRAGRetriever.afrom_graph_documents([graph], embedding, chunker=Chunker())
+def test_a_retriever_of_graph_documents_does_not_split_them(embedding):
+    with pytest.raises(InputError, match="remove chunker"):
+        GraphRAGRetriever.from_graph_documents([], embedding, chunker=Chunker())
 
 
 @pytest.fixture(autouse=True)

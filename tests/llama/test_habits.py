@@ -17,8 +17,8 @@ from llama_index.core.schema import NodeRelationship, QueryBundle, RelatedNodeIn
 from llama_index.core.vector_stores.types import FilterOperator, MetadataFilter, MetadataFilters
 from llama_support import QUESTION, Hashed, ids
 
-from graphrag_core import Document, KnowledgeIndex, SearchSettings
-from graphrag_core.errors import DocumentError, EmbedderError, FilterError, InputError
+from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.errors import DocumentError, EmbedderError, FilterError
 from graphrag_core.testing import CHAIN, HashEmbedder
 from llama_graphrag import GraphRAGRetriever, LocalEmbedding, memory_search_tool
 
@@ -39,11 +39,6 @@ class Limited(Hashed):
         raise RateLimitError("slow down")
 
 
-class LimitedCore(HashEmbedder):
-    def embed_query(self, text):
-        raise RateLimitError("slow down")
-
-
 def only(key, value, operator=FilterOperator.EQ) -> MetadataFilters:
     return MetadataFilters(filters=[MetadataFilter(key=key, value=value, operator=operator)])
 
@@ -51,54 +46,19 @@ def only(key, value, operator=FilterOperator.EQ) -> MetadataFilters:
 # -- an embedding that fails
 
 
-@pytest.mark.parametrize("model", [Limited, LimitedCore])
-def test_an_embedding_that_fails_raises_in_every_call(nodes, model):
-    retriever = GraphRAGRetriever.from_nodes(nodes, model())
+def test_an_embedding_that_fails_raises_in_engines_and_for_the_texts_of_a_bundle(nodes):
+    retriever = GraphRAGRetriever.from_nodes(nodes, Limited())
     bundle = QueryBundle("Tallinn", custom_embedding_strs=["a city", "a company"])
     engine = RetrieverQueryEngine(retriever, get_response_synthesizer(llm=MockLLM()))
-    tool = memory_search_tool(retriever)
-    calls = [
-        lambda: retriever.retrieve("Tallinn"),
-        lambda: asyncio.run(retriever.aretrieve("Tallinn")),
-        lambda: retriever.search("Tallinn"),
-        lambda: asyncio.run(retriever.asearch("Tallinn")),
+    for call in (
         lambda: engine.query("Tallinn"),
         lambda: asyncio.run(engine.aquery("Tallinn")),
-        lambda: tool.call(query="Tallinn"),
-        lambda: asyncio.run(tool.acall(query="Tallinn")),
-        lambda: retriever.warm(["Tallinn"]),
-        lambda: asyncio.run(retriever.awarm(["Tallinn"])),
-    ]
-    if model is Limited:
-        calls += [lambda: retriever.retrieve(bundle), lambda: asyncio.run(retriever.aretrieve(bundle))]
-    for call in calls:
+        lambda: retriever.retrieve(bundle),
+        lambda: asyncio.run(retriever.aretrieve(bundle)),
+    ):
         with pytest.raises(EmbedderError, match="on_embedder_error") as raised:
             call()
         assert isinstance(raised.value, RateLimitError)
-        assert isinstance(raised.value.__cause__, RateLimitError)
-
-
-@pytest.mark.parametrize("model", [Limited, LimitedCore])
-def test_it_leaves_the_question_to_keywords_if_asked(nodes, model, caplog):
-    retriever = GraphRAGRetriever.from_nodes(nodes, model(), on_embedder_error="keyword")
-    assert retriever.settings.on_embedder_error == "keyword"
-    for found in (retriever.search("Tallinn"), asyncio.run(retriever.asearch("Tallinn"))):
-        assert found.hits[0].chunk.id == "keyring"
-        assert "slow down" in found.fallback
-    assert len([record for record in caplog.records if "slow down" in record.getMessage()]) == 2
-    assert "ask again" in memory_search_tool(retriever).call(query="Tallinn").content
-
-
-@pytest.mark.parametrize("question", ["", " \n"])
-def test_a_blank_question_finds_nothing_and_embeds_nothing(retriever, model, question, caplog):
-    before = len(model.asked)
-    assert retriever.retrieve(question) == []
-    assert asyncio.run(retriever.aretrieve(question)) == []
-    assert retriever.search(QueryBundle(question)).hits == ()
-    assert len(model.asked) == before
-    assert caplog.text.count("the question is empty") == 3
-    engine = RetrieverQueryEngine(retriever, get_response_synthesizer(llm=MockLLM()))
-    assert str(engine.query(question or " ")) == "Empty Response"
 
 
 def test_a_bundle_with_an_embedding_alone_is_a_vector_search(retriever):
@@ -179,41 +139,6 @@ def test_nodes_of_two_queries_are_equal(retriever):
     assert len([one for at, one in enumerate(merged) if one not in merged[:at]]) == 5
 
 
-# -- settings
-
-
-def test_settings_are_one_value_that_keywords_replace(retriever):
-    settings = SearchSettings(method="keyword", k=1)
-    mine = GraphRAGRetriever(retriever.index, settings)
-    assert (mine.settings, mine.similarity_top_k) == (settings, 1)
-    assert mine.search("Keyring Tallinn").method == "keyword"
-    assert len(mine.retrieve("Keyring Tallinn")) == 1
-    more = GraphRAGRetriever(retriever.index, settings, similarity_top_k=3, method="hybrid", use_graph=False)
-    assert more.settings == settings.replace(method="hybrid", k=3, use_graph=False)
-    assert not more.search(QUESTION).graph_ran
-    lunch_first = GraphRAGRetriever(
-        retriever.index, reranker=lambda question, chunks: [float(chunk.id == "lunch") for chunk in chunks]
-    )
-    assert ids(lunch_first.retrieve(QUESTION))[0] == "lunch"
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "error"),
-    [("method", "magic", InputError), ("similarity_top_k", 0, InputError), ("graph", "pagerank", InputError),
-     ("filters", {"a": 1}, FilterError), ("on_embedder_error", "ignore", InputError), ("methd", "x", InputError),
-     ("top_k", 3, InputError), ("chunker", 3, InputError), ("settings", {"k": 1}, InputError)],
-)  # fmt: skip
-def test_settings_that_are_wrong_raise(retriever, name, value, error):
-    with pytest.raises(error):
-        GraphRAGRetriever(retriever.index, **{name: value})
-
-
-def test_settings_are_not_assigned(retriever):
-    for name in ("settings", "similarity_top_k", "filters"):
-        with pytest.raises(AttributeError):
-            setattr(retriever, name, None)
-
-
 # -- metadata
 
 
@@ -235,18 +160,6 @@ def test_metadata_of_every_kind_is_stored_as_json():
         assert retriever.insert_nodes([found.node]).unchanged == 1
         with pytest.raises(DocumentError, match="'bad' is nan"):
             retriever.insert_nodes([TextNode(text="x", metadata={"bad": float("nan")})])
-
-
-# -- nodes without content
-
-
-def test_a_node_that_has_no_content_any_more_is_deleted(retriever, caplog):
-    added = retriever.insert_nodes([TextNode(id_="keyring", text=" "), TextNode(id_="new", text="New.")])
-    assert added.added == 1
-    assert "keyring" not in retriever.index
-    assert "1 documents without text were skipped: 'keyring'; earlier versions of 1 of them were deleted" in caplog.text
-    asyncio.run(retriever.ainsert_nodes([TextNode(id_="lunch", text="")]))
-    assert "lunch" not in retriever.index
 
 
 # -- subclasses of the embedding

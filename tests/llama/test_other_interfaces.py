@@ -1,4 +1,4 @@
-"""The retriever as a vector store, a docstore and a memory block, and with a filter for each request."""
+"""The retriever as a vector store and a docstore, and with a filter for each request."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import warnings
 import pytest
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.llms import MockLLM
 from llama_index.core.llms.llm import ToolSelection
-from llama_index.core.memory import ChatMemoryBuffer, Memory
+from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.postprocessor import PrevNextNodePostprocessor
 from llama_index.core.schema import NodeWithScore, TextNode
@@ -24,9 +23,7 @@ from llama_index.core.vector_stores.types import VectorStoreQuery
 from llama_support import Hashed, Scripted, ids
 
 from graphrag_core.errors import InputError, ReadOnlyIndex
-from graphrag_core.ingest.validation import to_json
-from graphrag_core.text import fingerprint
-from llama_graphrag import GraphRAGMemoryBlock, GraphRAGRetriever, memory_search_tool
+from llama_graphrag import GraphRAGRetriever, memory_search_tool
 
 NODES = [
     TextNode(id_="auth", text="The Auth Service delegates sign-in to the OAuth Provider.", metadata={"tenant": "a"}),
@@ -70,17 +67,6 @@ def test_an_engine_of_a_request_sees_its_tenant_alone(retriever):
     assert "secret" not in str(own.as_query_engine(llm=MockLLM()).query(QUESTION))
     chat = ContextChatEngine.from_defaults(retriever=own, llm=MockLLM(), memory=ChatMemoryBuffer.from_defaults())
     assert "secret" not in ids(chat.chat(QUESTION).source_nodes)
-
-
-async def test_the_same_message_of_two_users_is_remembered_twice(retriever):
-    for name in "ab":
-        block = GraphRAGMemoryBlock(retriever=retriever.with_filters(tenant(name)), metadata={"tenant": name})
-        await block.aput([ChatMessage("The Tide Feed is late.", role="user")])
-        await block.aput([ChatMessage("The Tide Feed is late.", role="user")])
-    stored = [one for one in retriever.index.documents() if "Tide Feed" in one.text]
-    assert sorted(one.metadata["tenant"] for one in stored) == ["a", "b"]
-    guess = [fingerprint(["user", "The Tide Feed is late.", "None", to_json({"tenant": name})]) for name in "ab"]
-    assert not {one.id for one in stored} & {f"message/{one}" for one in guess}, "the ids cannot be guessed"
 
 
 class TestVectorStore:
@@ -163,21 +149,3 @@ async def test_a_function_agent_searches_with_the_tool(retriever):
     assert str(answer) == "Keyring."
     assert "OAuth Provider speaks to Keyring" in json.dumps(str(agent.llm.seen[-1]))
     assert "secret" not in str(agent.llm.seen[-1])
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
-async def test_the_memory_block_remembers_what_left_the_short_term_memory(retriever):
-    block = GraphRAGMemoryBlock(retriever=retriever.with_filters(tenant("a")), metadata={"tenant": "a"})
-    memory = Memory.from_defaults(
-        session_id="1", token_limit=2_000, chat_history_token_ratio=0.015, token_flush_size=10, memory_blocks=[block]
-    )
-    said = "Mara Lindqvist looks after the OAuth Provider since Monday, and she answers all questions about it."
-    await memory.aput(ChatMessage(said, role="user"))
-    await memory.aput(ChatMessage("Noted.", role="assistant"))
-    await memory.aput(ChatMessage("Who looks after the OAuth Provider?", role="user"))
-    assert any("Mara Lindqvist" in document.text for document in retriever.index.documents())
-    messages = await memory.aget()
-    assert "Mara Lindqvist" in str(messages)
-    assert "secret" not in str(messages)
-    assert await block.aget([]) == ""
-    await memory.sql_store._async_engine.dispose()

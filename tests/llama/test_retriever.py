@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,23 +22,10 @@ from llama_index.core.schema import (
 from llama_support import QUESTION, Hashed, ids, make_nodes
 
 import graphrag_core
-from graphrag_core import GraphRetriever, KnowledgeIndex
+from graphrag_core import KnowledgeIndex
 from graphrag_core.errors import DocumentError, InputError
-from graphrag_core.query.explanation import Explainer
-from graphrag_core.strategies import Gate, Neighbourhood, ReciprocalRank
 from graphrag_core.testing import CHAIN, HashEmbedder
-from llama_graphrag import GraphRAGInsertEvent, GraphRAGRetrievalEvent, GraphRAGRetriever, LocalEmbedding
-
-
-@pytest.mark.parametrize("method", ["hybrid", "vector", "keyword", "graph", "agentic"])
-def test_the_ranking_is_the_cores(retriever, method):
-    with KnowledgeIndex(HashEmbedder(), embed_facts=False, embed_names=False) as index:
-        index.add(CHAIN)
-        for question in (QUESTION, "Keyring", "noon", "Who runs the OAuth Provider of Umbrella?"):
-            result = GraphRetriever(index, method=method).retrieve(question)
-            answer = GraphRAGRetriever(retriever.index, method=method).retrieve(question)
-            assert ids(answer) == [hit.chunk.id for hit in result.hits]
-            assert [one.score for one in answer] == [hit.score for hit in result.hits]
+from llama_graphrag import GraphRAGRetrievalEvent, GraphRAGRetriever, LocalEmbedding
 
 
 def test_the_graph_finds_what_plain_search_does_not(retriever):
@@ -102,18 +88,6 @@ def test_nodes_that_come_in_are_not_changed(model):
     assert "scribble" not in json.dumps(second[0].node.metadata), "an answer is the caller's own"
 
 
-def test_a_retrieved_node_can_go_back_in(retriever, model):
-    found = retriever.retrieve(QUESTION)
-    report = retriever.insert_nodes([one.node for one in found])
-    assert (report.added, report.replaced, report.unchanged) == (0, 0, len(found))
-
-
-@pytest.mark.parametrize("names", [["scor"], ["colour"], "score"])
-def test_what_cannot_be_added_to_the_metadata_is_refused(retriever, names):
-    with pytest.raises(InputError, match=r"did you mean 'score'|use section, page|use a list of names"):
-        GraphRAGRetriever(retriever.index, add_metadata=names)
-
-
 def test_citations_are_shown_to_models_and_scores_are_not(model):
     source = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="book")}
     node = TextNode(id_="n", text="They fork.", metadata={"Header_1": "Pools", "Header_2": "Forks", "page": 7},
@@ -130,19 +104,6 @@ def test_citations_are_shown_to_models_and_scores_are_not(model):
         assert "document_id: book" in shown
         assert "score" not in shown
         assert "channels" not in shown
-
-
-def test_nothing_is_explained_unless_that_is_asked_for(retriever, monkeypatch):
-    explained = []
-    explain = Explainer.explain
-    monkeypatch.setattr(Explainer, "explain", lambda *args: explained.append(1) or explain(*args))
-    quiet = GraphRAGRetriever(retriever.index, add_metadata=["section", "score", "channels"], cache=None)
-    quiet.retrieve(QUESTION)
-    asyncio.run(quiet.aretrieve(QUESTION))
-    result = quiet.search(QUESTION)
-    assert not explained
-    assert result.hits[1].path
-    assert explained
 
 
 def test_a_node_says_how_it_was_found_to_people_and_not_to_models(retriever):
@@ -195,14 +156,6 @@ def test_the_nodes_of_a_document_share_its_title(model):
     assert [other.name for other, _ in retriever.index.graph.neighbours("Keyring")] == ["Auth Service"]
 
 
-def test_top_k_is_given_where_so_many_exist(retriever):
-    assert retriever.similarity_top_k == 5
-    for count in (1, 3, 5, 100):
-        assert len(retriever.retrieve("Auth Service", k=count)) == min(count, 5)
-    with pytest.raises(InputError, match="at least 1"):
-        retriever.retrieve("Auth Service", k=0)
-
-
 def test_a_query_bundles_own_embedding_is_taken(retriever, model):
     lunch = HashEmbedder().embed_query("Lunch at noon").tolist()
     only_vectors = GraphRAGRetriever(retriever.index, method="vector")
@@ -215,22 +168,6 @@ def test_the_strings_of_a_query_bundle_are_embedded_in_place_of_the_question(ret
     bundle = QueryBundle("Auth Service", custom_embedding_strs=["Lunch is served", "noon in the old hall"])
     assert ids(only_vectors.retrieve(bundle))[0] == "lunch"
     assert [text for way, text in model.asked if way == "query"] == bundle.embedding_strs
-
-
-def test_strategies_are_constructor_arguments(retriever):
-    other = GraphRAGRetriever(
-        retriever.index,
-        method="graph",
-        graph=Neighbourhood(),
-        fusion=ReciprocalRank(),
-        gate=Gate(min_confidence=0.1),
-        candidates=7,
-        cache=None,
-    )
-    core = GraphRetriever(retriever.index, method="graph", graph=Neighbourhood(), fusion=ReciprocalRank(), candidates=7)
-    assert ids(other.retrieve(QUESTION)) == [hit.chunk.id for hit in core.retrieve(QUESTION).hits]
-    with pytest.raises(InputError, match="unknown method"):
-        GraphRAGRetriever(retriever.index, method="magic")
 
 
 def test_settings_embed_model_is_the_convention_and_settings_llm_is_left_alone(monkeypatch, nodes):
@@ -297,12 +234,6 @@ def test_what_a_deleted_node_was_is_gone_from_the_files(nodes, model, tmp_path):
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"Wesker" in path.read_bytes()]
 
 
-def test_nodes_without_content_are_skipped(model, caplog):
-    retriever = GraphRAGRetriever.from_nodes([TextNode(text=" "), TextNode(id_="full", text="A fox.")], model)
-    assert [document.id for document in retriever.index.documents()] == ["full"]
-    assert "without text" in caplog.text
-
-
 def test_a_node_that_cannot_be_kept_is_named_and_nothing_is_half_done(retriever):
     bad = TextNode(id_="bad", text="A fox.", metadata={"when": object()})
     with pytest.raises(DocumentError, match="'bad'"):
@@ -335,13 +266,10 @@ def test_events_tell_what_was_done(retriever):
     dispatcher = get_dispatcher("llama_graphrag.events")
     dispatcher.add_event_handler(listener)
     try:
-        retriever.insert_nodes([TextNode(id_="own", text="A fox.", embedding=[1.0] * 64), TextNode(text="A wolf.")])
         retriever.retrieve(QUESTION)
     finally:
         dispatcher.event_handlers.remove(listener)
-    inserted, retrieved = listener.seen
-    assert isinstance(inserted, GraphRAGInsertEvent)
-    assert (inserted.added, inserted.reused, inserted.with_knowledge) == (2, 1, 0)
+    (retrieved,) = listener.seen
     assert isinstance(retrieved, GraphRAGRetrievalEvent)
     assert (retrieved.question, retrieved.entities) == (QUESTION, ["Auth Service"])
     assert ": the question names Auth Service" in retrieved.decided
@@ -354,19 +282,6 @@ def test_the_callback_manager_hears_of_retrieval(retriever):
     handler = LlamaDebugHandler(print_trace_on_end=False)
     GraphRAGRetriever(retriever.index, callback_manager=CallbackManager([handler])).retrieve(QUESTION)
     assert len(handler.get_event_pairs(CBEventType.RETRIEVE)) == 1
-
-
-def test_an_embedding_that_fails_leaves_the_question_to_keywords_and_graph(retriever, monkeypatch, caplog):
-    def fail(self, query):
-        raise ConnectionError("no route")
-
-    monkeypatch.setattr(Hashed, "_get_query_embedding", fail)
-    retriever = GraphRAGRetriever(retriever.index, on_embedder_error="keyword")
-    found = retriever.search("Tallinn")
-    assert found.hits[0].chunk.id == "keyring"
-    assert "no route" in found.fallback
-    assert "no route" in caplog.text
-    assert len(caplog.records) == 1
 
 
 def test_many_threads_may_ask_and_write_at_once(retriever):

@@ -1,14 +1,23 @@
-"""Nothing that a retriever with filters returns or changes is outside of them."""
+"""Filters narrow: what a retriever with filters, or one made of it, returns or changes is within them."""
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
-from llama_index.core.schema import TextNode
+from llama_index.core import VectorStoreIndex
+from llama_index.core.llms import MockLLM
+from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.schema import QueryBundle, TextNode
+from llama_index.core.tools import RetrieverTool
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
-from graphrag_core.errors import FilterError
+from graphrag_core.errors import FilterError, InputError
 from graphrag_core.testing import HashEmbedder
-from llama_graphrag import GraphRAGRetriever, memory_search_tool
+from llama_graphrag import GraphRAGRetriever, LocalEmbedding, memory_search_tool
 
 ACME = MetadataFilter(key="tenant", value="acme")
 EMPTY = MetadataFilters(filters=[])
@@ -70,3 +79,95 @@ def test_nodes_outside_of_the_filters_are_neither_listed_nor_deleted(everything)
     assert limited.delete_nodes(["umbrella-0", "acme-0"]) == 1
     assert everything.delete_ref_doc("umbrella-1") == 1
     assert len(everything.index) == 4
+
+
+UMBRELLA = MetadataFilters(filters=[MetadataFilter(key="tenant", value="umbrella")])
+BOTH = MetadataFilters(filters=[MetadataFilter(key="tenant", value=["acme", "umbrella"], operator=FilterOperator.IN)])
+IDS = ["umbrella-0", "umbrella-1", "acme-0"]
+OWN = {
+    "filters": {"filters": MetadataFilters(filters=[ACME])},
+    "node_ids": {"node_ids": ["acme-0", "acme-1"]},
+    "doc_ids": {"doc_ids": ["acme-0", "acme-1"]},
+}
+MADE = {
+    "copy": lambda mine, _: copy.copy(mine),
+    "deep copy": lambda mine, _: copy.deepcopy(mine),
+    "with_filters": lambda mine, it: mine.with_filters(it),
+    "with_filters of ids": lambda mine, it: mine.with_filters(it, node_ids=IDS, doc_ids=IDS),
+    "with_settings": lambda mine, it: mine.with_settings(similarity_top_k=6, method="vector").with_filters(it),
+    "with_memory": lambda mine, it: mine.with_memory(ChatMemoryBuffer.from_defaults()).with_filters(it),
+    "vector store": lambda mine, it: _over(mine).as_retriever(filters=it, similarity_top_k=6),
+    "vector store, ids": lambda mine, it: _over(mine).as_retriever(filters=it, doc_ids=IDS),
+    "client of the vector store": lambda mine, it: mine.as_vector_store().client.with_filters(it),
+    "query engine": lambda mine, it: mine.with_filters(it).as_query_engine(llm=MockLLM()),
+    "other query engine": lambda mine, _: RetrieverQueryEngine.from_args(mine, llm=MockLLM()),
+    "fusion": lambda mine, it: QueryFusionRetriever([mine, mine.with_filters(it)], llm=MockLLM(), num_queries=1),
+}
+
+
+def _over(retriever):
+    return VectorStoreIndex.from_vector_store(retriever.as_vector_store(), embed_model=LocalEmbedding(HashEmbedder()))
+
+
+@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
+async def test_what_is_made_of_a_tenants_retriever_finds_its_nodes_alone(everything, make):
+    for own in OWN.values():
+        for other in (None, EMPTY, UMBRELLA, BOTH):
+            made = make(GraphRAGRetriever(everything.index, everything.settings, **own), other)
+            assert "umbrella" not in tenants(made.retrieve(QueryBundle("Keyring")))
+            assert "umbrella" not in tenants(await made.aretrieve(QueryBundle("Keyring")))
+
+
+@pytest.mark.parametrize("own", OWN.values(), ids=OWN)
+async def test_arguments_tools_and_engines_stay_in_the_scope(everything, own):
+    mine = GraphRAGRetriever(everything.index, everything.settings, **own)
+    calls = (
+        {"filters": None},
+        {"filters": EMPTY},
+        {"filters": BOTH},
+        {"where": {}},
+        {"node_ids": IDS},
+        {"doc_ids": IDS},
+    )
+    for given in calls:
+        assert tenants(mine.retrieve("Keyring", **given)) == {"acme"}
+        assert tenants(await mine.aretrieve("Keyring", **given)) == {"acme"}
+    for tool in (
+        memory_search_tool(mine),
+        memory_search_tool(mine, filters=BOTH, node_ids=IDS),
+        memory_search_tool(mine, where={"tenant": {"in": ["acme", "umbrella"]}}),
+    ):
+        for output in (tool(query="Keyring"), await tool.acall(query="Keyring")):
+            assert "acme" in str(output)
+            assert "umbrella" not in str(output)
+    assert "umbrella" not in str(RetrieverTool.from_defaults(mine).call("Keyring"))
+    engine = mine.as_chat_engine("context", llm=MockLLM(), memory=ChatMemoryBuffer.from_defaults())
+    assert tenants(engine.chat("Keyring").source_nodes) == {"acme"}
+    assert {name.partition("-")[0] for name in mine.docstore.docs} == {"acme"}
+
+
+def test_filters_cannot_be_assigned_and_are_no_setting(everything, tmp_path):
+    mine = within(everything, MetadataFilters(filters=[ACME]))
+    for name in ("filters", "scope"):
+        with pytest.raises(AttributeError):
+            setattr(mine, name, None)
+    for name in ("filters", "where", "filter"):
+        with pytest.raises(InputError, match=name):
+            mine.with_settings(**{name: {"tenant": "umbrella"}})
+    mine.filters.filters.clear()
+    assert tenants(mine.retrieve("Keyring")) == {"acme"}
+    nodes = everything.as_vector_store().get_nodes()
+    filters = MetadataFilters(filters=[ACME])
+    with (
+        GraphRAGRetriever.from_nodes(nodes, HashEmbedder(), path=tmp_path / "kb", filters=filters) as stored,
+        pickle.loads(pickle.dumps(stored)) as opened,
+    ):
+        assert tenants(opened.retrieve("Keyring")) == {"acme"}
+
+
+def test_other_settings_share_the_index_and_the_cache(everything):
+    mine = within(everything, MetadataFilters(filters=[ACME]))
+    other = mine.with_settings(similarity_top_k=1, method="keyword")
+    assert (other.index is mine.index, other.similarity_top_k, other.settings.method) == (True, 1, "keyword")
+    assert (mine.similarity_top_k, other.filters) == (6, mine.filters)
+    assert len(other.retrieve("Keyring")) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 
@@ -23,7 +22,7 @@ from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import TextNode, TransformComponent
 from llama_support import QUESTION, Hashed, ids, make_nodes
 
-from graphrag_core.errors import EmbedderMismatch, IndexLocked, InputError, NotAnIndex, ReadOnlyIndex
+from graphrag_core.errors import EmbedderMismatch, InputError
 from graphrag_core.testing import HashEmbedder
 from llama_graphrag import GraphRAGRetriever
 
@@ -187,53 +186,6 @@ def test_an_index_loaded_from_disk_is_taken_over_too(existing, model, tmp_path):
     assert [text for way, text in model.asked if way == "text"] == []
 
 
-def hosted(nodes, model, *, gives_embeddings):
-    from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQueryResult
-
-    class Hosted(BasePydanticVectorStore):
-        stores_text: bool = True
-        kept: dict = {}  # noqa: RUF012 - pydantic copies it
-
-        @property
-        def client(self):
-            return None
-
-        def add(self, nodes, **kwargs):
-            self.kept.update({node.node_id: node for node in nodes})
-            return [node.node_id for node in nodes]
-
-        def delete(self, ref_doc_id, **kwargs):
-            raise NotImplementedError
-
-        def get_nodes(self, node_ids=None, filters=None):
-            if gives_embeddings is None:
-                raise NotImplementedError("get_nodes not implemented")
-            blank = {} if gives_embeddings else {"embedding": None}
-            return [node.model_copy(update=blank) for node in self.kept.values()]
-
-        def query(self, query, **kwargs):
-            return VectorStoreQueryResult(nodes=[], similarities=[], ids=[])
-
-    context = StorageContext.from_defaults(vector_store=Hosted())
-    index = VectorStoreIndex(nodes, embed_model=model, storage_context=context)
-    model.asked.clear()
-    return index
-
-
-@pytest.mark.parametrize(("gives", "embedded"), [(True, 0), (False, 5)])
-def test_a_store_that_keeps_the_nodes_gives_them(nodes, model, gives, embedded):
-    retriever = GraphRAGRetriever.from_index(hosted(nodes, model, gives_embeddings=gives))
-    assert len(model.texts) == embedded
-    assert len(retriever.retrieve(QUESTION)) == 5
-
-
-def test_a_store_that_gives_no_nodes_is_named(nodes, model):
-    with pytest.raises(
-        InputError, match=r"Hosted\.get_nodes raised NotImplementedError.*node_ids=.*nodes=.*read=.*from_nodes"
-    ):
-        GraphRAGRetriever.from_index(hosted(nodes, model, gives_embeddings=None))
-
-
 # -- a property graph that exists
 
 
@@ -343,13 +295,6 @@ def test_a_property_graph_index_is_taken_over_with_its_model_and_embeddings(mode
     assert {way for way, _ in model.asked} == {"query"}, "the questions are embedded by the model of the index"
 
 
-async def test_the_async_twin_takes_a_property_graph_index_too(model):
-    index = await asyncio.to_thread(built, model)  # it runs a loop of its own
-    retriever = await GraphRAGRetriever.afrom_property_graph(index)
-    assert model.asked == []
-    assert {one.node_id for one in await retriever.aretrieve("Auth Service")} == {"auth", "oauth"}
-
-
 def test_a_property_graph_index_that_was_loaded_is_taken_over_too(model, tmp_path):
     built(model).storage_context.persist(str(tmp_path))
     store = SimplePropertyGraphStore.from_persist_dir(str(tmp_path))
@@ -386,46 +331,12 @@ def test_an_empty_property_graph_gives_an_empty_retriever(model):
 # -- a folder
 
 
-def test_a_folder_is_opened_again_without_embedding(nodes, model, tmp_path):
-    with GraphRAGRetriever.from_nodes(nodes, model, path=tmp_path / "kb") as retriever:
-        before = retriever.retrieve(QUESTION)
-    model.asked.clear()
-    with GraphRAGRetriever.from_persist_dir(tmp_path / "kb", model, similarity_top_k=2) as again:
-        assert model.texts == []
-        assert ids(again.retrieve(QUESTION)) == ids(before)[:2]
-        again.insert_nodes([TextNode(id_="new", text="Grace Hopper wrote a compiler.")])
-        assert ids(again.retrieve("Grace Hopper"))[0] == "new"
-
-
 def test_another_embedding_than_built_it_is_refused(nodes, model, tmp_path):
     GraphRAGRetriever.from_nodes(nodes, model, path=tmp_path).close()
     with pytest.raises(EmbedderMismatch, match="Hashed"):
         GraphRAGRetriever.from_persist_dir(tmp_path, HashEmbedder(dim=8))
     with pytest.raises(EmbedderMismatch):
         GraphRAGRetriever.from_persist_dir(tmp_path, Hashed(model_name="other"))
-
-
-def test_a_folder_without_an_index_is_refused_and_not_made(model, tmp_path):
-    with pytest.raises(NotAnIndex, match="there is no index"):
-        GraphRAGRetriever.from_persist_dir(tmp_path / "nothing", model)
-    assert not (tmp_path / "nothing").exists()
-
-
-def test_one_writes_and_others_read(nodes, model, tmp_path):
-    with GraphRAGRetriever.from_nodes(nodes, model, path=tmp_path):
-        with pytest.raises(IndexLocked):
-            GraphRAGRetriever.from_persist_dir(tmp_path, model)
-        with GraphRAGRetriever.from_persist_dir(tmp_path, model, read_only=True) as reader:
-            assert len(reader.retrieve(QUESTION)) == 5
-            with pytest.raises(ReadOnlyIndex):
-                reader.insert_nodes([TextNode(text="A fox.")])
-
-
-def test_a_failure_while_filling_a_folder_leaves_it_unlocked(model, tmp_path):
-    bad = TextNode(id_="bad", text="A fox.", metadata={"when": object()})
-    for _ in range(2):
-        with pytest.raises(InputError, match="bad"):
-            GraphRAGRetriever.from_nodes([bad], model, path=tmp_path)
 
 
 def test_documents_indexed_again_do_not_become_twice_as_many(tmp_path):

@@ -17,7 +17,7 @@ import pytest
 
 from graphrag_apps import bulk
 from graphrag_apps.demo import FOLDER
-from graphrag_apps.documents import FileSource, load_documents, open_catalogue, sync_files
+from graphrag_apps.documents import FileSource, load_documents, sync_files
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import DocumentError, InputError, MissingDependency
 from graphrag_core.testing import HashEmbedder
@@ -78,13 +78,13 @@ def test_files_are_read_by_workers_and_a_dataset_by_the_cluster(cluster, url, ur
     source = FileSource((str(tmp_path),), {"team": "identity"})
     report = bulk.sync_files(source, url, HashEmbedder(), workers=2, batch_size=4, progress=False)
     assert (report.added, len(report.problems)) == (15, 1)
-    with KnowledgeIndex.open(one := urls(), HashEmbedder()) as index, open_catalogue(one) as catalogue:
-        sync_files(index, catalogue, source)
+    with KnowledgeIndex.open(one := urls(), HashEmbedder()) as index:
+        sync_files(index, source)
     assert rankings(url) == rankings(one)
     (tmp_path / "1.md").unlink()
     (tmp_path / "rows.jsonl").write_text(json.dumps({"id": 0, "text": "Row 0 of Ada"}))
-    with KnowledgeIndex.open(url, HashEmbedder()) as index, open_catalogue(url) as catalogue:
-        again = sync_files(index, catalogue, source)  # one process continues where several were
+    with KnowledgeIndex.open(url, HashEmbedder()) as index:
+        again = sync_files(index, source)  # one process continues where several were
     assert (again.added, again.removed, again.unchanged) == (0, 9, 6)
 
     rows = [{"id": f"{n}", "text": f"Ada Lovelace wrote note {n}.", "metadata": '{"year": 1843}'} for n in range(5)]

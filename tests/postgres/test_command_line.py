@@ -1,4 +1,4 @@
-"""The command line, the catalogue of files and copies with an index in PostgreSQL."""
+"""The command line, files and copies with an index in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from typer.testing import CliRunner
 from graphrag_apps.cli.app import app
 from graphrag_apps.copy import copy_index
 from graphrag_apps.demo import FOLDER
-from graphrag_apps.documents import open_catalogue
-from graphrag_apps.documents.walk import File
+from graphrag_apps.documents import FileSource, sync_files
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.engine.address import shown
-from graphrag_core.engine.postgres import operations
 from graphrag_core.errors import DatabaseError, InputError, NotAnIndex
 from graphrag_core.testing import HashEmbedder
 
@@ -78,13 +76,10 @@ class TestCommands:
         assert answer["hits"]
         assert json.loads(run("stats", "--json").stdout)["documents"] == 4
         assert run("verify").exit_code == 0
-        assert run("memory", "remember", "Ada", "likes", "dark mode").exit_code == 0
-        assert "Ada" in run("memory", "list").stdout
-        assert run("graph", "rename", "Identity Team", "ID Team").exit_code == 0
-        assert "ID Team" in run("graph", "edits").stdout
+        assert run("graph", "edit", "rename", "Identity Team", "ID Team").exit_code == 0
+        assert "ID Team" in run("graph", "edit", "list").stdout
         assert "1 deleted" in run("delete", "keyring.md").stdout
         assert "1 added, 0 changed, 0 removed, 3 unchanged" in run("index", docs).stdout  # its file is still there
-        assert run("db", "check").exit_code == 0
 
     def test_a_missing_index_is_not_created_by_a_query(self, run, url):
         result = run("query", "anything", "--kb", url)
@@ -122,7 +117,7 @@ class TestPasswords:
                 run("index", docs, "--kb", address, "--embedder", "hash", "--quiet"),
                 run("stats", "--kb", address),
             ]
-            said += [run("db", "check", address), run("copy", address, address), run("query", "x", "--kb", address)]
+            said += [run("copy", address, address), run("query", "x", "--kb", address)]
         texts = [result.output + result.stderr for result in said] + [record.getMessage() for record in caplog.records]
         assert "s3cr3t" not in "\n".join(texts)
 
@@ -144,41 +139,35 @@ class TestPasswords:
         assert list(tmp_path.iterdir()) == []
 
 
-class TestCatalogue:
-    def test_two_runs_at_once_do_not_lose_documents(self, url, tmp_path):
-        file = tmp_path / "a.csv"
-        file.write_text("id,text\n1,one\n2,two\n")
-        with open_catalogue(url) as first, open_catalogue(url) as second:
-            assert second.run > first.run
-            found = File(file, "a.csv", file.stat().st_size)
-            entry, same = first.register(found), second.register(found)
-            assert entry == same
-            for number in (1, 2):
-                second.add_document(same, f"a.csv#{number}")
-            second.commit()
-            for number in (1, 2):  # the first run is late
-                first.add_document(entry, f"a.csv#{number}")
-            first.commit()
-            assert second.documents(same, stale=True) == []
-            assert first.documents(entry) == ["a.csv#1", "a.csv#2"]
+class TestFiles:
+    @staticmethod
+    def ids(url, folder):
+        with KnowledgeIndex.open(url) as index:
+            sync_files(index, FileSource(str(folder)))
+            return index.document_ids()
 
     def test_files_of_one_name_on_two_machines_are_two(self, url, tmp_path, monkeypatch):
-        file = tmp_path / "guide.md"
-        file.write_text("text")
-        with open_catalogue(url) as catalogue:
-            elsewhere = catalogue.register(File(Path("/data/of/another/machine/guide.md"), "guide.md", 4))
-            catalogue._rows("UPDATE catalogue_files SET machine = 'another'")
-            here = catalogue.register(File(file, "guide.md", 4))
-            assert here.key != elsewhere.key
-            assert here.name != elsewhere.name
+        file = tmp_path / "docs" / "guide.md"
+        file.parent.mkdir()
+        file.write_text("The guide of one machine.")
+        monkeypatch.setattr("platform.node", lambda: "one")
+        assert self.ids(url, file.parent) == ["guide.md"]
+        file.unlink()
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data" / "guide.md").write_text("The guide of another.")
+        monkeypatch.setattr("platform.node", lambda: "another")
+        assert self.ids(url, tmp_path / "data") == ["data/guide.md", "guide.md"]
 
     def test_a_moved_file_keeps_its_name(self, url, tmp_path):
-        old, new = tmp_path / "old" / "guide.md", tmp_path / "new" / "guide.md"
-        new.parent.mkdir()
-        new.write_text("text")
-        with open_catalogue(url) as catalogue:
-            entry = catalogue.register(File(old, "guide.md", 4))
-            assert catalogue.register(File(new, "guide.md", 4)).key == entry.key
+        folder = tmp_path / "old"
+        folder.mkdir()
+        (folder / "guide.md").write_text("The guide.")
+        (folder / "people.csv").write_text("id,name\n1,Ada\n2,Bob\n")
+        names = ["guide.md", "people.csv#1", "people.csv#2"]
+        assert self.ids(url, folder) == names
+        moved = folder.rename(tmp_path / "new")
+        (moved / "people.csv").write_text("id,name\n1,Ada\n")
+        assert self.ids(url, moved) == names[:2]
 
 
 class TestCopies:
@@ -267,71 +256,9 @@ class TestCopies:
             copy_index(folder.parent / "absent", url)
 
 
-class TestAdministration:
-    def test_init_creates_partitioned_tables_once(self, run, database, urls):
-        schema = database.partition("schema=")[2]
-        url = urls().replace(schema, f"{schema}_parts")
-        assert operations.init(url, partitions=3) == (True, 3)
-        assert operations.init(url) == (False, 3)
-        with pytest.raises(InputError, match="3 partitions"):
-            operations.init(url, partitions=2)
-        with KnowledgeIndex.open(url, HashEmbedder(), embed_facts=True, embed_names=True) as index:
-            index.add(
-                [Document(str(number), f"Ada Lovelace wrote letter {number} to Babbage.") for number in range(20)]
-            )
-            assert index.verify()
-            index.delete([str(number) for number in range(0, 20, 2)])
-            assert index.verify()
-            assert len(GraphRetriever(index).retrieve("Ada Lovelace").hits) > 0
-        tables, indexes = operations.sizes(url)
-        assert {one.table for one in tables} >= {"chunks", "documents", "postings"}
-        assert not any(one.table.startswith("chunks_") for one in tables)
-        assert [one.documents for one in indexes] == [10]
-        assert "chunks" in run("db", "size", url).stdout
-        assert json.loads(run("db", "size", url, "--json").stdout)["indexes"][0]["chunks"] == 10
-
-    def test_check_says_what_to_do(self, run, database, url):
-        missing = url.replace("schema=", "schema=no_")
-        result = run("db", "check", missing)
-        assert result.exit_code == 1
-        assert "db init" in result.stdout
-        KnowledgeIndex.open(url).close()
-        result = run("db", "check", url)
-        assert result.exit_code == 0
-        assert {"connection", "server", "vector", "tables", "privileges"} <= {
-            line.split()[1] for line in result.stdout.splitlines()
-        }
-        assert run("db", "check", "postgresql://127.0.0.1:1/kb?connect_timeout=2").exit_code == 1
-
-    def test_a_role_without_privileges_is_told_the_grants(self, url):
-        psycopg = pytest.importorskip("psycopg")
-        KnowledgeIndex.open(url).close()
-        plain = url.partition("?")[0]
-        with psycopg.connect(plain, autocommit=True) as connection:
-            connection.execute("DROP ROLE IF EXISTS stranger")
-            connection.execute("CREATE ROLE stranger LOGIN")
-            try:
-                checks = {one.name: one for one in operations.check(url.replace("postgres@", "stranger@"))}
-            finally:
-                connection.execute("DROP ROLE stranger")
-        assert not all(one.ok for one in checks.values())
-        wrong = next(one for one in checks.values() if not one.ok)
-        assert "GRANT" in wrong.advice or "privilege" in wrong.found
-
-    def test_an_address_is_needed(self, run):
-        assert run("db", "size", "kb").exit_code == 2
-        assert run("db", "init").exit_code == 2
-
-
-def test_the_catalogue_of_a_folder_is_a_file(tmp_path):
-    with open_catalogue(tmp_path) as catalogue:
-        catalogue.write_setting("settings", {"a": 1})
-    assert (tmp_path / "files.sqlite").is_file()
-
-
 def test_files_and_folders_are_deleted_and_the_graph_is_exported(run, docs, url):
     (docs / "people.csv").write_text("id,name\n1,Ada\n2,Bob\n")
     assert run("index", docs, "--kb", url, "--embedder", "hash").exit_code == 0
     assert run("delete", docs / "people.csv", "--kb", url).stdout == "2 deleted\n"
-    assert run("graph", "export", "graph.graphml", "--kb", url).exit_code == 0
+    assert run("export", "graph.graphml", "--kb", url).exit_code == 0
     assert run("delete", "docs", "--kb", url).stdout == "4 deleted\n"

@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.engine.postgres import operations
 from graphrag_core.errors import NotAnIndex
 from graphrag_core.testing import HashEmbedder
 
@@ -51,7 +50,7 @@ def test_row_level_security_separates_tenants(here):
     plain = here.address.partition("?")[0]
     urls = {name: f"{here.address}&index={name}" for name in ("acme", "globex")}
     for url in urls.values():
-        operations.init(url)
+        KnowledgeIndex.open(url).close()
     roles = {name: f"{name}_{uuid.uuid4().hex[:8]}" for name in urls}
     once, each = blocks("sql")
     with psycopg.connect(plain, autocommit=True) as owner:
@@ -88,9 +87,6 @@ def test_row_level_security_separates_tenants(here):
                 assert index.document_ids() == ["1"]
             with pytest.raises(NotAnIndex):
                 KnowledgeIndex.open(urls["globex"].replace("postgres@", f"{roles['acme']}@"), read_only=True)
-            checks = {one.name: one for one in operations.check(as_role["acme"])}
-            assert checks["row security"].ok
-            assert not {one.name: one for one in operations.check(urls["acme"])}["row security"].ok
         finally:
             for role in roles.values():
                 owner.execute(f"DROP OWNED BY {role}")

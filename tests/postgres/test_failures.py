@@ -322,7 +322,7 @@ def test_addresses_that_cannot_be_used(database):
 
 def test_missing_tables_of_a_reader_and_other_versions(own_server):
     url = f"{own_server.url}?schema=elsewhere"
-    with pytest.raises(NotAnIndex, match="hybrid-graphrag db init"):
+    with pytest.raises(NotAnIndex, match="a role that may create tables"):
         PostgresEngine(url, read_only=True)
     PostgresEngine(url).close()
     with psycopg.connect(own_server.url, autocommit=True) as connection:
@@ -338,7 +338,7 @@ def test_a_role_that_may_not_create_tables_is_told_what_to_do(own_server):
     with psycopg.connect(own_server.url, autocommit=True) as connection:
         connection.execute("CREATE ROLE reader LOGIN")
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-    with pytest.raises(DatabaseError, match="hybrid-graphrag db init"):
+    with pytest.raises(DatabaseError, match="a role that may create tables"):
         PostgresEngine(own_server.url.replace("postgres@", "reader@") + "?schema=forbidden")
 
 

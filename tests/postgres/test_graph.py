@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import random
-import uuid
 from dataclasses import replace
 
 import numpy as np
-import psycopg
 import pytest
 from changes import SETTINGS, some_document
 
 from graphrag_core import Document, KnowledgeIndex, SentenceExtractor
 from graphrag_core.engine.postgres import PostgresEngine, counting, reads
 from graphrag_core.engine.postgres import engine as engine_module
-from graphrag_core.engine.postgres.database import create
 from graphrag_core.filters import attributes, matches, parse, parse_all
 from graphrag_core.ingest.remembered import visible
 from graphrag_core.testing import HashEmbedder
@@ -86,7 +83,6 @@ def described(snapshot) -> dict[str, object]:
         labels(snapshot, of_facts.chunks), of_facts.weights.tolist(),
         rows(of_facts.counts, labels(snapshot, of_facts.entities)),
     )  # fmt: skip
-    found["copies"] = [said(snapshot, own) for own in snapshot.copies("facts", facts)]
     found["some facts"] = said(snapshot, snapshot.facts_of(things, limit=1))
     for at, entity in enumerate(things[:6]):
         own = snapshot.facts_of(np.array([entity]))
@@ -240,22 +236,6 @@ def test_a_filter_is_resolved_by_one_statement(urls, monkeypatch) -> None:
             assert snapshot.metadata_keys() == sorted(
                 {name for one in documents for name, _ in attributes(one.metadata)}
             )
-
-
-def test_partitions_change_nothing(database) -> None:
-    """The tables may be cut into parts when they are created."""
-    name = f"graphrag_test_{uuid.uuid4().hex[:8]}"
-    url = f"{database.partition('?')[0]}?schema={name}"
-    with psycopg.connect(database.partition("?")[0], autocommit=True) as connection:
-        create(connection, name, partitions=3)
-    chance = random.Random(7)
-    with make_index() as wanted, make_index(PostgresEngine(url)) as found:
-        for _ in range(4):
-            documents = {document.id: document for document in (some_document(chance) for _ in range(3))}
-            for index in (wanted, found):
-                index.add([*documents.values()])
-        assert problems(found) == []
-        assert_same(wanted, found)
 
 
 @pytest.mark.usefixtures("scopes_are_walked")

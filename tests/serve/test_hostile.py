@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import socket
 import threading
@@ -11,13 +12,14 @@ from contextlib import suppress
 
 import httpx
 import pytest
-from serving import Gateway, client_of, index_of, keys_of, served, wait_until
+from serving import LIMIT, QUESTION, Gateway, client_of, index_of, keys_of, served, wait_until
 
 from graphrag_apps.ask import ask, ask_stream
 from graphrag_apps.config import load
 from graphrag_apps.explore import Explorer
 from graphrag_apps.serve import Limits, create_app
 from graphrag_apps.serve.errors import TimeLimit
+from graphrag_apps.serve.tools import mcp_app
 from graphrag_core import Document, GraphRetriever
 from graphrag_core.deadline import check_deadline, deadline
 from graphrag_core.errors import ConfigError, DeadlineExceeded, FilterError, InputError, LLMError
@@ -92,7 +94,7 @@ def test_the_time_limit_ends_the_work():
 
     async def run():
         with pytest.raises(TimeLimit):
-            await gateway.run(gateway.anonymous, work)
+            await gateway.run(work)
 
     asyncio.run(run())
     wait_until(ended.is_set)
@@ -110,24 +112,23 @@ def test_work_that_ends_at_the_time_limit_is_a_time_limit():
         release.wait()
         check_deadline()
 
-    def submit_and_end_on_cancel(function, client):
-        job = submit(function, client)
+    def submit_and_end_on_cancel(function):
+        job = submit(function)
         job.cancel = lambda: release.set() or wait_until(job.done)
         return job
 
     gateway._pool.submit = submit_and_end_on_cancel
     with pytest.raises(TimeLimit):
-        asyncio.run(gateway.run(gateway.anonymous, work))
+        asyncio.run(gateway.run(work))
     gateway.close()
 
 
-@pytest.mark.parametrize("argument", ["seed_entities", "exclude", "history"])
-def test_names_with_lone_surrogates_are_refused(client, argument):
-    body = json.dumps({"question": "Who is it?", argument: ["\ud800"]})
+def test_a_history_with_lone_surrogates_is_refused(client):
+    body = json.dumps({"question": "Who is it?", "history": ["\ud800"]})
     found = client.post("/v1/query", content=body, headers={"Content-Type": "application/json"})
     assert found.status_code in (400, 422)
     with index_of(OURS) as index, pytest.raises(InputError, match="surrogate"):
-        GraphRetriever(index).retrieve("Who is it?", **{argument: ["\ud800"]})
+        GraphRetriever(index).retrieve("Who is it?", history=["\ud800"])
 
 
 @pytest.mark.parametrize(("headers", "status"), [({"Host": "["}, 421), ({"Origin": "http://["}, 403)])
@@ -171,16 +172,16 @@ def test_an_answer_without_end_is_an_error():
         ask(GraphRetriever(index), "Who calls the Keyring?", Endless("word " * 1_000))
 
 
-def test_the_explorer_does_not_wait_for_communities_within_a_snapshot():
+def test_the_explorer_does_not_compute_communities_within_a_snapshot():
     """Who computes communities waits for a snapshot behind a writer, and the writer for snapshots that are open."""
     with index_of(OURS) as index:
-        explorer, state, seen = Explorer(GraphRetriever(index)), index.graph.community_store.state, []
+        explorer, communities, seen = Explorer(GraphRetriever(index)), index.graph.communities, []
 
-        def watched(scope):
+        def watched(*, where):
             seen.append(index.engine._lock.is_reading())
-            return state(scope)
+            return communities(where=where)
 
-        index.graph.community_store.state = watched
+        index.graph.communities = watched
         explorer.overview()
         explorer.search("auth", {"tenant": "a"})
         explorer.overview({"tenant": {"in": []}})
@@ -258,3 +259,36 @@ def test_a_broken_request_after_a_whole_one_is_no_failure_of_the_server(caplog):
 def address_of(url: str) -> tuple[str, int]:
     host, port = url.removeprefix("http://").split(":")
     return host, int(port)
+
+
+@pytest.mark.parametrize("make", [create_app, mcp_app])
+def test_an_address_that_guesses_keys_is_refused_and_valid_keys_are_not(make):
+    now = [0.0]
+    keys, headers = keys_of(a=None)
+    gateway = Gateway(index_of(), keys=keys, clock=lambda: now[0])
+    path = "/v1/query" if make is create_app else "/mcp"
+    with served(make(gateway), gateway) as url, httpx.Client(base_url=url, timeout=LIMIT) as client:
+
+        def send(given: dict[str, str]) -> httpx.Response:
+            return client.post(path, json={"question": QUESTION}, headers=given)
+
+        guesses = [send({"X-API-Key": f"hgr_{at}"}) for at in range(62)]
+        assert [guess.status_code for guess in guesses] == [401] * 60 + [429] * 2
+        assert guesses[-1].headers["retry-after"] == "1"
+        assert "unknown" in guesses[-1].json()["error"]["message"]
+        assert send({}).status_code == 401, "no key is no guess"
+        assert send(headers["a"]).status_code not in (401, 429)
+        now[0] = 60.0
+        assert send({"X-API-Key": "hgr_x"}).status_code == 401
+
+
+@pytest.mark.parametrize("make", [create_app, mcp_app])
+def test_a_compressed_body_is_refused_before_it_is_read(make):
+    gateway = Gateway(index_of())
+    bomb = gzip.compress(b'{"question": "' + b"a" * 5_000_000 + b'"}')
+    with served(make(gateway), gateway) as url:
+        headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
+        for path in ("/v1/query", "/mcp"):
+            refused = httpx.post(f"{url}{path}", content=bomb, headers=headers)
+            assert (refused.status_code, refused.json()["error"]["type"]) == (415, "Compressed")
+            assert "uncompressed" in refused.json()["error"]["message"]

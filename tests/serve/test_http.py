@@ -54,11 +54,9 @@ def test_a_query_returns_what_the_retriever_returns(client):
     assert [entity["name"] for entity in found["entities"]] == ["OAuth Provider"]
 
 
-def test_a_query_takes_a_filter_a_method_and_steering(client):
+def test_a_query_takes_a_filter_and_a_method(client):
     body = {"question": QUESTION, "where": {"year": {"gte": 2000}}, "method": "keyword"}
     assert [hit["document_id"] for hit in client.post("/v1/query", json=body).json()["hits"]] == ["oauth"]
-    body = {"question": QUESTION, "exclude": ["oauth"], "seed_entities": ["Mara Lindqvist"]}
-    assert "oauth" not in [hit["document_id"] for hit in client.post("/v1/query", json=body).json()["hits"]]
 
 
 def test_a_query_takes_the_conversation_before_it(client):
@@ -473,7 +471,7 @@ def test_the_root_leads_to_the_explorer(client):
 def test_a_route_and_a_tool_have_the_parameters_of_their_operation(client):
     schema = client.get("/openapi.json").json()
     fields = schema["components"]["schemas"]["QueryRequest"]["properties"]
-    assert {"question", "where", "seed_entities", "context_tokens"} <= set(fields)
+    assert {"question", "where", "context_tokens"} <= set(fields)
     assert {option.name for option in search_options()} <= set(fields)
     assert all("description" in field for field in fields.values())
     listed = {one["name"]: one for one in schema["paths"]["/v1/neighbours"]["get"]["parameters"]}

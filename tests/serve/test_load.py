@@ -8,7 +8,7 @@ import threading
 
 import httpx
 import pytest
-from serving import LIMIT, keys_of, served, wait_until
+from serving import DOCUMENTS, LIMIT, client_of, keys_of, served, wait_until
 
 from graphrag_apps.serve import Gateway, Limits, create_app
 from graphrag_core import Document, KnowledgeIndex
@@ -125,3 +125,39 @@ async def test_a_request_whose_client_went_away_is_not_run(monkeypatch):
             assert (await first).status_code == 200
             assert (await client.post("/v1/query", json={"question": "third"})).status_code == 200
     assert ran == ["first", "third"]
+
+
+class Slow(HashEmbedder):
+    """Embeds no question of the word slow until it is released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.release = threading.Event()
+
+    def embed_query(self, text: str):
+        if "slow" in text:
+            self.release.wait(LIMIT)
+        return super().embed_query(text)
+
+
+def test_requests_beyond_the_queue_are_refused_and_those_in_it_are_answered():
+    embedder = Slow()
+    index = KnowledgeIndex(embedder)
+    index.add(DOCUMENTS)
+    gateway = Gateway(index, limits=Limits(workers=1, waiting=2))
+    with client_of(gateway) as client:
+        statuses: list[int] = []
+
+        def ask(at: int) -> None:
+            statuses.append(client.post("/v1/query", json={"question": f"slow question {at}"}).status_code)
+
+        threads = [threading.Thread(target=ask, args=(at,)) for at in range(5)]
+        try:
+            for thread in threads:
+                thread.start()
+            wait_until(lambda: len(statuses) == 2 and gateway.load["searches"] == 3)
+        finally:
+            embedder.release.set()
+            for thread in threads:
+                thread.join()
+        assert sorted(statuses) == [200] * 3 + [503] * 2

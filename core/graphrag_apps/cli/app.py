@@ -22,10 +22,10 @@ from graphrag_core.context.escape import for_terminal
 from graphrag_core.errors import GraphRAGError
 
 _MODULES = {
-    "demo": "demo", "index": "index", "watch": "watch", "delete": "maintain", "query": "query", "ask": "ask",
+    "demo": "demo", "index": "index", "delete": "maintain", "query": "query", "ask": "ask",
     "explain": "query", "compare": "compare", "stats": "maintain", "verify": "maintain", "rebuild": "index",
-    "backup": "maintain", "copy": "database", "serve": "serve", "mcp": "serve", "config": "config", "graph": "graph",
-    "memory": "memory", "key": "serve", "db": "database",
+    "backup": "maintain", "copy": "maintain", "export": "graph", "graph": "graph", "serve": "serve", "mcp": "serve",
+    "key": "serve", "config": "config",
 }  # of commands and groups, in the order of --help  # fmt: skip
 _USAGE_ERROR: Any = typer.BadParameter.__base__  # typer exports none of its other usage errors
 _INDEXING_ONLY = {
@@ -44,7 +44,9 @@ def _command(name: str) -> Any:
     else:
         group.command(name)(part)
     command = get_group(group).commands[name]
-    for inner in (command, *getattr(command, "commands", {}).values()):
+    commands: list[Any] = [command]
+    for inner in commands:
+        commands += getattr(inner, "commands", {}).values()
         inner.get_params = partial(_convert_lazily, inner.get_params)
     return command
 

@@ -24,7 +24,7 @@ def compare(
             metavar="QUESTIONS",
             help="A text file with one question per line; JSON Lines, JSON or CSV with the ids of the relevant "
             'documents or quotes from them: {"question": "...", "gold": ["document id", ...]} or {"question": "...", '
-            '"evidence": ["quote", ...]}; a BEIR folder; or a LlamaIndex dataset (JSON).',
+            '"evidence": ["quote", ...]}.',
         ),
     ],
     kb: Kb = KB,
@@ -37,7 +37,6 @@ def compare(
             "the first one decides which questions are won and lost.",
         ),
     ] = None,
-    split: Annotated[str | None, Option(metavar="NAME", help="Which file of a BEIR folder's qrels to read.")] = None,
     html: Annotated[Path | None, Option(metavar="FILE", help="Write a page with plots, wins and losses.")] = None,
     show: Annotated[int, Option(metavar="N", min=0, help="How many won and lost questions to print.")] = 2,
     json: Json = False,
@@ -50,7 +49,7 @@ def compare(
     if html is not None and not html.absolute().parent.is_dir():
         raise typer.BadParameter(f"{html.parent} is not a folder", param_hint="--html")
     measures = [Measure.parse(name) for name in measure or ()]
-    asked = load_questions(questions, split=split)
+    asked = load_questions(questions)
     with options.open_index(kb) as index:
         bar = tqdm(asked, "querying", unit=" questions", disable=quiet or None, leave=False, dynamic_ncols=True)
         report = run_comparison(options.make_retriever(index, {}), bar, k=k, measures=measures)

@@ -10,7 +10,7 @@ from graphrag_core.engine.address import shown
 from graphrag_core.errors import ConfigError
 
 _SHARED = {"kb": "HYBRID_GRAPHRAG_KB", "llm": "HYBRID_GRAPHRAG_LLM"}  # options and their environment variables
-_TABLES = {"index": "index", "watch": "index", "rebuild": "index", "serve": "serve", "mcp": "serve"}  # of commands
+_TABLES = {"index": "index", "rebuild": "index", "serve": "serve", "mcp": "serve"}  # of commands
 _PLACES = ("kb", "keys")  # options that may be a folder or a file
 
 

@@ -1,7 +1,6 @@
-"""The group ``graph``: list entities and relations, show communities, export the graph, and edit it."""
+"""The group ``graph``: list entities and relations, show communities, draw the graph, and edit it; and ``export``."""
 
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -9,17 +8,16 @@ import typer
 from typer import Argument, Option
 
 from graphrag_apps.cli import options, render
-from graphrag_apps.cli.options import KB, LLM, Json, Kb, Limit, Quiet, Where
+from graphrag_apps.cli.options import KB, Json, Kb, Limit, Quiet, Where
 from graphrag_apps.explore import Explorer, static_page
-from graphrag_apps.export import Format, export_graph
+from graphrag_apps.export import export_graph
 from graphrag_core import Edit, Entity, Fact, KnowledgeIndex
-from graphrag_core.engine.address import is_address
 from graphrag_core.errors import GraphRAGError
 from graphrag_core.model import NO_RELATIONS
 
 _Name = Annotated[str, Argument(help="The entity, in any spelling or case.")]
 
-graph = typer.Typer(no_args_is_help=True, help="List, show, export and edit entities and relations.")
+graph = typer.Typer(no_args_is_help=True, help="List, show and edit entities and relations.")
 
 
 @graph.command()
@@ -74,28 +72,15 @@ def relations(
 @graph.command()
 def communities(
     kb: Kb = KB,
-    level: Annotated[int, Option("--level", "-l", min=0, max=2, help="0: the broadest themes, 2: the finest.")] = 0,
     limit: Limit = 20,
     where: Where = None,
-    llm: LLM = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show the themes of the collection: communities of entities, their names and a central sentence.
-
-    With --llm, a language model describes each; its descriptions are stored with the index and used by later
-    questions.
-    """
-    model = options.make_llm(llm)
+    """Show the themes of the collection: communities of entities, and their names."""
     scope = options.parse_where(where)
-    # The tables of a database can only be written by an index that is opened for writing; a folder's file always can.
-    with options.open_index(kb, embeds=False, write=is_address(kb) and model is not None) as index:
-        if model is None:
-            with render.working("finding communities", show=not quiet):
-                themes = index.graph.communities(level, where=scope)
-        else:
-            with closing(model):
-                themes = index.graph.summarise_communities(model, level, where=scope, progress=False if quiet else None)
+    with options.open_index(kb, embeds=False) as index, render.working("finding communities", show=not quiet):
+        themes = index.graph.communities(where=scope)
     listed = themes[: limit or None]
     if json:
         render.print_json(listed)
@@ -104,7 +89,7 @@ def communities(
     if len(themes) > len(listed):
         render.print_line((f"… and {len(themes) - len(listed):,} more", "quiet"))
     if not themes:
-        raise GraphRAGError(f"no themes on level {level}: the documents name too few entities, or use another level")
+        raise GraphRAGError("no themes: the documents name too few entities")
 
 
 @graph.command()
@@ -130,32 +115,31 @@ def explore(
     render.write_page(out, page)
 
 
-@graph.command()
 def export(
-    path: Annotated[str, Argument(metavar="PATH", help="A file ending in .graphml, or a folder for csv and parquet.")],
-    format: Annotated[Format | None, Option("--format", "-f", help="Default: by the ending of PATH.")] = None,  # noqa: A002
+    path: Annotated[str, Argument(metavar="FILE", help="A file ending in .graphml or .jsonl.")],
     kb: Kb = KB,
     where: Where = None,
     sentences: Annotated[bool, Option(help="Whether sentences that link entities are exported too.")] = True,
-    spreadsheet: Annotated[
-        bool, Option("--spreadsheet", help="In csv, put an apostrophe before texts that Excel would run as formulas.")
-    ] = False,
 ) -> None:
-    """Export entities and facts: GraphML (Gephi, igraph, networkx), CSV for Neo4j, or Parquet."""
+    """Export entities and facts as GraphML (Gephi, igraph, networkx) or JSON Lines."""
     scope = options.parse_where(where)
     with options.open_index(kb, embeds=False) as index, render.working("exporting"):
-        done = export_graph(index, path, format, where=scope, sentences=sentences, spreadsheet=spreadsheet)
+        done = export_graph(index, path, where=scope, sentences=sentences)
     others = f" (and {done.other_nodes:,} numbers and documents that facts name)" if done.other_nodes else ""
     render.print_line(f"{done.entities:,} entities{others} and {done.facts:,} facts exported to {done.path}")
 
 
-@graph.command()
+edit = typer.Typer(no_args_is_help=True, help="Change entities and relations; every edit can be undone.")
+graph.add_typer(edit, name="edit")
+
+
+@edit.command()
 def rename(name: _Name, new_name: Annotated[str, Argument(help="Its new name.")], kb: Kb = KB) -> None:
     """Rename an entity. Questions with the old name find it too."""
     _edit(kb, lambda index: index.graph.rename(name, new_name))
 
 
-@graph.command()
+@edit.command()
 def merge(
     names: Annotated[list[str], Argument(metavar="NAME...", help="The entities.")],
     into: Annotated[str, Option(help="The name of the one that they become.")],
@@ -165,64 +149,42 @@ def merge(
     _edit(kb, lambda index: index.graph.merge(names, into))
 
 
-@graph.command()
-def describe(
-    name: _Name,
-    type: Annotated[str | None, Option(help="Its type.")] = None,  # noqa: A002
-    description: Annotated[str | None, Option(help="Its description.")] = None,
-    kb: Kb = KB,
-) -> None:
-    """Set the type or the description of an entity."""
-    _edit(kb, lambda index: index.graph.describe(name, type=type, description=description))
-
-
-@graph.command()
-def add_entity(
-    name: Annotated[str, Argument(help="Its name.")],
-    type: Annotated[str, Option(help="Its type.")] = "",  # noqa: A002
-    description: Annotated[str, Option(help="Its description.")] = "",
-    kb: Kb = KB,
-) -> None:
-    """Add an entity that no document mentions. Add relations with remember or add-relation."""
-    _edit(kb, lambda index: index.graph.add_entity(name, type=type, description=description), embeds=True)
-
-
-@graph.command()
-def add_relation(subject: str, relation: str, object: str, kb: Kb = KB) -> None:  # noqa: A002
-    """Add a relation between two entities, as remember does, so that undo takes it back."""
+@edit.command()
+def add(subject: str, relation: str, object: str, kb: Kb = KB) -> None:  # noqa: A002
+    """Add a relation between two entities."""
     _edit(kb, lambda index: index.graph.add_relation(subject, relation, object), embeds=True)
 
 
-@graph.command()
-def delete_entity(name: _Name, kb: Kb = KB) -> None:
-    """Take an entity out of the graph. Documents stay as they are."""
-    _edit(kb, lambda index: index.graph.delete_entity(name))
-
-
-@graph.command()
-def delete_relation(
-    fact: Annotated[str, Argument(metavar="ID", help="The id that relations shows.")], kb: Kb = KB
+@edit.command()
+def delete(
+    target: Annotated[str, Argument(metavar="NAME|ID", help="An entity, or the id that relations shows.")], kb: Kb = KB
 ) -> None:
-    """Take a relation out of the graph, in all documents that state it."""
-    _edit(kb, lambda index: index.graph.delete_relation(fact))
+    """Take an entity or a relation out of the graph. Documents stay as they are."""
+
+    def change(index: KnowledgeIndex) -> Edit:
+        if index.graph.entity(target) is not None:
+            return index.graph.delete_entity(target)
+        return index.graph.delete_relation(target)
+
+    _edit(kb, change)
 
 
-@graph.command()
-def edits(kb: Kb = KB, json: Json = False) -> None:
+@edit.command("list")
+def list_edits(kb: Kb = KB, json: Json = False) -> None:
     """List the edits of the graph that are in force."""
     with options.open_index(kb, embeds=False) as index:
         render.print_list(index.graph.edits(), str, as_json=json, none="the graph has no edits")
 
 
-@graph.command()
-def undo(number: Annotated[int, Argument(help="The number that edits shows.")], kb: Kb = KB) -> None:
+@edit.command()
+def undo(number: Annotated[int, Argument(help="The number that list shows.")], kb: Kb = KB) -> None:
     """Take back an edit of the graph."""
     with options.open_index(kb, write=True) as index, render.working("editing the graph"):
-        edit = index.graph.undo(number)
-    render.print_line(f"taken back: {edit.text}")
+        taken_back = index.graph.undo(number)
+    render.print_line(f"taken back: {taken_back.text}")
 
 
 def _edit(kb: Kb, change: Callable[[KnowledgeIndex], Edit], *, embeds: bool = False) -> None:
     with options.open_index(kb, embeds=embeds, write=True) as index, render.working("editing the graph"):
-        edit = change(index)
-    render.print_line(f"{edit.number}  {edit.text}")
+        made = change(index)
+    render.print_line(f"{made.number}  {made.text}")

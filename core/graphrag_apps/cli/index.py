@@ -5,9 +5,9 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -19,15 +19,13 @@ from typer import Argument, Option
 from graphrag_apps.cli import options, render
 from graphrag_apps.cli.options import KB, EmbedderName, Kb, Quiet
 from graphrag_apps.cli.questions import sample_questions
-from graphrag_apps.documents.catalogue import Catalogue, has_catalogue, open_catalogue
 from graphrag_apps.documents.load import FORMATS, load_documents
-from graphrag_apps.documents.sync import FileSource, Progress, SyncReport, changed_documents, sync_files
+from graphrag_apps.documents.sync import FileSource, Progress, SyncReport, sync_files
 from graphrag_apps.documents.walk import File, Problem, is_pattern
-from graphrag_core import Chunk, Combined, KnowledgeIndex, LLMExtractor, OpenAIChat
+from graphrag_core import Combined, KnowledgeIndex, LLMExtractor, OpenAIChat
 from graphrag_core.engine.address import is_address, shown
-from graphrag_core.errors import GraphRAGError, InputError, LLMError
+from graphrag_core.errors import InputError, LLMError
 from graphrag_core.ingest.edges import Edge, parse_edges
-from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.llm import KEY_VARIABLE, parse_llm
 from graphrag_core.ports import Embedder
 from graphrag_core.research import is_findings
@@ -35,7 +33,7 @@ from graphrag_core.research import is_findings
 _LLM_CACHE = "answers.sqlite"
 _BATCH_SIZE = 500
 _BATCH_SIZE_WITH_LLM = 25  # small, because answers cost time and money: an interrupted run should lose few
-PATHS_HELP = f"Folders, files and glob patterns. Formats: {' '.join(FORMATS)}"
+_PATHS_HELP = f"Folders, files and glob patterns. Formats: {' '.join(FORMATS)}"
 
 _EmbedderUrl = Annotated[
     str | None,
@@ -61,12 +59,11 @@ _Llm = Annotated[
         "The API key is read from OPENAI_API_KEY.",
     ),
 ]
-_Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation before calling an LLM.")]
 
 
 @dataclass(frozen=True)
-class FileJob:
-    """How files are indexed: the options that ``index`` and ``watch`` share. The models are loaded once."""
+class IndexJob:
+    """How files are indexed. The models are loaded once."""
 
     kb: Kb = KB
     embedder: EmbedderName = None
@@ -86,8 +83,15 @@ class FileJob:
     keep_missing: Annotated[bool, Option("--keep-missing", help="Keep the documents of deleted files.")] = False
     follow_links: Annotated[bool, Option("--follow-links", help="Follow symbolic links out of a folder.")] = False
     quiet: Quiet = False
-    llm: str | None = field(default=None, init=False)  # options of ``index`` only
-    edge: list[str] | None = field(default=None, init=False)
+    llm: _Llm = None
+    edge: Annotated[
+        list[str] | None,
+        Option(
+            metavar="FIELD:FIELD",
+            help="Link documents by metadata: author:author for the same author, links:id for a list of ids. "
+            "Can be repeated. Stored with the index; none removes all.",
+        ),
+    ] = None
 
     @cached_property
     def settings(self) -> options.IndexSettings:
@@ -162,24 +166,9 @@ class FileJob:
         return replace(self.files(paths), pipeline=pipeline)
 
 
-@dataclass(frozen=True)
-class IndexJob(FileJob):
-    """What ``index`` has in addition."""
-
-    llm: _Llm = None
-    edge: Annotated[
-        list[str] | None,
-        Option(
-            metavar="FIELD:FIELD",
-            help="Link documents by metadata: author:author for the same author, links:id for a list of ids. "
-            "Can be repeated. Stored with the index; none removes all.",
-        ),
-    ] = None
-
-
 @options.expand
 def index(
-    paths: Annotated[list[str] | None, Argument(metavar="PATH", help=PATHS_HELP)] = None,
+    paths: Annotated[list[str] | None, Argument(metavar="PATH", help=_PATHS_HELP)] = None,
     *,
     job: IndexJob,
     research: Annotated[
@@ -194,7 +183,6 @@ def index(
             "Needs the extra ray. Default of N: the CPUs of the cluster.",
         ),
     ] = None,
-    yes: _Yes = False,
 ) -> None:
     """Index files. Later runs read only new and changed files, and remove deleted ones.
 
@@ -211,13 +199,10 @@ def index(
         with render.working("looking for files", show=not job.quiet):
             _check_documents(job.files(sources))
     source = job.source(sources)
-    with closing(job), job.open() as opened, open_catalogue(job.kb) as catalogue:
-        job.settings.save(catalogue)
-        if job.llm_extractor:
-            changed = changed_documents(opened, catalogue, source)
-            _confirm_cost(job.llm_extractor, map(job.settings.chunker.split, changed), yes=yes, quiet=job.quiet)
+    with closing(job), job.open() as opened:
+        job.settings.save(opened)
         start = time.perf_counter()
-        report = _sync(opened, catalogue, job, source, processes)
+        report = _sync(opened, job, source, processes)
         if not job.quiet:
             _print_report(report, opened, job, time.perf_counter() - start)
     if not (report.files or report.removed or report.problems):
@@ -237,7 +222,6 @@ def rebuild(
     embedder_url: _EmbedderUrl = None,
     graph: _Graph = None,
     llm: _Llm = None,
-    yes: _Yes = False,
     quiet: Quiet = False,
 ) -> None:
     """Extract entities and facts again from the stored passages, and build the search indexes again.
@@ -249,31 +233,23 @@ def rebuild(
     job = IndexJob(kb, embedder, embedder_url, graph, quiet=quiet, llm=llm)
     _check_settings(job)
     with closing(job), job.open() as opened:
-        if job.llm_extractor:
-            documents = (document for document in opened.documents() if FACT_KEY not in document.metadata)
-            chunks = (opened.chunks(document.id) for document in documents)
-            _confirm_cost(job.llm_extractor, chunks, yes=yes, quiet=quiet)
         report = opened.rebuild(progress=sys.stderr.isatty() and not quiet)
-    if has_catalogue(kb):
-        with open_catalogue(kb) as catalogue:
-            job.settings.save(catalogue)
+        job.settings.save(opened, only_if_stored=True)
     if not quiet:
         render.print_line(f"{report.replaced:,} documents extracted again in {shown(kb)}")
     problems = report.problems.items()
     render.print_errors(f"{document}: {problem}: it keeps its entities and facts" for document, problem in problems)
 
 
-def _sync(
-    index: KnowledgeIndex, catalogue: Catalogue, job: IndexJob, source: FileSource, processes: int | None
-) -> SyncReport:
+def _sync(index: KnowledgeIndex, job: IndexJob, source: FileSource, processes: int | None) -> SyncReport:
     """Index the files; with ``processes``, on Ray."""
     before = len(index)
     show_progress = sys.stderr.isatty() and not job.quiet
-    shared: dict[str, Any] = {"keep_missing": job.keep_missing, "on_problem": print_problem}
+    shared: dict[str, Any] = {"keep_missing": job.keep_missing, "on_problem": _print_problem}
     try:
         if processes is None:
             with progress_bar(source, show=show_progress) as advance:
-                return sync_files(index, catalogue, source, on_progress=advance, **shared)
+                return sync_files(index, source, on_progress=advance, **shared)
         from graphrag_apps import bulk
 
         return bulk.sync_files(
@@ -329,7 +305,7 @@ def _check_documents(source: FileSource) -> None:
     )  # fmt: skip
     if next(readable, None) is None:
         for problem in problems:
-            print_problem(problem)
+            _print_problem(problem)
         raise _no_files(source)
 
 
@@ -358,23 +334,7 @@ def _check_settings(job: IndexJob, workers: str | None = None) -> int | None:
     return None if workers is None else int(count or 0)
 
 
-def _confirm_cost(extractor: LLMExtractor, documents: Iterable[Sequence[Chunk]], *, yes: bool, quiet: bool) -> None:
-    """Print how much the LLM will have to read, and ask whether to continue."""
-    passages = tokens = 0
-    with render.working("counting what the LLM will read", show=not quiet):
-        for chunks in documents:
-            passages += len(chunks)
-            tokens += extractor.estimate(chunks)
-    if not tokens:
-        return
-    cost = f"{extractor.model} will read {passages:,} passages: about {tokens:,} prompt tokens, plus the answers."
-    if not yes and not typer.confirm(f"{cost} Continue?", err=True):
-        raise GraphRAGError("nothing was changed: confirm with --yes, or leave the LLM out with --llm none")
-    if yes and not quiet:
-        render.stderr().print(cost)
-
-
-def print_problem(problem: Problem) -> None:
+def _print_problem(problem: Problem) -> None:
     """Print why a file was skipped."""
     render.print_error(f"{render.relative(problem.path)}: {problem.reason}")
 
@@ -407,7 +367,7 @@ def progress_bar(source: FileSource, *, show: bool) -> Iterator[Callable[[Progre
         yield advance
 
 
-def print_counts(report: SyncReport, documents: int, kb: str) -> None:
+def _print_counts(report: SyncReport, documents: int, kb: str) -> None:
     """Print how many documents were added, changed and removed."""
     render.print_line(
         (f"{report.added:,} added", "good" if report.added else "quiet"),
@@ -417,7 +377,7 @@ def print_counts(report: SyncReport, documents: int, kb: str) -> None:
 
 
 def _print_report(report: SyncReport, index: KnowledgeIndex, job: IndexJob, seconds: float) -> None:
-    print_counts(report, len(index), job.kb)
+    _print_counts(report, len(index), job.kb)
     stats = index.stats()
     size = dict(stats.rows())["on disk"]
     counts = f"{report.files:,} files, {stats.chunks:,} passages, {stats.entities:,} entities"

@@ -1,14 +1,11 @@
-"""The commands ``stats``, ``verify``, ``backup`` and ``delete``."""
+"""The commands ``stats``, ``verify``, ``backup``, ``copy`` and ``delete``."""
 
 import os
 import re
-import shutil
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -16,10 +13,11 @@ from typer import Argument, Option
 
 from graphrag_apps.cli import options, render
 from graphrag_apps.cli.options import KB, Json, Kb, Quiet
-from graphrag_apps.documents.catalogue import CATALOGUE, Catalogue, CatalogueEntry, has_catalogue, open_catalogue
+from graphrag_apps.copy import copy_index
+from graphrag_apps.documents.sync import IndexedFile, indexed_files
 from graphrag_apps.documents.walk import is_pattern, split_pattern
 from graphrag_core import KnowledgeIndex
-from graphrag_core.engine.address import is_address
+from graphrag_core.engine.address import shown
 from graphrag_core.errors import GraphRAGError
 
 _MANY = 10  # documents that are deleted without asking
@@ -59,18 +57,26 @@ def backup(
 
     To restore it, put the copy in the place of the index, or use it with --kb.
     """
-    with options.open_index(kb, embeds=False) as index, TemporaryDirectory() as temporary:
-        # The catalogue first: files that are indexed meanwhile are read again, and none is taken for indexed.
-        files = Path(temporary) / CATALOGUE
-        if not is_address(kb) and has_catalogue(kb):
-            with open_catalogue(kb, read_only=True) as catalogue, open_catalogue(temporary) as copy:
-                copy.copy_from(catalogue)
-        with render.working("copying", show=not quiet):
-            index.backup(to)
-        if files.exists():
-            shutil.copyfile(files, to / CATALOGUE)
+    with options.open_index(kb, embeds=False) as index, render.working("copying", show=not quiet):
+        index.backup(to)
     if not quiet:
         render.print_line(f"copied to {to}")
+
+
+def copy(
+    source: Annotated[str, Argument(metavar="FROM", help="A folder, or the address of a database.")],
+    target: Annotated[str, Argument(metavar="TO", help="A new folder, or the address of an empty index.")],
+    quiet: Quiet = False,
+) -> None:
+    """Copy an index between folders and PostgreSQL databases. Nothing is extracted or embedded again.
+
+    Settings, edits, remembered facts and which files were indexed are copied too. Ctrl-C is safe: the same
+    command continues. At the end the counts of both are compared.
+    """
+    copied = copy_index(source, target, progress=False if quiet else None)
+    if not quiet:
+        counts = ", ".join(f"{count:,} {name}" for name, count in copied.counts.items() if count)
+        render.print_line(f"copied to {shown(target)}: {counts or 'an empty index'}")
 
 
 def delete(
@@ -90,34 +96,27 @@ def delete(
 
     If the file of a deleted document still exists, the next run of index adds it again.
     """
-    with ExitStack() as opened:
-        index = opened.enter_context(options.open_index(kb, embeds=False, write=True))
-        catalogue = opened.enter_context(open_catalogue(kb)) if has_catalogue(kb) else None
-        selected = {target: _select(target, index, catalogue) for target in dict.fromkeys(targets)}
+    with options.open_index(kb, embeds=False, write=True) as index:
+        known = indexed_files(index)
+        selected = {target: _select(target, index, known) for target in dict.fromkeys(targets)}
         ids = list(dict.fromkeys(chain.from_iterable(documents for documents, _ in selected.values())))
-        files = list({entry.key: entry for _, entries in selected.values() for entry in entries}.values())
         if not yes and len(ids) > max(_MANY, len(targets)):
-            _confirm(ids, files, catalogue)
+            _confirm(ids, {file.place for _, files in selected.values() for file in files})
         with render.working("deleting", show=not quiet):
             count = index.delete(ids)
-        if catalogue is not None:
-            for entry in files:
-                catalogue.remove_file(entry)
-            catalogue.remove_documents(ids)
     if not quiet:
         render.print_line(f"{count:,} deleted")
     render.print_errors(f"{target}: no such document" for target, (documents, _) in selected.items() if not documents)
 
 
-def _confirm(ids: list[str], files: list[CatalogueEntry], catalogue: Catalogue | None) -> None:
+def _confirm(ids: Sequence[str], files: Collection[str]) -> None:
     """Ask before many documents are deleted."""
-    count = sum(1 for entry in files if catalogue is not None and catalogue.documents(entry))
-    of_files = f" of {count:,} files" if count > 1 else ""
+    of_files = f" of {len(files):,} files" if len(files) > 1 else ""
     if not typer.confirm(f"{len(ids):,} documents{of_files} will be deleted. Continue?", err=True):
         raise GraphRAGError("nothing was deleted")
 
 
-def _select(target: str, index: KnowledgeIndex, catalogue: Catalogue | None) -> tuple[list[str], list[CatalogueEntry]]:
+def _select(target: str, index: KnowledgeIndex, known: Sequence[IndexedFile]) -> tuple[list[str], list[IndexedFile]]:
     """Return the documents that a target names, and the files that lose all of their documents.
 
     A target is the id of a document, else a file, a folder or a pattern of files, else a pattern of ids.
@@ -125,11 +124,8 @@ def _select(target: str, index: KnowledgeIndex, catalogue: Catalogue | None) -> 
     if target in index:
         return [target], []
     matches = _matcher(target)
-    if catalogue is not None:
-        files = [entry for entry in catalogue.files() if matches(entry.name, entry.path)]
-        documents = [document_id for entry in files for document_id in catalogue.documents(entry)]
-        if documents:
-            return [document_id for document_id in documents if document_id in index], files
+    if files := [file for file in known if matches(file.name, file.path)]:
+        return [one for file in files for one in index.engine.documents_of_file(file.place)], files
     ids = index.document_ids() if is_pattern(target) else ()
     return [document_id for document_id in ids if matches(document_id, "")], []
 

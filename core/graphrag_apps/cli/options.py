@@ -1,6 +1,7 @@
 """Options that several commands share, and functions that turn them into an index, a retriever or a filter."""
 
 import inspect
+import json
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -15,13 +16,13 @@ from typing_extensions import Self
 
 from graphrag_apps.cli.render import program, working
 from graphrag_apps.config import LOCAL, NAME, STRATEGIES, Config
-from graphrag_apps.documents.catalogue import Catalogue, open_catalogue, read_setting
 from graphrag_apps.documents.rows import parse_value
 from graphrag_core import Chunker, GraphRetriever, KnowledgeIndex, extract
 from graphrag_core.designs import DESIGNS
-from graphrag_core.embedders import FastEmbed, OllamaEmbedder, Onnx, OpenAIEmbedder, WordLlama
+from graphrag_core.embedders import OllamaEmbedder, Onnx, OpenAIEmbedder, WordLlama
 from graphrag_core.engine.address import shown
 from graphrag_core.errors import InputError, MissingDependency, NotAnIndex, unknown_name
+from graphrag_core.index import stored_settings
 from graphrag_core.llm import OpenAIChat, open_llm
 from graphrag_core.ports import Embedder, Extractor
 from graphrag_core.query.settings import PARTS, SearchSettings, search_options
@@ -37,7 +38,7 @@ EmbedderName = Annotated[
         "--embedder",
         metavar="NAME",
         help="wordllama, openai:MODEL (any OpenAI-compatible server; the key is read from OPENAI_API_KEY), "
-        "ollama:MODEL, fastembed:MODEL, onnx:FOLDER with model.onnx and tokenizer.json, hash (hashed words, not for "
+        "ollama:MODEL, onnx:FOLDER with model.onnx and tokenizer.json, hash (hashed words, not for "
         "production), or none: no vectors, keyword and graph search only, no model needed. "
         "Default: the embedder of the index; wordllama for a new one.",
     ),
@@ -68,6 +69,7 @@ KB = "kb"  # the default folder
 BASE_URL = "OPENAI_BASE_URL"  # the environment variable with the server of a model that is named without one
 CONFIG: ContextVar[Config] = ContextVar("config", default=Config())  # noqa: B039 - frozen; the settings file in use
 
+_SETTING = "command_line"  # what the command line stores with an index
 _OPERATORS = {"!=": "ne", ">=": "gte", "<=": "lte", ">": "gt", "<": "lt", "=": "eq"}
 _CONDITION = re.compile(r"(?!!=|[<>=])(.+?)(?:(!=|>=|<=|>|<|=)(.*)|\?)", re.DOTALL)
 
@@ -158,8 +160,6 @@ class Search:
         Option("--set", metavar="NAME=VALUE", help="Change a search setting: gate.min_score=0.3, vector_weight=0.4."),
     ] = None
     where: Where = None
-    seed: Annotated[list[str] | None, Option(metavar="NAME", help="Start the graph from this entity, too.")] = None
-    exclude: Annotated[list[str] | None, Option(metavar="NAME", help="Exclude an entity, or a document by id.")] = None
     as_of: AsOf = None
 
     def retriever(self, index: KnowledgeIndex, **defaults: Any) -> GraphRetriever:
@@ -174,8 +174,7 @@ class Search:
     @property
     def scope(self) -> dict[str, Any]:
         """The arguments of a question."""
-        where = parse_where(self.where)
-        return {"where": where, "as_of": self.as_of, "seed_entities": self.seed, "exclude": self.exclude}
+        return {"where": parse_where(self.where), "as_of": self.as_of}
 
 
 @dataclass(frozen=True)
@@ -244,7 +243,7 @@ class IndexSettings:
 
         A server that only the index names must be on this machine: it gets the question and the API key.
         """
-        stored = cls(**(read_setting(kb, "settings") or {}))
+        stored = cls(**json.loads(stored_settings(kb).get(_SETTING, "{}")))
         config = CONFIG.get()
         name = embedder or config.embedder_name or stored.embedder
         url = embedder_url or config.embedder_url
@@ -258,10 +257,12 @@ class IndexSettings:
         given = {key: value for key, value in changes.items() if value is not None}
         return replace(stored, embedder=name, embedder_url=url, **given)
 
-    def save(self, catalogue: Catalogue) -> None:
-        """Store the settings for later runs."""
-        catalogue.write_setting("settings", asdict(self))
-        catalogue.commit()
+    def save(self, index: KnowledgeIndex, *, only_if_stored: bool = False) -> None:
+        """Store the settings with the index, for later runs. The index of a program has none."""
+        before, text = index.engine.settings().get(_SETTING), json.dumps(asdict(self))
+        if before != text and not (only_if_stored and before is None):
+            index.engine.write(settings={_SETTING: text})
+            index.engine.flush()
 
     @property
     def chunker(self) -> Chunker:
@@ -281,23 +282,16 @@ def check_exists(kb: str) -> None:
         raise NotAnIndex(f"no index in {shown(kb)}: create one with {program()} index FOLDER --kb {shown(kb)}")
 
 
-def open_index(
-    kb: str, embedder: str | None = None, *, embeds: bool = True, write: bool = False, create: bool = False
-) -> KnowledgeIndex:
+def open_index(kb: str, embedder: str | None = None, *, embeds: bool = True, write: bool = False) -> KnowledgeIndex:
     """Open the index of a command. ``embeds=False`` saves loading the embedder for commands that embed nothing."""
-    if not create:
-        check_exists(kb)
+    check_exists(kb)
     settings = IndexSettings.load(kb, embedder)
     with working("opening the index"):
         model = make_embedder(settings.embedder, settings.embedder_url) if embeds else None
         extractor = settings.extractor() if write else None
-        index = KnowledgeIndex.open(
+        return KnowledgeIndex.open(
             kb, model, read_only=not write, chunker=settings.chunker, extractor=extractor, progress=False
         )
-    if create and read_setting(kb, "settings") is None:  # also if creating the index was interrupted
-        with open_catalogue(kb) as catalogue:
-            settings.save(catalogue)
-    return index
 
 
 def make_embedder(name: str, url: str | None = None) -> Embedder | None:
@@ -317,11 +311,10 @@ def make_embedder(name: str, url: str | None = None) -> Embedder | None:
         from graphrag_core.testing import HashEmbedder  # slow to import
 
         return HashEmbedder()
-    local: dict[str, Callable[[str], Embedder]] = {"onnx": Onnx, "fastembed": FastEmbed}
-    if model and kind in local:
-        return local[kind](model)
+    if model and kind == "onnx":
+        return Onnx(model)
     if kind != "wordllama" or model:
-        known = "wordllama, openai:MODEL, ollama:MODEL, fastembed:MODEL, onnx:FOLDER, hash or none"
+        known = "wordllama, openai:MODEL, ollama:MODEL, onnx:FOLDER, hash or none"
         raise InputError(f"unknown embedder {name!r}: use {known}")
     try:
         return WordLlama()

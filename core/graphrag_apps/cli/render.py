@@ -205,9 +205,6 @@ def show_result(result: Result) -> None:
     if result.hits and result.advice:
         print_line((one_line(result.advice), "partial"))
         print_line()
-    print_communities(result.communities)
-    if result.communities:
-        print_line()
     for shown in _print_hits(result):
         hit = shown.hit
         print_indented(_ranks(hit) or Text(shown.found, "quiet"))
@@ -237,7 +234,6 @@ def show_explanation(result: Result) -> None:
         ("advice", result.advice if result.hits else ""),
     ]
     print_rows([row for row in rows if row[1]])
-    print_communities(result.communities)
     print_line()
     for shown in _print_hits(result, position=True):
         _print_reasons(shown)
@@ -284,15 +280,12 @@ def _ranks(hit: Hit, *, with_scores: bool = False) -> Text:
 
 
 def print_communities(communities: Sequence[Community]) -> None:
-    """Print communities: id, name, size, further names and the description."""
+    """Print communities: name, size and further names."""
     for community in communities:
-        noun = "document" if community.documents == 1 else "documents"
-        size = f"  {community.documents:,} {noun}, {community.entities:,} entities"
-        title = Text.assemble((one_line(community.name), "title"), (size, "quiet"))
-        print_indented(title, 6, label=Text(community.id, "quiet"))
-        more = (Text(one_line(", ".join(community.names[3:])), "graph"), Text(one_line(community.description)))
-        for text in filter(None, more):
-            print_indented(text, 6)
+        title = Text.assemble((one_line(community.name), "title"), (f"  {community.entities:,} entities", "quiet"))
+        print_indented(title, 0)
+        if more := one_line(", ".join(community.names[3:])):
+            print_indented(Text(more, "graph"), 2)
 
 
 def snippet(texts: Highlighter, hit: Hit) -> Text:
@@ -316,7 +309,7 @@ def result_to_dict(result: Result) -> dict[str, Any]:
     texts = Highlighter(result)
     names = ("question", "method", "route", "decided", "gate", "expansion_skipped", "fallback", "uncovered", "counts")
     return {
-        **{name: getattr(result, name) for name in (*names, "advice", "entities", "communities")},
+        **{name: getattr(result, name) for name in (*names, "advice", "entities")},
         **({} if result.confidence is None else {"confidence": round(result.confidence, 4)}),
         "hits": [
             {"rank": rank, "snippet": texts.snippet(hit, _MAX_PASSAGE), **hit.to_dict()}

@@ -24,9 +24,9 @@ class Server:
     kb: Kb = KB
     host: Annotated[str, Option(help="The address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1"
     port: Annotated[int, Option(min=0, max=65_535, help="The port to listen on; 0 for a free one.")] = 8000
-    keys: Annotated[
-        Path | None, Option(metavar="FILE", help="API keys, as 'hybrid-graphrag key new' writes them. Read on change.")
-    ] = None
+    keys: Annotated[Path | None, Option(metavar="FILE", help="API keys, as 'hybrid-graphrag key new' writes them.")] = (
+        None
+    )
     no_auth: Annotated[
         bool, Option("--no-auth", help="Serve everybody who reaches the port, without API keys, on any address.")
     ] = False
@@ -104,7 +104,6 @@ def serve(server: Server) -> None:
     with server.gateway(server.check_access()) as gateway:
         log_questions = options.CONFIG.get().serve.log_questions
         app = create_app(gateway, allowed_hosts=server.allowed_hosts, log_questions=log_questions)
-        gateway.warm()
         server.run(app, gateway)
 
 
@@ -142,7 +141,8 @@ def new_key(
 ) -> None:
     """Create an API key and print it, once: the file has its hash only.
 
-    --where binds the key to a filter, which narrows every request: --where tenant=a. To revoke a key, delete its entry.
+    --where binds the key to a filter, which narrows every request: --where tenant=a. To revoke a key, delete its entry
+    and start the server again.
     """
     scope = options.parse_where(where)
     made, secret = servers.ApiKeys.generate(name, scope, write=write, requests_per_minute=rate)

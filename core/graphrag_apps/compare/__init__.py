@@ -29,34 +29,3 @@ from graphrag_apps.compare.compare import (
 )
 from graphrag_apps.compare.measures import MRR, NDCG, AllGold, Judgement, Measure, Precision, Recall, Success
 from graphrag_apps.compare.questions import Question, contains, load_questions
-
-__all__ = [
-    "METHODS",
-    "MRR",
-    "NDCG",
-    "WITHOUT_GRAPH",
-    "AllGold",
-    "Answered",
-    "Bin",
-    "Difference",
-    "Interval",
-    "Judged",
-    "Judgement",
-    "Latency",
-    "Mean",
-    "Measure",
-    "Precision",
-    "Question",
-    "Recall",
-    "Report",
-    "Success",
-    "bootstrap_interval",
-    "compare",
-    "contains",
-    "fit_calibration",
-    "judge_hits",
-    "load_questions",
-    "permutation_p",
-    "reliability",
-    "scores_of",
-]

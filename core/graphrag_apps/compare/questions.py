@@ -1,4 +1,4 @@
-"""Questions for an evaluation, from files and datasets, and what counts as their answer in an index."""
+"""Questions for an evaluation, from files, and what counts as their answer in an index."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Chunk
 from graphrag_core.text import has_cjk
 from graphrag_core.text.words import CJK_WORD, WORD
-
-_SPLITS = ("test", "dev", "train")  # of a BEIR folder, the first that there is
 
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 _ROLE = re.compile(r":[\w+.-]+(?::[\w+.-]+)*:(?=`)|\{[\w:.-]+\}(?=`)")
@@ -68,8 +66,8 @@ class Question:
 # -- files and datasets
 
 
-def load_questions(source: Any, *, split: str | None = None) -> list[Question]:
-    """Read questions from a file, a folder or a dataset.
+def load_questions(source: Any) -> list[Question]:
+    """Read questions from a file or a list.
 
     Parameters
     ----------
@@ -79,12 +77,7 @@ def load_questions(source: Any, *, split: str | None = None) -> list[Question]:
           or objects with ``quote``), ``type``, ``id`` and ``answer``;
         - CSV or TSV with columns of these names; several ids or quotes in a cell are separated by ``|`` or are a JSON
           list;
-        - a BEIR folder: ``queries.jsonl`` and ``qrels/SPLIT.tsv``;
-        - a folder with ``questions.jsonl``;
-        - the JSON file of a LlamaIndex ``LabelledRagDataset`` or ``EmbeddingQAFinetuneDataset``, or such an object;
         - an iterable of :class:`Question` or of mappings.
-    split
-        Which file of ``qrels`` to read. By default test, dev or train, the first that there is.
 
     Raises
     ------
@@ -92,42 +85,32 @@ def load_questions(source: Any, *, split: str | None = None) -> list[Question]:
         A file cannot be read; the message has its name and the line.
     """
     where = str(source) if isinstance(source, (str, Path)) else f"the {type(source).__name__}"
-    rows = _rows(source, where, split)
+    rows = _rows(source, where)
     questions = [row if isinstance(row, Question) else _question(row, place) for place, row in rows]
     if not questions:
         raise FileError(f"{where}: contains no questions")
     return questions
 
 
-def _rows(source: Any, where: str, split: str | None) -> Iterable[tuple[str, Any]]:
+def _rows(source: Any, where: str) -> Iterable[tuple[str, Any]]:
     """Return the questions of a source: where each is, and a mapping, or a :class:`Question`."""
     if isinstance(source, (str, Path)):
-        return _path_rows(Path(source), split)
-    if _is_dataset(source):
-        return _dataset_rows(source, where)
+        return _path_rows(Path(source))
     if isinstance(source, Iterable):
         return ((f"{where}, item {number}", row) for number, row in enumerate(source, 1))
-    raise InputError(f"{source!r:.80} has no questions: give a path, a LlamaIndex dataset or a list of Question")
+    raise InputError(f"{source!r:.80} has no questions: give a path or a list of Question")
 
 
-def _path_rows(path: Path, split: str | None) -> Iterable[tuple[str, Any]]:
-    if path.is_dir():
-        if (path / "queries.jsonl").is_file():
-            return _beir_rows(path, split)
-        if (path / "questions.jsonl").is_file():
-            return _path_rows(path / "questions.jsonl", split)
-        raise FileError(f"{path}: has neither queries.jsonl and qrels (BEIR) nor questions.jsonl")
-    if split is not None:
-        raise InputError(f"{path} is no BEIR folder: it has no splits")
+def _path_rows(path: Path) -> Iterable[tuple[str, Any]]:
     kind = path.suffix.lower()
     if kind in (".csv", ".tsv"):
         return _table_rows(path, "\t" if kind == ".tsv" else None)
     if kind != ".json":
         return _line_rows(path, is_json=kind in (".jsonl", ".ndjson"))
     value = _json(_read(path), str(path))
-    if not isinstance(value, list) and not _is_dataset(value):
-        raise FileError(f"{path}: needs a list of objects with 'question', or a LlamaIndex dataset")
-    return _rows(value, str(path), None)
+    if not isinstance(value, list):
+        raise FileError(f"{path}: needs a list of objects with 'question'")
+    return _rows(value, str(path))
 
 
 def _read(path: Path) -> str:
@@ -181,63 +164,6 @@ def _cell(value: str, where: str) -> list[Any]:
         parsed = _json(value, where)
         return parsed if isinstance(parsed, list) else [parsed]
     return [part.strip() for part in value.split("|") if part.strip()]
-
-
-def _beir_rows(folder: Path, split: str | None) -> Iterator[tuple[str, Any]]:
-    files = {path.stem: path for path in sorted((folder / "qrels").glob("*.tsv"))}
-    wanted = split if split is not None else next((name for name in (*_SPLITS, *files) if name in files), "test")
-    if wanted not in files:
-        splits = ", ".join(files) or "none"
-        raise FileError(f"{folder / 'qrels'}: has no {wanted or 'test'}.tsv; splits that are there: {splits}")
-    grades = _beir_grades(files[wanted])
-    queries = folder / "queries.jsonl"
-    for where, row in _line_rows(queries, is_json=True):
-        if gold := grades.pop(str(row.get("_id")), None):
-            yield where, {"id": row["_id"], "question": row.get("text"), "gold": gold}
-    if grades:
-        missing = f"query {next(iter(grades))} is not in {queries} (and {len(grades) - 1:,} more)"
-        raise FileError(f"{files[wanted]}: {missing}")
-
-
-def _beir_grades(path: Path) -> dict[str, dict[str, float]]:
-    """Return the positive grades of documents by query."""
-    grades: dict[str, dict[str, float]] = {}
-    for number, line in enumerate(_read(path).splitlines(), 1):
-        try:
-            query, document, grade = line.split("\t")[:3]
-            if float(grade) > 0:
-                grades.setdefault(query, {})[document] = float(grade)
-        except ValueError as error:
-            if number > 1 and line.strip():  # the first line is the header
-                needs = "needs query-id, corpus-id and score, separated by tabs"
-                raise FileError(f"{path}, line {number}: {needs}") from error
-    return grades
-
-
-def _part(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-
-
-def _is_dataset(source: Any) -> bool:
-    return _part(source, "examples") is not None or _part(source, "relevant_docs") is not None
-
-
-def _dataset_rows(dataset: Any, where: str) -> Iterator[tuple[str, Any]]:
-    """Read a ``LabelledRagDataset`` or an ``EmbeddingQAFinetuneDataset``, as an object or as JSON."""
-    if (examples := _part(dataset, "examples")) is not None:
-        names = {"question": "query", "evidence": "reference_contexts", "answer": "reference_answer"}
-        for number, example in enumerate(examples, 1):
-            yield f"{where}, example {number}", {name: _part(example, field) for name, field in names.items()}
-        return
-    queries, relevant = _part(dataset, "queries"), _part(dataset, "relevant_docs")
-    corpus = _part(dataset, "corpus") or {}
-    if not isinstance(queries, Mapping) or not isinstance(relevant, Mapping):
-        raise FileError(f"{where}: needs 'queries' and 'relevant_docs', objects by query id")
-    for query, text in queries.items():
-        gold = relevant.get(query, [])
-        # The ids are ids of LlamaIndex nodes: another index of the same texts has other ids.
-        evidence = [corpus[node] for node in gold if node in corpus]
-        yield f"{where}, query {query}", {"id": query, "question": text, "gold": gold, "evidence": evidence}
 
 
 def _question(row: Any, where: str) -> Question:

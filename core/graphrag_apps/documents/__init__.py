@@ -20,27 +20,13 @@ from typing import TYPE_CHECKING
 from graphrag_core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from graphrag_apps.documents.catalogue import open_catalogue
     from graphrag_apps.documents.load import FORMATS, load_documents
     from graphrag_apps.documents.sync import FileSource, Progress, SyncReport, sync_files
     from graphrag_apps.documents.walk import Problem, walk_files
 
-__all__ = [
-    "FORMATS",
-    "FileSource",
-    "Problem",
-    "Progress",
-    "SyncReport",
-    "load_documents",
-    "open_catalogue",
-    "sync_files",
-    "walk_files",
-]
-
 __getattr__ = lazy_names(
     __name__,
     {
-        "catalogue": "open_catalogue",
         "load": "FORMATS load_documents",
         "sync": "FileSource Progress SyncReport sync_files",
         "walk": "Problem walk_files",

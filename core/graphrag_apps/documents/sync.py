@@ -1,22 +1,25 @@
-"""Keep an index in sync with files: add new ones, replace changed ones, delete missing ones."""
+"""Keep an index in sync with files: add new ones, replace changed ones, delete missing ones.
+
+The index stores with each document the file that it was read from and a hash of the file
+(:class:`~graphrag_core.model.FileMark`), so that a later run reads only files that are new, changed or incomplete.
+"""
 
 import hashlib
 import json
 import os
+import platform
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
-from graphrag_apps.documents.catalogue import Catalogue, CatalogueEntry
 from graphrag_apps.documents.load import FORMATS, MAX_BYTES, file_documents
 from graphrag_apps.documents.walk import File, Problem, as_paths, folder_of, is_second_path, walk_files
 from graphrag_core.index import KnowledgeIndex
-from graphrag_core.model import Added, Document
+from graphrag_core.model import Added, Document, FileMark
 
 _DELETED_AT_ONCE = 10_000  # documents
-ChangeKind = Literal["added", "changed", "removed"]
 _READERS_VERSION = "3"  # increase when readers return other documents for the same bytes
 
 
@@ -24,15 +27,14 @@ _READERS_VERSION = "3"  # increase when readers return other documents for the s
 class FileSource:
     """Files to index, and how to read them.
 
-    ``pipeline`` identifies the chunker and the extractor: when it changes, files are read again. ``only`` restricts
-    a run to some files and folders, by absolute path; None for all. ``follow_links`` is for :func:`walk_files`.
+    ``pipeline`` identifies the chunker and the extractor: when it changes, files are read again. ``follow_links`` is
+    for :func:`walk_files`.
     """
 
     paths: tuple[str, ...]
     metadata: Mapping[str, Any] = field(default_factory=dict)
     max_bytes: int = MAX_BYTES
     pipeline: str = ""
-    only: frozenset[Path] | None = None
     follow_links: bool = False
 
     def __post_init__(self) -> None:
@@ -41,10 +43,6 @@ class FileSource:
     def walk(self) -> Iterator[File | Problem]:
         """Yield the files, and what cannot be read."""
         return walk_files(self.paths, follow_links=self.follow_links)
-
-    def selects(self, path: Path) -> bool:
-        """Return whether a run looks at a file."""
-        return self.only is None or path in self.only or not self.only.isdisjoint(path.parents)
 
     def scan(self, file: File) -> tuple[str, int]:
         """Return a hash of a file's bytes and of the settings it is read with, and its rows: 1 if it is not a table.
@@ -84,15 +82,6 @@ class Progress:
     skipped: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
-    """A file whose documents were added, changed or removed, and how many documents it has, or had."""
-
-    path: str
-    kind: ChangeKind
-    documents: int
-
-
 @dataclass
 class SyncReport:
     """What :func:`sync_files` did.
@@ -113,13 +102,11 @@ class SyncReport:
 
 def sync_files(
     index: KnowledgeIndex,
-    catalogue: Catalogue,
     source: FileSource,
     *,
     keep_missing: bool = False,
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_problem: Callable[[Problem], None] = lambda _: None,
-    on_change: Callable[[FileChange], None] | None = None,
 ) -> SyncReport:
     """Add new documents, replace changed ones and delete the documents of missing files.
 
@@ -127,102 +114,178 @@ def sync_files(
     pattern that still exists, they are deleted, unless ``keep_missing``. An interrupted run
     keeps what it has done, also the first part of a large file, and the next one continues.
 
-    ``on_progress`` is called when a batch is written and when a file is skipped, ``on_change`` when the documents of a
-    file are written or deleted.
+    ``on_progress`` is called when a batch is written and when a file is skipped.
     """
-    run = SyncRun(index, catalogue, source, on_progress, on_problem, on_change)
+    run = SyncRun(index, source, on_progress, on_problem)
     return run.finish(index.add(run.documents()), keep_missing=keep_missing)
 
 
-def changed_documents(index: KnowledgeIndex, catalogue: Catalogue, source: FileSource) -> Iterator[Document]:
-    """Yield the documents of new and changed files without indexing them."""
-    for file in source.walk():
-        if isinstance(file, File) and file.suffix in FORMATS:
-            entry = catalogue.register(file)
-            if not _is_indexed(index, catalogue, entry, source.scan(file)[0]):
-                items = file_documents(replace(file, name=entry.name), source.metadata, source.max_bytes)
-                yield from (item for item in items if isinstance(item, Document))
+class IndexedFile(NamedTuple):
+    """A file that documents of an index were read from.
+
+    ``place`` is what the index stores of it: the name of the machine, empty in a folder, which may move to another
+    machine, then its path. ``name`` begins the ids of its documents; it is empty if they have ids of their own, as
+    research findings have. ``version`` is empty if not all documents are there.
+    """
+
+    place: str
+    path: str
+    name: str
+    documents: int
+    version: str
 
 
-@dataclass
+def indexed_files(index: KnowledgeIndex) -> list[IndexedFile]:
+    """Return the files of an index, in order of path."""
+    files = []
+    for place, document_id, documents, version in index.engine.files():
+        path = place.partition(":")[2]
+        whole = Path(path).as_posix()
+        parts = document_id.split("#")
+        starts = ("#".join(parts[:end]) for end in range(len(parts), 0, -1))
+        name = next((start for start in starts if f"/{whole}".endswith(f"/{start}")), "")
+        files.append(IndexedFile(place, path, name, documents, version))
+    return files
+
+
+class Changed(NamedTuple):
+    """A file to read, with the name that begins the ids of its documents, and how the index marks them."""
+
+    file: File
+    mark: FileMark
+    rows: int
+
+
+def read_marked(changed: Changed, metadata: Mapping[str, Any], max_bytes: int) -> Iterator[Document | Problem]:
+    """Yield the documents of a file with its mark, the last one with their number, and what was skipped.
+
+    If anything was skipped, or documents may be in other files, too, no number is there: the next run reads it again.
+    """
+    file, mark, _ = changed
+    last: Document | None = None
+    count, is_whole = 0, True
+    for item in file_documents(file, metadata, max_bytes):
+        if isinstance(item, Problem):
+            is_whole = False
+            yield item
+            continue
+        if last is not None:
+            yield last
+        last, count = replace(item, file=mark), count + 1
+        is_whole = is_whole and item.id.startswith(file.name)
+    if last is not None:
+        yield replace(last, file=mark._replace(version=f"{mark.version}:{count}")) if is_whole else last
+
+
+class _Before(NamedTuple):
+    """The documents of a file before it was read as another version, and where it was: elsewhere if it was moved."""
+
+    place: str
+    version: str
+    documents: Mapping[str, str]
+
+
 class SyncRun:
     """One pass over the files: :func:`sync_files`, and :mod:`graphrag_apps.bulk`, where other processes read them."""
 
-    index: KnowledgeIndex
-    catalogue: Catalogue
-    source: FileSource
-    on_progress: Callable[[Progress], None]
-    on_problem: Callable[[Problem], None]
-    on_change: Callable[[FileChange], None] | None = None
-    report: SyncReport = field(default_factory=SyncReport)
-    progress: Progress = field(default_factory=Progress)
-    unwritten: float = 0  # bytes whose documents were read, but may not be written yet
-    waiting: int = 0  # files that were read, but may not be written yet
-    read: list[tuple[CatalogueEntry, str]] = field(default_factory=list)  # completely; with their digests
-    shrunk: list[tuple[CatalogueEntry, str]] = field(default_factory=list)  # indexed; stale documents to delete
-    shared: set[str] = field(default_factory=set)  # documents that other files may have, too, and that were read
+    def __init__(
+        self,
+        index: KnowledgeIndex,
+        source: FileSource,
+        on_progress: Callable[[Progress], None],
+        on_problem: Callable[[Problem], None],
+    ) -> None:
+        self.index, self.source = index, source
+        self.on_progress, self.on_problem = on_progress, on_problem
+        self.report, self.progress = SyncReport(), Progress()
+        self.unwritten = 0.0  # bytes whose documents were read, but may not be written yet
+        self.waiting = 0  # files that were read, but may not be written yet
+        self._machine = platform.node().replace(":", "") if index.engine.shared else ""
+        self._known = {file.path: file for file in indexed_files(index)}
+        self._owners = {file.name: file for file in self._known.values() if file.name}
+        self._found: set[str] = set()  # paths
+        self._before: dict[str, _Before] = {}  # of files that were known, by their place now
+        self._shared: set[str] = set()  # documents that other files may have, too, and that were read
 
     def documents(self) -> Iterator[Document]:
-        """Yield new and changed documents. Each is in the catalogue before its batch is indexed."""
+        """Yield new and changed documents."""
         for file in self.files():
             if (changed := self.register(file)) is not None:
-                yield from self._file_documents(file, *changed)
-        self.catalogue.commit()
+                yield from self._file_documents(changed)
 
     def files(self) -> Iterator[File]:
         """Yield the files that can be read; report the others."""
         for file in self.source.walk():
             if isinstance(file, Problem):
                 self.add_problem(file)
-            elif not self.source.selects(file.path):
-                continue
             elif file.suffix not in FORMATS and not file.explicit:
                 self.report.other_formats[file.suffix or file.path.name] += 1
             else:
                 yield file
                 self.report.files += 1
 
-    def register(self, file: File) -> tuple[CatalogueEntry, str, int] | None:
-        """Return the entry of a new or changed file, its hash and how many rows it has; None for an unchanged one."""
-        entry = self.catalogue.register(file)
-        digest, rows = self.source.scan(file)
-        if _is_indexed(self.index, self.catalogue, entry, digest):
-            self.report.unchanged += len(self.catalogue.documents(entry))
+    def register(self, file: File) -> Changed | None:
+        """Return what to read of a new or changed file; None for an unchanged one."""
+        path = str(file.path)
+        self._found.add(path)
+        known = self._known.get(path)
+        version, rows = self.source.scan(file)
+        if known is not None and version and known.version == version:
+            self.report.unchanged += known.documents
             self._advance(skipped=max(file.size, 1))
             return None
-        self.catalogue.set_digest(entry, "")
-        return entry, digest, rows
+        place = f"{self._machine}:{path}" if known is None else known.place
+        if known is not None:
+            self._remember(known, place, version)
+        return Changed(replace(file, name=self._name(file, known, version)), FileMark(place, version), rows)
 
-    def _file_documents(self, file: File, entry: CatalogueEntry, digest: str, rows: int) -> Iterator[Document]:
-        size = max(file.size, 1)
-        complete, empty, left = True, False, float(size)
-        for item in file_documents(replace(file, name=entry.name), self.source.metadata, self.source.max_bytes):
-            if isinstance(item, Problem):
-                complete, empty = complete and item.empty, empty or item.empty
-                self.add_problem(item)
-                continue
-            self.catalogue.add_document(entry, item.id)
-            if not item.id.startswith(entry.name):
-                if item.id in self.shared:
+    def _remember(self, known: IndexedFile, place: str, version: str) -> None:
+        self._before[place] = _Before(known.place, version, self.index.engine.documents_of_file(known.place))
+
+    def _name(self, file: File, known: IndexedFile | None, version: str) -> str:
+        """Return the name of a file, with which the ids of its documents begin. It never changes.
+
+        It is the path relative to the given folder, or a longer path if another file has that name already. A file
+        that was moved keeps its name.
+        """
+        if known is not None and known.name:
+            return known.name
+        here = f"{self._machine}:{file.path}"
+        parent = file.path.as_posix().removesuffix(f"/{file.name}").rpartition("/")[2]
+        for name in (file.name, f"{parent}/{file.name}"):
+            owner = self._owners.get(name)
+            if owner is not None:
+                if not owner.place.startswith(f"{self._machine}:") or Path(owner.path).exists():
                     continue
-                self.shared.add(item.id)
+                self._remember(owner, here, version)
+            self._owners[name] = IndexedFile(here, str(file.path), name, 0, "")
+            return name
+        return file.path.as_posix()
+
+    def _file_documents(self, changed: Changed) -> Iterator[Document]:
+        file, _, rows = changed
+        size = max(file.size, 1)
+        left = float(size)
+        for item in read_marked(changed, self.source.metadata, self.source.max_bytes):
+            if isinstance(item, Problem):
+                self.add_problem(item, changed)
+                continue
+            if not item.id.startswith(file.name):
+                if item.id in self._shared:
+                    continue
+                self._shared.add(item.id)
             # A table's rows share its bytes. Of other files with many documents, the text's length is the estimate.
-            share = min(size / rows if rows > 1 else size if item.id == entry.name else len(item.text), left)
+            share = min(size / rows if rows > 1 else size if item.id == file.name else len(item.text), left)
             self.unwritten, left = self.unwritten + share, left - share
             at_end_of_batch = self.index.pipeline.limit.ends_with(item)
-            if at_end_of_batch:
-                self.catalogue.commit()
             yield item
             if at_end_of_batch:  # the index asked for the next document, so the batch is written
-                self.mark_read_files()
+                self._advance()
         if left == size:  # it had no document
             self._advance(skipped=size)
         else:
             self.unwritten += left
             self.waiting += 1
-        if complete:
-            # Without a digest, it is reported in every run.
-            self.read.append((entry, "" if empty else digest))
 
     def _advance(self, *, skipped: int = 0) -> None:
         """Report progress: a file was skipped, or all documents read so far are written."""
@@ -234,77 +297,52 @@ class SyncRun:
             self.unwritten, self.waiting = 0, 0
         self.on_progress(self.progress)
 
-    def mark_read_files(self) -> None:
-        """Mark the files read so far as indexed."""
+    def add_written(self, size: int) -> None:
+        """Report a file whose documents other processes have written."""
+        self.unwritten, self.waiting = float(size), 1
         self._advance()
-        for entry, digest in self.read:
-            if self.catalogue.documents(entry, stale=True):
-                self.shrunk.append((entry, digest))
-            else:
-                self.catalogue.set_digest(entry, digest)
-        self.catalogue.commit()
-        for entry, digest in self.read:
-            if digest and self.on_change is not None:
-                kind: ChangeKind = "changed" if entry.digest else "added"
-                self.on_change(FileChange(entry.path, kind, len(self.catalogue.documents(entry))))
-        self.read.clear()
 
     def finish(self, added: Added, *, keep_missing: bool) -> SyncReport:
         """Delete what is no longer in the files, after everything else is indexed, and return the report."""
-        self.mark_read_files()
-        self._delete_stale()
+        self._advance()
+        self._delete([document_id for place in self._before for document_id in self._lost(place)])
         if not keep_missing:
-            self._delete_missing()
+            missing = (self.index.engine.documents_of_file(file.place) for file in self._missing())
+            self._delete([document_id for documents in missing for document_id in documents])
         report = self.report
         report.added, report.changed, report.incomplete = added.added, added.replaced, added.problems
         report.unchanged += added.unchanged
         return report
 
-    def _delete_stale(self) -> None:
-        """Delete rows that are no longer in their files."""
-        stale = {entry: self.catalogue.documents(entry, stale=True) for entry, _ in self.shrunk}
-        self._delete(stale)
-        for entry, digest in self.shrunk:
-            self.catalogue.remove_from_file(entry, stale[entry])
-            self.catalogue.set_digest(entry, digest)
-        self.catalogue.commit()
+    def _lost(self, place: str) -> Iterator[str]:
+        """Yield the documents that a file has lost: nobody has marked them again since it was read."""
+        source, version, before = self._before[place]
+        now = self.index.engine.documents_of_file(source)
+        for document_id, mark in before.items():
+            is_read = source == place and mark.partition(":")[0] == version
+            if now.get(document_id) == mark and not is_read:
+                yield document_id
 
-    def _delete_missing(self) -> None:
-        """Delete the documents of files that no longer exist, together: each deletion writes the search indexes."""
-        gone: dict[CatalogueEntry, list[str]] = {}
-        places = [place for place in map(folder_of, self.source.paths) if place]
-        for folder, matches in places:
-            if not os.path.isdir(folder):  # its drive may be unplugged
+    def _missing(self) -> Iterator[IndexedFile]:
+        """Yield the files that no longer exist, of folders that do: the drive of others may be unplugged."""
+        places = [place for place in map(folder_of, self.source.paths) if place and os.path.isdir(place[0])]
+        for file in self._known.values():
+            path = Path(file.path)
+            if file.path in self._found or (os.path.lexists(path) and not is_second_path(path, places)):
                 continue
-            for entry in self.catalogue.missing_files(str(folder)):
-                path = Path(entry.path)
-                if not self.source.selects(path) or (os.path.lexists(path) and not is_second_path(path, places)):
-                    continue
-                if matches is None or matches.fullmatch(path.relative_to(folder).as_posix()):
-                    gone[entry] = self.catalogue.documents(entry)
-        self._delete(gone)
-        for entry in gone:
-            self.catalogue.remove_file(entry)
-        self.catalogue.commit()
-        for entry, documents in gone.items():
-            if self.on_change is not None:
-                self.on_change(FileChange(entry.path, "removed", len(documents)))
+            for folder, matches in places:
+                inside = path.is_relative_to(folder)
+                if inside and (matches is None or matches.fullmatch(path.relative_to(folder).as_posix())):
+                    yield file
+                    break
 
-    def _delete(self, lost: Mapping[CatalogueEntry, list[str]]) -> None:
-        """Delete documents that files have lost, unless another file has them."""
-        left = self.catalogue.shared_documents() if lost else {}
-        for entry, documents in lost.items():
-            for document_id in documents:
-                left.setdefault(document_id, {entry.key}).discard(entry.key)
-        document_ids = [document_id for document_id, files in left.items() if not files]
+    def _delete(self, document_ids: Sequence[str]) -> None:
         for start in range(0, len(document_ids), _DELETED_AT_ONCE):
             self.report.removed += self.index.delete(document_ids[start : start + _DELETED_AT_ONCE])
 
-    def add_problem(self, problem: Problem) -> None:
-        """Report a file, folder or row that was skipped."""
+    def add_problem(self, problem: Problem, changed: Changed | None = None) -> None:
+        """Report a file, folder or row that was skipped. The documents of a file that cannot be read whole stay."""
         self.report.problems.append(problem)
         self.on_problem(problem)
-
-
-def _is_indexed(index: KnowledgeIndex, catalogue: Catalogue, entry: CatalogueEntry, digest: str) -> bool:
-    return bool(digest) and entry.digest == digest and not index.incomplete(catalogue.documents(entry))
+        if changed is not None and not problem.empty:
+            self._before.pop(changed.mark.path, None)

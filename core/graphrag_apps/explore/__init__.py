@@ -8,5 +8,3 @@ package (``assets/NOTICE``).
 
 from graphrag_apps.explore.explorer import Explorer
 from graphrag_apps.explore.page import server_page, static_page
-
-__all__ = ["Explorer", "server_page", "static_page"]

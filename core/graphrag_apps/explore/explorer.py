@@ -12,7 +12,8 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from graphrag_apps.ask import Answer, ask
 from graphrag_apps.page.layout import layout
 from graphrag_apps.page.network import Network, build_network
 from graphrag_core import forks
-from graphrag_core.communities import State
 from graphrag_core.context.display import (
     Highlighter,
     HitText,
@@ -37,10 +37,9 @@ from graphrag_core.context.display import (
 from graphrag_core.context.escape import for_html, for_terminal
 from graphrag_core.errors import check_integer
 from graphrag_core.filters import Filter, Where, parse
-from graphrag_core.ingest.remembered import FACT_KEY, visible
+from graphrag_core.ingest.remembered import FACT_KEY, changes_between, visible
 from graphrag_core.model import Chunk, Community, Entity, Fact
 from graphrag_core.ports import Keys, Snapshot
-from graphrag_core.query.steering import near_names
 from graphrag_core.retriever import GraphRetriever
 from graphrag_core.text import FUNCTION, normalise
 
@@ -51,6 +50,9 @@ MAX_DRAWN = 300
 """The most entities that a page draws at once."""
 
 _SUGGESTIONS = 12
+_NEAR_NAMES = 3
+_PASSAGES_SEARCHED = 30  # for names of similar spelling
+_LEAST_SIMILAR = 0.6
 _START_NODES = 80  # entities on the start page
 _COMMUNITY_NODES = 60
 _MOST_FIRST = 5_000  # entities that are counted by type and kept with their communities; others are looked up
@@ -62,7 +64,6 @@ _READ_AT_ONCE = 2_000
 _EDGES_READ = 1_000  # of one entity, to find those between drawn entities
 _EDGES_PER_NODE = 3
 _KEPT_SCOPES = 16
-_KEPT_SECONDS = 60.0  # since facts begin and cease to be valid
 _NEIGHBOURS = 24
 _PASSAGES = 6
 _FACTS = 12
@@ -73,10 +74,10 @@ _FIELDS = 8
 _FIELD_VALUES = 20
 
 # How an answer's texts are made safe, by the name of their field: ids are not changed, others are cut.
-_IDS = frozenset("id key chunk_id source target value parent root community".split())
+_IDS = frozenset("id key chunk_id source target value community".split())
 _WITH_LINES = frozenset("text pieces tooltip label".split())
 _LENGTHS = {"text": 20_000, "name": 160, "names": 160, "title": 160, "section": 160, "document": 160, "type": 40,
-            "relation": 60, "tooltip": 600, "description": 1_000, "sentences": 400}  # fmt: skip
+            "relation": 60, "tooltip": 600, "description": 1_000}  # fmt: skip
 _FACT_LENGTH = 400
 _ABOUT_READ = 20  # passages of an entity, those about it first, to find out whether it is a section
 _MONTHS = "january february march april may june july august september october november december".split()
@@ -88,28 +89,24 @@ _YEAR = re.compile(rf"(?:1\d|20)\d\d(?:s|[–-]\d{{2,4}})?|{_DATE}", re.IGNORECA
 class _Scope:
     """Cached values of one scope, until the index changes; filled under ``lock``.
 
-    ``colours`` has the communities of the start page by id, ``communities_of`` returns the communities of entities,
-    broadest first. ``names`` has the spellings of all entities, each after a line break.
+    ``colours`` has the communities of the start page by id, ``community_of`` the community of each entity by id.
+    ``names`` has the spellings of all entities, each after a line break. Facts are those that are valid ``at`` a time.
     """
 
-    until: float = 0.0
+    at: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)
     most_mentioned: list[Entity] = field(default_factory=list)
     communities: list[dict[str, Any]] = field(default_factory=list)
     colours: dict[str, int] = field(default_factory=dict)
-    communities_of: Callable[[Iterable[str]], list[tuple[str, ...]]] = lambda ids: [() for _ in ids]
+    community_of: dict[str, str] = field(default_factory=dict)
     overview: dict[str, Any] = field(default_factory=dict)
     names: list[tuple[str, Entity]] | None = None
 
-    def fill(self, snapshot: Snapshot, state: State) -> None:
+    def fill(self, snapshot: Snapshot, communities: Sequence[Community]) -> None:
         """Set the communities and the most mentioned entities."""
-        communities = state.of_level(None)
-        self.colours = {
-            key: colour for colour, key in enumerate([community.id for community in state.of_level(0)][:_COMMUNITIES])
-        }
-        parents = {community.id: community.parent for community in communities}
-        self.communities = [_community(community, parents, self.colours) for community in communities]
-        self.communities_of = state.paths_of
+        self.colours = {community.id: colour for colour, community in enumerate(communities[:_COMMUNITIES])}
+        self.communities = [_community(community, self.colours.get(community.id)) for community in communities]
+        self.community_of = {member: community.id for community in communities for member in community.members}
         self.most_mentioned = snapshot.entities(snapshot.top_entities(_MOST_FIRST))
 
 
@@ -208,7 +205,7 @@ class Explorer:
     def near_names(self, name: str, where: Where | None = None) -> list[str]:
         """Return the names of entities that are most similar to a name in spelling."""
         with self._open(where) as view:
-            return near_names(view.snapshot, name)
+            return _near_names(view.snapshot, name)
 
     def neighbours(
         self, name: str, where: Where | None = None, offset: int = 0, limit: int = _NEIGHBOURS, *,
@@ -257,18 +254,15 @@ class Explorer:
             return _safe(nodes=view.nodes([first[1], last[1]]), **view.facts(facts, 0, _FACTS * 2))
 
     def community(self, id: str, where: Where | None = None) -> dict[str, Any]:  # noqa: A002 - the usual word
-        """Return a community with those it consists of and the graph of its top entities."""
+        """Return a community and the graph of its top entities."""
         with self._open(where) as view:
             scope = view.scope
             known = {community["id"]: community for community in scope.communities}
             if id not in known:
                 return {"community": None}
-            paths = scope.communities_of(entity.id for entity in scope.most_mentioned)
-            listed = [entity.id for entity, path in zip(scope.most_mentioned, paths, strict=True) if id in path]
+            listed = [entity.id for entity in scope.most_mentioned if scope.community_of.get(entity.id) == id]
             return _safe(
                 community=known[id],
-                children=[community for community in scope.communities if community["parent"] == id][:24],
-                parent=known.get(known[id]["parent"] or ""),
                 graph=view.graph(_keys(view.snapshot, listed[:_COMMUNITY_NODES])),
             )
 
@@ -303,25 +297,25 @@ class Explorer:
         """Open a snapshot of a scope, with what was computed for it."""
         parsed = None if where is None else parse(where)
         now, engine = time.time(), self.index.engine
-        state: State | None = None
+        communities: list[Community] | None = None
         while True:
             with engine.snapshot(visible(engine, parsed, now)) as snapshot:
                 scope = self._scope_of(snapshot.generation, parsed, now)
                 with scope.lock:
-                    if not scope.most_mentioned and state is not None:
-                        scope.fill(snapshot, state)
-                if scope.most_mentioned or state is not None:
+                    if not scope.most_mentioned and communities is not None:
+                        scope.fill(snapshot, communities)
+                if scope.most_mentioned or communities is not None:
                     yield _View(snapshot, scope)
                     return
             # Outside the snapshot: this opens another one, which a writer may delay until the first is closed.
-            state = self.index.graph.community_store.state(parsed)
+            communities = self.index.graph.communities(where=parsed)
 
     def _scope_of(self, generation: int, parsed: Filter | None, now: float) -> _Scope:
         key = generation, parsed
         with self._lock:
             scope = self._scopes.get(key)
-            if scope is None or scope.until < now:
-                scope = self._scopes[key] = _Scope(now + _KEPT_SECONDS)
+            if scope is None or changes_between(self.index.engine, scope.at, now):
+                scope = self._scopes[key] = _Scope(now)
             self._scopes.move_to_end(key)
             while len(self._scopes) > _KEPT_SCOPES:
                 self._scopes.popitem(last=False)
@@ -352,23 +346,22 @@ class _View:
         """Return the entities of the start page: the first of each community, then the most mentioned."""
         first: dict[str, list[str]] = {key: [] for key in self.scope.colours}
         mentioned = [entity.id for entity in self.scope.most_mentioned]
-        for entity_id, path in zip(mentioned, self.scope.communities_of(mentioned), strict=True):
-            listed = first.get(path[0] if path else "")
+        for entity_id in mentioned:
+            listed = first.get(self.scope.community_of.get(entity_id, ""))
             if listed is not None and len(listed) < _NAMES_EACH:
                 listed.append(entity_id)
         ids = [entity_id for listed in first.values() for entity_id in listed]
         return _keys(self.snapshot, [*ids, *mentioned[: max(0, _START_NODES - len(ids))]])
 
     def nodes(self, entities: Sequence[Entity]) -> list[dict[str, Any]]:
-        paths = self.scope.communities_of(entity.id for entity in entities)
         fields = ("id", "name", "type", "mentions")
         return [
             {
                 **{name: getattr(entity, name) for name in fields},
                 "kind": kind,
-                "community": (path[0] or None) if path else None,
+                "community": self.scope.community_of.get(entity.id),
             }
-            for entity, path, kind in zip(entities, paths, self.kinds(entities), strict=True)
+            for entity, kind in zip(entities, self.kinds(entities), strict=True)
         ]
 
     def kinds(self, entities: Sequence[Entity]) -> list[str]:
@@ -542,7 +535,7 @@ def _hit(shown: HitText, texts: Highlighter) -> dict[str, Any]:
     return {
         "rank": shown.rank, "name": passage_name(hit.chunk), "score": round(hit.score, 4),
         "by_graph": hit.origin == "graph", "path": path, "found": shown.found, "link": "".join(shown.link),
-        "copies": shown.copies, "pieces": list(texts.pieces(texts.snippet(hit, _EXCERPT))), **_source(hit.chunk),
+        "pieces": list(texts.pieces(texts.snippet(hit, _EXCERPT))), **_source(hit.chunk),
     }  # fmt: skip
 
 
@@ -575,18 +568,32 @@ def _fact(fact: Fact, names: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _community(community: Community, parents: Mapping[str, str], colours: Mapping[str, int]) -> dict[str, Any]:
-    root = community.id
-    while parents.get(root):
-        root = parents[root]
+def _near_names(snapshot: Snapshot, name: str) -> list[str]:
+    """Return the names most similar in spelling, from passages that have a part of the name.
+
+    A part with a spelling mistake is in no passage, so the most mentioned entities are looked at, too.
+    """
+    passages, _ = snapshot.search_keywords("chunks", name, _PASSAGES_SEARCHED)
+    keys = np.union1d(snapshot.neighbours(passages, to="entities").targets, snapshot.top_entities(5_000))
+    wanted = normalise(name)
+    scored = []
+    for entity in snapshot.entities(keys):
+        if entity.id.startswith("→"):
+            continue
+        matcher = SequenceMatcher(None, wanted, entity.id, autojunk=False)
+        bounds = matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio  # the cheapest upper bound first
+        if all(ratio() >= _LEAST_SIMILAR for ratio in bounds):
+            scored.append((-matcher.ratio(), -entity.mentions, entity.name))
+    return [near for _, _, near in sorted(scored)[:_NEAR_NAMES]]
+
+
+def _community(community: Community, colour: int | None) -> dict[str, Any]:
     return {
-        **asdict(community),
-        "parent": community.parent or None,
-        "name": _short(community.name or ", ".join(community.names[:3]), 80),
-        "names": community.names[:12],
-        "sentences": [readable(sentence) for sentence in community.sentences[:5]],
-        "root": root,
-        "colour": colours.get(root),
+        "id": community.id,
+        "name": _short(community.name, 80),
+        "names": community.names,
+        "entities": community.entities,
+        "colour": colour,
     }
 
 
@@ -599,20 +606,19 @@ def _answer(answer: Answer) -> dict[str, Any]:
 def _network(network: Network, scope: _Scope) -> dict[str, Any]:
     """Return the graph of a result with the positions of its nodes, and the points that its lines pass."""
     placed = layout(network)
-    ids = [box.node.entity_id or "" for box in placed.boxes]
     nodes = [
         {
             "key": box.node.key,
             "kind": box.node.kind,
             "id": box.node.entity_id,
-            "community": (path[0] or None) if path and box.node.entity_id else None,
+            "community": scope.community_of.get(box.node.entity_id or ""),
             "label": "\n".join(box.label),
             "note": box.note,
             "tooltip": box.node.tooltip,
             "hits": sorted(box.node.hits),
             **{name: round(getattr(box, name), 1) for name in ("x", "y", "width", "height")},
         }
-        for box, path in zip(placed.boxes, scope.communities_of(ids), strict=True)
+        for box in placed.boxes
     ]
     edges = [
         {"source": line.edge.source, "target": line.edge.target, "kind": line.edge.kind, "hits": sorted(line.edge.hits),

@@ -18,9 +18,8 @@ from graphrag_apps.explore.explorer import Explorer
 from graphrag_apps.page.templates import asset, policy, render
 from graphrag_core import __version__
 from graphrag_core.context.escape import for_html
-from graphrag_core.errors import InputError, check_integer
+from graphrag_core.errors import InputError, check_integer, did_you_mean
 from graphrag_core.filters import Where
-from graphrag_core.query.steering import did_you_mean
 
 _PACKAGE = "graphrag_apps.explore"
 SCRIPTS = ("cytoscape.min.js", "source.js", "graph.js", "explore.js")

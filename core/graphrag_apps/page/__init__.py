@@ -4,5 +4,3 @@ Import ``page``, ``show`` and ``frame`` from here; ``svg`` is the graph alone, a
 """
 
 from graphrag_apps.page.page import frame, page, show, svg
-
-__all__ = ["frame", "page", "show", "svg"]

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from graphrag_apps.serve.limits import Limits
     from graphrag_apps.serve.tools import mcp_server
 
-__all__ = ["ApiKeys", "Gateway", "Key", "Limits", "create_app", "make_key", "mcp_server"]
-
 
 _import_name = lazy_names(
     __name__,

@@ -235,7 +235,7 @@ async def _respond(
     if writes:  # not cancelled if the client goes away: the change was asked for
         text = await gateway.run_write(key, work)
     else:
-        text = await while_connected(request.receive, gateway.run(key, work))
+        text = await while_connected(request.receive, gateway.run(work))
     return Response(text, media_type="application/json")
 
 
@@ -313,7 +313,7 @@ def _add_explain(app: FastAPI, gateway: Gateway) -> None:
         if format == "json":
             return await _respond(request, key, gateway.explain, given)
         del given["context_tokens"]
-        work = gateway.run(key, lambda: gateway.retrieve(key, **given).html())
+        work = gateway.run(lambda: gateway.retrieve(key, **given).html())
         return HTMLResponse(await while_connected(request.receive, work))
 
     formats = Annotated[Literal["json", "html"], Query(description="html returns a page that works offline.")]
@@ -421,5 +421,5 @@ def _add_explorer(app: FastAPI, gateway: Gateway) -> None:
         def work() -> str:
             return json.dumps(method(**given | {"where": gateway.scope(key, body.where)}))
 
-        text = await while_connected(request.receive, gateway.run(key, work))
+        text = await while_connected(request.receive, gateway.run(work))
         return Response(text, media_type="application/json", headers={"Cache-Control": "no-store"})

@@ -121,7 +121,7 @@ class Gateway:
         self._writer = ThreadPool("write", 1, self.limits.waiting)
         self.pools = {"search": self._pool, "write": self._writer}
         self._lock = threading.Lock()
-        self._answers: dict[WaitingAnswer, str] = {}  # and whose they are
+        self._answers: set[WaitingAnswer] = set()
         self._readers = 0  # threads that read a language model
 
     # -- who may do what
@@ -186,8 +186,8 @@ class Gateway:
 
     # -- limits
 
-    async def run(self, key: Key, work: Callable[[], _T]) -> _T:
-        """Run a function for a key in a thread, when one is free, and return what it returns. Keys take turns.
+    async def run(self, work: Callable[[], _T]) -> _T:
+        """Run a function in a thread, when one is free, and return what it returns.
 
         A function that is cancelled while it waits, since its client went away, does not run. Raises
         :class:`Unavailable` if too many requests wait, or :class:`TimeLimit`.
@@ -200,7 +200,7 @@ class Gateway:
                 self._refresh()
                 return work()
 
-        return await self._run(self._pool, key, self.limits.seconds, limited)
+        return await self._run(self._pool, self.limits.seconds, limited)
 
     async def run_write(self, key: Key, work: Callable[[], _T]) -> _T:
         """Run a function that changes the index, one after the other. Raises as :meth:`run` does, or ``NotAllowed``.
@@ -208,16 +208,12 @@ class Gateway:
         A change is not cut off in the middle: it has no deadline.
         """
         self.may_write(key)
-        return await self._run(self._writer, key, self.limits.write_seconds, work)
+        return await self._run(self._writer, self.limits.write_seconds, work)
 
-    def _client(self, key: Key) -> str:
-        """Return who shares the limits with others; nobody if no keys are needed."""
-        return "" if self.keys is None else key.name
-
-    async def _run(self, pool: ThreadPool, key: Key, seconds: float, work: Callable[[], _T]) -> _T:
+    async def _run(self, pool: ThreadPool, seconds: float, work: Callable[[], _T]) -> _T:
         if self.closing:
             raise closing()
-        job = pool.submit(work, self._client(key))
+        job = pool.submit(work)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(job), seconds)
         except (DeadlineExceeded, TimeoutError, asyncio.TimeoutError) as error:
@@ -257,8 +253,6 @@ class Gateway:
         question: api.Question,
         *,
         where: api.Where = None,
-        seed_entities: api.SeedEntities = None,
-        exclude: api.Exclude = None,
         history: api.History = None,
         as_of: api.AsOf = None,
         design: api.Design = None,
@@ -269,8 +263,8 @@ class Gateway:
         settings = self._changed(settings, set)
         self.check_question(question, settings.get("k"))
         return self.retriever.retrieve(
-            question, where=self.scope(key, where), seed_entities=seed_entities, exclude=exclude, history=history,
-            as_of=as_of, settings=DESIGNS.get(design or ""), **settings,
+            question, where=self.scope(key, where), history=history, as_of=as_of,
+            settings=DESIGNS.get(design or ""), **settings,
         )  # fmt: skip
 
     def _changed(self, settings: dict[str, Any], changes: api.Changes) -> dict[str, Any]:
@@ -319,14 +313,12 @@ class Gateway:
         with self._lock:
             if self.closing:
                 raise closing()
-            client, left = self._client(key), self.limits.answers - len(self._answers)
-            own = sum(other == client for other in self._answers.values()) if client else 0
-            if own >= left or self._readers >= _ABANDONED * self.limits.answers:
+            if len(self._answers) >= self.limits.answers or self._readers >= _ABANDONED * self.limits.answers:
                 raise Unavailable("too many answers are being written: try again in a moment", retry_after=2)
-            self._answers[answer] = client
+            self._answers.add(answer)
         until = answer.loop.time() + most
         try:
-            answer.stream = await self.run(key, search)
+            answer.stream = await self.run(search)
             with self._lock:
                 self._readers += 1
             answer.start(self._count_ended_reader)
@@ -344,7 +336,7 @@ class Gateway:
         finally:
             answer.stop()
             with self._lock:
-                self._answers.pop(answer, None)
+                self._answers.discard(answer)
 
     async def ask(
         self, key: Key, question: api.Question, *, answer_threshold: api.AnswerThreshold = None, **arguments: Any
@@ -518,13 +510,13 @@ class Gateway:
         self,
         key: Key,
         *,
-        level: Annotated[int | None, Field(ge=0, description="0 has the largest communities.")] = None,
         limit: api.Limit = 50,
         where: api.Where = None,
     ) -> api.CommunityList:
-        """Return the themes of the collection, the largest first."""
+        """Return the themes of the collection, the largest first. The limit holds for members of a theme, too."""
         limit, scope = self._checked_limit(limit), self.scope(key, where)
-        return api.CommunityList(communities=self.index.graph.communities(level, where=scope)[:limit])
+        found = self.index.graph.communities(where=scope)[:limit]
+        return api.CommunityList(communities=[replace(one, members=one.members[:limit]) for one in found])
 
     def stats(self, key: Key, *, where: api.Where = None) -> api.StatsResponse:
         """Return the size of what the key sees."""
@@ -542,18 +534,6 @@ class Gateway:
             )
 
     # -- start and end
-
-    def warm(self) -> None:
-        """Begin to compute what the first requests would wait for: the graph in memory, and the communities."""
-
-        def prepare() -> None:
-            try:
-                if self.anonymous.where is None and not self.closing:
-                    self.index.graph.communities()
-            except GraphRAGError as error:
-                _log.warning("the communities could not be computed: %s", error)
-
-        self._pool.submit(prepare)
 
     @property
     def load(self) -> dict[str, int]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import logging
 import os
 import re
 import secrets
-import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,10 +19,9 @@ from pydantic import BaseModel, ConfigDict, field_validator
 from graphrag_apps.config import read_toml
 from graphrag_apps.serve.errors import NotAllowed, NotAuthenticated
 from graphrag_core import filters
-from graphrag_core.errors import ConfigError, FileError, GraphRAGError, InputError
+from graphrag_core.errors import ConfigError, FileError, InputError
 from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Internal, Where
 
-_log = logging.getLogger(__name__)
 _PREFIX = "hgr_"
 
 
@@ -80,14 +77,7 @@ class Key:
 
 
 class ApiKeys:
-    """The keys of a server. Those in a file are read again when the file changes, so that a key can be revoked.
-
-    Parameters
-    ----------
-    keys
-        The keys.
-    path
-        The file that they were read from.
+    """The keys of a server.
 
     Examples
     --------
@@ -96,11 +86,8 @@ class ApiKeys:
     'team-a'
     """
 
-    def __init__(self, keys: Iterable[Key], path: Path | None = None) -> None:
+    def __init__(self, keys: Iterable[Key]) -> None:
         self.keys = _checked(keys)
-        self.path = path
-        self._seen = _version(path)
-        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -118,11 +105,7 @@ class ApiKeys:
     @classmethod
     def load(cls, path: str | Path) -> ApiKeys:
         """Read keys from a TOML file, as ``hybrid-graphrag key new`` writes it. Raises ``ConfigError``."""
-        path = Path(path)
-        seen = _version(path)
-        keys = cls(_read(path), path)
-        keys._seen = seen
-        return keys
+        return cls(_read(Path(path)))
 
     @staticmethod
     def append(path: str | Path, key: Key, where: Where | None) -> None:
@@ -154,22 +137,11 @@ class ApiKeys:
         Raises :class:`NotAuthenticated` if there is no secret, or if no key has it.
         """
         given = digest(secret or "")
-        matching = [key for key in self._current() if hmac.compare_digest(key.sha256, given)]
+        matching = [key for key in self.keys if hmac.compare_digest(key.sha256, given)]
         if not secret or not matching:
             what = "the API key is unknown" if secret else "an API key is needed"
             raise NotAuthenticated(f"{what}: send the header 'Authorization: Bearer KEY'")
         return matching[0]
-
-    def _current(self) -> tuple[Key, ...]:
-        """Return the keys, read again if the file has changed."""
-        with self._lock:
-            if self.path is not None and (seen := _version(self.path)) != self._seen:
-                self._seen = seen
-                try:
-                    self.keys = _checked(_read(self.path))
-                except GraphRAGError as error:
-                    _log.error("the keys are not read again, those before stay valid: %s", error)
-            return self.keys
 
 
 def make_key(
@@ -216,14 +188,6 @@ def _checked(keys: Iterable[Key]) -> tuple[Key, ...]:
         if not re.fullmatch("[0-9a-f]{64}", key.sha256):
             raise InputError(f"sha256 of the key {key.name!r} is not a hash: create keys with hybrid-graphrag key new")
     return checked
-
-
-def _version(path: Path | None) -> tuple[int, int, int] | None:
-    try:
-        state = None if path is None else path.stat()
-    except OSError:
-        return None
-    return None if state is None else (state.st_mtime_ns, state.st_size, state.st_ino)
 
 
 class _Entry(BaseModel):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -16,7 +15,6 @@ from graphrag_apps.serve.errors import TooLarge, TooManyRequests, Unavailable
 from graphrag_core.errors import InputError, check_number
 
 _T = TypeVar("_T")
-_Job = tuple[Future[Any], Callable[[], Any]]
 _MAX_WAITING = 1_000_000  # characters of an answer that wait for a slow client
 _MOST_COUNTED = 10_000  # names whose requests are counted
 
@@ -35,12 +33,11 @@ class Limits:
     k
         The number of passages; also of entities and documents, times ten.
     workers
-        How many threads search. By default the number of CPUs and two more, at most 8. One key uses all but one.
+        How many threads search. By default the number of CPUs and two more, at most 8.
     waiting
-        How many requests wait for a thread before others are refused with status 503. Keys take turns; one has at most
-        as many waiting requests as are left to others.
+        How many requests wait for a thread before others are refused with status 503.
     answers
-        How many answers of a language model are written at once. One key has at most as many as are left to others.
+        How many answers of a language model are written at once.
     seconds
         How long a request may wait and run.
     answer_seconds, write_seconds
@@ -83,102 +80,37 @@ def closing() -> Unavailable:
 
 
 class ThreadPool:
-    """Threads, and a queue of limited length. A job that is cancelled while it waits does not run.
-
-    Clients share them: they take turns, one uses all threads but one, and its jobs occupy at most as many places of the
-    queue as are free. For jobs without a client there is no such limit.
-    """
+    """Threads, and a queue of limited length. A job that is cancelled while it waits does not run."""
 
     def __init__(self, name: str, workers: int, waiting: int) -> None:
-        self._free, self._most_of_one, self._most_waiting = workers, max(1, workers - 1), waiting
+        self._most = workers + waiting
         self._lock = threading.Lock()
         self._closed = False
-        self._queues: dict[str, deque[_Job]] = {}  # by client, in the order of their turns
-        self._running = Counter[str]()
+        self._jobs: set[Future[Any]] = set()  # that run or wait
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix=f"graphrag-{name}")
 
     @property
     def jobs(self) -> int:
         """How many jobs run or wait."""
-        with self._lock:
-            return self._running.total() + self._waiting
+        return len(self._jobs)
 
-    @property
-    def _waiting(self) -> int:
-        return sum(map(len, self._queues.values()))
-
-    def submit(self, function: Callable[[], _T], client: str = "") -> Future[_T]:
+    def submit(self, function: Callable[[], _T]) -> Future[_T]:
         """Run a function when a thread is free. Raises :class:`Unavailable` if too many functions wait."""
-        future = Future[_T]()
-        job = future, function
         with self._lock:
             if self._closed:
                 raise closing()
-            self._queues.setdefault(client, deque()).append(job)
-            self._start()
-            own, left = len(self._queues.get(client, ())), self._most_waiting - self._waiting
-            if self._is_waiting(client, job) and (left < 0 or (client and own > left + 1)):
-                self._remove(client, job)
+            if len(self._jobs) >= self._most:
                 raise Unavailable("the server is busy: try again in a moment", retry_after=1)
-        future.add_done_callback(lambda _: self._forget(client, job))
+            future = self._threads.submit(function)
+            self._jobs.add(future)
+        future.add_done_callback(self._jobs.discard)
         return future
-
-    def _start(self) -> None:
-        """Start jobs while threads are free, one of each client in turn. The lock is held."""
-        while self._free:
-            may_run = (one for one in self._queues if not one or self._running[one] < self._most_of_one)
-            if (client := next(may_run, None)) is None:
-                return
-            job = self._queues[client][0]
-            self._remove(client, job)
-            if client in self._queues:
-                self._queues[client] = self._queues.pop(client)  # the others are next
-            self._free -= 1
-            self._running[client] += 1
-            self._threads.submit(self._run, client, *job)
-
-    def _run(self, client: str, future: Future[Any], function: Callable[[], Any]) -> None:
-        if not future.set_running_or_notify_cancel():
-            self._ended(client)
-            return
-        try:
-            result = function()
-        except BaseException as error:  # noqa: BLE001 - whoever waits for the result gets it
-            self._ended(client)
-            future.set_exception(error)
-            del future  # else the exception and this frame refer to each other
-        else:
-            self._ended(client)
-            future.set_result(result)
-
-    def _ended(self, client: str) -> None:
-        with self._lock:
-            self._free += 1
-            self._running[client] -= 1
-            self._start()
-
-    def _is_waiting(self, client: str, job: _Job) -> bool:
-        return job in self._queues.get(client, ())
-
-    def _remove(self, client: str, job: _Job) -> None:
-        self._queues[client].remove(job)
-        if not self._queues[client]:
-            del self._queues[client]
-
-    def _forget(self, client: str, job: _Job) -> None:
-        """Take a job that was cancelled out of the queue."""
-        with self._lock:
-            if self._is_waiting(client, job):
-                self._remove(client, job)
 
     def close(self) -> None:
         """Cancel waiting jobs, and wait for running ones."""
         with self._lock:
             self._closed = True
-            waiting = [future for queue in self._queues.values() for future, _ in queue]
-        for future in waiting:
-            future.cancel()
-        self._threads.shutdown(wait=True)
+        self._threads.shutdown(wait=True, cancel_futures=True)
 
 
 class RateLimits:

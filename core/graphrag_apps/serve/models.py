@@ -25,18 +25,6 @@ Where = Annotated[
         examples=[{"team": "identity", "year": {"gte": 2020}}],
     ),
 ]
-SeedEntities = Annotated[
-    list[str] | None,
-    Field(
-        max_length=50, description="Names of entities from which to follow the graph, besides those in the question."
-    ),
-]
-Exclude = Annotated[
-    list[str] | None,
-    Field(
-        max_length=1_000, description="Names of entities or ids of documents to leave out, such as those already read."
-    ),
-]
 History = Annotated[
     list[Annotated[str, Field(max_length=20_000)]] | None,
     Field(
@@ -145,12 +133,10 @@ class HitValue(BaseModel):
     text: str
     metadata: dict[str, Any]
     score: float = Field(description="With the default settings how likely the passage belongs to the answer.")
-    copies: list[str] = Field(description="The ids of passages that say the same.")
     origin: Origin = Field(description="graph: plain search alone would not have returned it.")
     entity: str | None = Field(description="The name of the entity through which the graph leads to the passage.")
     hops: int = Field(description="How many facts lead to the entity.")
     graph_expansion: str = Field(description="The query that found it, if the graph strategy made queries.")
-    community: str | None = Field(description="The theme that it stands for, for the method global.")
     channels: dict[str, Channel]
     path: list[Step] = Field(description="The path through the graph to the passage.")
     words: list[str] = Field(description="The words of the question that the passage contains.")
@@ -167,7 +153,6 @@ class QueryResponse(BaseModel):
     hits: list[HitValue]
     entities: list[Entity] = Field(description="The entities that the question names.")
     facts: list[FactValue] = Field(description="The facts that support the answer, most important first.")
-    communities: list[Community] = Field(default=[], description="The themes that matter, for the method global.")
     confidence: float | None = Field(
         default=None, description="How far the graph can be trusted with this question, if the gate uses it."
     )

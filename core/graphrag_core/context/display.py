@@ -77,14 +77,13 @@ class HitText:
     found: str
     link: tuple[str, ...]
     covers: str
-    copies: str
 
     def place(self, *, offset: bool = True) -> list[str]:
-        """Return the page of the passage, its offset in the document, and the number of its copies."""
+        """Return the page of the passage and its offset in the document."""
         chunk = self.hit.chunk
         page = f"page {chunk.page}" if chunk.page is not None else ""
         start = f"from character {chunk.start:,}" if offset and chunk.start else ""
-        return [*filter(None, (page, start, self.copies))]
+        return [*filter(None, (page, start))]
 
 
 def hit_texts(result: Result) -> list[HitText]:
@@ -93,14 +92,8 @@ def hit_texts(result: Result) -> list[HitText]:
     for rank, hit in enumerate(result.hits, 1):
         link = () if path_ends_in_link(hit) else link_pieces(hit)
         path = _linked_path(result, hit)
-        texts.append(HitText(rank, hit, path, how_found(hit), link, covered_words(hit), copies_note(hit)))
+        texts.append(HitText(rank, hit, path, how_found(hit), link, covered_words(hit)))
     return texts
-
-
-def copies_note(hit: Hit) -> str:
-    """Return how often the text of a passage occurs elsewhere; empty if it does not."""
-    count = len(hit.copies)
-    return f"also in {count:,} other place{'' if count == 1 else 's'}" if count else ""
 
 
 def rank_text(channel: Channel) -> str:
@@ -121,8 +114,6 @@ def how_found(hit: Hit) -> str:
     >>> how_found(Hit(Chunk("c", "c", "Text"), 1.0, {"vector": Channel(5, 0.3), "keyword": Channel(2, 7.1)}))
     'found by plain search: keyword rank 2, vector rank 5'
     """
-    if hit.community:
-        return f"central in theme {hit.community}"
     ranks = sorted((channel.rank, name) for name, channel in hit.channels.items() if name not in ("graph", "links"))
     text = "found by plain search: " + ", ".join(f"{name} rank {rank}" for rank, name in ranks) if ranks else ""
     if "graph" in hit.channels:

@@ -15,7 +15,7 @@ from itertools import chain, groupby, zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
-from graphrag_core.context.display import Highlighter, body_text, citation, copies_note, fact_words
+from graphrag_core.context.display import Highlighter, body_text, citation, fact_words
 from graphrag_core.context.escape import body, list_item, one_line, shortened
 from graphrag_core.context.ordering import Edge, spanning_tree_order
 from graphrag_core.context.relations import inverse
@@ -260,9 +260,7 @@ def _relationships(result: Result, slot: tuple[int, ...]) -> tuple[list[Item], l
 def _new_facts(result: Result) -> Iterator[Fact]:
     """Yield the facts about entities that the question names or a passage is about, which no passage states itself."""
     about = {entity.id for entity in result.entities}.union(*(hit.reason.subjects for hit in result.hits))
-    read = {
-        name for hit in result.hits for name in (hit.chunk.id, *hit.copies, *(hit.expanded.ids if hit.expanded else ()))
-    }
+    read = {name for hit in result.hits for name in (hit.chunk.id, *(hit.expanded.ids if hit.expanded else ()))}
     for fact in result.facts:
         is_stated = not fact.relation and fact.chunk_id in read
         if not is_stated and about.intersection(_entity(result, name).id for name in fact.entities):
@@ -294,9 +292,8 @@ def _fact_label(fact: Fact, ends: Sequence[str]) -> str:
 
 # -- passages: slots are (kind,) for sections and (_PASSAGES, place)
 
-_ENTITIES, _FACTS, _PASSAGES, _COMMUNITIES = 0, 1, 2, 3
+_ENTITIES, _FACTS, _PASSAGES = 0, 1, 2
 _SECTIONS = (
-    (_COMMUNITIES, "## Themes of the collection\n", "\n"),
     (_ENTITIES, "## Related Entities", "\n\n"),
     (_FACTS, "## Relationships\n", "\n"),
 )
@@ -313,7 +310,7 @@ def passages(
     cited: bool = True,
     numbered: bool = False,
 ) -> tuple[list[Item], Render]:
-    """Return the passages, preceded by the communities, and the question's entities with a type or a description.
+    """Return the passages, preceded by the question's entities with a type or a description.
 
     Entities are left out if the graph was not used. ``relationships`` adds the relationships after the entities;
     ``cited=False`` writes the score alone above a passage; ``numbered`` writes its rank instead of the score.
@@ -335,7 +332,7 @@ def passages(
     facts = chain(*_relationships(result, (_FACTS,))) if relationships else ()
     longer = _alternate(*(items[1:] for items in sizes))
     render = partial(_render_passages, published=result.context_format.published)
-    return [*first[:1], *_themes(result), *entities, *first[1:], *facts, *longer], render
+    return [*first[:1], *entities, *first[1:], *facts, *longer], render
 
 
 def _tree_order(result: Result) -> list[str]:
@@ -361,13 +358,6 @@ def _described_entities(result: Result) -> list[Item]:
     return items
 
 
-def _themes(result: Result) -> Iterator[Item]:
-    for community in result.communities:
-        names = ", ".join(map(list_item, community.names))
-        about = f": {shortened(community.description, _MAX_DESCRIPTION)}" if community.description else ""
-        yield Item((_COMMUNITIES,), f"- {names} ({community.documents:,} documents){about}")
-
-
 def _render_passages(items: Sequence[Item], *, published: bool) -> str:
     """Return sections and passages with rules between them; ``published`` has the line breaks of document 001."""
     parts = []
@@ -381,11 +371,10 @@ def _render_passages(items: Sequence[Item], *, published: bool) -> str:
 
 
 def _passage_head(hit: Hit, label: str, *, cited: bool, with_id: bool = False) -> str:
-    """Return the line above a passage: a label and, if it is cited, its name, copies and id."""
+    """Return the line above a passage: a label and, if it is cited, its name and id."""
     if not cited:
         return label
-    cite, chunk_id, copies = one_line(citation(hit.chunk)), one_line(hit.chunk.id), copies_note(hit)
-    cite += f", {copies}" if copies else ""
+    cite, chunk_id = one_line(citation(hit.chunk)), one_line(hit.chunk.id)
     return f"{label} {cite} ({chunk_id})" if with_id and cite != chunk_id else f"{label} {cite}"
 
 

@@ -11,7 +11,6 @@ from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Se
 from typing import Any, NamedTuple, get_args
 
 from graphrag_core.engine.analysis import pack_terms
-from graphrag_core.engine.copies import signatures
 from graphrag_core.errors import ChangedMeanwhile, DamagedIndex, IdTaken
 from graphrag_core.model import Chunk, Fact, FactSource, FactStatus
 from graphrag_core.ports import ParsedDocument
@@ -89,8 +88,8 @@ class ChunkRows(NamedTuple):
         How many of the chunk's names are its subjects; they come first.
     fields
         The fields of keyword search.
-    terms, near, fact_terms, tokens
-        The packed terms of the chunk, its signatures, the packed terms of its facts, and its packed token ids.
+    terms, fact_terms, tokens
+        The packed terms of the chunk, the packed terms of its facts, and its packed token ids.
     claims, aliases
         The names, types and descriptions that the chunk gives entities; short and long names.
     """
@@ -101,7 +100,6 @@ class ChunkRows(NamedTuple):
     headings: str | None
     fields: Texts
     terms: bytes
-    near: Sequence[int]
     fact_terms: bytes | None
     tokens: bytes | None
     claims: list[tuple[str, str, str]]
@@ -116,7 +114,8 @@ def document_row(key: int, parsed: ParsedDocument, generation: int, now: float) 
     packed = zlib.compress(json.dumps(marks, ensure_ascii=False, separators=(",", ":")).encode()) if marks else None
     title = document.title
     own = None if heading == title else heading
-    return key, document.id, title, own, parsed.metadata, parsed.digest, generation, now, packed
+    file = document.file or (None, None)
+    return key, document.id, title, own, parsed.metadata, parsed.digest, generation, now, packed, *file
 
 
 def chunk_rows(parsed: ParsedDocument, known: Container[str]) -> Iterator[ChunkRows]:
@@ -141,7 +140,6 @@ def chunk_rows(parsed: ParsedDocument, known: Container[str]) -> Iterator[ChunkR
             json.dumps(chunk.headings, ensure_ascii=False, separators=(",", ":")) if chunk.headings else None,
             fields,
             terms,
-            signatures(title, text),
             fact_terms,
             tokens,
             [(one.name, one.type, one.description) for one in mentions if one.type or one.description],

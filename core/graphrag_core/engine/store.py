@@ -152,10 +152,6 @@ class Store:
         """Return the cosine similarity of chunks or facts to a vector."""
         raise NotImplementedError
 
-    def signatures(self, chunks: Keys) -> list[tuple[int, Sequence[int]]]:
-        """Return the signatures of chunks, and of all in scope that have one in common with them."""
-        raise NotImplementedError
-
     def fact_columns(self, facts: Keys) -> tuple[Scores, Keys]:
         """Return the weights of facts, and numbers that are equal for facts that say the same."""
         raise NotImplementedError
@@ -213,16 +209,6 @@ class Store:
         if not by_key.keys() >= {*keys}:
             raise damaged("a row is missing")
         return [by_key[key] for key in keys]
-
-    def fact_copies(self, facts: Keys) -> list[Keys]:
-        """Return for each fact the others that say the same. They hold the same entities: see the rarest one's."""
-        copies = []
-        for fact in facts.tolist():
-            counts, found = self.graph.facts_of(self.graph.entities_of(np.array([fact]))[1])
-            near = min(np.split(found, counts.cumsum()[:-1]), key=len)
-            statements = self.fact_columns(np.append(near, fact))[1]
-            copies.append(near[(statements[:-1] == statements[-1]) & (near != fact)])
-        return copies
 
     def with_relations(self, facts: Keys, relations: Sequence[str]) -> Keys:
         """Return the facts that are triples of some relations."""

@@ -11,6 +11,7 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, get_args
 
 import numpy as np
@@ -43,8 +44,19 @@ from graphrag_core.filters import (
     attributes,
     mark_unknown,
 )
-from graphrag_core.model import Chunk, Document, Extraction, Fact, FactSource, FactStatus, Mark, Mention, Stats
-from graphrag_core.ports import Keys, Matrix, ParsedDocument
+from graphrag_core.model import (
+    Chunk,
+    Document,
+    Extraction,
+    Fact,
+    FactSource,
+    FactStatus,
+    FileMark,
+    Mark,
+    Mention,
+    Stats,
+)
+from graphrag_core.ports import Keys, Matrix, ParsedDocument, StoredFile
 from graphrag_core.text import REFERS_TO, fact_text, hash64, label, normalise
 from graphrag_core.text.markup import plain
 
@@ -221,7 +233,7 @@ class Tables:
         sql = f"SELECT c.key, c.tokens FROM chunks c WHERE {self.own['c']}c.key {self.listed}"
         tokens_of: dict[int, bytes | None] = dict(self.rows(sql, (self.array(keys),)))
         sql = (
-            "SELECT d.id, d.title, d.metadata, d.marks, d.digest FROM documents d "
+            "SELECT d.id, d.title, d.metadata, d.marks, d.digest, d.file, d.version FROM documents d "
             f"WHERE {self.own['d']}d.id {self.listed_texts}"
         )
         documents = {row[0]: row for row in self.rows(sql, (ids,))}
@@ -235,15 +247,34 @@ class Tables:
             fact_vectors = _matrix(vectors_of_facts, facts)
             if chunk_vectors is not None and not facts:
                 fact_vectors = np.empty((0, chunk_vectors.shape[1]), np.float32)
+            file = None if row[5] is None else FileMark(*row[5:])
             parsed.append(
                 ParsedDocument(
-                    document_of(row[:4], chunks), shallow(row[2]), row[4], chunks,
+                    replace(document_of(row[:4], chunks), file=file), shallow(row[2]), row[4], chunks,
                     [Extraction(tuple(mentions), tuple(stated.values())) for _, mentions, stated in parts],
                     [names for names, _, _ in parts], chunk_vectors, fact_vectors,
                     tokens if len(tokens) == len(chunks) else None,
                 )
             )  # fmt: skip
         return parsed
+
+    def files(self) -> list[StoredFile]:
+        """Return the files that documents were read from, in order of path."""
+        rows = self.rows(
+            "SELECT d.file, min(d.id), count(*), min(d.version), max(d.version), min(d.digest) FROM documents d "
+            f"WHERE {self.own['d']}d.file IS NOT NULL GROUP BY d.file ORDER BY d.file"
+        )
+        found = []
+        for path, document, count, low, high, digest in rows:
+            version, _, documents = high.partition(":")
+            is_whole = digest and documents == str(count) and low.partition(":")[0] == version
+            found.append(StoredFile(path, document, count, version if is_whole else ""))
+        return found
+
+    def documents_of_file(self, path: str) -> dict[str, str]:
+        """Return the versions of a file's documents, by id."""
+        sql = f"SELECT d.id, d.version FROM documents d WHERE {self.own['d']}d.file = {self.mark} ORDER BY d.id"
+        return dict(self.rows(sql, (path,)))
 
     def _extracted(
         self, chunks: Sequence[Row], *, accesses: bool
@@ -637,6 +668,12 @@ class SqlEngine:
             yield from page
             check_deadline()
             last = page[-1]
+
+    def files(self) -> list[StoredFile]:
+        return self._read(lambda tables: tables.files())
+
+    def documents_of_file(self, path: str) -> dict[str, str]:
+        return self._read(lambda tables: tables.documents_of_file(path))
 
     def chunks_of(self, document_id: str) -> list[Chunk]:
         return self._read(lambda tables: tables.chunks_of(document_id))

@@ -107,11 +107,6 @@ class LLMExtractor:
         """The model and the entity types."""
         return f"llm 1 {self.model} {','.join(self.entity_types)}".strip()
 
-    def estimate(self, chunks: Sequence[Chunk]) -> int:
-        """Estimate the prompt tokens that extraction would use. Cached answers use none."""
-        prompts = (build_prompt(chunk, self.entity_types) for chunk in chunks)
-        return sum(estimate_tokens(prompt) for prompt in prompts if self._cache.get(self._key(prompt)) is None)
-
     def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
         """Return one extraction per chunk, in order. Chunks with the same text share one call."""
         prompts = [build_prompt(chunk, self.entity_types) for chunk in chunks]

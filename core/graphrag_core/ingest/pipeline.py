@@ -29,11 +29,11 @@ from graphrag_core.ingest.edges import SETTING as EDGES
 from graphrag_core.ingest.edges import UNFINISHED, Edge, with_edges, without_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.validation import clean, extract, to_json, validate
-from graphrag_core.model import Added, Chunk, Document, Estimate
+from graphrag_core.model import Added, Chunk, Document
 from graphrag_core.ports import Engine, Extractor, Matrix, ParsedDocument
 from graphrag_core.research import extract_with_findings, findings_identity
 from graphrag_core.telemetry import Stages
-from graphrag_core.text import chunk_text, estimate_tokens, fact_text, fingerprint, hash64, label, normalise
+from graphrag_core.text import chunk_text, fact_text, fingerprint, hash64, label, normalise
 from graphrag_core.text.markup import plain
 
 if TYPE_CHECKING:
@@ -243,6 +243,7 @@ class Pipeline:
         batch = validate(batch)
         _check_repeated(batch, seen)
         changed, replaced, digests = self._changed(batch)
+        self._mark_files(batch, changed)
         if not changed:
             return Added(unchanged=len(batch))
         if self.embedder is None and vectors:
@@ -285,6 +286,13 @@ class Pipeline:
         digests = {document.id: self._digest(document) for document in batch}
         changed = [document for document in batch if stored.get(document.id) != digests[document.id]]
         return changed, [document.id for document in changed if document.id in stored], digests
+
+    def _mark_files(self, batch: Sequence[Document], changed: Sequence[Document]) -> None:
+        """Store the file of each document that is written no more than that, since it did not change."""
+        written = {document.id for document in changed}
+        marks = {one.id: one.file for one in batch if one.file is not None and one.id not in written}
+        if marks:
+            self.engine.mark_files(marks)
 
     def _digest(self, document: Document) -> str:
         """Return a hash of a document's content and of the settings it is parsed with."""
@@ -430,25 +438,6 @@ class Pipeline:
         _, _, new = self._texts_to_embed(parsed, self.engine.parsed(replaced), vectors)
         names = self.engine.new_names(_embedded_names(parsed)) if self.embeds.names else []
         return list(dict.fromkeys((*new, *names)))
-
-    def estimate(self, documents: Iterable[Document]) -> Estimate:
-        """Return what embedding documents would cost. The default extractor takes the place of one that may cost."""
-        default = extractors.SentenceExtractor
-        extractor = self.extractor if isinstance(self.extractor, default) else default()
-        total = Estimate()
-        names: set[str] = set()
-        for document in documents:
-            (parsed,) = self.parse(validate([document]), extractor)
-            chunks, facts = embedded_texts(parsed, facts=True)
-            names.update(*parsed.names)
-            total = Estimate(
-                total.documents + 1,
-                total.chunks + len(chunks),
-                total.chunk_tokens + sum(map(estimate_tokens, chunks)),
-                total.facts + len(facts),
-                total.fact_tokens + sum(map(estimate_tokens, facts)),
-            )
-        return replace(total, names=len(names), name_tokens=sum(map(estimate_tokens, names)))
 
     # -- other edges
 

@@ -17,7 +17,6 @@ from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Engine, Keys, Snapshot
 from graphrag_core.query.paths import EntityPath, choose_facts, find_paths, paths_from_passages
 from graphrag_core.query.query import Expansion, Query
-from graphrag_core.query.steering import without_entities
 from graphrag_core.result import Explanation, Hit, Link, Reason, Step
 from graphrag_core.text import CJK, FUNCTION, has_cjk, label, normalise
 
@@ -40,7 +39,7 @@ class Explainer:
 
     Parameters
     ----------
-    engine, scope, exclude
+    engine, scope
         Where to read: what the query saw.
     generation
         That of the query. The keys of ``expansion`` are valid in it alone.
@@ -56,7 +55,6 @@ class Explainer:
 
     engine: Engine
     scope: Filter | None
-    exclude: tuple[str, ...]
     generation: int
     question: str
     method: str
@@ -71,7 +69,7 @@ class Explainer:
         """Open a snapshot and compute the explanation; hits that are gone have no path."""
         try:
             with self.engine.snapshot(self.scope) as snapshot:
-                return self.explain(without_entities(snapshot, self.exclude) if self.exclude else snapshot)
+                return self.explain(snapshot)
         except IndexClosed as error:
             raise IndexClosed(f"{error}. retrieve(..., explain=True) explains a result before") from error
 

@@ -80,12 +80,12 @@ class Fusion(ABC):
         plain: Ranking,  # noqa: ARG002 - for subclasses
         graph: Ranking | None,  # noqa: ARG002 - for subclasses
         ranking: Ranking,
-    ) -> tuple[Ranking, list[Keys]]:
-        """Return the chunks of the result, by default the first ``k`` of the final ranking, and the copies of each.
+    ) -> Ranking:
+        """Return the chunks of the result, by default the first ``k`` of the final ranking.
 
         ``graph`` is None if the graph did not run.
         """
-        return query.without_copies(ranking, query.settings.k)
+        return first(ranking, query.settings.k)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,12 +285,9 @@ class Additive(Fusion):
         others = without(plain[0], keys)
         return np.concatenate([keys, others]), np.append(scores, np.zeros(len(others), np.float32))
 
-    def select(
-        self, query: Query, plain: Ranking, graph: Ranking | None, ranking: Ranking
-    ) -> tuple[Ranking, list[Keys]]:
+    def select(self, query: Query, plain: Ranking, graph: Ranking | None, ranking: Ranking) -> Ranking:
         """Return the first ``k`` chunks of plain search and those that the graph adds."""
-        shown = _with_added(query, plain, graph, self.max_chunks)
-        return query.without_copies(_only(ranking, shown), len(shown))
+        return _only(ranking, _with_added(query, plain, graph, self.max_chunks))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -328,12 +325,10 @@ class OwnScores(Fusion):
         self, query: Query, channels: Mapping[str, Ranking], plain: Ranking, graph: Ranking, *, lead: Lead
     ) -> Ranking:
         """Return the first ``k`` vector hits and the passages of the graph; plain search if the graph found nothing."""
-        first = query.without_copies(plain, query.settings.k)[0] if len(graph[0]) else plain
-        return super().fuse_query(query, channels, first, graph, lead=lead)
+        vector_hits = first(plain, query.settings.k) if len(graph[0]) else plain
+        return super().fuse_query(query, channels, vector_hits, graph, lead=lead)
 
-    def select(
-        self, query: Query, plain: Ranking, graph: Ranking | None, ranking: Ranking
-    ) -> tuple[Ranking, list[Keys]]:
+    def select(self, query: Query, plain: Ranking, graph: Ranking | None, ranking: Ranking) -> Ranking:
         """Return the first ``k`` vector hits and those that the graph adds, without passages that begin alike.
 
         If the graph did not run, the vector hits as they are.
@@ -341,18 +336,18 @@ class OwnScores(Fusion):
         if graph is None:
             return super().select(query, plain, graph, ranking)
         shown = _with_added(query, plain, graph, self.max_chunks)
-        return query.without_copies(_only(ranking, query.without_same_start(shown, self.same_start)), len(shown))
+        return _only(ranking, query.without_same_start(shown, self.same_start))
+
+
+def first(ranking: Ranking, count: int) -> Ranking:
+    """Return the first chunks of a ranking."""
+    return ranking[0][:count], ranking[1][:count]
 
 
 def _with_added(query: Query, plain: Ranking, graph: Ranking | None, max_chunks: int | None) -> Keys:
-    """Return the first ``k`` chunks of plain search and up to ``max_chunks`` others of the graph, without copies."""
-    (kept, _), copies = query.without_copies(plain, query.settings.k)
-    if graph is None:
-        return kept
-    new = ~np.isin(graph[0], np.concatenate([kept, *copies]))
-    most = int(new.sum()) if max_chunks is None else max_chunks
-    (added, _), _ = query.without_copies((graph[0][new], graph[1][new]), most)
-    return np.concatenate([kept, added])
+    """Return the first ``k`` chunks of plain search and up to ``max_chunks`` others of the graph."""
+    kept = plain[0][: query.settings.k]
+    return kept if graph is None else np.concatenate([kept, without(graph[0], kept)[:max_chunks]])
 
 
 def _only(ranking: Ranking, shown: Keys) -> Ranking:

@@ -20,7 +20,6 @@ from graphrag_core.filters import Filter, Group, Internal, attributes, parse_all
 from graphrag_core.ingest.remembered import visible
 from graphrag_core.model import ADAPTER_KEY, Chunk
 from graphrag_core.ports import Engine, Snapshot
-from graphrag_core.query.steering import without_documents
 from graphrag_core.text import token_counter
 
 EXPANDED_TOKENS = 1_000
@@ -38,13 +37,12 @@ class SurroundingReader:
 
     Parameters
     ----------
-    engine, scope, exclude, at
+    engine, scope, at
         The index, and what the question saw of it.
     """
 
     engine: Engine
     scope: Filter | None
-    exclude: tuple[str, ...]
     at: float
 
     def __reduce__(self) -> tuple[Any, ...]:  # a pickled result has no index
@@ -62,8 +60,6 @@ class SurroundingReader:
 
     def _read(self, chunks: Sequence[Chunk], around: Around) -> list[ExpandedPassage]:
         scope, reach = visible(self.engine, self.scope, self.at), _REACH[around]
-        if self.exclude:
-            scope, _ = without_documents(self.engine, scope, self.exclude)
         pieces: dict[str, list[str]] = {}  # by source
         for chunk in chunks:
             source = source_of(chunk.document_id, chunk.metadata)

@@ -1,4 +1,4 @@
-"""Filters and metadata of agents and their memory: values, or functions of the request for one agent of all users.
+"""Filters of agents: values, or functions of the request if one agent serves all users.
 
 A request whose function does not name a user is refused: an empty filter would find what belongs to everybody.
 """
@@ -6,75 +6,63 @@ A request whose function does not name a user is refused: an empty filter would 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sized
-from typing import Any, TypeVar
+from typing import Any
 
 from graphrag_core.errors import InputError
-from graphrag_core.filters import Condition, Filter, Group, Not, Where, conditions, equal_to, parse_all
+from graphrag_core.filters import Condition, Filter, Group, Not, Where, conditions, parse_all
 
 OfRequest = Callable[[Any], Where]
-"""Returns the filter or the metadata of a request. What a request is, the adapter says."""
+"""Returns the filter of a request. What a request is, the adapter says."""
 
-_T = TypeVar("_T")
 _ADVICE = "it has to return a mapping that names the user, such as {'user': 'ada'}; pass the user with the request"
 
 
-def per_request(given: Any, name: str, read: Callable[[Any], _T]) -> Callable[[Any], _T]:
-    """Return a function from a request to its filter or metadata.
+def per_request(where: Where | OfRequest | None, name: str, *fixed: Where | None) -> Callable[[Any], Filter | None]:
+    """Return a function from a request to its filter, which also matches the fixed filters.
 
     Parameters
     ----------
-    given
-        A value, which is read once, now; or an :data:`OfRequest`, which is called for each request.
+    where
+        A filter, which is read once, now; or an :data:`OfRequest`, which is called for each request.
     name
         What is given, for errors.
-    read
-        Checks a value and converts it.
 
     Raises
     ------
     InputError
         By the function that is returned: the user's function failed because the request lacks something, returned
-        nothing, or returned a mapping with a value that is None, blank or empty.
+        nothing, or returned a filter with a value that is None, blank or empty.
 
     Examples
     --------
-    >>> of_user = per_request(lambda request: {"user": request.get("user")}, "filter of the agent", dict)
+    >>> of_user = per_request(lambda request: {"user": request.get("user")}, "filter of the agent")
     >>> of_user({"user": "ada"})
-    {'user': 'ada'}
+    Condition(key='user', operator='eq', values=(('text', 'ada'),))
     >>> of_user({})
     Traceback (most recent call last):
         ...
     graphrag_core.errors.InputError: the function for filter of the agent returned {'user': None}: it has to return a
     mapping that names the user, such as {'user': 'ada'}; pass the user with the request
     """
-    if not callable(given):
-        value = read(given)
+    if not callable(where):
+        value = parse_all(*fixed, where)
         return lambda _: value
+    always = parse_all(*fixed)
 
-    def of_request(request: Any) -> _T:
+    def of_request(request: Any) -> Filter | None:
         try:
-            found = given(request)
+            found = where(request)
         except (AttributeError, LookupError, TypeError) as error:
             raise InputError(f"the function for {name} failed with {error!r:.80}: {_ADVICE}") from error
         if not _names_user(found):
             raise InputError(f"the function for {name} returned {found!r:.80}: {_ADVICE}")
-        return read(found)
+        return parse_all(always, found)
 
     return of_request
 
 
-def filter_of_memory(where: Any, metadata: Any, name: str) -> Callable[[Any], Filter | None]:
-    """Return a function from a request to the filter of a memory.
-
-    Without a filter, that is the metadata of what the memory stores, if the metadata is a function of the request.
-    """
-    if where is None and callable(metadata):
-        return per_request(metadata, f"metadata of {name}", equal_to)
-    return per_request(where, f"filter of {name}", parse_all)
-
-
 def _names_user(found: Any) -> bool:
-    """Return whether a filter or metadata is not empty, and no value in it is."""
+    """Return whether a filter is not empty, and no value in it is."""
     if isinstance(found, (Condition, Not, Group)):
         return not any(
             value == "" for condition in conditions(found) for _, value in condition.values

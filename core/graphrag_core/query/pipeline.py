@@ -17,26 +17,25 @@ from weakref import WeakSet
 
 import numpy as np
 
-from graphrag_core.errors import DatabaseError
+from graphrag_core.errors import DatabaseError, did_you_mean
 from graphrag_core.filters import Filter
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import question_error
 from graphrag_core.ingest.pipeline import NO_EMBEDDER
 from graphrag_core.ingest.remembered import visible
-from graphrag_core.key_sets import among, distinct
+from graphrag_core.key_sets import distinct
 from graphrag_core.model import Chunk, Entity
 from graphrag_core.ports import Engine, Keys, Matrix, Ranking, Scores, Snapshot
 from graphrag_core.query.calibration import Calibration, signals_of
 from graphrag_core.query.conversation import with_conversation
 from graphrag_core.query.coverage import Reranked
 from graphrag_core.query.explanation import GRAPH_CHANNELS, Explainer
-from graphrag_core.query.fusion import Lead, confidence, how_to_raise
+from graphrag_core.query.fusion import Lead, confidence, first, how_to_raise
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.related_entities import stated_strengths
 from graphrag_core.query.requests import Request, Steps
 from graphrag_core.query.rerank import ScoreReranker
 from graphrag_core.query.settings import Plan, ResolvedSettings
-from graphrag_core.query.steering import did_you_mean, steer, without_documents
 from graphrag_core.result import (
     CONFIDENCE_WITHOUT_GRAPH,
     Channel,
@@ -57,7 +56,6 @@ EMBEDDER_FAILED = "the embedder failed, so this is not the full answer: ask agai
 
 _log = logging.getLogger(__name__)
 _LOGGED: WeakSet[Engine] = WeakSet()  # engines whose graph was reported to have little to follow
-_MAX_COPIES = 100  # listed for a hit
 _MAX_UNKNOWN = 5  # keys of a filter that are named
 _MAX_NAMES = 3  # that are said to have decided
 _READ = 5  # passages read for each hit, if some hits are navigation
@@ -76,14 +74,10 @@ class Embedded(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A snapshot for a question, its scope without excluded documents, and the entities of the seeds.
-
-    ``remarks`` say which names and keys of the call match nothing.
-    """
+    """A snapshot for a question, and its scope. ``remarks`` say which keys of the filter match nothing."""
 
     snapshot: Snapshot
     scope: Filter | None
-    seeds: Keys
     remarks: tuple[str, ...]
 
 
@@ -117,13 +111,13 @@ class GraphDecision:
 
 
 class Found(NamedTuple):
-    """What the stages of a question found. ``scorers`` still have to order the ranking."""
+    """What the stages of a question found. ``scorer`` still has to order the ranking, unless it is None."""
 
     query: Query
     text: TextSearch
     graph: GraphDecision
     ranked: Reranked
-    scorers: tuple[ScoreReranker, ...]
+    scorer: ScoreReranker | None
 
 
 def search_steps(index: KnowledgeIndex, plan: Plan, at: float, *, warns: bool = True) -> Steps:
@@ -177,38 +171,40 @@ def _has_same_keys(snapshot: Snapshot, other: Snapshot) -> bool:
 
 def _find(index: KnowledgeIndex, plan: Plan, embedded: Embedded, opened: Opened, stages: Stages) -> Found:
     """Search, recognise entities, expand and rank, on one snapshot."""
-    settings, snapshot, seeds = plan.settings, opened.snapshot, opened.seeds
+    settings, snapshot = plan.settings, opened.snapshot
     query = Query(
-        plan.text, snapshot, embedded.vector, seeds, index.embedding, settings, plan.uncounted, embedded.failures
+        plan.text,
+        snapshot,
+        embedded.vector,
+        embedder=index.embedding,
+        settings=settings,
+        uncounted=plan.uncounted,
+        failures=embedded.failures,
     )
     text = search(query)
     stages.end("search")
-    entities = seeds
     if settings.searches_graph:
-        named = settings.recogniser.recognise(plan.text, query.vector, snapshot)
-        entities = np.concatenate([seeds, named[~among(named, np.sort(seeds))]]) if len(seeds) else named
-    query = replace(query, entities=entities)
+        query = replace(query, entities=settings.recogniser.recognise(plan.text, query.vector, snapshot))
     if plan.turns:
         query = with_conversation(query, plan.turns)
     stages.end("recognise")
     graph = _expand(query, text, index.engine if opened.scope is None else None)
     stages.end("expand")
-    ranked, scorers = _rank(query, text, graph)
+    ranked, scorer = _rank(query, text, graph)
     stages.end("rerank" if settings.reranker and settings.method == "hybrid" and graph.ran else "fuse")
-    return Found(query, text, graph, ranked, scorers)
+    return Found(query, text, graph, ranked, scorer)
 
 
 def _scored(found: Found, snapshot: Snapshot, scores: Mapping[Any, list[float | None]]) -> tuple[Found, Request | None]:
-    """Return the ranking in the order of the scorers whose scores are known, and the request for the next ones."""
+    """Return the ranking in the order of the scores if they are known, else the request for them."""
     if found.query.snapshot is not snapshot:
         found = found._replace(query=replace(found.query, snapshot=snapshot))
-    while found.scorers:
-        shown, request = found.scorers[0].candidates(found.query, found.ranked)
-        if request.key not in scores:
-            return found, request
-        ranked = found.scorers[0].order(found.ranked, shown, scores[request.key])
-        found = found._replace(ranked=ranked, scorers=found.scorers[1:])
-    return found, None
+    if found.scorer is None:
+        return found, None
+    shown, request = found.scorer.candidates(found.query, found.ranked)
+    if request.key not in scores:
+        return found, request
+    return found._replace(ranked=found.scorer.order(found.ranked, shown, scores[request.key]), scorer=None), None
 
 
 def _result(engine: Engine, plan: Plan, found: Found, opened: Opened, embedded: Embedded, stages: Stages) -> Result:
@@ -217,14 +213,12 @@ def _result(engine: Engine, plan: Plan, found: Found, opened: Opened, embedded: 
     explanation = LazyExplanation(Explanation)
     hits, links, best_score = _hits(found, explanation)
     named = tuple(query.snapshot.entities(query.entities))
-    is_restricted = plan.scope is not None or bool(plan.exclude)
-    advice = _advice(found) if hits else _advice_on_nothing(found, best_score, is_restricted=is_restricted)
+    advice = _advice(found) if hits else _advice_on_nothing(found, best_score, is_restricted=plan.scope is not None)
     notes = (EMBEDDER_FAILED if query.failures else "", advice, *opened.remarks)
     missing = (embedded.problem, _missing_names(query), graph.expansion.remark, *query.remarks)
     explanation.compute = explainer = Explainer(
         engine=engine,
         scope=opened.scope,
-        exclude=plan.exclude,
         generation=query.snapshot.generation,
         question=plan.text,
         method=settings.method,
@@ -248,8 +242,7 @@ def _result(engine: Engine, plan: Plan, found: Found, opened: Opened, embedded: 
         entities=named,
         confidence=graph.confidence,
         route=plan.route,
-        decided=_conversation(query)
-        + (_decided(found, named, len(opened.seeds), links) if hits else "no passage was found"),
+        decided=_conversation(query) + (_decided(found, named, links) if hits else "no passage was found"),
         expansion_skipped=graph.skipped,
         gate=ranked.gate,
         fallback="; ".join(filter(None, missing)),
@@ -298,17 +291,11 @@ def _failure(index: KnowledgeIndex, plan: Plan, error: Exception) -> str:
 
 @contextmanager
 def open_snapshot(engine: Engine, plan: Plan, at: float, *, warns: bool) -> Iterator[Opened]:
-    """Open a snapshot without what the question excludes and without facts that are not valid at a time."""
+    """Open a snapshot without facts that are not valid at a time."""
     scope = visible(engine, plan.scope, at)
-    inside, documents = without_documents(engine, scope, plan.exclude) if plan.exclude else (scope, set[str]())
-    with engine.snapshot(inside) as snapshot:
-        seeds, remarks = _NOTHING[0], tuple[str, ...]()
-        if plan.exclude or plan.seeds:
-            whole = partial(engine.snapshot, scope)
-            snapshot, seeds, remarks = steer(snapshot, whole, plan.exclude, documents, plan.seeds)  # noqa: PLW2901
-        if keys := snapshot.unknown_keys[:_MAX_UNKNOWN]:
-            remarks = (*remarks, _unknown_keys(snapshot, keys, warns=warns))
-        yield Opened(snapshot, inside, seeds, remarks)
+    with engine.snapshot(scope) as snapshot:
+        keys = snapshot.unknown_keys[:_MAX_UNKNOWN]
+        yield Opened(snapshot, scope, (_unknown_keys(snapshot, keys, warns=warns),) if keys else ())
 
 
 def search(query: Query) -> TextSearch:
@@ -383,44 +370,40 @@ def _strong(query: Query, expansion: Expansion) -> Expansion:
     return expansion.only(np.round(strengths, 6) >= round(least, 6))
 
 
-def _rank(query: Query, text: TextSearch, graph: GraphDecision) -> tuple[Reranked, tuple[ScoreReranker, ...]]:
-    """Return the ranking, and the rerankers that still have to order its first passages by scores."""
+def _rank(query: Query, text: TextSearch, graph: GraphDecision) -> tuple[Reranked, ScoreReranker | None]:
+    """Return the ranking, and the reranker that still has to order its first passages by scores."""
     settings, plain = query.settings, Reranked(*text.ranking, trust=0.0)
     if settings.method != "hybrid":
-        return (Reranked(*graph.ranking, trust=0.0) if graph.ran else plain), ()
+        return (Reranked(*graph.ranking, trust=0.0) if graph.ran else plain), None
     if reranker := settings.reranker:
-        scorers: tuple[ScoreReranker, ...] = ()
-        while isinstance(reranker, ScoreReranker):
-            scorers, reranker = (reranker, *scorers), reranker.first
+        scorer = reranker if isinstance(reranker, ScoreReranker) else None
+        first = reranker if scorer is None else scorer.first
         if graph.ran:
-            return reranker.rerank(query, text.ranking, graph.ranking), scorers
-        return Reranked(*reranker.rerank_plain(query, text.ranking), trust=0.0), scorers
+            return first.rerank(query, text.ranking, graph.ranking), scorer
+        return Reranked(*first.rerank_plain(query, text.ranking), trust=0.0), scorer
     if not settings.use_graph and not settings.fusion.weighed:
-        return plain, ()
+        return plain, None
     keys, scores = settings.fusion.fuse_query(query, text.channels, text.ranking, graph.ranking, lead=graph.lead)
     keys, scores = np.asarray(keys, np.int64), np.asarray(scores)
     order = query.order("chunks", keys, scores)
-    return Reranked(keys[order], scores[order], trust=0.0), ()
+    return Reranked(keys[order], scores[order], trust=0.0), None
 
 
 # -- hits
 
 
 class _Shown(NamedTuple):
-    """The chunks of the result, their scores, and the copies of each."""
+    """The chunks of the result and their scores."""
 
     keys: Keys
     scores: Scores
-    copies: list[Keys]
     chunks: list[Chunk]
 
 
 def _hits(found: Found, explanation: LazyExplanation) -> tuple[list[Hit], list[Link | None], float | None]:
     """Return the hits, their links to better ones, and the best score before a limit, None without passages."""
     query = found.query
-    snapshot, settings = query.snapshot, query.settings
-    if found.graph.ran:  # copies in plain search decide the origin of hits: one read for both
-        snapshot.copies("chunks", distinct(found.ranked.keys[: settings.k], found.text.ranking[0][: settings.k]))
+    settings = query.settings
     shown = _select(found)
     if not settings.context.published and any(map(is_navigation, shown.chunks)):
         found = _text_first(found)
@@ -436,21 +419,18 @@ def _hits(found: Found, explanation: LazyExplanation) -> tuple[list[Hit], list[L
     channels = _channels(keys, _rankings(found))
     by_graph = _found_by_graph(found, keys, channels)
     via = _entities_between(found, by_graph)
-    hits = []
-    for place, key in enumerate(keys.tolist()):
-        copies = shown.copies[place][:_MAX_COPIES]
-        hits.append(
-            Hit(
-                shown.chunks[place],
-                float(scores[place]),
-                channels[place],
-                "graph" if key in by_graph else "plain",
-                found.graph.expansion.queries.get(key, ""),
-                tuple(copy.id for copy in snapshot.chunks(copies)) if len(copies) else (),
-                via.get(key),
-                explanation=explanation,
-            )
+    hits = [
+        Hit(
+            shown.chunks[place],
+            float(scores[place]),
+            channels[place],
+            "graph" if key in by_graph else "plain",
+            found.graph.expansion.queries.get(key, ""),
+            via.get(key),
+            explanation=explanation,
         )
+        for place, key in enumerate(keys.tolist())
+    ]
     return hits, links[:count], float(scores.max()) if len(scores) else None
 
 
@@ -459,11 +439,10 @@ def _select(found: Found) -> _Shown:
     query, ranking = found.query, (found.ranked.keys, found.ranked.scores)
     if query.settings.method == "hybrid":
         graph = found.graph.ranking if found.graph.ran else None
-        selected = query.settings.fusion.select(query, found.text.ranking, graph, ranking)
+        keys, scores = query.settings.fusion.select(query, found.text.ranking, graph, ranking)
     else:
-        selected = query.without_copies(ranking, query.settings.k)
-    (keys, scores), copies = selected
-    return _Shown(keys, scores, copies, query.snapshot.chunks(keys))
+        keys, scores = first(ranking, query.settings.k)
+    return _Shown(keys, scores, query.snapshot.chunks(keys))
 
 
 def _scores(found: Found, shown: _Shown, links: list[Link | None]) -> Scores:
@@ -529,10 +508,7 @@ def _found_by_graph(found: Found, keys: Keys, channels: list[dict[str, Channel]]
     settings, ranking = found.query.settings, found.text.ranking
     by_graph = {key for key, names in zip(keys.tolist(), channels, strict=True) if GRAPH_CHANNELS & names.keys()}
     if settings.method != "graph":
-        plain = set(ranking[0][: settings.k].tolist())
-        if not by_graph <= plain:  # without copies plain search gets further down
-            plain = set(found.query.without_copies(ranking, settings.k)[0][0].tolist())
-        by_graph -= plain
+        by_graph -= set(ranking[0][: settings.k].tolist())
     return by_graph.union(found.graph.expansion.queries)
 
 
@@ -557,13 +533,13 @@ def _conversation(query: Query) -> str:
     return "the question refers to passages that were shown; " if len(query.carried.passages) else ""
 
 
-def _decided(found: Found, entities: Sequence[Entity], seeds: int, links: Sequence[Link | None]) -> str:
+def _decided(found: Found, entities: Sequence[Entity], links: Sequence[Link | None]) -> str:
     """Return what decided the order of the hits, in one sentence.
 
-    ``entities`` are those of the query, of which the first ``seeds`` come from the call; ``links`` those of the hits.
+    ``entities`` are those of the query, ``links`` those of the hits.
     """
     settings, ranked, by_graph = found.query.settings, found.ranked, len(found.graph.ranking[0]) > 0
-    names = partial(_names, entities[: len(entities) - len(found.query.carried.entities)], seeds)
+    names = partial(_names, entities[: len(entities) - len(found.query.carried.entities)])
     all_names = names(range(len(entities)))
     if settings.method == "graph" and by_graph:
         return f"the graph alone{_because(all_names)}"
@@ -621,19 +597,16 @@ def _because(why: str) -> str:
     return f": {why}" if why else ""
 
 
-def _names(entities: Sequence[Entity], seeds: int, places: Sequence[int]) -> str:
+def _names(entities: Sequence[Entity], places: Sequence[int]) -> str:
     """Return that the question names some of the entities, given by their positions; empty if there are none.
 
     Positions beyond are entities of the conversation.
     """
     if not (places := [place for place in places if place < len(entities)]):
         return ""
-    by_call = sum(place < seeds for place in places)
-    who = "the question and seed_entities name" if by_call else "the question names"
-    who = "seed_entities names" if by_call == len(places) else who
     shown = [entities[place].name for place in places[:_MAX_NAMES]]
     more = [f"{len(places) - _MAX_NAMES:,} more"] if len(places) > _MAX_NAMES else []
-    return f"{who} {_listed([*shown, *more])}"
+    return f"the question names {_listed([*shown, *more])}"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -223,26 +222,6 @@ class Query:
             scores = share * cosine + (1 - share) * keyword_share
         order = self.order(kind, keys, scores)
         return keys[order], scores[order].astype(np.float32)
-
-    def without_copies(self, ranking: Ranking, k: int) -> tuple[Ranking, list[Keys]]:
-        """Return the first ``k`` chunks that are not copies of a better one, and the copies of each."""
-        keys, scores = ranking
-        places: list[int] = []
-        copies: list[Keys] = []
-        gone: set[int] = set()
-        waiting = keys.tolist()
-        start = 0
-        while start < len(waiting) and len(places) < k:
-            asked = list(islice((at for at in range(start, len(waiting)) if waiting[at] not in gone), k - len(places)))
-            for place, found in zip(asked, self.snapshot.copies("chunks", keys[asked]), strict=True):
-                start = place + 1
-                if waiting[place] not in gone:
-                    places.append(place)
-                    copies.append(found)
-                    gone.update(found.tolist())
-            if not asked:
-                break
-        return (keys[places], scores[places]), copies
 
     def without_same_start(self, keys: Keys, characters: int) -> Keys:
         """Return chunks without those whose first characters equal an earlier chunk's; 0 characters compare none."""

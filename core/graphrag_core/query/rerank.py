@@ -1,77 +1,53 @@
-"""``ScoreReranker``: lets a function, such as a cross-encoder, score the best passages and order them by score."""
+"""``ScoreReranker``: lets a function, such as a cross-encoder, score the best passages and orders them by score."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from graphrag_core.errors import InputError, RerankerError, check_integer
-from graphrag_core.model import Chunk
+from graphrag_core.errors import RerankerError
 from graphrag_core.ports import Keys, Ranking
 from graphrag_core.query.coverage import Coverage, Reranked, Reranker
 from graphrag_core.query.query import Query
 from graphrag_core.query.requests import Request
+from graphrag_core.text import chunk_text, label
+from graphrag_core.text.markup import plain
 
-PassageScores = Callable[[str, Sequence[Chunk]], Iterable[float | None]]
-"""Scores passages for a question: one number for each, higher is better, or None to drop the passage."""
+Scores = Iterable[float | None]
+ScoreTexts = Callable[[str, list[str]], Scores | Awaitable[Scores]]
+"""Scores texts for a question: one number for each, higher is better, or None to drop the passage."""
 
-
+_SCORED = 50  # passages, at least
 _LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
 class ScoreReranker(Reranker):
-    """Orders the best passages of another reranker by the scores of a function.
+    """Orders the best passages of another reranker by the scores of a function, which become the scores of the hits.
 
-    The score of a hit is the function's score. Passages with equal scores keep their order. If the function drops a
-    passage, the passages that it has not seen are dropped too, as they are worse. What the other reranker explains
-    (its trust in the graph, links) is kept. Without the graph (``use_graph=False``, or because of the gate) the best
-    passages of plain search are scored.
-
-    Results are cached if the function can be hashed: it must return the same scores for the same passages. An
-    exception that it raises is not caught.
+    Passages with equal scores keep their order. If the function drops a passage, the passages that it has not seen are
+    dropped too, as they are worse. What the other reranker explains (its trust in the graph, links) is kept.
 
     Parameters
     ----------
     score
-        Takes the question and a list of :class:`~graphrag_core.Chunk`, best first, without copies. Returns one number
-        for each, higher is better, or None to drop the passage. If it has a coroutine method ``ascore`` with the same
-        arguments, the async methods of the adapters await that.
-    passages
-        How many passages are scored, and at least as many as the query returns. Up to this number, a larger ``k``
-        adds hits and leaves the first ones as they are.
+        The function, or a coroutine function. It may have a coroutine method ``ascore`` with the same arguments,
+        which is awaited instead where a question is awaited.
     first
-        Orders the passages before; :class:`~graphrag_core.strategies.Coverage` by default.
+        Orders the passages before.
 
     Raises
     ------
     RerankerError
         In a query: the function did not return one finite number or None for each passage.
-
-    Examples
-    --------
-    >>> from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-    >>> from graphrag_core.testing import HashEmbedder
-    >>> index = KnowledgeIndex(HashEmbedder())
-    >>> _ = index.add([Document("a", "Ada Lovelace wrote notes."), Document("b", "Ada Lovelace wrote.")])
-    >>> shortest = ScoreReranker(lambda question, chunks: [-len(chunk.text) for chunk in chunks])
-    >>> [(hit.chunk.id, hit.score) for hit in GraphRetriever(index, reranker=shortest).retrieve("Ada Lovelace")]
-    [('b', -19.0), ('a', -25.0)]
     """
 
-    score: PassageScores
-    passages: int = 20
+    score: ScoreTexts
     first: Reranker = field(default_factory=Coverage)
-
-    def __post_init__(self) -> None:
-        if isinstance(self.score, type) or not callable(self.score):
-            raise InputError(f"{self.score!r} cannot score passages: pass a function score(question, chunks)")
-        check_integer(self.passages, "passages")
-        if not isinstance(self.first, Reranker):
-            raise InputError(f"{self.first!r} is not a reranker: first needs an object of a subclass of Reranker")
 
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
         """Return the ranking of the first reranker with its best passages ordered by score."""
@@ -80,19 +56,42 @@ class ScoreReranker(Reranker):
         return self.order(ranked, shown, request.run())
 
     def candidates(self, query: Query, ranked: Reranked) -> tuple[Keys, Request]:
-        """Return the best chunks of a ranking without copies, and the request for their scores."""
-        (shown, _), _ = query.without_copies((ranked.keys, ranked.scores), max(self.passages, query.settings.k))
-        chunks = query.snapshot.chunks(shown)
-        ascore: Any = getattr(self.score, "ascore", None)
+        """Return the best chunks of a ranking, and the request for their scores."""
+        shown = ranked.keys[: max(_SCORED, query.settings.k)]
+        texts = [
+            chunk_text(label(chunk.title, chunk.headings), plain(chunk.text)) for chunk in query.snapshot.chunks(shown)
+        ]
+        ascore = self._coroutine()
 
         def run() -> list[float | None]:
-            return self._checked(chunks, self.score(query.text, chunks) if chunks else ())
+            returned: Any = self.score(query.text, [*texts]) if texts else ()
+            return self._checked(len(texts), self._run(returned) if inspect.isawaitable(returned) else returned)
 
         async def arun() -> list[float | None]:
-            return self._checked(chunks, await ascore(query.text, chunks) if chunks else ())
+            return self._checked(len(texts), await ascore(query.text, [*texts]) if texts and ascore else ())
 
-        key = id(self), tuple((chunk.id, chunk.text) for chunk in chunks)
-        return shown, Request(run, arun if ascore is not None else None, key)
+        return shown, Request(run, arun if ascore is not None else None, (id(self), tuple(texts)))
+
+    def _coroutine(self) -> Callable[[str, list[str]], Awaitable[Scores]] | None:
+        """Return what can be awaited for scores; None for a plain function."""
+        ascore: Any = getattr(self.score, "ascore", None)
+        is_coroutine = any(map(inspect.iscoroutinefunction, (self.score, type(self.score).__call__)))
+        return self.score if ascore is None and is_coroutine else ascore  # type: ignore[return-value]
+
+    def _run(self, returned: Awaitable[Scores]) -> Scores:
+        """Return the scores of a coroutine function in a question that is not awaited."""
+        import asyncio  # noqa: PLC0415 - slow to import
+
+        async def scores() -> Scores:
+            return await returned
+
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(scores())
+        if inspect.iscoroutine(returned):
+            returned.close()
+        raise RerankerError(f"{self._name} is a coroutine function: on an event loop use asearch, ainvoke or aretrieve")
 
     def order(self, ranked: Reranked, shown: Keys, scores: Sequence[float | None]) -> Reranked:
         """Return a ranking with the chunks that were scored first, ordered by score."""
@@ -106,25 +105,27 @@ class ScoreReranker(Reranker):
             keys, values = np.concatenate([keys, rest]), np.concatenate([values, below])
         return replace(ranked, keys=keys, scores=values.astype(np.float32))
 
-    def _checked(self, chunks: list[Chunk], returned: Iterable[float | None]) -> list[float | None]:
-        """Return the scores of chunks, each a number that can be stored, or None."""
-        name = getattr(self.score, "__qualname__", type(self.score).__qualname__)
+    @property
+    def _name(self) -> str:
+        return getattr(self.score, "__qualname__", type(self.score).__qualname__)
+
+    def _checked(self, count: int, returned: Scores) -> list[float | None]:
+        """Return the scores of passages, each a number that can be stored, or None."""
         try:
             scores = list(returned)
         except TypeError as error:
-            raise RerankerError(f"{name} returned {returned!r:.80}: return one score for each passage") from error
-        if len(scores) != len(chunks):
-            raise RerankerError(f"{name} returned {len(scores)} scores for {len(chunks)} passages: return one for each")
-        checked: list[float | None] = []
-        for chunk, value in zip(chunks, scores, strict=True):
-            try:
-                number = None if value is None else float(value)
-            except (TypeError, ValueError, OverflowError):
-                number = np.nan
-            if number is not None and not abs(number) <= _LARGEST:
-                raise RerankerError(
-                    f"{name} returned {value!r:.80} for {chunk.id!r}: return a finite number, or None to drop the "
-                    "passage"
-                )
-            checked.append(number)
-        return checked
+            raise RerankerError(f"{self._name} returned {returned!r:.80}: return one score for each text") from error
+        if len(scores) != count:
+            raise RerankerError(f"{self._name} returned {len(scores)} scores for {count} texts: return one for each")
+        return [None if score is None else self._number(score) for score in scores]
+
+    def _number(self, score: Any) -> float:
+        try:
+            number = float(score)
+        except (TypeError, ValueError, OverflowError):
+            number = np.nan
+        if not abs(number) <= _LARGEST:
+            raise RerankerError(
+                f"{self._name} returned {score!r:.80}: return a finite number, or None to drop the passage"
+            )
+        return number

@@ -28,13 +28,13 @@ from graphrag_core.query.fusion import CHANNELS, Fusion, Gate
 from graphrag_core.query.query import OnEmbedderError
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.requests import Request
-from graphrag_core.query.rerank import PassageScores, ScoreReranker
+from graphrag_core.query.rerank import ScoreReranker, ScoreTexts
 from graphrag_core.query.routing import Router
 from graphrag_core.query.strategies.pagerank import PageRank
 from graphrag_core.query.strategies.strategy import GraphStrategy
 from graphrag_core.result import Result
 
-Method = Literal["hybrid", "vector", "keyword", "graph", "global", "agentic"]
+Method = Literal["hybrid", "vector", "keyword", "graph", "agentic"]
 """How a question is searched."""
 
 _METHODS: tuple[str, ...] = get_args(Method)
@@ -88,9 +88,7 @@ class SearchSettings:
     ----------
     method
         ``"hybrid"`` uses all three channels; ``"vector"``, ``"keyword"`` and ``"graph"`` use one, of
-        which the last two may find fewer than ``k``; ``"global"`` answers questions about the whole collection
-        with its communities and their central passages; ``"agentic"`` lets ``router`` choose a method for each
-        question.
+        which the last two may find fewer than ``k``; ``"agentic"`` lets ``router`` choose a method for each question.
     k
         How many passages to return.
     graph
@@ -102,9 +100,8 @@ class SearchSettings:
         PageRank is :class:`~graphrag_core.strategies.Anchored`.
     reranker
         Orders the passages of the hybrid method. True uses :class:`~graphrag_core.strategies.Coverage` where both the
-        strategy and the fusion are the default; False orders them by the fusion alone. A function that scores
-        passages, such as a :class:`~graphrag_core.CrossEncoder`, orders the best of them
-        (:class:`~graphrag_core.strategies.ScoreReranker`).
+        strategy and the fusion are the default; False orders them by the fusion alone. A function of the question and a
+        list of texts that returns one score for each, or a coroutine function, orders the best 50 of them.
     gate, recogniser
         When the graph is trusted and how similar passages must be, and how entities are found in a question. None is
         the strategy's own, as :class:`~graphrag_core.strategies.RelatedEntities` has them, or else the default.
@@ -155,7 +152,7 @@ class SearchSettings:
         default="hybrid",
         metadata={
             "type": str,
-            "help": "How to search; global is for questions about the whole collection, agentic selects one.",
+            "help": "How to search; agentic selects a method for the question.",
             "choices": _METHODS,
         },
     )
@@ -163,7 +160,7 @@ class SearchSettings:
     graph: GraphStrategy = _PAGE_RANK
     use_graph: bool = field(default=True, metadata={"type": bool, "help": "Whether hybrid search uses the graph."})
     fusion: Fusion | None = None
-    reranker: Reranker | PassageScores | bool = True
+    reranker: Reranker | ScoreTexts | bool = True
     gate: Gate | None = None
     recogniser: Recogniser | None = None
     router: Router = _ROUTER
@@ -323,8 +320,6 @@ class Plan:
         by the index's embedder.
     route
         Why the router chose the method.
-    seeds, exclude
-        Names of entities, and of entities and documents.
     turns
         The turns of the conversation before a question that may refer to them.
     uncounted
@@ -341,8 +336,6 @@ class Plan:
     as_of: float | None = None
     embed: Request | None = None
     route: str = ""
-    seeds: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
     turns: tuple[Turn, ...] = ()
     uncounted: list[Keys] | None = None
     explain: bool = False

@@ -1,5 +1,6 @@
 """Sentences: where they begin and end, which of them say something, and the prose of a chunk."""
 
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -136,7 +137,8 @@ def best_sentence(
     >>> best_sentence([{"it", "is"}, {"task", "queue"}, {"queue"}], {"task": 1, "queue": 1}, [1, 0.5, 1])
     1
     """
-    totals = [sum(weights[word] for word in sentence if word in weights) for sentence in words]
+    # Exact sums: words come from sets, whose order changes with the hash seed of the process.
+    totals = [math.fsum(weights[word] for word in sentence if word in weights) for sentence in words]
     if ties:
         return max(range(len(words)), key=lambda place: (totals[place], qualities[place]))
     return max(range(len(words)), key=lambda place: totals[place] * qualities[place])

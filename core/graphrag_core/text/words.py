@@ -50,9 +50,6 @@ A longer list would change which terms count."""
 QUESTION_STOP_WORDS = FUNCTION | frozenset("happen happens work works tell explain give me please".split())
 """Words of a question that are not marked in a passage. They are compared before stemming."""
 
-NEAR_DUPLICATE_STOP_WORDS = frozenset("a an the this that these those it its and is are was were".split())
-"""Words that one of two near-duplicates may have alone."""
-
 NEVER_LAST = frozenset(_LISTS["never last"].split())
 """Words that no whole sentence ends with."""
 

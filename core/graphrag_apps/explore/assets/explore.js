@@ -181,18 +181,15 @@
       const answer = await load("community", { id: wanted.value }, signal);
       if (signal.aborted) return;
       if (!answer.community) { missing("This community does not exist in this scope."); return; }
-      const { community, children, parent } = answer;
+      const { community } = answer;
       if (shown?.kind !== "community" || shown.value !== wanted.value) graph.show(answer.graph);
       graph.select(null);
       nothing("");
       drawDetails(community.name,
-        el("p.kind", dot(community.root), "Community", parent && [" in ", el("a", { href: address.write({ ...view, kind: "community", value: parent.id }) }, parent.name)]),
+        el("p.kind", dot(community.id), "Community"),
         el("h1", { dir: "auto" }, community.name),
-        el("p.numbers", el("span", el("b", number(community.entities)), ` ${community.entities === 1 ? "entity" : "entities"}`), el("span", el("b", number(community.documents)), ` ${community.documents === 1 ? "document" : "documents"}`)),
+        el("p.numbers", el("span", el("b", number(community.entities)), ` ${community.entities === 1 ? "entity" : "entities"}`)),
         answer.graph.nodes.length < community.entities && el("p.hint", `The graph shows the ${number(answer.graph.nodes.length)} entities that are mentioned most.`),
-        community.description && el("p", { dir: "auto" }, community.description),
-        community.sentences.length > 0 && section("Central sentences", el("ul.sentences", community.sentences.map((one) => el("li", { dir: "auto" }, one)))),
-        children.length > 0 && section("Consists of", el("ul.communities", children.map((one) => el("li", communityCard(one))))),
         section("Most mentioned", entityList(answer.graph.nodes.slice(0, 12))),
       );
     },
@@ -260,7 +257,7 @@
 
   function communityCard(one) {
     return el("a.community", { href: address.write({ ...view, kind: "community", value: one.id }) },
-      dot(one.root), el("span", el("b", { dir: "auto" }, one.name), el("small", { dir: "auto" }, one.names.slice(3, 9).join(", "))), el("span.count", { title: plural(one.entities, "entity", "entities") }, number(one.entities)));
+      dot(one.id), el("span", el("b", { dir: "auto" }, one.name), el("small", { dir: "auto" }, one.names.slice(3, 9).join(", "))), el("span.count", { title: plural(one.entities, "entity", "entities") }, number(one.entities)));
   }
   function chips(nodes, most) {
     const list = el("div.chips", nodes.map((node) => entityLink(node, dot(node.community, node.kind), el("span", node.name))));
@@ -387,7 +384,7 @@
           hit.link && el("p.link", { dir: "auto" }, `${hit.link[0].toUpperCase()}${hit.link.slice(1)}.`),
           el("p.text", { dir: "auto" }, marked(hit.pieces)),
           hit.text.length > 360 && el("details.whole", el("summary", "Whole passage"), el("p.text", { dir: "auto" }, hit.text)),
-          el("p.source", { dir: "auto", title: "document" }, [hit.document, hit.copies].filter(Boolean).join(" · ")));
+          el("p.source", { dir: "auto", title: "document" }, hit.document));
         return card;
       })) : el("p.hint", answer.advice || "No passage was found.")),
       answer.decided && el("p.hint", `${answer.decided[0].toUpperCase()}${answer.decided.slice(1)}.`),

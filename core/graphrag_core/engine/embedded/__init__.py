@@ -3,6 +3,4 @@
 ``EmbeddedEngine`` is the one name to import.
 """
 
-from graphrag_core.engine.embedded.engine import EmbeddedEngine
-
-__all__ = ["EmbeddedEngine"]
+from graphrag_core.engine.embedded.engine import EmbeddedEngine as EmbeddedEngine

@@ -14,7 +14,6 @@ import math
 import os
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -32,7 +31,7 @@ from graphrag_core.engine.embedded.attributes import AttributeColumns
 from graphrag_core.engine.embedded.background import Task
 from graphrag_core.engine.embedded.files import Folder
 from graphrag_core.engine.embedded.recent import View
-from graphrag_core.engine.embedded.records import ADD_ACCESSES, LISTED, Records
+from graphrag_core.engine.embedded.records import ADD_ACCESSES, Records
 from graphrag_core.engine.embedded.search_indexes import PATIENCE, SearchIndexes
 from graphrag_core.engine.embedded.writer import Batch, write
 from graphrag_core.engine.graph.snapshot import StoreSnapshot
@@ -43,7 +42,7 @@ from graphrag_core.engine.tables import SqlEngine, Tables, chunk_of, parts_of
 from graphrag_core.errors import DamagedIndex, GraphRAGError, InputError, NotAnIndex, StorageError
 from graphrag_core.filters import Filter, unknown_keys
 from graphrag_core.key_sets import among, best, ranges
-from graphrag_core.model import Chunk, Stats, Verification
+from graphrag_core.model import Chunk, FileMark, Stats, Verification
 from graphrag_core.ports import Keys, Kind, Matrix, ParsedDocument, Ranking, Scores
 
 _T = TypeVar("_T")
@@ -64,11 +63,6 @@ _CREATION = 5.0  # seconds that a reader waits for a process that is creating th
 _BURST = 5.0  # seconds: changes that follow a publication so quickly are published together
 _LATER = 0.5, 2.0  # seconds, least and most, after which a change of a burst is published if nobody reads it before
 
-_NEAR = f"""
-WITH own AS (SELECT near_1, near_2, near_3 FROM chunks WHERE key {LISTED})
-SELECT key, near_1, near_2, near_3 FROM chunks WHERE near_1 IN (SELECT near_1 FROM own)
-OR near_2 IN (SELECT near_2 FROM own) OR near_3 IN (SELECT near_3 FROM own)
-"""
 _KINDS = {"chunks": "chunks", "facts": "facts", "entities": "names"}
 
 
@@ -182,6 +176,12 @@ class EmbeddedEngine(SqlEngine):
                     self._committing = None
                 raise
 
+    def mark_files(self, marks: Mapping[str, FileMark]) -> None:
+        self._check(writable=True)
+        with self._one_writer:
+            self._finish_commit()
+            self.records.mark_files(marks)
+
     def _commit(
         self, added: Sequence[ParsedDocument], removed: Sequence[str], name_vectors: Mapping[str, Matrix],
         settings: Mapping[str, str],
@@ -288,17 +288,6 @@ class EmbeddedEngine(SqlEngine):
             if emptied:  # else the log would grow by the whole database
                 self.records.rows("VACUUM")
             return self.records.truncate_log() or emptied
-
-    def load_blob(self, name: str) -> bytes | None:
-        """Return what was stored beside the index under a name; None for an index in memory."""
-        self._check()
-        return None if self._folder is None else self._folder.load_blob(name)
-
-    def save_blob(self, name: str, data: bytes | None) -> None:
-        """Store bytes beside an index in a folder, also if it is opened for reading."""
-        self._check()
-        if self._folder is not None:
-            self._folder.save_blob(name, data)
 
     def refresh(self) -> bool:
         self._check()
@@ -640,22 +629,6 @@ class EmbeddedStore(Store):
         return scores
 
     # -- rows
-
-    def signatures(self, chunks: Keys) -> list[tuple[int, Sequence[int]]]:
-        found = self._recent.near.read(self.chunk_keys(chunks).tolist(), self._read_near)
-        rows = self._in_scope([*{row[0]: row for rows in found for row in rows}.values()])
-        numbers = self.chunk_numbers(np.array([row[0] for row in rows], np.int64))
-        return [(number, row[1:]) for number, row in zip(numbers.tolist(), rows, strict=True)]
-
-    def _read_near(self, keys: Sequence[int]) -> list[list[Row]]:
-        """Return for each chunk the signatures of all chunks that have one in common with it."""
-        rows = self.tables.rows(_NEAR, (self.tables.array(keys),))
-        by_band: dict[tuple[int, int], list[Row]] = defaultdict(list)
-        for row in rows:
-            for band in enumerate(row[1:]):
-                by_band[band].append(row)
-        own = {row[0]: row for row in rows}
-        return [[row for band in enumerate(own[key][1:]) for row in by_band[band]] for key in keys]
 
     def chunks(self, chunks: Keys) -> list[Chunk]:
         return [chunk_of(row) for row in self._recent.chunks.read(self.chunk_keys(chunks).tolist(), self._read_chunks)]

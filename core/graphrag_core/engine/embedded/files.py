@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import sys
-import threading
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,7 +28,6 @@ class Folder:
         records.sqlite          the records (with -wal and -shm beside it while open)
         keywords/               tantivy indexes, which have their own commits
         derived/<generation>/   the graph of a generation, and its vectors if they are many: mapped into memory
-        extras/                 what was computed from a generation and can be computed again: communities
         writer.lock
     """
 
@@ -38,28 +36,6 @@ class Folder:
         self.records = path / "records.sqlite"
         self.keywords = path / "keywords"
         self.derived = path / "derived"
-
-    def load_blob(self, name: str) -> bytes | None:
-        """Return what was stored under a name."""
-        try:
-            return (self.path / "extras" / name).read_bytes()
-        except OSError:
-            return None
-
-    def save_blob(self, name: str, data: bytes | None) -> None:
-        """Store data under a name, atomically; None deletes it and everything below the name."""
-        path = self.path / "extras" / name
-        if data is None:
-            shutil.rmtree(path, ignore_errors=True)
-            path.unlink(missing_ok=True)
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(f".{path.name}.new-{os.getpid()}-{threading.get_ident()}")
-        try:
-            new.write_bytes(data)
-            new.replace(path)
-        finally:
-            new.unlink(missing_ok=True)
 
     def create(self) -> None:
         """Create the folder, or check that it holds an index or nothing."""

@@ -39,8 +39,7 @@ class View:
 class Recent:
     """What questions have read of one generation.
 
-    Of each chunk: its row, its first words, its packed terms, and the signatures of chunks that are nearly equal.
-    Of the last scopes: their views.
+    Of each chunk: its row, its first words and its packed terms. Of the last scopes: their views.
     """
 
     def __init__(self) -> None:
@@ -48,7 +47,6 @@ class Recent:
         self.chunks = RecentRows[Row]()
         self.openings = RecentRows[str]()
         self.terms = RecentRows[tuple[bytes, bytes, bytes]]()
-        self.near = RecentRows[list[Row]]()
 
     def view(self, scope: Hashable, make: Callable[[], View]) -> View:
         """Return the view of a scope; ``make`` creates it if no question had this scope before."""

@@ -26,6 +26,7 @@ from graphrag_core.engine.rows import Row, Texts, damaged
 from graphrag_core.engine.tables import Query, Span, Tables, storable, text_of_fact
 from graphrag_core.errors import DamagedIndex, DiskError, FilterError, GraphRAGError, NotAnIndex, UnsupportedFormat
 from graphrag_core.filters import Condition
+from graphrag_core.model import FileMark
 from graphrag_core.ports import Keys, Matrix
 from graphrag_core.text import hash64, normalise
 
@@ -449,6 +450,13 @@ class Records(Tables):
         meta = self.meta
         added = {kind: (0, int(meta.get(f"next_{kind.removesuffix('s')}", "0"))) for kind in KINDS}
         return Change(0, int(meta.get("generation", "0")), added, _no_keys())
+
+    def mark_files(self, marks: Mapping[str, FileMark]) -> None:
+        """Store the files that documents were read from, by id."""
+        rows = [(*mark, document_id, *mark) for document_id, mark in marks.items()]
+        with self.transaction() as db:
+            sql = "UPDATE documents SET file = ?, version = ? WHERE id = ? AND (file, version) IS NOT (?, ?)"
+            db.executemany(sql, rows)
 
     def trim_journal(self, generation: int) -> None:
         """Delete the journal up to a generation."""

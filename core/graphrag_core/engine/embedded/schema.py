@@ -11,11 +11,11 @@ without ``text`` is the slice of its chunk from ``start`` to ``stop`` with newli
 ``is_plain`` that slice without markup. Its ``source`` and ``status`` are the first letters of the words.
 
 ``documents.heading`` is the title that was found for a document without one (NULL: the same as ``title``), ``marks``
-are its marks (compressed JSON) and ``chunks.headings`` the headings above a chunk (JSON). ``chunks.terms`` are the
+are its marks (compressed JSON), ``file`` and ``version`` its :class:`~graphrag_core.model.FileMark`, which may change
+without the document, and ``chunks.headings`` the headings above a chunk (JSON). ``chunks.terms`` are the
 hashes of the terms that keyword search finds a chunk by, ``fact_terms`` which of them each of its facts has
-(:func:`~graphrag_core.engine.analysis.pack_terms`), ``near_1`` to ``near_3`` its signatures
-(:mod:`~graphrag_core.engine.copies`), and ``tokens`` the distinct ids of its tokens (packed 16-bit numbers, NULL if the
-embedder has none). A chunk's text is compressed if that makes it shorter; the SQL function
+(:func:`~graphrag_core.engine.analysis.pack_terms`), and ``tokens`` the distinct ids of its tokens (packed 16-bit
+numbers, NULL if the embedder has none). A chunk's text is compressed if that makes it shorter; the SQL function
 ``inflate`` returns it. ``attributes`` are the metadata values that filters test, ``claims`` the types and descriptions
 that chunks give entities, and ``journal`` the keys that each generation added and removed. ``fact_vectors`` has the
 vectors of all facts of a chunk in one row.
@@ -39,7 +39,7 @@ from graphrag_core.engine.rows import Row, damaged
 from graphrag_core.engine.tables import Span
 from graphrag_core.ports import Keys
 
-FORMAT = 4
+FORMAT = 5
 APPLICATION_ID = 0x48475247  # "HGRG": identifies an index among SQLite files
 
 TABLES = """
@@ -47,8 +47,9 @@ CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE documents (
     key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, title TEXT NOT NULL, heading TEXT,
     metadata TEXT NOT NULL, digest TEXT NOT NULL, generation INTEGER NOT NULL, added REAL NOT NULL,
-    marks BLOB
+    marks BLOB, file TEXT, version TEXT
 );
+CREATE INDEX documents_file ON documents (file) WHERE file IS NOT NULL;
 CREATE TABLE attributes (
     name TEXT NOT NULL, kind TEXT NOT NULL, value NOT NULL,
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
@@ -60,13 +61,9 @@ CREATE TABLE chunks (
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
     ordinal INTEGER NOT NULL, start INTEGER NOT NULL, text TEXT NOT NULL,
     subjects INTEGER NOT NULL, names BLOB NOT NULL,
-    headings TEXT, page INTEGER, terms BLOB, near_1 INTEGER, near_2 INTEGER, near_3 INTEGER, fact_terms BLOB,
-    tokens BLOB
+    headings TEXT, page INTEGER, terms BLOB, fact_terms BLOB, tokens BLOB
 );
 CREATE INDEX chunks_document ON chunks (document);
-CREATE INDEX chunks_near_1 ON chunks (near_1);
-CREATE INDEX chunks_near_2 ON chunks (near_2);
-CREATE INDEX chunks_near_3 ON chunks (near_3);
 CREATE TABLE names (
     key INTEGER PRIMARY KEY, surface TEXT NOT NULL, spelling INTEGER NOT NULL, uses INTEGER NOT NULL
 );
@@ -156,13 +153,13 @@ def document_checksums(
     Parameters
     ----------
     documents, facts
-        Rows as they are stored. The counters of facts, which change, do not count.
+        Rows as they are stored. The files of documents and the counters of facts, which change, do not count.
     chunks
         Rows of chunks, each with the names that it mentions.
     others, vectors
         Rows that start with the key of a chunk: claims and aliases; vectors of the chunk, then of its facts.
     """
-    sums = {row[0]: crc32(repr(row).encode("utf-8", "surrogatepass")) for row in documents}
+    sums = {row[0]: crc32(repr(row[:9]).encode("utf-8", "surrogatepass")) for row in documents}
     owner: dict[int, int] = {}
     for row, names in chunks:
         document = owner[row[0]] = row[2]

@@ -113,7 +113,7 @@ class _Rows:
             self.chunk_names.append((*rows.names,))
             tables["chunks"].append((
                 chunk_key, chunk.id, key, chunk.ordinal, chunk.start, chunk.text, rows.subjects,
-                pack([known[name] for name in rows.names]), rows.headings, chunk.page, rows.terms, *rows.near,
+                pack([known[name] for name in rows.names]), rows.headings, chunk.page, rows.terms,
                 rows.fact_terms, rows.tokens,
             ))  # fmt: skip
             tables["claims"] += [(chunk_key, known[name], *claim) for name, *claim in rows.claims]

@@ -1,4 +1,4 @@
-"""Edits of the graph: renamed, merged, described and deleted entities, and hidden relations.
+"""Edits of the graph: renamed, merged and deleted entities, and hidden relations.
 
 The records stay unchanged. The edits are a setting of the index, a list of :class:`~graphrag_core.Edit` as JSON, and
 are applied to each read: entities are mapped before and after it. So they hold for documents that come later, and
@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,23 +34,12 @@ FactReader = Callable[[Keys], Sequence[tuple[Sequence[int], Fact]]]
 _NONE: Keys = np.empty(0, np.int64)
 
 
-class Shown(NamedTuple):
-    """What is shown of an entity instead of what documents say; None for no change."""
-
-    name: str | None = None
-    type: str | None = None
-    description: str | None = None
-
-    def applied(self, entity: Entity) -> Entity:
-        """Return an entity with these changes. A new name makes the old one an alias."""
-        if self.name is not None and self.name != entity.name:
-            aliases = tuple(sorted({entity.name, *entity.aliases} - {self.name}))
-            entity = replace(entity, id=normalise(self.name), name=self.name, aliases=aliases)
-        return replace(
-            entity,
-            type=entity.type if self.type is None else self.type,
-            description=entity.description if self.description is None else self.description,
-        )
+def renamed(entity: Entity, name: str | None) -> Entity:
+    """Return an entity with another name, the old one as an alias; the entity itself for no name."""
+    if name is None or name == entity.name:
+        return entity
+    aliases = tuple(sorted({entity.name, *entity.aliases} - {name}))
+    return replace(entity, id=normalise(name), name=name, aliases=aliases)
 
 
 class EditedGraph:
@@ -146,24 +135,21 @@ class EditedGraph:
         return kept_rows(counts, kept), entities[kept], kept
 
     @remembered
-    def edits(self) -> tuple[dict[int, Shown], dict[int, int]]:
-        """Edited display fields by entity, and by name id the entity of each name that an edit introduced."""
+    def new_names(self) -> tuple[dict[int, str], dict[int, int]]:
+        """The new names of entities, and by name id the entity of each name that an edit introduced."""
         changes = []
-        for details in self._details("rename", "merge", "describe", "add_entity"):
+        for details in self._details("rename", "merge"):
             ids = [hash64(norm) for norm in (*details.get("into", ()), *details["of"])]
-            changes.append((ids, Shown(details.get("name"), details.get("type"), details.get("description"))))
+            changes.append((ids, details["name"]))
         known = self.find(sorted({name_id for ids, _ in changes for name_id in ids}))
-        shown: dict[int, Shown] = {}
-        new_names: dict[int, int] = {}
-        for ids, change in changes:
+        names: dict[int, str] = {}
+        introduced: dict[int, int] = {}
+        for ids, name in changes:
             entity = next((known[name_id][0] for name_id in ids if name_id in known), None)
-            if entity is None:
-                continue
-            before = shown.get(entity, Shown())  # later edits count more
-            shown[entity] = Shown(*(old if new is None else new for old, new in zip(before, change, strict=True)))
-            if change.name:
-                new_names[hash64(normalise(change.name))] = entity
-        return shown, new_names
+            if entity is not None:
+                names[entity] = name  # later edits count more
+                introduced[hash64(normalise(name))] = entity
+        return names, introduced
 
     def find(self, ids: Sequence[int]) -> dict[int, list[int]]:
         found = {}

@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.analysis import TermTable, content_terms, matched, term_places, terms_of_names
-from graphrag_core.engine.copies import find_copies
 from graphrag_core.engine.graph.counters import SUBJECT
-from graphrag_core.engine.graph.edits import EditedGraph, Shown
+from graphrag_core.engine.graph.edits import EditedGraph, renamed
 from graphrag_core.engine.graph.sparse import Flags, kept_rows
 from graphrag_core.engine.rows import TOKEN_BYTES, Name
 from graphrag_core.engine.store import OPENING, Store, StoreGraph
@@ -35,7 +34,6 @@ _TOP_CANDIDATES = 3  # for each entity wanted, since numbers are left out
 _MOST_SEARCHED = 5_000  # facts, to find enough that are not equal
 _NAMES_PER_ENTITY = 4  # searched for each entity wanted, since several names may be one entity
 _MOST_LINKED = 64  # entities of a fact that are linked with each other
-_UNCHANGED = Shown()
 _NONE: Keys = np.empty(0, np.int64)
 
 
@@ -57,7 +55,6 @@ class StoreSnapshot:
         self.chunks, self.find_chunks, self.documents_of = store.chunks, store.find_chunks, store.documents_of
         # Rows that were read: the stages of a query ask for the same again.
         self._counts: dict[str, int] = {}  # chunks that have a term
-        self._copies: dict[int, Keys] = {}  # of chunks
         self._searched: tuple[Matrix, Keys, Scores] | None = None  # the last vector, its chunks in order, their scores
 
     @property
@@ -154,8 +151,8 @@ class StoreSnapshot:
         """Return the positions of entities that edits have renamed, and the terms that their new names match."""
         if self._edited is None:
             return []
-        shown = self._edited.edits[0]
-        names = ((row, shown.get(entity, _UNCHANGED).name) for row, entity in enumerate(entities.tolist()))
+        new_names = self._edited.new_names[0]
+        names = ((row, new_names.get(entity)) for row, entity in enumerate(entities.tolist()))
         return [(row, matched(terms_of_names([normalise(name)])[1], terms)) for row, name in names if name]
 
     def _names_of(self, entities: Keys) -> list[dict[int, Name]]:
@@ -165,22 +162,6 @@ class StoreSnapshot:
         known = self._store.names(keys)
         ends = zip(counts.cumsum().tolist(), counts.tolist(), strict=True)
         return [{key: known[key] for key in keys[end - count : end]} for end, count in ends]
-
-    def copies(self, kind: Kind, keys: Keys) -> list[Keys]:
-        if kind == "facts":
-            return [facts[np.argsort(self.id_order(kind, facts))] for facts in self._store.fact_copies(keys)]
-        wanted, known = keys.tolist(), self._copies
-        if missing := [key for key in wanted if key not in known]:
-            copies_of: dict[int, set[int]] = {}
-            near = self._store.signatures(np.array(missing, np.int64))
-            if any(len({signatures[band] for _, signatures in near}) < len(near) for band in range(3)):
-                chunks = [key for key, _ in near]
-                texts = dict(zip(chunks, self._store.texts(np.array(chunks, np.int64)), strict=True))
-                copies_of = find_copies(missing, dict(near), texts)
-            for key in missing:
-                copies = np.array(sorted(copies_of.get(key, ())), np.int64)
-                known[key] = copies[np.argsort(self.id_order(kind, copies))] if len(copies) > 1 else copies
-        return [known[key] for key in wanted]
 
     def similarities(self, kind: Kind, keys: Keys, vector: Matrix | None) -> Scores:
         found = np.zeros(len(keys), np.float32)
@@ -216,8 +197,8 @@ class StoreSnapshot:
             by_id[name_id]: entities[0] if len(entities) == 1 else self._most_mentioned(entities)
             for name_id, entities in self._graph.find([*by_id]).items()
         }
-        renamed = {} if self._edited is None else self._edited.edits[1]
-        return found | {by_id[name_id]: entity for name_id, entity in renamed.items() if name_id in by_id}
+        introduced = {} if self._edited is None else self._edited.new_names[1]
+        return found | {by_id[name_id]: entity for name_id, entity in introduced.items() if name_id in by_id}
 
     def _most_mentioned(self, entities: Sequence[int]) -> int:
         """Return one of the entities of a name. Of equal ones an alias counts more than the name itself, the first."""
@@ -400,10 +381,10 @@ class StoreSnapshot:
         addresses = self._graph.are_addresses(entities)
         labels = self._section_labels(entities[addresses]) if addresses.any() else {}
         ids = dict(zip(entities.tolist(), self._graph.ids(entities).tolist(), strict=True))
-        shown = {} if self._edited is None else self._edited.edits[0]
+        new_names = {} if self._edited is None else self._edited.new_names[0]
         ends = {}
         for key, entity in pairs:
-            name, other = names[key], labels.get(entity) or shown.get(entity, _UNCHANGED).name
+            name, other = names[key], labels.get(entity) or new_names.get(entity)
             if not other and ids[entity] != name.name_id:  # an alias, or merged
                 other = self.entities(np.array([entity]))[0].name
             ends[key, entity] = (normalise(other) or other, other) if other else (name.norm, name.surface)
@@ -413,9 +394,9 @@ class StoreSnapshot:
         return self._store.entities.read(keys.tolist(), self._edited_entities)
 
     def _edited_entities(self, entities: Sequence[int]) -> list[Entity]:
-        shown = {} if self._edited is None else self._edited.edits[0]
+        new_names = {} if self._edited is None else self._edited.new_names[0]
         read = self._read_entities(np.array(entities, np.int64))
-        return [shown[key].applied(one) if key in shown else one for key, one in zip(entities, read, strict=True)]
+        return [renamed(one, new_names.get(key)) for key, one in zip(entities, read, strict=True)]
 
     def _read_entities(self, keys: Keys) -> list[Entity]:
         """Return entities as documents describe them, addresses as the sections that they lead to."""
@@ -457,9 +438,8 @@ class StoreSnapshot:
 
     def search_names(self, start: str, inside: str) -> Keys:
         entities = self._of_names(self._store.names_like(start, inside))
-        shown = {} if self._edited is None else self._edited.edits[0]
-        renamed = [entity for entity, change in shown.items() if change.name is not None]
-        entities = distinct(entities[entities >= 0], np.array(renamed, np.int64))
+        new_names = {} if self._edited is None else self._edited.new_names[0]
+        entities = distinct(entities[entities >= 0], np.array([*new_names], np.int64))
         entities = entities[~self._graph.are_addresses(entities)]
         order = np.lexsort((self._graph.ids(entities), -self._graph.counts(entities)[0]))
         return self._without_numbers(entities[order])

@@ -3,6 +3,4 @@
 It needs the extra ``postgres`` (psycopg 3 with a connection pool), and in the database the extension ``vector``.
 """
 
-from graphrag_core.engine.postgres.engine import PostgresEngine
-
-__all__ = ["PostgresEngine"]
+from graphrag_core.engine.postgres.engine import PostgresEngine as PostgresEngine

@@ -70,7 +70,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between them; a server needs 
 # Every statement looks rows up by key. Without statistics of a new index the planner believes that it has hardly any
 # rows, and reads all of them for each key.
 _PLANNER = ("jit", "enable_seqscan", "enable_hashjoin", "enable_mergejoin", "enable_material")
-_INIT = "run `hybrid-graphrag db init` with a role that may create tables"
+_INIT = "open the index once for writing, with a role that may create tables"
 
 _CONFLICTS = (sql_errors.SerializationFailure, sql_errors.DeadlockDetected)
 _UNREACHABLE = "{where}: the server cannot be reached or closed the connection ({text}): check that it runs, and retry"
@@ -304,9 +304,7 @@ class Database:
             standby = connection.execute("SELECT pg_is_in_recovery()").fetchone() == (True,)
             if self.read_only or standby:
                 where = ", on the primary server: this one is a standby" if standby else ""
-                raise NotAnIndex(
-                    f"{self.shown} has no tables of hybrid-graphrag: {_INIT}, or open it for writing first{where}"
-                )
+                raise NotAnIndex(f"{self.shown} has no tables of hybrid-graphrag: {_INIT}{where}")
             create(connection, self.address.schema)
             version = self.version(connection) or 0
         if version != schema.VERSION:
@@ -321,7 +319,7 @@ class Database:
         return None if found == (None,) else int(self.meta(connection, "version"))
 
     def meta(self, connection: Connection, name: str) -> str:
-        """Return a property of the tables: ``version`` or ``partitions``."""
+        """Return a property of the tables, such as ``version``."""
         sql = f"SELECT value FROM {self.address.schema}.meta WHERE name = %s"
         row = connection.execute(sql, (name,)).fetchone()
         if row is None:
@@ -479,16 +477,20 @@ def may_repeat(error: Exception) -> bool:
     return isinstance(error, DatabaseError) and error.lost
 
 
-def create(connection: Connection, name: str, partitions: int = 1) -> None:
-    """Create the extension, the schema and all tables, in one transaction, unless they are there.
+def exists(url: str) -> bool:
+    """Return whether there is an index at an address. Raises if the server cannot be reached."""
+    database = Database(url, read_only=True)
+    try:
+        database.open()
+    except NotAnIndex:
+        return False
+    finally:
+        database.close()
+    return True
 
-    Parameters
-    ----------
-    name
-        The schema.
-    partitions
-        Parts of each large table; 1 for plain tables. It cannot be changed later.
-    """
+
+def create(connection: Connection, name: str) -> None:
+    """Create the extension, the schema of a name and all tables, in one transaction, unless they are there."""
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"create {name}",))
         if connection.execute("SELECT to_regclass(%s)", (f"{name}.meta",)).fetchone() != (None,):
@@ -505,7 +507,7 @@ def create(connection: Connection, name: str, partitions: int = 1) -> None:
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name}")
         before = connection.execute("SHOW search_path").fetchall()[0]
         connection.execute(f"SET LOCAL search_path = {name}")
-        for statement in schema.statements(partitions, f'"{vector[0]}".halfvec'):
+        for statement in schema.statements(f'"{vector[0]}".halfvec'):
             connection.execute(statement)
         connection.execute("SELECT set_config('search_path', %s, true)", before)
 

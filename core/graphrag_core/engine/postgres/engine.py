@@ -4,8 +4,6 @@ A write is one transaction (see :mod:`~graphrag_core.engine.postgres.writer`). A
 the newest generation and changes nothing, so readers never wait for writers.
 """
 
-import base64
-import json
 import logging
 import threading
 from collections import OrderedDict
@@ -31,7 +29,7 @@ from graphrag_core.engine.rows import Accesses, Row
 from graphrag_core.engine.tables import SqlEngine, Tables, parts_of
 from graphrag_core.errors import DatabaseError, GraphRAGError, InputError
 from graphrag_core.filters import Filter
-from graphrag_core.model import Stats, Verification
+from graphrag_core.model import FileMark, Stats, Verification
 from graphrag_core.ports import Keys, Matrix, ParsedDocument
 from graphrag_core.text import EDGE, hash64
 
@@ -66,7 +64,7 @@ class PostgresEngine(SqlEngine):
     url
         ``postgresql://user@host:port/database?index=NAME``. Several indexes can be in one database; without ``index``
         it is the one called ``default``. Tables and index are created by the first opening for writing, if the role
-        may; else run ``hybrid-graphrag db init``.
+        may.
     read_only
         Never write. The server may be a standby.
     exact
@@ -124,6 +122,22 @@ class PostgresEngine(SqlEngine):
         if added:
             self._analyse()
 
+    def mark_files(self, marks: Mapping[str, FileMark]) -> None:
+        self._check(writable=True)
+        columns = list(marks), [mark.path for mark in marks.values()], [mark.version for mark in marks.values()]
+
+        def run() -> None:
+            with self.database.transaction() as cursor:
+                lock(cursor, self.index)
+                cursor.execute(
+                    "UPDATE documents d SET file = m.file, version = m.version "
+                    "FROM unnest(%s::text[], %s::text[], %s::text[]) AS m(id, file, version) "
+                    "WHERE d.index = %s AND d.id = m.id AND (d.file, d.version) IS DISTINCT FROM (m.file, m.version)",
+                    (*columns, self.index),
+                )
+
+        self.database.repeated(run)
+
     def _analyse(self) -> None:
         """Let the server count its tables again when they have doubled: it plans for what it last counted.
 
@@ -161,17 +175,14 @@ class PostgresEngine(SqlEngine):
         counts = self.database.rows("SELECT chunks, facts FROM indexes WHERE id = %s", (self.index,))[0]
         if max(counts) < APPROXIMATE_FROM:
             return
-        partitions = int(self.database.value("SELECT value FROM meta WHERE name = 'partitions'"))
         for kind, table in VECTORS.items():
             if kind == "facts" or kind in self._indexed_kinds():  # facts are compared with a question, never searched
                 continue
             count = self.database.value(f"SELECT count(*) FROM {table} WHERE index = %s", (self.index,))
             if count < APPROXIMATE_FROM:
                 continue
-            parts = [table] if partitions == 1 else [f"{table}_{part}" for part in range(partitions)]
             try:
-                for part in parts:
-                    self._create_hnsw(part)
+                self._create_hnsw(table)
             except DatabaseError as error:
                 _log.warning("the HNSW index of %s was not created, and the next change tries again: %s", kind, error)
 
@@ -382,31 +393,6 @@ class PostgresEngine(SqlEngine):
         if hidden is not None:
             gone, _ = self._keep(transaction, hidden, partial(transaction.chunks_in, hidden))
         return Scope(inside, gone)
-
-    def load_blob(self, name: str) -> bytes | None:
-        self._check()
-        wanted = self.index, f"extra:{name}"
-        rows = self.database.rows("SELECT value FROM catalogue_settings WHERE index = %s AND key = %s", wanted)
-        return base64.b64decode(json.loads(rows[0][0])) if rows else None
-
-    def save_blob(self, name: str, data: bytes | None) -> None:
-        """See :class:`~graphrag_core.ports.Engine`. A read-only engine stores nothing."""
-        self._check()
-        if self.read_only:
-            return
-        key = f"extra:{name}"
-        with self.database.transaction() as cursor:
-            if data is None:
-                cursor.execute(
-                    "DELETE FROM catalogue_settings WHERE index = %s AND (key = %s OR starts_with(key, %s))",
-                    (self.index, key, f"{key}/"),
-                )
-            else:
-                cursor.execute(
-                    "INSERT INTO catalogue_settings (index, key, value) VALUES (%s, %s, %s) "
-                    "ON CONFLICT (index, key) DO UPDATE SET value = excluded.value",
-                    (self.index, key, json.dumps(base64.b64encode(data).decode())),
-                )
 
     @property
     def generation(self) -> int:

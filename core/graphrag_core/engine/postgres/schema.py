@@ -9,14 +9,15 @@ of a chunk are consecutive. A name (``"Auth Service"``) and its normalised form 
 hashes of their texts, so that writers agree on them without asking each other. An entity has the number of its
 normalised name.
 
-Rows of documents, chunks and facts are written once and never changed, but for ``last_accessed`` and ``access_count``.
+Rows of documents, chunks and facts are written once and never changed, but for ``last_accessed`` and ``access_count``,
+and for ``file`` and ``version`` (:class:`~graphrag_core.model.FileMark`).
 ``names.uses`` counts the chunks that mention a name, which is deleted with its last use. Ids are unique within an
 index: writers check that one after the other (see :mod:`~graphrag_core.engine.postgres.writer`), so no constraint is
 needed for which they would wait for each other.
 
 A fact without ``text`` is the slice of its chunk from ``start`` to ``stop`` with newlines replaced by spaces, or with
 ``is_plain`` that slice without markup. ``statement`` is the same number for facts that say the same.
-``chunks.terms``, ``fact_terms``, ``tokens`` and ``near`` are as in the embedded engine, ``chunks.lengths`` the number
+``chunks.terms``, ``fact_terms`` and ``tokens`` are as in the embedded engine, ``chunks.lengths`` the number
 of terms in each field of keyword search, then the number of terms in all facts of the chunk.
 
 ``postings`` has a row for each field, term and segment: the keys of the texts that have the term, how often each has
@@ -24,8 +25,7 @@ it, and the quantised length of each. A segment are the texts of one write, or o
 :mod:`~graphrag_core.engine.postgres.keywords`). ``dead_chunks`` are deleted chunks that postings still have.
 
 ``commits`` has the last transactions of writers, by a random number: whoever lost the answer to a commit looks there.
-The tables ``catalogue_...`` have the files that the command line indexed (see
-:mod:`graphrag_apps.documents.catalogue`).
+The table ``catalogue_settings`` has what can be computed again, such as communities.
 
 ``mentions.weight`` is 6 for a subject of the chunk, 1 for another entity, and 0 for a further name of an entity that
 the chunk mentions before. ``is_alias`` says that the name stands for another entity than the one with its id.
@@ -36,7 +36,7 @@ the first thousand are a sample.
 import re
 from functools import cache
 
-VERSION = 4
+VERSION = 5
 """The version of the tables. A database of another one is refused."""
 
 BLOCK = 32
@@ -49,7 +49,7 @@ TABLES = {
     "documents": """
         index integer NOT NULL, key bigint NOT NULL, id text COLLATE "C" NOT NULL, title text NOT NULL, heading text,
         metadata text NOT NULL, digest text NOT NULL, generation bigint NOT NULL, added double precision NOT NULL,
-        marks bytea, PRIMARY KEY (index, key)
+        marks bytea, file text COLLATE "C", version text COLLATE "C", PRIMARY KEY (index, key)
     """,
     "attributes": """
         index integer NOT NULL, name text COLLATE "C" NOT NULL, kind text COLLATE "C" NOT NULL, value text COLLATE "C",
@@ -59,7 +59,7 @@ TABLES = {
         index integer NOT NULL, key bigint NOT NULL, id text COLLATE "C" NOT NULL, document bigint NOT NULL,
         ordinal integer NOT NULL, start integer NOT NULL, text text NOT NULL, subjects integer NOT NULL,
         headings text, page integer, terms bytea NOT NULL, fact_terms bytea, tokens bytea,
-        near integer[] NOT NULL, facts integer NOT NULL, lengths integer[] NOT NULL, sample bigint NOT NULL,
+        facts integer NOT NULL, lengths integer[] NOT NULL, sample bigint NOT NULL,
         PRIMARY KEY (index, key)
     """,
     "names": """
@@ -104,9 +104,7 @@ TABLES = {
         PRIMARY KEY (index, id)
     """,
 }
-"""The columns of the tables that may be partitioned: each by a hash of its index and of its second column."""
-
-_PARTITIONED = {"attributes": "document", "postings": "term"}  # by another column than the second
+"""The columns of the large tables."""
 
 SMALL_TABLES = f"""
 CREATE TABLE meta (name text PRIMARY KEY, value text NOT NULL);
@@ -123,25 +121,17 @@ CREATE TABLE commits (index integer NOT NULL, batch bigint NOT NULL, generation 
     PRIMARY KEY (index, batch));
 CREATE TABLE catalogue_settings (index integer NOT NULL, key text COLLATE "C" NOT NULL, value text NOT NULL,
     PRIMARY KEY (index, key));
-CREATE TABLE catalogue_files (
-    index integer NOT NULL, key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, path text COLLATE "C" NOT NULL,
-    name text COLLATE "C" NOT NULL, digest text NOT NULL DEFAULT '', machine text NOT NULL, run bigint NOT NULL,
-    UNIQUE (index, path), UNIQUE (index, name)
-);
-CREATE TABLE catalogue_documents (index integer NOT NULL, id text COLLATE "C" NOT NULL, file bigint NOT NULL,
-    run bigint NOT NULL, PRIMARY KEY (index, id, file));
-CREATE INDEX catalogue_documents_file ON catalogue_documents (index, file);
 CREATE SEQUENCE chunk_keys MINVALUE 0 START 0 INCREMENT {BLOCK};
 """
 
 INDEXES = """
 CREATE INDEX documents_id ON documents (index, id);
+CREATE INDEX documents_file ON documents (index, file) WHERE file IS NOT NULL;
 CREATE INDEX attributes_text ON attributes (index, name, kind, value, document);
 CREATE INDEX attributes_number ON attributes (index, name, number, document) WHERE number IS NOT NULL;
 CREATE INDEX attributes_document ON attributes (index, document);
 CREATE INDEX chunks_id ON chunks (index, id);
 CREATE INDEX chunks_document ON chunks (index, document, key);
-CREATE INDEX chunks_near ON chunks USING gin (near) WITH (fastupdate = off);
 CREATE INDEX names_spelling ON names (index, spelling);
 CREATE INDEX mentions_entity ON mentions (index, entity, weight DESC, chunk) INCLUDE (name);
 CREATE INDEX mentions_alias ON mentions (index, name, entity) WHERE is_alias;
@@ -172,31 +162,16 @@ OF_FACT = {"facts": "key", "fact_entities": "fact", "fact_vectors": "key"}
 """The tables whose rows are deleted with their fact, and the column with its key."""
 
 
-def statements(partitions: int, vector: str = "halfvec") -> list[str]:
-    """Return the statements that create all tables.
-
-    Parameters
-    ----------
-    partitions
-        Parts of each large table; 1 for plain tables.
-    vector
-        The name of the type for vectors, with its schema.
-    """
+def statements(vector: str = "halfvec") -> list[str]:
+    """Return the statements that create all tables; ``vector`` is the type for vectors, with its schema."""
     found = [statement for statement in SMALL_TABLES.split(";") if statement.strip()]
     for table, columns in TABLES.items():
-        definition = f"CREATE TABLE {table} ({columns.format(vector=vector)})"
-        if partitions > 1:
-            definition += f" PARTITION BY HASH (index, {_PARTITIONED.get(table, columns.split()[4])})"
-        found.append(definition)
-        found += [
-            f"CREATE TABLE {table}_{part} PARTITION OF {table} FOR VALUES WITH (MODULUS {partitions}, REMAINDER {part})"
-            for part in range(partitions if partitions > 1 else 0)
-        ]
+        found.append(f"CREATE TABLE {table} ({columns.format(vector=vector)})")
         # Of an index that is newer than the statistics the server would believe that it has no rows. It would then read
         # all of them to find those of a chunk, in whichever index of the table it looks at first.
         found.append(f"ALTER TABLE {table} ALTER COLUMN index SET STATISTICS 0")
     found += [statement for statement in INDEXES.split(";") if statement.strip()]
-    found.append(f"INSERT INTO meta VALUES ('version', '{VERSION}'), ('partitions', '{partitions}')")
+    found.append(f"INSERT INTO meta VALUES ('version', '{VERSION}')")
     return found
 
 

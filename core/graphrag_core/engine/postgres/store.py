@@ -9,7 +9,7 @@ from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.graph.memory import GraphView, MemoryGraph
 from graphrag_core.engine.postgres.database import Halfvec, matrix
 from graphrag_core.engine.postgres.keywords import Keywords
-from graphrag_core.engine.postgres.reads import SEES, VECTORS, Transaction, one_row, rows_of
+from graphrag_core.engine.postgres.reads import SEES, VECTORS, Transaction, rows_of
 from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.engine.postgres.walk import TableGraph
 from graphrag_core.engine.rows import Accesses, Row
@@ -207,27 +207,6 @@ class PostgresStore(Store):
             {"index": self._transaction.index, "keys": np.array(keys, np.int64)},
         )
 
-    def signatures(self, chunks: Keys) -> list[tuple[int, Sequence[int]]]:
-        """Return the signatures of chunks, and of all in scope that have one in common with them.
-
-        The given chunks are read with them, since the chunks of a result are asked for next.
-        """
-        # The index of signatures alone: the planner would also read the keys of all chunks.
-        near = f"SELECT array_agg(DISTINCT n) FROM {rows_of('chunks', 'o', 'key', 'keys')}, unnest(o.near) AS n"
-        chunk = (
-            f"SELECT {self.tables.chunk_columns} FROM documents d "
-            "WHERE c.key = ANY(%(keys)s) AND d.index = %(index)s AND d.key = c.document"
-        )
-        rows = self.rows(
-            f"SELECT c.key, c.near, w.* FROM (SELECT * FROM chunks WHERE near && ({near}) OFFSET 0) c "
-            f"LEFT JOIN LATERAL ({chunk}) w ON true WHERE c.index = %(index)s",
-            {"index": self._transaction.index, "keys": self.chunk_keys(chunks)},
-        )
-        self._chunk_rows.update((row[0], row[2:]) for row in rows if row[2] is not None)
-        rows = self._in_scope(rows)
-        numbers = self.chunk_numbers(np.array([row[0] for row in rows], np.int64))
-        return [(number, row[1]) for number, row in zip(numbers.tolist(), rows, strict=True)]
-
     def chunks(self, chunks: Keys) -> list[Chunk]:
         keys, rows = self.chunk_keys(chunks).tolist(), self._chunk_rows
         if missing := [key for key in keys if key not in rows]:
@@ -277,22 +256,6 @@ class PostgresStore(Store):
         if all(name in claims for name in names):
             return [claim for name in names for claim in claims[name]]
         return super().claims(names)
-
-    def fact_copies(self, facts: Keys) -> list[Keys]:
-        """Return the others that say the same. Only facts about the rarest entity of a fact are compared with it."""
-        if self.sees is not None:
-            return super().fact_copies(facts)
-        fact, other = self._transaction.columns(
-            "SELECT w.fact, o.key FROM unnest(%(facts)s::bigint[]) w(fact) "
-            f"{one_row('facts', 'f', 'f.key = w.fact')} CROSS JOIN LATERAL (SELECT x.entity, "
-            "(SELECT count(*) FROM (SELECT FROM fact_entities y WHERE y.index = x.index AND y.entity = x.entity "
-            "LIMIT %(most)s) c) AS uses FROM fact_entities x WHERE x.index = %(index)s AND x.fact = w.fact "
-            "ORDER BY uses, x.entity LIMIT 1) r CROSS JOIN LATERAL (SELECT fact FROM fact_entities "
-            f"WHERE index = %(index)s AND entity = r.entity OFFSET 0) y {one_row('facts', 'o', 'o.key = y.fact')} "
-            "WHERE o.statement = f.statement AND o.key <> f.key ORDER BY 1, 2",
-            np.int64, np.int64, facts=np.unique(facts), most=_MOST_COUNTED,
-        )  # fmt: skip
-        return [other[fact == key] for key in facts.tolist()]
 
     def count_entities(self) -> int:
         """Return the number of entities that are neither addresses nor numbers, for the statistics of the index."""

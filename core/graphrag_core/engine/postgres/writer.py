@@ -192,7 +192,7 @@ class Batch:
         self.lengths += lengths
         tables["chunks"].append((
             index, key, chunk.id, document, chunk.ordinal, chunk.start, chunk.text, rows.subjects, rows.headings,
-            chunk.page, rows.terms, rows.fact_terms, rows.tokens, list(rows.near), len(rows.facts), lengths,
+            chunk.page, rows.terms, rows.fact_terms, rows.tokens, len(rows.facts), lengths,
             crc32(chunk.id.encode("utf-8", "surrogatepass")),
         ))  # fmt: skip
         for name, kind, description in rows.claims:

@@ -1,0 +1,203 @@
+"""Filters narrow: nothing that is made of a tenant's retriever finds a document of another tenant."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+import warnings
+
+import pytest
+from langchain.agents import create_agent
+from langchain_classic.retrievers import ContextualCompressionRetriever, EnsembleRetriever, MultiQueryRetriever
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.language_models import FakeListLLM, GenericFakeChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import ConfigurableField
+from langchain_core.tools import create_retriever_tool
+from pydantic import ValidationError
+
+from graphrag_core.errors import InputError
+from graphrag_core.testing import HashEmbedder
+from langchain_graphrag import GraphRAGRetriever, create_memory_search_tool
+from langchain_graphrag.agents import RetrieveMiddleware
+
+QUESTION = "Who has the Keyring?"
+ACME, OTHER = {"tenant": "acme"}, {"tenant": "umbrella"}
+EVERYBODY = {"tenant": {"in": ["acme", "umbrella"]}}
+TEXTS = {"acme": "The Keyring of Acme is green.", "umbrella": "The Keyring of Umbrella is secret."}
+ATTACKS = [None, {}, OTHER, EVERYBODY]
+OWN = {
+    "filter": {"filter": ACME},
+    "search_kwargs": {"search_kwargs": {"filter": ACME}},
+    "where in search_kwargs": {"search_kwargs": {"where": ACME}},
+    "both": {"filter": EVERYBODY, "search_kwargs": {"filter": ACME}},
+}
+
+
+def configured(retriever, name, value):
+    field = retriever.configurable_fields(**{name: ConfigurableField(id="it")})
+    return field.with_config(configurable={"it": value})
+
+
+def mutated(retriever, value):
+    retriever.search_kwargs["filter"] = value
+    retriever.search_kwargs["where"] = value
+    return retriever
+
+
+def copied(retriever, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return retriever.copy(**options)
+
+
+DERIVED = {
+    "a call": lambda mine, it: mine.bind(k=9, filter=it).bind(where=it),
+    "bind": lambda mine, it: mine.bind(filter=it, where=it),
+    "bind twice": lambda mine, it: mine.bind(filter=OTHER).bind(filter=it),
+    "with_filter": lambda mine, it: mine.with_filter(it),
+    "model_copy": lambda mine, it: mine.model_copy(update={"filter": it}),
+    "model_copy twice": lambda mine, it: mine.model_copy(update={"k": 3}).model_copy(update={"filter": it}),
+    "model_copy of search_kwargs": lambda mine, it: mine.model_copy(update={"search_kwargs": {"filter": it}}),
+    "model_copy of search_kwargs, where": lambda mine, it: mine.model_copy(update={"search_kwargs": {"where": it}}),
+    "model_copy without search_kwargs": lambda mine, _: mine.model_copy(update={"search_kwargs": {}}),
+    "model_copy of both": lambda mine, it: mine.model_copy(update={"filter": it, "search_kwargs": {"filter": it}}),
+    "deep model_copy": lambda mine, it: mine.model_copy(deep=True, update={"filter": it}),
+    "copy of pydantic": lambda mine, it: copied(mine, update={"filter": it}),
+    "copy.replace": lambda mine, it: mine.__replace__(filter=it),
+    "changed search_kwargs": mutated,
+    "configured filter": lambda mine, it: configured(mine, "filter", it),
+    "configured search_kwargs": lambda mine, it: configured(mine, "search_kwargs", {"filter": it, "where": it}),
+    "configured, bound": lambda mine, it: configured(mine, "filter", it).bind(filter=it).bind(filter=it),
+    "with_config": lambda mine, it: mine.with_config(configurable={"filter": it}, metadata={"filter": it}),
+    "with_retry": lambda mine, it: mine.with_retry().bind(filter=it),
+    "with_fallbacks": lambda mine, it: mine.with_fallbacks([mine.bind(filter=it)]).bind(filter=it),
+    "with_types": lambda mine, it: mine.with_types(input_type=str).bind(filter=it),
+    "in a sequence": lambda mine, it: (mine | list).bind(filter=it),
+}
+
+
+@pytest.fixture(scope="module")
+def everything():
+    documents = [Document(id=name, page_content=text, metadata={"tenant": name}) for name, text in TEXTS.items()]
+    with GraphRAGRetriever.from_documents(documents, HashEmbedder()) as retriever:
+        yield retriever
+
+
+@pytest.fixture(params=OWN.values(), ids=OWN)
+def mine(request, everything):
+    return GraphRAGRetriever(index=everything.index, **request.param)
+
+
+def tenants(documents):
+    return {document.metadata["tenant"] for document in documents}
+
+
+@pytest.mark.parametrize("derive", DERIVED.values(), ids=DERIVED)
+async def test_what_is_made_of_a_tenants_retriever_finds_its_documents_alone(everything, derive):
+    for own, other in itertools.product(OWN.values(), ATTACKS):
+        derived = derive(GraphRAGRetriever(index=everything.index, **own), other)
+        for found in (
+            derived.invoke(QUESTION),
+            await derived.ainvoke(QUESTION),
+            derived.invoke(QUESTION, filter=other, where=other),
+            *derived.batch([QUESTION]),
+            *await derived.abatch([QUESTION]),
+            *derived.stream(QUESTION),
+        ):
+            assert "umbrella" not in tenants(found)
+
+
+def test_a_copy_keeps_the_filter(mine, everything, tmp_path):
+    for copied_ in (mine.model_copy(), mine.model_copy(deep=True), copy.copy(mine), copy.deepcopy(mine)):
+        assert copied_.scope == mine.scope
+        assert tenants(copied_.invoke(QUESTION)) == {"acme"}
+    documents = everything.get(list(TEXTS))
+    own = {"search_kwargs": {"filter": ACME}}
+    with (
+        GraphRAGRetriever.from_documents(documents, HashEmbedder(), path=tmp_path / "kb", **own) as stored,
+        pickle.loads(pickle.dumps(stored)) as opened,
+    ):
+        assert tenants(opened.invoke(QUESTION)) == {"acme"}
+
+
+def test_the_filter_of_a_retriever_cannot_be_assigned_or_deleted(mine):
+    for name in ("filter", "search_kwargs", "scope"):
+        with pytest.raises((ValidationError, AttributeError)):
+            setattr(mine, name, None)
+        with pytest.raises((ValidationError, AttributeError)):
+            delattr(mine, name)
+    with pytest.raises(InputError, match="has no part of a retriever"):
+        copied(mine, exclude={"filter"})
+    assert tenants(mine.invoke(QUESTION)) == {"acme"}
+
+
+def test_filters_that_are_bound_one_after_another_are_joined(everything):
+    for bound in (
+        everything.bind(filter=ACME),
+        everything.bind(k=2, filter=ACME),
+        everything.bind(k=2).bind(where=ACME),
+    ):
+        assert tenants(bound.invoke(QUESTION)) == {"acme"}
+        assert tenants(bound.invoke(QUESTION, filter=EVERYBODY)) == {"acme"}
+        assert [hit.chunk.id for hit in bound.search(QUESTION)] == ["acme"]
+        assert bound.invoke(QUESTION, filter=OTHER) == []
+        assert bound.bind(filter=EVERYBODY).invoke(QUESTION, filter=OTHER) == []
+    assert tenants(everything.invoke(QUESTION)) == {"acme", "umbrella"}
+
+
+def test_filters_of_all_kinds_are_joined_and_shared_settings_stay(everything):
+    own = everything.model_copy(update={"k": 7, "add_metadata": ["score"], "tags": ["handbook"]}).with_filter(ACME)
+    assert (own.index is everything.index, own.cache is everything.cache) == (True, True)
+    assert (own.settings.k, own.add_metadata, own.tags) == (7, ("score",), ["handbook"])
+    assert own.with_filter(OTHER).invoke(QUESTION) == []
+    assert own.with_filter({"tenant": {"in": ["acme"]}}).get(list(TEXTS))[0].id == "acme"
+    assert own.delete(["umbrella"])["num_deleted"] == 0
+
+
+class Keeping(BaseDocumentCompressor):
+    def compress_documents(self, documents, query, callbacks=None):
+        return documents
+
+
+class Model(GenericFakeChatModel):
+    seen: list = []  # noqa: RUF012 - a field of pydantic
+
+    def _generate(self, messages, *given, **settings):
+        self.seen.append("".join(message.text for message in messages))
+        return super()._generate(messages, *given, **settings)
+
+
+DERIVED_RETRIEVERS = {
+    "itself": lambda mine: mine,
+    "with_filter": lambda mine: mine.with_filter(EVERYBODY),
+    "model_copy": lambda mine: mine.model_copy(update={"filter": EVERYBODY, "search_kwargs": {}}),
+}
+
+
+@pytest.mark.parametrize("derive", DERIVED_RETRIEVERS.values(), ids=DERIVED_RETRIEVERS)
+async def test_what_takes_a_retriever_finds_the_documents_of_its_tenant(mine, derive):
+    own = derive(mine)
+    llm = FakeListLLM(responses=["The Keyring of Umbrella?\nWhich Keyring is secret?"])
+    for composed in (
+        MultiQueryRetriever.from_llm(retriever=own, llm=llm),
+        EnsembleRetriever(retrievers=[own, own.with_filter(EVERYBODY)]),
+        ContextualCompressionRetriever(base_retriever=own, base_compressor=Keeping()),
+    ):
+        assert tenants(composed.invoke(QUESTION)) == {"acme"}
+        assert tenants(await composed.ainvoke(QUESTION)) == {"acme"}
+    for tool in (
+        create_retriever_tool(own, "kb", "Looks things up."),
+        create_memory_search_tool(own),
+        create_memory_search_tool(own, filter=EVERYBODY),
+    ):
+        for given in ({"query": QUESTION}, {"query": QUESTION, "filter": OTHER, "where": OTHER}):
+            assert "green" in str(tool.invoke(given))
+            assert "secret" not in str(tool.invoke(given))
+    for given in (None, EVERYBODY, lambda _: EVERYBODY):
+        model = Model(messages=iter([AIMessage("Acme.")]), seen=[])
+        agent = create_agent(model, middleware=[RetrieveMiddleware(own, filter=given)])
+        agent.invoke({"messages": [("user", QUESTION)]})
+        assert "green" in model.seen[0]
+        assert "secret" not in model.seen[0]
