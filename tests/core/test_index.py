@@ -7,7 +7,6 @@ import sqlite3
 import threading
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from changes import EXTRACTOR
 from support import SERVICES, keyword_search, snapshot, vector_search
@@ -300,7 +299,7 @@ def test_a_second_writer_of_a_process_replaces_the_first(tmp_path):
     first.add(SERVICES[:2])
     with KnowledgeIndex.open(tmp_path, HashEmbedder()) as second:
         second.add(SERVICES[2:])
-        with pytest.raises(IndexClosed, match="opened for writing a second time in this process.*newer"):
+        with pytest.raises(IndexClosed, match=r"opened for writing a second time in this process.*newer"):
             first.add(SERVICES)
         first.close()
         assert len(second) == 4
@@ -330,7 +329,7 @@ def test_an_index_of_an_older_release_says_what_to_do(tmp_path):
         db.execute("PRAGMA user_version = 4")
     db.close()
     for read_only in (False, True):
-        with pytest.raises(UnsupportedFormat, match="format 4.*index the documents again into another folder.*add"):
+        with pytest.raises(UnsupportedFormat, match=r"format 4.*index the documents again into another folder.*add"):
             KnowledgeIndex.open(tmp_path, HashEmbedder(), read_only=read_only)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from graphrag_core.engine.embedded.keywords import TantivyKeywords
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graphrag_core.engine.embedded.keywords import TantivyKeywords
 from graphrag_core.engine.postgres import keywords, writer
 from graphrag_core.engine.postgres.engine import PostgresEngine
 from graphrag_core.engine.postgres.schema import FACT_BITS

@@ -6,9 +6,9 @@ import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from graphrag_core.engine.embedded import EmbeddedEngine
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.engine.embedded import EmbeddedEngine
 from graphrag_core.engine.postgres import PostgresEngine, engine
 from graphrag_core.filters import parse
 from graphrag_core.testing import HashEmbedder

@@ -455,7 +455,7 @@ class _ArrayWriter:
     def _write(self, values: Array) -> None:
         if values.size:
             data = np.ascontiguousarray(values, self._like.dtype).reshape(-1).view(np.uint8)
-            self._checksum = zlib.crc32(data, self._checksum)
+            self._checksum = zlib.crc32(data.data, self._checksum)
             self._base.write(data)
 
 
@@ -484,7 +484,7 @@ def map_base(source: Path | bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     raw, found = np.frombuffer(data, np.uint8), {}
     for name, (dtype, shape, start, size, expected) in contents.items():
         part = raw[start : start + size]
-        if zlib.crc32(part) != expected:
+        if zlib.crc32(part.data) != expected:
             raise ValueError(f"the checksum of {name!r} differs")
         found[name] = part.view(dtype).reshape(-1, *shape)
     return meta, found

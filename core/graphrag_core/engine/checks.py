@@ -7,6 +7,7 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,13 +41,14 @@ def rebuilt(records: Records) -> View:
     view = View.empty().after(generation, token, _names(rows), None, _NOTHING)
     known = {(surface, entity): key for key, surface, _, entity in rows}
     for page in records.every_document():
-        segments, vectors = [], []
+        segments = list[Segment]()
+        vectors = list[Any]()
         for key, first, parsed in page:
             batch = Batch([parsed])
             names = np.array([known[name] for name in batch.names], np.int64)
             segments.append(batch.segment(Assigned(key, first, names, np.zeros(len(names), np.bool_))))
             vectors.append(parsed.chunk_vectors)
-        matrix = None if any(own is None for own in vectors) else np.concatenate(vectors)  # type: ignore[arg-type]
+        matrix = None if any(own is None for own in vectors) else np.concatenate(vectors)
         view = view.after(generation, token, together(segments), matrix, _NOTHING)
     return view
 
@@ -93,7 +95,7 @@ def _documents(records: Records) -> Iterator[str]:
     count, last = 0, -1
     while documents := records.rows("SELECT * FROM documents WHERE key > ? ORDER BY key LIMIT ?", (last, _PAGE)):
         last = documents[-1][0]
-        for *row, checksum in documents:
+        for *row, _, _, checksum in documents:
             first, number = row[8], row[9]
             span = first, first + number
             passages = records.rows("SELECT * FROM passages WHERE key >= ? AND key < ? ORDER BY key", span)

@@ -124,12 +124,17 @@ class IndexEngine:
     def _close_other_writer(self, path: Path) -> None:
         """Close the engine of this process that writes a folder."""
         other = _writers.get(path)
-        if other is not None and other._process == os.getpid() and not other._released:
-            other.close()
-            other._closed = (
+        if other is not None:
+            other.replace(
                 f"{self.path} was opened for writing a second time in this process, which closed this object: use the "
                 "newer one"
             )
+
+    def replace(self, reason: str) -> None:
+        """Close the engine, and say why whenever it is used again."""
+        if self._process == os.getpid() and not self._released:
+            self.close()
+            self._closed = reason
 
     def _opened(self) -> Sqlite:
         """Open the rows. A reader waits for a process that is creating the index."""
@@ -404,7 +409,10 @@ class IndexEngine:
         if not self.read_only or self.path is None:
             return False
         with self._applying:
-            if self._folder is not None and self._folder.identity() not in (None, self._identity):  # the path leads elsewhere now
+            if self._folder is not None and self._folder.identity() not in (
+                None,
+                self._identity,
+            ):  # the path leads elsewhere now
                 self._reopen()
                 return True
             sql = "SELECT value FROM meta WHERE name IN ('generation', 'token') ORDER BY name"
@@ -534,6 +542,12 @@ class IndexEngine:
         """Return what a function reads from the rows of one generation."""
         with self.reading() as (_, records):
             return function(records)
+
+    def change(self, function: Callable[[Records], object]) -> None:
+        """Change rows of which the arrays know nothing, in a transaction."""
+        self._check(writable=True)
+        with self._writing, self._gate.writing(alone=self.path is None), self._database.transaction() as session:
+            function(Records(session, self._cache))
 
     def settings(self) -> dict[str, str]:
         """Return the settings that were stored with the index."""

@@ -6,7 +6,7 @@ one reads a :class:`~graphrag_core.engine.snapshot.Snapshot`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,8 +20,8 @@ from graphrag_core.engine.segments import PASSAGE
 from graphrag_core.engine.snapshot import Snapshot, fact_bits
 from graphrag_core.engine.store import OPENING, RecentRows, Store
 from graphrag_core.filters import Filter
-from graphrag_core.model import Chunk, Document, Entity, Fact, Stats
-from graphrag_core.ports import Keys, Kind, Matrix, ParsedDocument, Ranking, Scores, Sentences
+from graphrag_core.model import Chunk, Document, Entity, Fact, FileMark, Stats
+from graphrag_core.ports import Keys, Kind, Matrix, ParsedDocument, Ranking, Scores, Sentences, StoredFile
 from graphrag_core.text import EDGE, REFERS_TO
 
 _TOP = 5  # entities in the statistics
@@ -43,11 +43,17 @@ class FolderEngine(IndexEngine):
         """Remove all traces of deleted documents from the files; return False if a reader keeps some in the log."""
         return self.erase()
 
-    def load_blob(self, name: str) -> bytes | None:
-        del name
+    def mark_files(self, marks: Mapping[str, FileMark]) -> None:
+        """Store the files that documents were read from, by id."""
+        self.change(lambda records: records.mark_files(marks))
 
-    def save_blob(self, name: str, data: bytes | None) -> None:
-        del name, data
+    def files(self) -> list[StoredFile]:
+        """Return the files that documents were read from, in order of path."""
+        return self.read(lambda records: records.files())  # type: ignore[no-any-return]
+
+    def documents_of_file(self, path: str) -> dict[str, str]:
+        """Return the versions of a file's documents, by id."""
+        return self.read(lambda records: records.documents_of_file(path))  # type: ignore[no-any-return]
 
     def stored(self, document_ids: Sequence[str]) -> dict[str, str]:
         """Return the digests of the documents that exist, by id."""
@@ -253,10 +259,6 @@ class FolderSnapshot(StoreSnapshot):
 
     def tokens(self, chunks: Keys) -> tuple[Keys, npt.NDArray[np.uint16]]:
         return self._store._snapshot.tokens(chunks)  # noqa: SLF001 - of this module
-
-    def copies(self, kind: Kind, keys: Keys) -> list[Keys]:
-        del kind
-        return [keys[:0] for _ in keys]
 
 
 class _MetadataKeys:

@@ -125,7 +125,8 @@ class Postings:
             starts, counts = part.locate(keys)
             if counts.any():
                 codes = (lengths.base if at == 0 else lengths.tail).reshape(-1)
-                found.append(_Lists(*part.values, codes, 0 if at == 0 else len(lengths.base), starts, counts))
+                passages, numbers = part.values
+                found.append(_Lists(passages, numbers, codes, 0 if at == 0 else len(lengths.base), starts, counts))
         return found
 
     def _frequencies(self, keys: Numbers, lists: Sequence[_Lists]) -> Numbers:
@@ -151,7 +152,7 @@ class Postings:
         if total >= _PRUNED_FROM and (candidates := self._candidates(keys, lists, weights, k, mask)) is not None:
             return self._of_candidates(keys, lists, weights, candidates)
         passages, scores = self._postings(keys, lists, weights, np.arange(len(keys)))
-        found = np.bincount(passages, scores, len(self._lengths))
+        found = _added_up(passages, scores, len(self._lengths))
         if mask is not None:
             found *= mask
         there = np.flatnonzero(found)
@@ -220,7 +221,7 @@ class Postings:
                 scores.append(
                     self._values(part, start + at[has], candidates[has], np.full(len(has), which), keys, weights)
                 )
-        return candidates, np.bincount(np.concatenate(place), np.concatenate(scores), len(candidates))
+        return candidates, _added_up(np.concatenate(place), np.concatenate(scores), len(candidates))
 
     # -- phrases
 
@@ -277,7 +278,12 @@ def _common(ascending: Array, others: Numbers) -> int:
 
 def _summed(keys: Keys, scores: Values) -> tuple[Keys, Values]:
     own, place = np.unique(keys, return_inverse=True)
-    return own, np.bincount(place, scores, len(own))
+    return own, _added_up(place, scores, len(own))
+
+
+def _added_up(places: Numbers, scores: Values, size: int) -> Values:
+    """Return the sums of the scores of each place."""
+    return np.asarray(np.bincount(places, scores, size), np.float64)
 
 
 def _occurrences(tokens: Sequence[str], phrase: Sequence[str]) -> int:

@@ -45,18 +45,19 @@ from graphrag_core.engine.view import Removal
 from graphrag_core.errors import ExtractionError
 from graphrag_core.filters import DOCUMENT_ID
 from graphrag_core.key_sets import ranges
-from graphrag_core.model import Chunk, Document, Extraction, Fact, FactSource, FactStatus, Mark, Mention
-from graphrag_core.ports import Keys, Matrix, ParsedDocument
+from graphrag_core.model import Chunk, Document, Extraction, Fact, FactSource, FactStatus, FileMark, Mark, Mention
+from graphrag_core.ports import Keys, Matrix, ParsedDocument, StoredFile
 from graphrag_core.text import hash64, normalise, plain_runs
 
-FORMAT = 5
+FORMAT = 6
 SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE documents (
     key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, title TEXT NOT NULL, heading TEXT, metadata TEXT NOT NULL,
     digest TEXT NOT NULL, marks BLOB, added REAL NOT NULL, first INTEGER NOT NULL, passages INTEGER NOT NULL,
-    checksum INTEGER NOT NULL
+    file TEXT, version TEXT, checksum INTEGER NOT NULL
 );
+CREATE INDEX documents_file ON documents (file) WHERE file IS NOT NULL;
 CREATE TABLE attributes (
     name TEXT NOT NULL, kind TEXT NOT NULL, value NOT NULL, document INTEGER NOT NULL,
     PRIMARY KEY (name, kind, value, document)
@@ -162,7 +163,7 @@ class Records:
 
     def generation(self) -> tuple[int, str]:
         """Return the number of changes, and the token of the last one."""
-        rows = dict(self.rows("SELECT name, value FROM meta WHERE name IN ('generation', 'token')"))
+        rows: dict[str, str] = dict(self.rows("SELECT name, value FROM meta WHERE name IN ('generation', 'token')"))
         return int(rows.get("generation", "0")), rows.get("token", "")
 
     def segments(self, after: int) -> list[SegmentRow]:
@@ -272,7 +273,7 @@ class Records:
         sql = f"SELECT p.names, p.lengths FROM {_OF_DOCUMENT} WHERE d.key {LISTED}"
         passages = self.rows(sql, (listed(documents),))
         released = Counter(unpack_names(b"".join(row[0] for row in passages)))
-        lengths = np.sum([LENGTHS.unpack(row[1]) for row in passages], axis=0, dtype=np.int64)
+        lengths = np.array([LENGTHS.unpack(row[1]) for row in passages], np.int64).sum(axis=0)
         many = self._session.many
         many("DELETE FROM facts WHERE key >= ? AND key < ?", [(a << FACT_BITS, b << FACT_BITS) for a, b in spans])
         many("DELETE FROM claims WHERE passage >= ? AND passage < ?", spans)
@@ -281,7 +282,7 @@ class Records:
         many("DELETE FROM documents WHERE key = ?", [(key,) for key in documents])
         many("UPDATE names SET uses = uses - ? WHERE key = ?", [(count, key) for key, count in released.items()])
         _, first, count = zip(*rows, strict=True)
-        return Removal(ranges(np.array(first, np.int64), np.array(count, np.int64)), lengths), [*released]
+        return Removal(ranges(np.array(first, np.int64), np.array(count, np.int64)), np.asarray(lengths)), [*released]
 
     def _drop_unused(self, names: Sequence[int]) -> None:
         if names:
@@ -371,19 +372,21 @@ class Records:
     def _parsed(
         self, where: str, parameters: Sequence[Any], *, accesses: bool
     ) -> list[tuple[int, int, ParsedDocument]]:
-        sql = "SELECT d.key, d.first, d.passages, d.id, d.title, d.metadata, d.marks, d.digest FROM documents d WHERE "
+        columns = "d.key, d.first, d.passages, d.file, d.version, d.id, d.title, d.metadata, d.marks, d.digest"
+        sql = f"SELECT {columns} FROM documents d WHERE "
         documents = self.rows(f"{sql}{where} ORDER BY d.key", parameters)
         columns = "p.subjects, p.names, p.aliases, p.vector, p.tokens"
         sql = f"SELECT {_CHUNK}, {columns} FROM {_OF_DOCUMENT} WHERE {where} ORDER BY p.key"
         passages = {row[0]: row for row in self.rows(sql, parameters)}
         extracted = self._extracted({row[0]: (inflate(row[3]), *row[10:13]) for row in passages.values()}, accesses)
         found = []
-        for key, first, count, *own, digest in documents:
+        for key, first, count, file, version, *own, digest in documents:
             rows = [passages[passage] for passage in range(first, first + count)]
             chunks, parts = [chunk_of(row[:10]) for row in rows], [extracted[row[0]] for row in rows]
             codes, tokens = [row[13] for row in rows], [row[14] for row in rows]
+            document = document_of(own, chunks, None if file is None else FileMark(file, version))
             parsed = ParsedDocument(
-                document_of(own, chunks), own[2], digest, chunks, [part for part, _ in parts],
+                document, own[2], digest, chunks, [part for part, _ in parts],
                 [names for _, names in parts], decoded("chunks", codes) if None not in codes else None, None,
                 tokens if None not in tokens else None,
             )  # fmt: skip
@@ -413,6 +416,28 @@ class Records:
             written = {surfaces[name]: at < subjects for at, name in enumerate(names[key])}
             found[key] = Extraction(tuple(mentions), tuple(stated)), written
         return found
+
+    def files(self) -> list[StoredFile]:
+        """Return the files that documents were read from, in order of path."""
+        rows = self.rows(
+            "SELECT file, min(id), count(*), min(version), max(version), min(digest) FROM documents "
+            "WHERE file IS NOT NULL GROUP BY file ORDER BY file"
+        )
+        found = []
+        for path, document, count, low, high, digest in rows:
+            version, _, documents = high.partition(":")
+            is_whole = digest and documents == str(count) and low.partition(":")[0] == version
+            found.append(StoredFile(path, document, count, version if is_whole else ""))
+        return found
+
+    def documents_of_file(self, path: str) -> dict[str, str]:
+        """Return the versions of a file's documents, by id."""
+        return dict(self.rows("SELECT id, version FROM documents WHERE file = ? ORDER BY id", (path,)))
+
+    def mark_files(self, marks: Mapping[str, FileMark]) -> None:
+        """Store the files that documents were read from, by id."""
+        sql = "UPDATE documents SET file = ?, version = ? WHERE id = ? AND (file, version) IS NOT (?, ?)"
+        self._session.many(sql, [(*mark, document_id, *mark) for document_id, mark in marks.items()])
 
     # -- passages, facts and names
 
@@ -479,14 +504,15 @@ class Records:
         if texts is None:
             passages = {row[0] >> FACT_BITS for row in rows}
             texts = {key: one.text for key, one in zip(passages, self.chunks([*passages]), strict=True)}
-        for key, start, stop, text, is_plain, names, relation, weight, confidence, source, status, *more in rows:
+        for key, start, stop, stored, is_plain, names, relation, weight, confidence, source, status, *more in rows:
             value, created, valid_from, valid_to, last, count = more
-            if text is None:
+            text = stored
+            if stored is None:
                 whole = texts[key >> FACT_BITS]
                 text = without_markup(whole, start, stop) if is_plain else whole[start:stop].replace("\n", " ")
             fact = Fact(
-                (), text, relation or "", weight, confidence, _SOURCES.get(source, source),
-                _STATUSES.get(status, status), value or "", created, last, count,
+                (), text, relation or "", weight, confidence, _word(_SOURCES, source),
+                _word(_STATUSES, status), value or "", created, last, count,
                 None if start is None else (start, stop), str(key), "", valid_from, valid_to,
             )  # fmt: skip
             yield fact, unpack_names(names)
@@ -645,7 +671,7 @@ def chunk_of(row: Row) -> Chunk:
     return Chunk(chunk_id, document_id, plain, title, ordinal, start, _json(metadata), above, page)
 
 
-def document_of(row: Sequence[Any], chunks: Iterable[Chunk]) -> Document:
+def document_of(row: Sequence[Any], chunks: Iterable[Chunk], file: FileMark | None = None) -> Document:
     """Return a document from its id, title, metadata and marks, and from its passages in order, which may overlap."""
     document_id, title, metadata, packed = row
     pieces, end = [], 0
@@ -656,7 +682,11 @@ def document_of(row: Sequence[Any], chunks: Iterable[Chunk]) -> Document:
         marks = () if packed is None else tuple(Mark(*mark) for mark in _json(zlib.decompress(packed)))
     except zlib.error as error:
         raise damaged(f"the marks of {document_id!r} cannot be decoded: {error}") from error
-    return Document(document_id, "".join(pieces), title, _json(metadata), marks)
+    return Document(document_id, "".join(pieces), title, _json(metadata), marks, file)
+
+
+def _word(words: Mapping[str, Any], letter: str) -> Any:
+    return words.get(letter, letter)
 
 
 def _json(text: str | bytes) -> Any:

@@ -115,7 +115,7 @@ class Batch:
         tokens: Sequence[bytes | None] = parsed.chunk_tokens or [None] * len(parsed.chunks)
         for chunk, extraction, names, own in zip(parsed.chunks, parsed.extractions, parsed.names, tokens, strict=True):
             places = {name: self._place(name, meant) for name in names}
-            facts = [_FactParts.of(fact, title, chunk, written) for fact in extraction.facts]
+            facts = [_FactParts.of(fact, chunk, written) for fact in extraction.facts]
             held = [[self._place(name, meant) for name in fact.names] for fact in facts]
             self._passages.append(_Passage(number, chunk, extraction, names, places, facts, held, own))
             self._add_mentions(names, places, in_title)
@@ -187,7 +187,8 @@ class Batch:
             values = dict.fromkeys(attributes(parsed.document.metadata)) if parsed.document.metadata else ()
             tables["attributes"] += [(name, *value, key) for name, value in values]
             row = _document_row(key, parsed, now, first + number)
-            tables["documents"].append((*row, document_checksum(row, chain.from_iterable(stored))))
+            checksum = document_checksum(row, chain.from_iterable(stored))
+            tables["documents"].append((*row, *(parsed.document.file or (None, None)), checksum))
             number += len(parsed.chunks)
         names = zip(self.names, self.norms, name_keys, keys.is_new.tolist(), strict=True)
         tables["names"] = [
@@ -291,9 +292,8 @@ class _Postings:
         lengths = np.array(self._lengths, np.int64).reshape(-1, len(FIELDS))
         counts = np.minimum(np.array(self._counts, np.int64), _MOST_COUNTED).astype(np.uint8)
         part = Part.of(np.array(self._keys, np.int64), np.array(self._passages, np.int32), counts)
-        assert part.keys is not None
         return {
-            "lengths": lengths.sum(axis=0), "passage_length": quantised(lengths), "posting": part.keys,
+            "lengths": lengths.sum(axis=0), "passage_length": quantised(lengths), "posting": part.row_keys(),
             "posting_start": part.starts, "posting_passage": part.values[0], "posting_number": part.values[1],
         }  # fmt: skip
 
@@ -309,7 +309,7 @@ class _FactParts(NamedTuple):
     names: list[str]
 
     @classmethod
-    def of(cls, fact: Fact, title: str, chunk: Chunk, known: set[str]) -> _FactParts:
+    def of(cls, fact: Fact, chunk: Chunk, known: set[str]) -> _FactParts:
         # A triple may have the same entity at both ends.
         names = [name for name in (fact.entities if fact.relation else dict.fromkeys(fact.entities)) if name in known]
         start, stop = fact.span or (None, None)
@@ -437,9 +437,8 @@ def together(segments: Sequence[Segment]) -> Segment:
         np.concatenate([one["posting_passage"] + at for one, at in zip(segments, first, strict=True)]),
         np.concatenate([one["posting_number"] for one in segments]),
     )
-    assert part.keys is not None
     found |= {
-        "posting": part.keys, "posting_start": part.starts, "posting_passage": part.values[0],
+        "posting": part.row_keys(), "posting_start": part.starts, "posting_passage": part.values[0],
         "posting_number": part.values[1],
     }  # fmt: skip
     return found

@@ -230,7 +230,7 @@ class Snapshot:
     def fact_numbers(self, keys: Keys) -> Keys:
         """Return the facts of keys."""
         passages = self.view["passage"].find(keys >> FACT_BITS)
-        return self.view.forward["fact"].starts.take(passages) + (keys & ((1 << FACT_BITS) - 1))
+        return np.asarray(self.view.forward["fact"].starts.take(passages) + (keys & ((1 << FACT_BITS) - 1)), np.int64)
 
     def facts(self, facts: Keys) -> list[tuple[list[int], Fact]]:
         """Return the names that facts hold, and the facts without entities."""

@@ -329,7 +329,8 @@ class Sqlite:
     def before_fork(self) -> None:
         """Wait until no thread uses the database, so that a child inherits no lock of SQLite."""
         self._held = []
-        for lock in (self._lock, self._pool, *(session.lock for session in self._sessions)):
+        locks: list[Any] = [self._lock, self._pool, *(session.lock for session in self._sessions)]
+        for lock in locks:
             if not lock.acquire(timeout=forks.PATIENCE):
                 self.after_fork_in_parent()
                 return

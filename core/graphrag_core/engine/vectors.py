@@ -129,10 +129,7 @@ class Vectors:
         if len(passages) < APPROXIMATE_FROM:
             self._write_codes(base, passages)
             return
-        if isinstance(self._base, _Lists):
-            centroids = self._base.centroids
-        else:
-            centroids = self._trained(passages)
+        centroids = self._base.centroids if isinstance(self._base, _Lists) else self._trained(passages)
         with _one_thread() if forks.is_child() else nullcontext():
             lists = self._lists_of(passages, centroids)
         order = np.argsort(lists, kind="stable")

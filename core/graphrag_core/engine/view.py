@@ -155,7 +155,7 @@ class View:
     def nbytes(self) -> int:
         """Bytes in memory, without what is mapped."""
         parts = (self.columns, self.forward, self.inverse)
-        every = [*(own for part in parts for own in part.values()), self.counters, self.uses, self.vectors]  # type: ignore[attr-defined]
+        every = [*(own for part in parts for own in part.values()), self.counters, self.uses, self.vectors]
         return sum(own.nbytes for own in every) + self._alive.nbytes + self._exists.nbytes
 
     # -- changes
@@ -425,7 +425,7 @@ class View:
     def _edge_facts(self) -> Numbers:
         entities = self.entities_of(np.array([EDGE_ID], np.int64))
         facts = self.inverse["entity_facts"].gather(entities[entities >= 0])[1].astype(np.int64)
-        return facts[self.alive[self.columns["fact_passage"].take(facts)]]
+        return np.asarray(facts[self.alive[self.columns["fact_passage"].take(facts)]], np.int64)
 
     def linked_share(self) -> float:
         """Return the share of passages that mention the subject of another one, estimated from a sample."""
