@@ -33,7 +33,7 @@ def judged(name: str, embedder: str) -> tuple[npt.NDArray[np.float64], npt.NDArr
     dataset = load(name)
     scores: list[float] = []
     labels: list[bool] = []
-    with index_of(dataset, embedder, embed_facts=False if embedder == "minilm" else None) as index:
+    with index_of(dataset, embedder) as index:
         retriever = GraphRetriever(index, k=K, cache=None)
         for row in dataset.questions:
             for hit in retriever.retrieve(row["question"]):

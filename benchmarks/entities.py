@@ -28,7 +28,7 @@ SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[2] / "shared"))
 
 def show(folder: Path, entities: int, sample: int, seed: int) -> None:
     began = time.perf_counter()
-    with KnowledgeIndex(WordLlama(), embed_facts=False) as index:
+    with KnowledgeIndex(WordLlama()) as index:
         index.add(load_documents([folder]))
         stats = index.stats()
         counts = (stats.documents, stats.chunks, stats.entities, stats.facts)

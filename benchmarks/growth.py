@@ -33,7 +33,7 @@ from speed import DIM, RandomVectors, questions
 from synthetic import documents
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.engine.embedded import EmbeddedEngine
+from graphrag_core.engine.folder import FolderEngine
 from graphrag_core.ports import Matrix
 
 SIZES = 10_000, 100_000
@@ -78,7 +78,7 @@ def measure(size: int, folder: Path) -> dict[str, Any]:
     numbers = np.random.default_rng(5).integers(0, size, QUESTIONS)
     asked = questions(index, size, QUESTIONS)
     engine = index.engine
-    assert isinstance(engine, EmbeddedEngine)
+    assert isinstance(engine, FolderEngine)
     stored = engine.indexes.vectors["chunks"]
     near = stored.get(stored.keys[numbers])
     queries = near + 0.5 * np.random.default_rng(6).standard_normal(near.shape, np.float32) / DIM**0.5

@@ -33,7 +33,7 @@ from synthetic import ReadyVectors, documents
 from graphrag_apps.documents import load_documents
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
-from graphrag_core.engine.embedded import EmbeddedEngine
+from graphrag_core.engine.folder import FolderEngine
 from graphrag_core.ingest.pipeline import embedded_texts
 from graphrag_core.text import chunk_text, sentences
 from graphrag_core.text.mentions import find_names
@@ -85,13 +85,13 @@ def race(folder: str, embed: bool, of: str = "") -> None:
     library.embed_documents(chunks[:1_000])
     own.embed_documents(chunks[:1_000])
     before = _embedding(library, chunks)
-    with KnowledgeIndex.open(folder, ReadyVectors(), embed_facts=embed, progress=False) as kb:
+    with KnowledgeIndex.open(folder, ReadyVectors(), progress=False) as kb:
         start, cpu = time.perf_counter(), time.process_time()
         kb.add(ready)
         indexing, processor = time.perf_counter() - start, time.process_time() - cpu
     after = _embedding(library, chunks)
     others = _embedding(library, facts) + _embedding(library, names)
-    with KnowledgeIndex.open(f"{folder}-own", own, embed_facts=embed, progress=False) as kb:
+    with KnowledgeIndex.open(f"{folder}-own", own, progress=False) as kb:
         start = time.perf_counter()
         kb.add(ready)
         everything = time.perf_counter() - start
@@ -172,7 +172,7 @@ def _size(folder: Path) -> int:
 
 def index(folder: str, embed: bool) -> None:
     """Index a stream of documents and print the memory in use. Runs in a subprocess."""
-    with KnowledgeIndex.open(folder, ReadyVectors(), embed_facts=embed, progress=False) as kb:
+    with KnowledgeIndex.open(folder, ReadyVectors(), progress=False) as kb:
         size = kb.add(_counted(documents(COUNT))).added
         held = resident()
         stats = kb.stats()
@@ -212,7 +212,7 @@ def reopen(folder: str) -> None:
 
 def _links(index: KnowledgeIndex) -> int:
     """Return the number of links in the graph, which loads it."""
-    assert isinstance(index.engine, EmbeddedEngine)
+    assert isinstance(index.engine, FolderEngine)
     with index.engine.snapshot() as snapshot:
         return len(snapshot.neighbours(np.arange(snapshot.first_entity, snapshot.node_limit), to="entities").targets)
 

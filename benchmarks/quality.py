@@ -9,9 +9,6 @@ pairs that the passages hold together. The settings are the same for all dataset
 - ``cut``: LangChain's ``RecursiveCharacterTextSplitter`` cuts documents into 1,000 characters before they are added;
 - ``nodes``: LlamaIndex's ``SentenceSplitter`` does.
 
-The last tables use keyword search alone for facts (``embed_facts=False``), the default for embedders that may cost
-money.
-
 Beside every number is its 95 % bootstrap interval. Below the hybrid method is its difference to vector+BM25 on the same
 questions, with a paired interval: if it contains 0, the difference may be chance. A run of several sets ends with the
 means of groups of sets.
@@ -184,21 +181,21 @@ def matching() -> Any:
 # -- how a set is indexed
 
 
-def index_of(dataset: Dataset, embedder: str, *, embed_facts: bool | None = None) -> KnowledgeIndex:
+def index_of(dataset: Dataset, embedder: str) -> KnowledgeIndex:
     """Return an index in memory with the documents of a set, added as its variant says."""
     model = model_of(embedder)
     if dataset.variant == "cut":
-        return cut_by_langchain(dataset.documents, model, embed_facts)
+        return cut_by_langchain(dataset.documents, model)
     if dataset.variant == "nodes":
-        return cut_by_llama_index(dataset.documents, model, embed_facts)
+        return cut_by_llama_index(dataset.documents, model)
     triples = dataset.variant == "triples"
     extractor = Combined(SentenceExtractor(), KnowledgeExtractor(key="triples")) if triples else SentenceExtractor()
-    index = KnowledgeIndex(model, extractor=extractor, embed_facts=embed_facts, progress=False)
+    index = KnowledgeIndex(model, extractor=extractor, progress=False)
     index.add(dataset.documents)
     return index
 
 
-def cut_by_langchain(documents: Sequence[Document], model: Embedder, embed_facts: bool | None) -> KnowledgeIndex:
+def cut_by_langchain(documents: Sequence[Document], model: Embedder) -> KnowledgeIndex:
     from langchain_core.documents import Document as Page  # noqa: PLC0415 - other sets need no framework
     from langchain_text_splitters import RecursiveCharacterTextSplitter  # noqa: PLC0415
 
@@ -206,27 +203,27 @@ def cut_by_langchain(documents: Sequence[Document], model: Embedder, embed_facts
 
     pages = [Page(document.text, metadata={"source": document.id}) for document in documents]
     pieces = RecursiveCharacterTextSplitter(chunk_size=1000, chunk_overlap=0).split_documents(pages)
-    return GraphRAGRetriever.from_documents(pieces, model, embed_facts=embed_facts).index
+    return GraphRAGRetriever.from_documents(pieces, model).index
 
 
-def cut_by_llama_index(documents: Sequence[Document], model: Embedder, embed_facts: bool | None) -> KnowledgeIndex:
+def cut_by_llama_index(documents: Sequence[Document], model: Embedder) -> KnowledgeIndex:
     from llama_index.core import Document as Page  # noqa: PLC0415 - other sets need no framework
     from llama_index.core.node_parser import SentenceSplitter  # noqa: PLC0415
 
     from llama_graphrag import GraphRAGRetriever, LocalEmbedding  # noqa: PLC0415
 
     nodes = SentenceSplitter().get_nodes_from_documents([Page(text=one.text, doc_id=one.id) for one in documents])
-    return GraphRAGRetriever.from_nodes(nodes, LocalEmbedding(model), embed_facts=embed_facts).index
+    return GraphRAGRetriever.from_nodes(nodes, LocalEmbedding(model)).index
 
 
 def model_of(embedder: str) -> WordLlama | Onnx:
     return WordLlama() if embedder == "wordllama" else Onnx(SHARED / "models" / "minilm")
 
 
-def measure(name: str, embedder: str, *, embed_facts: bool | None = None) -> dict[str, Recalls]:
+def measure(name: str, embedder: str) -> dict[str, Recalls]:
     """Index a set, ask its questions with every method, print the recall and return it by method."""
     dataset = load(name)
-    with index_of(dataset, embedder, embed_facts=embed_facts) as index:
+    with index_of(dataset, embedder) as index:
         retriever = GraphRetriever(index, k=DEPTH, cache=False)
         recalls = {
             label: np.array(
@@ -237,7 +234,7 @@ def measure(name: str, embedder: str, *, embed_facts: bool | None = None) -> dic
             )
             for label, settings in METHODS.items()
         }
-    shown = f"{name.replace(':', ', ')}, {embedder}" + (", keyword facts" if embed_facts is False else "")
+    shown = f"{name.replace(':', ', ')}, {embedder}"
     show(shown, recalls)
     if name.startswith("docs_"):
         kinds = np.array([row["type"] for row in dataset.questions])
@@ -281,9 +278,6 @@ def main() -> None:
     for embedder in embedders:
         measured = {name: measure(name, embedder) for name in (SETS if everything else sys.argv[2].split(","))}
         show_groups(embedder, measured)
-    if everything and "minilm" in embedders:
-        for name in (*WIKIPEDIA, "scifact_train"):
-            measure(name, "minilm", embed_facts=False)
 
 
 if __name__ == "__main__":

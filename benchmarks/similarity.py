@@ -26,7 +26,7 @@ def main(embedders: list[str]) -> None:
         every_right, every_foreign = list[float](), list[float]()
         for name, other in zip(SETS, (*SETS[2:], *SETS[:2]), strict=True):
             dataset = load(name)
-            with index_of(dataset, embedder, embed_facts=False) as index:
+            with index_of(dataset, embedder) as index:
                 retriever = GraphRetriever(index, method="vector", k=HITS, cache=None)
                 found = ((question, retriever.retrieve(question["question"]).hits) for question in dataset.questions)
                 right = [[hit.score for hit in hits if is_answer(question, hit.chunk)] for question, hits in found]

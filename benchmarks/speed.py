@@ -20,7 +20,7 @@ import numpy as np
 from synthetic import documents
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex, Result
-from graphrag_core.engine.embedded import EmbeddedEngine
+from graphrag_core.engine.folder import FolderEngine
 from graphrag_core.ports import Matrix
 from graphrag_core.strategies import PageRank
 
@@ -69,7 +69,7 @@ def measure(size: int) -> None:
         index.add(documents(size))
         built = time.perf_counter() - start
         engine = index.engine
-        assert isinstance(engine, EmbeddedEngine)
+        assert isinstance(engine, FolderEngine)
         with engine.snapshot() as snapshot:
             nodes = snapshot.node_limit
             links = int(snapshot.degrees(np.arange(nodes)).sum())

@@ -263,7 +263,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             index without vectors.
         settings
             The keywords below, parameters of this class (``settings``, ``k``, ``filter``, ``tags``, ...) and settings
-            of :class:`graphrag_core.KnowledgeIndex` (``chunker``, ``extractor``, ``embed_facts``, ...).
+            of :class:`graphrag_core.KnowledgeIndex` (``chunker``, ``extractor``, ``embed_names``, ...).
 
         Other Parameters
         ----------------
@@ -310,9 +310,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         Reads Chroma, FAISS, Qdrant, PGVector, PGVectorStore and InMemoryVectorStore. No document is embedded
         again or split, and the store is not changed. Called again with the same ``path``, it adds what is new, replaces
         what has changed and skips the rest.
-
-        With ``embed_facts=False`` nothing at all is embedded; this is the default for models that do
-        not run in this process.
 
         Parameters
         ----------

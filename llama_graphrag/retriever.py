@@ -289,7 +289,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             As for :meth:`from_documents`.
         settings
             The keywords below, parameters of the class (``settings``, ``similarity_top_k``, ``filters``, ...) and
-            settings of :class:`~graphrag_core.KnowledgeIndex` (``extractor``, ``embed_facts``, ...). An id in ``edges``
+            settings of :class:`~graphrag_core.KnowledgeIndex` (``extractor``, ``embed_names``, ...). An id in ``edges``
             belongs to a node, or to the document it was cut from.
 
         Other Parameters

@@ -16,7 +16,7 @@ from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever as LangChainRetriever
 from llama_graphrag import GraphRAGRetriever as LlamaRetriever
 
-INDEX = {"embed_facts": False, "embed_names": False, "chunker": None}
+INDEX = {"embed_names": False, "chunker": None}
 
 
 def titled(document) -> dict[str, str]:

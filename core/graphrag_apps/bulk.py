@@ -68,7 +68,7 @@ def index_documents(
     progress
         True or False to show Ray's progress bars or not; None shows them on a terminal.
     settings
-        Settings of :class:`~graphrag_core.KnowledgeIndex`: ``chunker``, ``extractor``, ``edges``, ``embed_facts``, ...
+        Settings of :class:`~graphrag_core.KnowledgeIndex`: ``chunker``, ``extractor``, ``edges``, ``embed_names``, ...
 
     Raises
     ------

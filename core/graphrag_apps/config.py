@@ -72,12 +72,11 @@ _STRICT: ConfigDict = {"strict": True, "allow_inf_nan": False, "arbitrary_types_
 class IndexTable:
     """The table ``[index]``: how ``index`` reads files. Options of a command replace its values.
 
-    ``max_size`` is in megabytes; ``embed_facts`` is fixed when an index is created; ``llm`` extracts facts.
+    ``max_size`` is in megabytes; ``llm`` extracts facts.
     """
 
     chunk_size: int | None = field(default=None, metadata={"ge": 16})
     graph: bool | None = None
-    embed_facts: bool | None = None
     edge: list[str] | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     max_size: int = field(default=100, metadata={"ge": 1})

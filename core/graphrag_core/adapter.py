@@ -71,7 +71,6 @@ class Options(SettingOptions, total=False):
     refresh_every: float | None
     chunker: Any
     extractor: Any
-    embed_facts: bool | None
     embed_names: bool | None
     batch_size: int
     edges: Any

@@ -21,7 +21,7 @@ from graphrag_core.ingest.chunker import Chunker
 from graphrag_core.ingest.edges import SETTING as EDGES
 from graphrag_core.ingest.edges import UNFINISHED, Edge, Edges, parse_edges, stored_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
-from graphrag_core.ingest.pipeline import NO_EMBEDDER, Embeds, Pipeline
+from graphrag_core.ingest.pipeline import NO_EMBEDDER, Pipeline
 from graphrag_core.memory import Memory
 from graphrag_core.model import Added, Chunk, Document, Stats, Verification
 from graphrag_core.ports import Embedder, Engine, Extractor
@@ -45,11 +45,6 @@ class KnowledgeIndex:
         How documents are cut into chunks; None keeps every document whole.
     extractor
         How entities and facts are extracted from chunks; the default needs no model.
-    embed_facts
-        Whether facts are embedded as well as indexed by keyword. This improves recall by a few points where
-        questions paraphrase, and costs about three times as much as embedding the chunks. By default on for an
-        embedder that runs in this process (``WordLlama``, ``Onnx``) and off for others, which may cost money.
-        Fixed when the first documents are added.
     embed_names
         Whether the names of entities are embedded, so that a question that names no entity finds similar names. Some
         published designs need it; otherwise it makes the index larger and recall no better, so it is off by default.
@@ -82,7 +77,6 @@ class KnowledgeIndex:
         *,
         chunker: Chunker | None = _CHUNKER,
         extractor: Extractor | None = None,
-        embed_facts: bool | None = None,
         embed_names: bool | None = None,
         batch_size: int = 1_000,
         progress: bool | None = None,
@@ -99,7 +93,7 @@ class KnowledgeIndex:
             chunker=chunker,
             extractor=extractor,
             embedder=self.embedding,
-            embeds=self._check_settings(embed_facts, embed_names),
+            embed_names=self._check_settings(embed_names),
             batch_size=batch_size,
             progress=progress,
             edges=stored_edges(self.engine.settings()),
@@ -253,7 +247,7 @@ class KnowledgeIndex:
         """Extract the entities and facts of all documents again, then build the search indexes again.
 
         Use it after an upgrade, or to extract with another extractor. No passage is embedded; of an index that embeds
-        facts or names, new ones are. Remembered facts, explicit edges, edits of the graph and access counts are kept.
+        names, new ones are. Remembered facts, explicit edges, edits of the graph and access counts are kept.
         Each batch is one transaction: after an interrupt the index is valid, and the next call finishes.
 
         Parameters
@@ -270,7 +264,7 @@ class KnowledgeIndex:
         Raises
         ------
         InputError
-            The index embeds facts or names and was opened without its embedder.
+            The index embeds names and was opened without its embedder.
         ReadOnlyIndex
             The index cannot be written.
         """
@@ -315,7 +309,7 @@ class KnowledgeIndex:
         """Let a read-only index see what was written since; return whether anything was."""
         changed = self.engine.refresh()
         if changed:
-            self.pipeline.embeds = self._check_settings(None, None)
+            self.pipeline.embed_names = self._check_settings(None)
             self.pipeline.edges = stored_edges(self.engine.settings())
         return changed
 
@@ -378,26 +372,25 @@ class KnowledgeIndex:
 
     # -- settings
 
-    def _check_settings(self, facts: bool | None, names: bool | None) -> Embeds:
-        """Check the settings against the stored ones, or choose them for a new index."""
+    def _check_settings(self, names: bool | None) -> bool:
+        """Check the settings against the stored ones; return whether names are embedded."""
         stored, embedding, name = self.engine.settings(), self.embedding, self.path or "the index"
         built_with = stored.get("embedder", "")
         if embedding is not None:
             _check_embedder(embedding, built_with, str(name))
             embedding.dim = int(stored.get("dim", "0")) or None
-        elif facts or names:
-            raise InputError("embed_facts and embed_names need an embedder: pass one, or leave them out")
+            self.engine.embed_tokens = embedding.embed_tokens if embedding.has_tokens else None
+        elif names:
+            raise InputError("embed_names needs an embedder: pass one, or leave it out")
         if not built_with:
-            facts = embedding is not None and embedding.local if facts is None else facts
-            return Embeds(facts=facts, names=bool(names))
-        embeds = Embeds(**json.loads(stored["embeds"]))
-        for setting, asked, value in (("facts", facts, embeds.facts), ("names", names, embeds.names)):
-            if asked is not None and asked != value:
-                raise InputError(
-                    f"{name} was built with embed_{setting}={value}: leave the setting out, "
-                    "or index the documents again into another folder"
-                )
-        return embeds
+            return bool(names)
+        embeds_names: bool = json.loads(stored["embeds"])["names"]
+        if names is not None and names != embeds_names:
+            raise InputError(
+                f"{name} was built with embed_names={embeds_names}: leave the setting out, or index the documents "
+                "again into another folder"
+            )
+        return embeds_names
 
     @property
     def edges(self) -> tuple[Edge, ...]:
@@ -450,14 +443,9 @@ def stored_settings(path: str | Path) -> Mapping[str, str]:
             with closing(database):
                 sql = "SELECT name, value FROM settings WHERE index = %s"
                 return dict(database.rows(sql, (database.open(),)))
-        from graphrag_core.engine.embedded.files import Folder  # noqa: PLC0415 - see _embedded_engine
-        from graphrag_core.engine.embedded.records import Records  # noqa: PLC0415
+        from graphrag_core.engine.engine import stored_settings as stored_in  # noqa: PLC0415 - see _embedded_engine
 
-        file = Folder(Path(path)).records
-        if not file.is_file():
-            return {}
-        with closing(Records(file, read_only=True)) as records:
-            return records.settings()
+        return stored_in(Path(path))
     except NotAnIndex:
         return {}
 

@@ -4,7 +4,7 @@
 stores an index and searches it; its reads go through a ``Snapshot``.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,10 +43,12 @@ class Embedder(Protocol):
     with many. Without it ``embed_query`` is called for each. ``vector_weight`` is the weight of vector search
     in plain search that suits the vectors, 0.5 without it.
 
-    Two optional methods of static models, whose vocabulary has at most 65,536 tokens:
-    ``token_ids(texts: list[str]) -> list[npt.NDArray[np.uint16]]`` returns the distinct ids of the tokens of
-    each text, ascending; ``token_vectors(ids: npt.NDArray[np.integer]) -> Matrix`` returns the unit vectors of
-    tokens, one row each. With both, the token ids of passages are stored.
+    Three optional methods of static models, whose vocabulary has at most 65,536 tokens:
+    ``token_ids(texts: list[str]) -> list[npt.NDArray[np.uint16]]`` returns the ids of the tokens of each text, in
+    order; ``embed_tokens(counts, ids) -> Matrix`` returns the vectors of texts, given the number of tokens of each and
+    their ids; ``token_vectors(ids: npt.NDArray[np.integer]) -> Matrix`` returns the unit vectors of
+    tokens, one row each. With all of them, the token ids of passages are stored, and the vectors of facts are made of
+    them when a question needs them.
     """
 
     def embed_documents(self, texts: list[str]) -> Any:
@@ -88,8 +90,10 @@ class ParsedDocument:
         One row for each chunk, and one for each fact in the order of the extractions; None if
         they are not embedded.
     chunk_tokens
-        For each chunk the distinct ids of the tokens of the text that is embedded for it, packed as
-        little-endian 16-bit numbers; None if the embedder has no token ids.
+        For each chunk the ids of its tokens, packed as little-endian 16-bit numbers: of its label, of each fact, and
+        of the rest of the text; None if the embedder has no token ids.
+    token_counts
+        For each chunk the numbers of tokens of its label, of each fact and of the rest, packed in the same way.
     """
 
     document: Document
@@ -101,6 +105,7 @@ class ParsedDocument:
     chunk_vectors: Matrix | None = None
     fact_vectors: Matrix | None = None
     chunk_tokens: Sequence[bytes] | None = None
+    token_counts: Sequence[bytes] | None = None
 
 
 class StoredFile(NamedTuple):
@@ -381,6 +386,9 @@ class Engine(Protocol):
     @property
     def generation(self) -> int:
         """The number of changes the index has seen."""
+
+    embed_tokens: Callable[[Keys, npt.NDArray[np.integer[Any]]], Matrix] | None
+    """Makes the vectors of facts of their tokens; None if the embedder has no tokens."""
 
     def settings(self) -> dict[str, str]:
         """Return the settings that were stored with the index."""

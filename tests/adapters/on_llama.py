@@ -213,7 +213,7 @@ class Words(BaseEmbedding):
 
 def recall_cases():
     """Return an embedder, settings of the adapter, and settings of the core's index that rank alike."""
-    like_words = {"embedder": WithoutTokens(), "chunker": None, "embed_facts": False, "embed_names": False}
+    like_words = {"embedder": WithoutTokens(), "chunker": None, "embed_names": False}
     return [(WordLlama(), {}, {"chunker": None}), (Words(embed_batch_size=1_000), {}, like_words)]
 
 

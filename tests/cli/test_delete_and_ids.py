@@ -85,17 +85,6 @@ def test_an_index_without_a_graph_stays_without(run, tmp_path):
     assert json.loads(run("stats", "--json").stdout)["facts"] > 0
 
 
-def test_facts_are_embedded_as_asked(run, tmp_path):
-    (tmp_path / "a.md").write_text("# Auth Service\n\nThe Auth Service trusts the Keyring.")
-    (tmp_path / "hybrid-graphrag.toml").write_text("[index]\nembed-facts = false")
-    run("index", "a.md", "--embedder", "hash")
-    assert json.loads(run("stats", "--json").stdout)["vectors"].get("facts", 0) == 0
-    (tmp_path / "hybrid-graphrag.toml").write_text("[index]\nembed-facts = true")
-    again = run("index", "a.md")
-    assert again.exit_code == 1
-    assert "was built with embed_facts=False" in again.stderr
-
-
 @pytest.mark.parametrize("width", [20, 40])
 def test_ids_are_never_cut_or_wrapped(run, tmp_path, monkeypatch, width):
     name = "a-very-long-name-of-a-file-that-does-not-fit-into-any-narrow-terminal" * 2 + ".md"

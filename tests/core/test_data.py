@@ -31,7 +31,7 @@ def test_every_page_of_musique_indexes_with_its_triples(shared):
 def test_chinese_is_found_by_keyword(shared):
     lines = (shared / "data/xquad_zh/questions.jsonl").read_text("utf-8").splitlines()
     questions = [json.loads(line) for line in lines]
-    with KnowledgeIndex(WordLlama(), embed_facts=False, embed_names=False) as index:
+    with KnowledgeIndex(WordLlama(), embed_names=False) as index:
         index.add(passages(shared, "xquad_zh"))
         found = 0
         for question in questions:

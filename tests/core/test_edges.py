@@ -232,12 +232,12 @@ def test_the_setting_is_stored_and_kept(tmp_path):
 
 @pytest.mark.parametrize("edges", [["author"], [("links", "id")], [("author", "links"), "author"], []])
 def test_other_edges_are_derived_again_without_embedding_a_passage_again(tmp_path, edges):
-    with KnowledgeIndex.open(tmp_path, HashEmbedder(), edges=EDGES, embed_facts=True) as index:
+    with KnowledgeIndex.open(tmp_path, HashEmbedder(), edges=EDGES) as index:
         index.add(DOCUMENTS)
     embedder = CountingEmbedder()
     with KnowledgeIndex.open(tmp_path, embedder, edges=edges, progress=False) as index:
         assert not any(document.text in text for document in DOCUMENTS for text in embedder.texts)
-        fresh = make(edges=edges, embedder=HashEmbedder(), embed_facts=True)
+        fresh = make(edges=edges, embedder=HashEmbedder())
         assert snapshot(index) == snapshot(fresh)
         assert index.verify()
         assert index.add(DOCUMENTS).unchanged == len(DOCUMENTS)

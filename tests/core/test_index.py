@@ -143,7 +143,7 @@ def test_a_batch_of_an_iterator_takes_five_seconds_of_work(monkeypatch):
                 sizes.append(len(index))
             yield Document(str(i), f"Passage {i} of Ada Lovelace. ".ljust(1_000, "x"))
 
-    with KnowledgeIndex(Slow(), chunker=None, embed_facts=False, embed_names=False) as index:
+    with KnowledgeIndex(Slow(), chunker=None, embed_names=False) as index:
         index.add(stream())
     assert sizes[:4] == [0, 30, 40, 50], "1,000 characters a document: 30,000 first, then 10,000"
 
@@ -224,14 +224,6 @@ def test_stats_tell_the_size(services):
     assert stats.vectors == {"chunks": 4, "names": 0}
     assert stats.top_entities[0] == ("Auth Service", 2)
     assert "documents      4" in str(stats)
-
-
-def test_facts_and_names_are_embedded_only_where_that_is_free_or_asked_for():
-    for embedder, asked, expected in ((HashEmbedder(), None, 5), (Paid(), None, 0), (Paid(), True, 5)):
-        with KnowledgeIndex(embedder, embed_facts=asked) as index:
-            index.add(SERVICES)
-            assert index.stats().vectors["facts"] == expected
-            assert index.verify()
 
 
 def test_a_folder_opens_again_as_it_was(tmp_path):
@@ -351,8 +343,8 @@ def test_another_embedder_is_refused_with_both_names(tmp_path):
         index.add(SERVICES)
     with pytest.raises(EmbedderMismatch, match=r"hash-64 .* hash-32"):
         KnowledgeIndex.open(tmp_path, HashEmbedder(32))
-    with pytest.raises(InputError, match="embed_facts=True"):
-        KnowledgeIndex.open(tmp_path, HashEmbedder(), embed_facts=False)
+    with pytest.raises(InputError, match="embed_names=False"):
+        KnowledgeIndex.open(tmp_path, HashEmbedder(), embed_names=True)
     with KnowledgeIndex.open(tmp_path) as index:
         assert index.delete("log") == 1, "looking and deleting need no embedder"
         with pytest.raises(InputError, match="needs an embedder"):

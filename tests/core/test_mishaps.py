@@ -286,7 +286,7 @@ def test_a_folder_that_cannot_be_written_can_be_read():
 def test_long_texts_are_read_in_linear_time_enough_to_finish():
     quoted = " ".join(f'They read "The Book {i}" and liked it.' for i in range(6_000))
     opening = " ".join(f"Keyring{i} is new." for i in range(12_000))
-    with KnowledgeIndex(HashEmbedder(), chunker=None, embed_facts=False) as index:
+    with KnowledgeIndex(HashEmbedder(), chunker=None) as index:
         index.add([Document("q", quoted), Document("o", opening)])
         assert index.graph.entity("The Book 17") is not None
 

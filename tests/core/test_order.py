@@ -22,7 +22,7 @@ CHUNKER = Chunker(max_tokens=30, overlap=5, whole_until=40)
 
 
 def make_index() -> KnowledgeIndex:
-    return KnowledgeIndex(HashEmbedder(), chunker=CHUNKER, batch_size=5, embed_facts=True, embed_names=True)
+    return KnowledgeIndex(HashEmbedder(), chunker=CHUNKER, batch_size=5, embed_names=True)
 
 
 def answers(index: KnowledgeIndex, where=None) -> dict[tuple[str, str], str]:
@@ -120,9 +120,7 @@ def test_results_are_equal_to_the_last_bit_for_any_documents(corpus, chance):
 def test_results_are_the_same_on_disk_and_after_reopening(tmp_path):
     documents = random.Random(14).sample(DOCUMENTS, len(DOCUMENTS))
     for start in range(0, len(documents), 9):
-        with KnowledgeIndex.open(
-            tmp_path / "kb", HashEmbedder(), chunker=CHUNKER, embed_facts=True, embed_names=True
-        ) as index:
+        with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), chunker=CHUNKER, embed_names=True) as index:
             index.add(documents[start : start + 9])
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), read_only=True) as index:
         assert_same(answers(index), expected())

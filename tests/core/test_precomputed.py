@@ -18,7 +18,7 @@ from graphrag_core.testing import CountingEmbedder, HashEmbedder
 @pytest.mark.parametrize("embeds", [True, False])
 def test_to_embed_returns_the_texts_that_add_embeds(embeds):
     embedder = CountingEmbedder()
-    with KnowledgeIndex(embedder, embed_facts=embeds, embed_names=embeds) as index:
+    with KnowledgeIndex(embedder, embed_names=embeds) as index:
         texts = index.to_embed(SERVICES)
         assert embedder.texts == []
         assert len(index) == 0
@@ -39,7 +39,7 @@ def test_to_embed_returns_the_texts_that_add_embeds(embeds):
 def test_to_embed_leaves_out_documents_whose_vectors_are_known(embeds):
     embedder = CountingEmbedder()
     vectors = {document.id: HashEmbedder().embed_query(document.text) for document in SERVICES[:2]}
-    with KnowledgeIndex(embedder, embed_facts=embeds, embed_names=embeds) as index:
+    with KnowledgeIndex(embedder, embed_names=embeds) as index:
         texts = index.to_embed(SERVICES, vectors)
         index.add(SERVICES, vectors=vectors)
         assert set(texts) == set(embedder.texts)
@@ -63,7 +63,7 @@ def test_vectors_may_be_filled_in_while_the_documents_are_read(capsys):
                 yield document
 
     embedder, source = CountingEmbedder(), Source()
-    with KnowledgeIndex(embedder, embed_facts=False, embed_names=False, batch_size=2, progress=True) as index:
+    with KnowledgeIndex(embedder, embed_names=False, batch_size=2, progress=True) as index:
         index.add(source, vectors=source.vectors)
         assert len(index) == len(SERVICES)
         assert embedder.texts == []
@@ -74,8 +74,8 @@ def test_vectors_may_be_filled_in_while_the_documents_are_read(capsys):
 def test_texts_embedded_before_are_not_embedded_again(embeds):
     embedder = CountingEmbedder()
     with (
-        KnowledgeIndex(embedder, embed_facts=embeds, embed_names=embeds) as index,
-        KnowledgeIndex(HashEmbedder(), embed_facts=embeds, embed_names=embeds) as plain,
+        KnowledgeIndex(embedder, embed_names=embeds) as index,
+        KnowledgeIndex(HashEmbedder(), embed_names=embeds) as plain,
     ):
         texts = index.to_embed(SERVICES)
         vectors = [[2.0 * number for number in vector] for vector in HashEmbedder().embed_documents(texts).tolist()]
@@ -88,7 +88,7 @@ def test_texts_embedded_before_are_not_embedded_again(embeds):
 def test_texts_that_were_not_embedded_before_are_embedded():
     embedder = CountingEmbedder()
     with (
-        KnowledgeIndex(embedder, embed_facts=False, embed_names=False) as index,
+        KnowledgeIndex(embedder, embed_names=False) as index,
         KnowledgeIndex(CountingEmbedder()) as plain,
     ):
         texts = index.to_embed(SERVICES)

@@ -65,7 +65,7 @@ triples = st.lists(st.tuples(names, names, names), max_size=4)
 @given(triples, triples)
 def test_whatever_an_extractor_calls_things_the_index_is_sound(some, others):
     extractor = KnowledgeExtractor(knowledge={"a": some, "b": others})
-    with KnowledgeIndex(HashEmbedder(), extractor=extractor, embed_facts=True) as index:
+    with KnowledgeIndex(HashEmbedder(), extractor=extractor) as index:
         index.add([Document("a", "One text."), Document("b", "Another.")])
         assert not index.verify().problems
         index.delete("a")

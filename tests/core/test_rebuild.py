@@ -89,7 +89,7 @@ def chunk_vectors(index):
 
 
 def opened(path, embedder=None, **settings):
-    given = {"chunker": CHUNKER, "embed_facts": True, "embed_names": True, "edges": EDGES, "progress": False}
+    given = {"chunker": CHUNKER, "embed_names": True, "edges": EDGES, "progress": False}
     return KnowledgeIndex.open(path, embedder or HashEmbedder(), **{**given, **settings})
 
 
@@ -188,7 +188,7 @@ def test_rebuilding_needs_the_embedder_of_facts_and_an_index_that_can_be_written
         index.rebuild()
     with KnowledgeIndex.open(tmp_path, read_only=True) as index, pytest.raises(ReadOnlyIndex):
         index.rebuild()
-    with KnowledgeIndex.open(tmp_path / "plain", HashEmbedder(), embed_facts=False, embed_names=False) as index:
+    with KnowledgeIndex.open(tmp_path / "plain", HashEmbedder(), embed_names=False) as index:
         index.add(DOCUMENTS)
         vectors = chunk_vectors(index)
     with KnowledgeIndex.open(tmp_path / "plain", extractor=Shout(), progress=False) as index:

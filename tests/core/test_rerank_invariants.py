@@ -32,7 +32,7 @@ from graphrag_core.testing import HashEmbedder
 @pytest.fixture(scope="module")
 def index():
     chunker = Chunker(max_tokens=30, overlap=5, whole_until=40)
-    with KnowledgeIndex(HashEmbedder(), chunker=chunker, embed_facts=True, embed_names=True) as filled:
+    with KnowledgeIndex(HashEmbedder(), chunker=chunker, embed_names=True) as filled:
         filled.add(DOCUMENTS)
         yield filled
 

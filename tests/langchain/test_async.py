@@ -66,14 +66,14 @@ class TestEmbeddings:
             assert sum(map(len, embedding.batches)) == 5
             found = await retriever.asearch(QUESTION)
             assert embedding.questions == [QUESTION]
-            with KnowledgeIndex(HashEmbedder(), chunker=None, embed_facts=False, embed_names=False) as index:
+            with KnowledgeIndex(HashEmbedder(), chunker=None, embed_names=False) as index:
                 index.add(to_core_documents(documents))
                 core = GraphRetriever(index).retrieve(QUESTION)
             assert [(h.chunk.id, h.score) for h in found] == [(h.chunk.id, h.score) for h in core.hits]
 
     async def test_are_asked_for_nothing_twice(self, documents):
         embedding = OnTheLoop()
-        settings = {"embed_facts": True, "embed_names": True}
+        settings = {"embed_names": True}
         with await indexed(documents, embedding, **settings) as retriever:
             texts = [text for batch in embedding.batches for text in batch]
             assert len(texts) == len(set(texts)) > 10

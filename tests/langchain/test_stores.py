@@ -266,7 +266,7 @@ class TestReading:
             assert "The Canteen opens at noon." in embedding.texts
             assert not passages & {*embedding.texts}
         embedding.texts.clear()
-        with GraphRAGRetriever.from_vectorstore(store, embed_facts=False):
+        with GraphRAGRetriever.from_vectorstore(store):
             assert embedding.texts == []
 
     def test_takes_text_changed_in_the_store_with_its_new_vector(self, embedding, tmp_path):

@@ -106,7 +106,7 @@ def test_the_loop_is_free_while_nodes_are_deleted(retriever):
 
 def test_coroutines_of_the_embedding_are_used_and_nothing_else(model):
     async def main():
-        retriever = GraphRAGRetriever.from_nodes([], model, embed_facts=True, embed_names=True)
+        retriever = GraphRAGRetriever.from_nodes([], model, embed_names=True)
         await retriever.ainsert_nodes(make_nodes())
         await retriever.aretrieve(QUESTION)
         await retriever.aretrieve(QueryBundle("x", custom_embedding_strs=["one", "two"]))

@@ -55,11 +55,11 @@ def rankings(path):
 
 def test_the_result_is_that_of_one_process(cluster, url, urls):
     documents = list(load_documents([str(FOLDER)]))
-    with KnowledgeIndex.open(one := urls(), HashEmbedder(), embed_facts=True) as index:
+    with KnowledgeIndex.open(one := urls(), HashEmbedder()) as index:
         index.add(documents)
         expected = index.stats()
-    settings = {"workers": 2, "batch_size": 5, "progress": False, "embed_facts": True}
-    with KnowledgeIndex.open(url, HashEmbedder(), embed_facts=True) as index:
+    settings = {"workers": 2, "batch_size": 5, "progress": False}
+    with KnowledgeIndex.open(url, HashEmbedder()) as index:
         index.add(documents[:7])  # of a run that was stopped
     added = bulk.index_documents(documents, url, HashEmbedder(), **settings)
     assert (added.added, added.unchanged) == (len(documents) - 7, 7)

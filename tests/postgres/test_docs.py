@@ -62,7 +62,7 @@ def test_row_level_security_separates_tenants(here):
                 owner.execute(re.sub(r"(TO|FROM) acme\b", rf"\1 {role}", statements))
             as_role = {name: url.replace("postgres@", f"{roles[name]}@") for name, url in urls.items()}
             for name, url in as_role.items():
-                with KnowledgeIndex.open(url, HashEmbedder(), embed_facts=True, embed_names=True) as index:
+                with KnowledgeIndex.open(url, HashEmbedder(), embed_names=True) as index:
                     index.add([Document("1", f"The Auth Service of {name.title()} delegates sign-in to Keyring.")])
                     index.add([Document("2", f"Keyring is a vendor of {name.title()}.")])
                     index.delete("2")

@@ -6,9 +6,9 @@ import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from graphrag_core.engine.embedded import EmbeddedEngine
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core.engine.folder import FolderEngine
 from graphrag_core.engine.postgres import PostgresEngine, engine
 from graphrag_core.filters import parse
 from graphrag_core.testing import HashEmbedder
@@ -95,7 +95,7 @@ def test_verify_finds_what_is_damaged(url):
 
 
 def test_documents_move_between_the_engines_without_embedding(url):
-    with opened(url, embed_facts=True) as index, KnowledgeIndex(HashEmbedder(), embed_facts=True) as other:
+    with opened(url) as index, KnowledgeIndex(HashEmbedder()) as other:
         other.add(documents(12))
         parsed = other.engine.parsed(other.document_ids())
         names = {name: HashEmbedder().embed_query(name) for one in parsed for own in one.names for name in own}
@@ -110,7 +110,7 @@ def test_documents_move_between_the_engines_without_embedding(url):
             )
             assert one.extractions == two.extractions
             np.testing.assert_allclose(one.chunk_vectors, two.chunk_vectors, atol=1e-3)
-        back = EmbeddedEngine()
+        back = FolderEngine()
         back.write(again, name_vectors=names, settings=index.engine.settings())
         back.flush()
         with KnowledgeIndex(HashEmbedder(), engine=back) as returned:

@@ -22,7 +22,7 @@ def documents(mark: str) -> list[Document]:
 
 
 def opened(url: str, **options) -> KnowledgeIndex:
-    return KnowledgeIndex.open(url, HashEmbedder(), embed_facts=True, progress=False, **options)
+    return KnowledgeIndex.open(url, HashEmbedder(), progress=False, **options)
 
 
 def answers(retriever: GraphRetriever) -> list[list[tuple[str, str, float]]]:

@@ -145,7 +145,6 @@ class IndexJob:
                 progress=False,
                 batch_size=_BATCH_SIZE_WITH_LLM if self.llm_extractor else _BATCH_SIZE,
                 edges=_parse_edges(self.edge),
-                embed_facts=options.CONFIG.get().index.embed_facts,
                 embed_names=self.embed_names,
             )
 

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.errors import MissingDependency, optional_import
-from graphrag_core.key_sets import distinct
 from graphrag_core.ports import Keys, Matrix
 
 _TOKEN_DIMENSIONS = 64  # the model was trained so that the first ones can be used alone
@@ -50,7 +49,6 @@ class WordLlama:
         self._tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
-        self._read_tokens: dict[str, list[int]] = {}  # the tokens of texts that are embedded next
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ()
@@ -72,18 +70,22 @@ class WordLlama:
         return self.embed_documents(texts)
 
     def token_ids(self, texts: list[str]) -> list[npt.NDArray[np.uint16]]:
-        """Return the distinct ids of the tokens of each text, ascending."""
-        self._read_tokens = {}
-        token_sets: list[npt.NDArray[np.uint16]] = []
+        """Return the ids of the tokens of each text, in order."""
+        found: list[npt.NDArray[np.uint16]] = []
         for start in range(0, len(texts), _BATCH):
-            batch = texts[start : start + _BATCH]
-            count, ids = self._tokens(batch)
-            parts = np.split(ids, np.cumsum(count)[:-1])
-            self._read_tokens |= zip(batch, (part.tolist() for part in parts), strict=True)
-            codes = distinct(np.arange(len(count)).repeat(count) << 16 | ids)
-            starts = (codes >> 16).searchsorted(np.arange(1, len(count)))
-            token_sets += np.split((codes & 0xFFFF).astype(np.uint16), starts)
-        return token_sets
+            count, ids = self._tokens(texts[start : start + _BATCH])
+            found += np.split(ids.astype(np.uint16), np.cumsum(count)[:-1])
+        return found
+
+    def embed_tokens(self, counts: Keys, ids: npt.NDArray[np.integer[Any]]) -> Matrix:
+        """Return one unit vector per text, as rows, given the number of tokens of each text and their ids."""
+        from scipy.sparse import csr_array  # slow to import
+
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        used, column = np.unique(ids, return_inverse=True)
+        once = np.ones(len(ids), np.float32)
+        total = csr_array((once, column, ends), shape=(len(counts), len(used))) @ self._weights[used]
+        return _unit_mean(total, counts)
 
     def token_vectors(self, ids: npt.NDArray[np.integer[Any]]) -> Matrix:
         """Return the unit vectors of tokens, one row each: their first 64 dimensions, which tell as much."""
@@ -98,13 +100,9 @@ class WordLlama:
 
     def _tokens(self, texts: list[str]) -> tuple[Keys, npt.NDArray[np.int32]]:
         """Return the number of tokens of each text, and their ids."""
-        known = {}
-        if read := self._read_tokens:
-            known = {text: own for text in texts if (own := read.pop(text, None)) is not None}
         # encode_batch_fast, where available, does not compute character offsets.
         encode = getattr(self._tokenizer, "encode_batch_fast", self._tokenizer.encode_batch)
-        others = iter(encode([text for text in texts if text not in known], add_special_tokens=False))
-        tokens = [known[text] if text in known else next(others).ids for text in texts]
+        tokens = [own.ids for own in encode(list(texts), add_special_tokens=False)]
         count = np.fromiter(map(len, tokens), np.int64, len(tokens))
         ids = np.fromiter(chain.from_iterable(tokens), np.int32, count.sum())
         return count, ids.clip(max=len(self._weights) - 1)

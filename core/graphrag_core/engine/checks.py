@@ -193,7 +193,7 @@ def _contents(view: View) -> dict[str, int]:
         "entities": (ids[entities], view.counters.take(entities)),
         "totals": (view.totals,),
     }
-    for name, columns in (("id", 1), ("term", 2), ("token", 1)):
+    for name, columns in (("id", 1), ("term", 2), ("token", 1), ("part", 1)):
         table = [view.forward[name].gather(passages, column) for column in range(columns)]
         found[name] = (table[0][0], *(values for _, values in table))
     found["postings"] = _pairs(view.inverse["postings"], lambda own: view.alive[own], lambda own: keys[own])

@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -578,6 +578,16 @@ class IndexEngine:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path or 'in memory'}{', closed' if self._closed else ''}>"
+
+
+def stored_settings(path: Path) -> dict[str, str]:
+    """Return the settings that are stored in a folder, none if it holds no index. No array is read."""
+    file = Folder(path).records
+    if not file.is_file():
+        return {}
+    with closing(Sqlite(file, SCHEMA, FORMAT, read_only=True)) as database, database.reading() as session:
+        meta = Records(session, Cache()).meta() if database.version == FORMAT else {}
+    return {name: value for name, value in meta.items() if name not in INTERNAL}
 
 
 def open_copy(kind: type[IndexEngine], path: Path) -> IndexEngine:

@@ -26,14 +26,18 @@ from graphrag_core.text import EDGE, REFERS_TO
 
 _TOP = 5  # entities in the statistics
 
+EmbedTokens = Callable[[Keys, npt.NDArray[Any]], Matrix] | None
+
 
 class FolderEngine(IndexEngine):
     """Stores and searches an index in a folder or in memory. See :class:`~graphrag_core.ports.Engine`."""
 
+    embed_tokens: EmbedTokens = None
+
     @contextmanager
     def snapshot(self, scope: Filter | None = None) -> Iterator[Any]:
         with super().snapshot(scope) as snapshot:
-            yield FolderSnapshot(FolderStore(snapshot))
+            yield FolderSnapshot(FolderStore(snapshot, self.embed_tokens))
 
     def flush(self) -> None:
         """Do nothing: a write returns when it is committed."""
@@ -127,13 +131,13 @@ class FolderEngine(IndexEngine):
 class FolderStore(Store):
     """Reads of one generation of rows and arrays."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot, view = snapshot, snapshot.view
+    def __init__(self, snapshot: Snapshot, embed_tokens: EmbedTokens = None) -> None:
+        self._snapshot, self._embed_tokens, view = snapshot, embed_tokens, snapshot.view
         self.tables = _MetadataKeys(snapshot)  # type: ignore[assignment]
         self.generation, self.numbering, self.edits = view.generation, view, snapshot.meta.get("edits", "")
         self.chunk_count, self.statistics_count = snapshot.scope.size, view.size
         self.unknown_keys = snapshot.scope.unknown_keys
-        self.graph, self.accesses = snapshot.graph, snapshot.accesses  # type: ignore[assignment]
+        self.graph, self.accesses = snapshot.graph, snapshot.accesses
         self.linked_share, self.id_places, self.names = view.linked_share, view.id_order, snapshot.records.names
         self.fact_places = snapshot.fact_places
         self.chunk_keys, self.chunk_numbers = view["passage"].take, view["passage"].find
@@ -155,7 +159,8 @@ class FolderStore(Store):
         if vectors:
             if kind == "entities":
                 return self._snapshot.has_name_vectors()
-            return kind == "chunks" and view.vectors.dim > 0 and view.size > 0
+            has_any = view.vectors.dim > 0 and view.size > 0
+            return has_any and (kind == "chunks" or self._embed_tokens is not None)
         if self.chunk_count == 0:
             return False
         if kind == "entities":
@@ -176,8 +181,15 @@ class FolderStore(Store):
 
     def similarities(self, kind: str, keys: Keys, vector: Matrix) -> Scores:
         if kind == "facts":
-            return np.zeros(len(keys), np.float32)
+            return self._of_facts(keys, vector)
         return self._snapshot.cosines(keys, vector)
+
+    def _of_facts(self, facts: Keys, vector: Matrix) -> Scores:
+        """Return the cosines of facts, whose vectors are made of their tokens."""
+        if self._embed_tokens is None or len(facts) == 0:
+            return np.zeros(len(facts), np.float32)
+        scores: Scores = np.vecdot(self._embed_tokens(*self._snapshot.fact_tokens(facts)), vector)
+        return scores
 
     def fact_columns(self, facts: Keys) -> tuple[Scores, Keys]:
         view = self._snapshot.view

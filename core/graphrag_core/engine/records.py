@@ -66,7 +66,8 @@ CREATE INDEX attributes_document ON attributes (document);
 CREATE TABLE passages (
     key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, document INTEGER NOT NULL, ordinal INTEGER NOT NULL,
     start INTEGER NOT NULL, text BLOB NOT NULL, headings TEXT, page INTEGER, subjects INTEGER NOT NULL,
-    names BLOB NOT NULL, aliases TEXT, lengths BLOB NOT NULL, vector BLOB, tokens BLOB, checksum INTEGER NOT NULL
+    names BLOB NOT NULL, aliases TEXT, lengths BLOB NOT NULL, vector BLOB, tokens BLOB, token_counts BLOB,
+    checksum INTEGER NOT NULL
 );
 CREATE TABLE names (
     key INTEGER PRIMARY KEY, surface TEXT NOT NULL, spelling INTEGER NOT NULL, entity INTEGER NOT NULL,
@@ -375,20 +376,20 @@ class Records:
         columns = "d.key, d.first, d.passages, d.file, d.version, d.id, d.title, d.metadata, d.marks, d.digest"
         sql = f"SELECT {columns} FROM documents d WHERE "
         documents = self.rows(f"{sql}{where} ORDER BY d.key", parameters)
-        columns = "p.subjects, p.names, p.aliases, p.vector, p.tokens"
+        columns = "p.subjects, p.names, p.aliases, p.vector, p.tokens, p.token_counts"
         sql = f"SELECT {_CHUNK}, {columns} FROM {_OF_DOCUMENT} WHERE {where} ORDER BY p.key"
         passages = {row[0]: row for row in self.rows(sql, parameters)}
         extracted = self._extracted({row[0]: (inflate(row[3]), *row[10:13]) for row in passages.values()}, accesses)
         found = []
-        for key, first, count, file, version, *own, digest in documents:
-            rows = [passages[passage] for passage in range(first, first + count)]
+        for key, first, number, file, version, *own, digest in documents:
+            rows = [passages[passage] for passage in range(first, first + number)]
             chunks, parts = [chunk_of(row[:10]) for row in rows], [extracted[row[0]] for row in rows]
-            codes, tokens = [row[13] for row in rows], [row[14] for row in rows]
+            codes, tokens, counts = ([row[at] for row in rows] for at in (13, 14, 15))
             document = document_of(own, chunks, None if file is None else FileMark(file, version))
             parsed = ParsedDocument(
                 document, own[2], digest, chunks, [part for part, _ in parts],
                 [names for _, names in parts], decoded("chunks", codes) if None not in codes else None, None,
-                tokens if None not in tokens else None,
+                tokens if None not in tokens else None, counts if None not in counts else None,
             )  # fmt: skip
             found.append((key, first, parsed))
         return found

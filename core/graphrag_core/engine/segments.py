@@ -112,16 +112,20 @@ class Batch:
         meant = _aliases(parsed.extractions, written)
         title = parsed.chunks[0].title
         in_title = {hash64(normalise(name)) for name in title_names(title)}
-        tokens: Sequence[bytes | None] = parsed.chunk_tokens or [None] * len(parsed.chunks)
-        for chunk, extraction, names, own in zip(parsed.chunks, parsed.extractions, parsed.names, tokens, strict=True):
+        nothing = [None] * len(parsed.chunks)
+        tokens: Sequence[bytes | None] = parsed.chunk_tokens or nothing
+        counts: Sequence[bytes | None] = parsed.token_counts or nothing
+        parts = zip(parsed.chunks, parsed.extractions, parsed.names, tokens, counts, strict=True)
+        for chunk, extraction, names, own, of_parts in parts:
             places = {name: self._place(name, meant) for name in names}
             facts = [_FactParts.of(fact, chunk, written) for fact in extraction.facts]
             held = [[self._place(name, meant) for name in fact.names] for fact in facts]
-            self._passages.append(_Passage(number, chunk, extraction, names, places, facts, held, own))
+            self._passages.append(_Passage(number, chunk, extraction, names, places, facts, held, own, of_parts))
             self._add_mentions(names, places, in_title)
             self._add_facts(facts, held)
             self._add_texts(title, chunk, names, facts)
             self._columns["token_count"].append(len(own or b"") // 2)
+            self._columns["part_count"].append(len(of_parts or b"") // 2)
 
     def _place(self, surface: str, meant: Mapping[str, int]) -> int:
         """Return the place of a name in the batch."""
@@ -211,6 +215,7 @@ class Batch:
             sum(one.names.values()), pack_names([names[place] for place in one.places.values()]),
             json.dumps(aliases, ensure_ascii=False) if aliases else None, self._postings.packed_lengths(number),
             None if self._codes is None else self._codes[number].tobytes(), one.tokens,
+            one.token_counts,
         )  # fmt: skip
         tables["passages"].append((*row, passage_checksum(row)))
         claims = [
@@ -260,6 +265,8 @@ class Batch:
             "term_sentences": np.array(columns["term_sentences"], np.uint32),
             "token_count": np.array(columns["token_count"], np.int32),
             "token": np.frombuffer(b"".join(one.tokens or b"" for one in self._passages), "<u2"),
+            "part_count": np.array(columns["part_count"], np.int32),
+            "part": np.frombuffer(b"".join(one.token_counts or b"" for one in self._passages), "<u2"),
             **self._postings.arrays(),
         }
 
@@ -337,6 +344,7 @@ class _Passage(NamedTuple):
     facts: Sequence[_FactParts]
     held: Sequence[Sequence[int]]
     tokens: bytes | None
+    token_counts: bytes | None
 
 
 def _sentence_bits(facts: Sequence[_FactParts]) -> Iterable[tuple[int, str]]:

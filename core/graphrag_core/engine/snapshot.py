@@ -212,6 +212,27 @@ class Snapshot:
 
     # -- facts
 
+    def fact_tokens(self, facts: Keys) -> tuple[Keys, npt.NDArray[np.uint16]]:
+        """Return the number of tokens of each fact, and their ids: of a sentence with the label of its passage."""
+        passages, numbers = self.fact_places(facts)
+        own, place = np.unique(passages, return_inverse=True)
+        counts, sizes = self.view.forward["part"].gather(own)
+        first = counts.cumsum() - counts
+        ends = sizes.cumsum(dtype=np.int64)
+        starts = ends - sizes - (np.append(ends, 0)[first - 1] * (first > 0)).repeat(counts)  # within the passage
+        has = (counts >= 2)[place]
+        at = np.minimum(first[place] + 1 + numbers, max(len(sizes) - 1, 0))
+        label = np.minimum(first[place], max(len(sizes) - 1, 0))
+        begin = self.view.forward["token"].starts.take(passages)
+        if len(sizes) == 0:
+            return np.zeros(len(facts), np.int64), np.empty(0, np.uint16)
+        of_label = np.where(has & ~self.view["fact_triple"].take(facts), sizes[label].astype(np.int64), 0)
+        of_fact = np.where(has, sizes[at].astype(np.int64), 0)
+        spans = np.stack([begin, begin + starts[at]], axis=1).ravel()
+        lengths = np.stack([of_label, of_fact], axis=1).ravel()
+        ids: npt.NDArray[np.uint16] = self.view.forward["token"].values[0].take(ranges(spans, lengths))
+        return of_label + of_fact, ids
+
     def facts_of(self, passages: Keys) -> tuple[Numbers, Keys, Numbers]:
         """Return how many facts passages have, the facts, and the number of each in its passage."""
         starts, counts = self.view.forward["fact"].locate(passages)

@@ -50,7 +50,7 @@ _COLUMNS: dict[str, npt.DTypeLike] = {
 }  # fmt: skip
 _FORWARD: dict[str, tuple[npt.DTypeLike, ...]] = {
     "id": (np.uint8,), "mention": (np.int32,), "fact": (), "fact_entity": (np.int32,), "name_term": (np.uint32,),
-    "term": (np.uint32, np.uint32), "token": (np.uint16,),
+    "term": (np.uint32, np.uint32), "token": (np.uint16,), "part": (np.uint16,),
 }  # fmt: skip
 _INVERSE: dict[str, tuple[npt.DTypeLike | None, tuple[npt.DTypeLike, ...]]] = {
     "entity_passages": (None, (np.int32,)), "entity_facts": (None, (np.int32,)), "entity_names": (None, (np.int32,)),
@@ -194,7 +194,7 @@ class View:
         )
         for name, lengths, columns in (
             ("id", "id_count", ("id",)), ("fact", "fact_count", ()), ("term", "term_count", ("term", "term_sentences")),
-            ("token", "token_count", ("token",)),
+            ("token", "token_count", ("token",)), ("part", "part_count", ("part",)),
         ):  # fmt: skip
             self.forward[name] = self.forward[name].appended(segment[lengths], *(segment[own] for own in columns))
         self._alive = self._alive.appended(np.ones(count, np.bool_))
@@ -252,7 +252,7 @@ class View:
         passages = np.arange(first, first + len(segment["passage"]), dtype=np.int32).repeat(segment["mention_count"])
         codes = passages[once] << PASSAGE_BITS | (flags[once] & (SUBJECT | IN_TITLE))
         self.inverse["entity_passages"] = self.inverse["entity_passages"].appended(Part.of(entities, codes))
-        return entities.astype(np.int64)
+        return np.asarray(entities, np.int64)
 
     def _add_facts(self, segment: Segment, first: int) -> None:
         counts = segment["fact_entity_count"]
@@ -332,7 +332,7 @@ class View:
         for name, flags, remap in (
             ("id", alive, None), ("mention", alive, to("name", NAME_BITS)), ("fact", alive, None),
             ("fact_entity", facts, to("entity")), ("name_term", names, None), ("term", alive, None),
-            ("token", alive, None),
+            ("token", alive, None), ("part", alive, None),
         ):  # fmt: skip
             self.forward[name].write(base, name, flags, remap)
         tables = self.inverse
@@ -424,7 +424,7 @@ class View:
 
     def _edge_facts(self) -> Numbers:
         entities = self.entities_of(np.array([EDGE_ID], np.int64))
-        facts = self.inverse["entity_facts"].gather(entities[entities >= 0])[1].astype(np.int64)
+        facts: Numbers = self.inverse["entity_facts"].gather(entities[entities >= 0])[1].astype(np.int64)
         return np.asarray(facts[self.alive[self.columns["fact_passage"].take(facts)]], np.int64)
 
     def linked_share(self) -> float:

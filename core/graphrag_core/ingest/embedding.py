@@ -134,11 +134,12 @@ class CheckedEmbedder:
 
     @property
     def has_tokens(self) -> bool:
-        """Whether the embedder has ``token_ids`` and ``token_vectors``."""
-        return all(callable(getattr(self.embedder, method, None)) for method in ("token_ids", "token_vectors"))
+        """Whether the embedder has ``token_ids``, ``embed_tokens`` and ``token_vectors``."""
+        methods = "token_ids", "embed_tokens", "token_vectors"
+        return all(callable(getattr(self.embedder, method, None)) for method in methods)
 
     def token_ids(self, texts: Sequence[str]) -> list[npt.NDArray[np.uint16]]:
-        """Return the distinct ids of the tokens of each text, ascending."""
+        """Return the ids of the tokens of each text, in order."""
         embedder: Any = self.embedder
         with self._naming_errors(f"{len(texts)} texts"):
             ids = [np.asarray(one) for one in embedder.token_ids(list(texts))]
@@ -154,6 +155,13 @@ class CheckedEmbedder:
         embedder: Any = self.embedder
         with self._naming_errors(f"{len(ids)} tokens"):
             vectors: Matrix = embedder.token_vectors(ids)
+        return vectors
+
+    def embed_tokens(self, counts: npt.NDArray[np.int64], ids: npt.NDArray[np.integer[Any]]) -> Matrix:
+        """Return the unit vectors of texts, given the number of tokens of each and their ids."""
+        embedder: Any = self.embedder
+        with self._naming_errors(f"{len(counts)} texts"):
+            vectors: Matrix = embedder.embed_tokens(counts, ids)
         return vectors
 
     def documents(

@@ -12,7 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from types import MappingProxyType
@@ -29,7 +29,7 @@ from graphrag_core.ingest.edges import SETTING as EDGES
 from graphrag_core.ingest.edges import UNFINISHED, Edge, with_edges, without_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.validation import clean, extract, to_json, validate
-from graphrag_core.model import Added, Chunk, Document
+from graphrag_core.model import Added, Chunk, Document, Extraction
 from graphrag_core.ports import Engine, Extractor, Matrix, ParsedDocument
 from graphrag_core.research import extract_with_findings, findings_identity
 from graphrag_core.telemetry import Stages
@@ -55,14 +55,6 @@ _WHOLE = "whole 2"  # the identity of a document that is not split
 _OTHER_CHUNKS = "other chunks"  # the digest of a document that the chunker would cut in another way
 _SECONDS = 5  # of work in a batch
 _FEWEST_CHARACTERS, _MOST_CHARACTERS = 3_000, 300_000  # of a batch
-
-
-@dataclass(frozen=True)
-class Embeds:
-    """What is embedded besides the chunks."""
-
-    facts: bool
-    names: bool
 
 
 @dataclass
@@ -107,7 +99,7 @@ class Pipeline:
     chunker: Chunker | None
     extractor: Extractor | None
     embedder: CheckedEmbedder | None
-    embeds: Embeds
+    embed_names: bool
     batch_size: int
     progress: bool | None
     edges: tuple[Edge, ...] = ()
@@ -273,7 +265,11 @@ class Pipeline:
         settings: dict[str, str] = {}
         if not built_with:
             dim = 0 if self.embedder is None else self.embedder.dim or 0
-            settings = {"embedder": self._identities[0], "dim": str(dim), "embeds": json.dumps(asdict(self.embeds))}
+            settings = {
+                "embedder": self._identities[0],
+                "dim": str(dim),
+                "embeds": json.dumps({"names": self.embed_names}),
+            }
             if self.edges:
                 settings[EDGES] = json.dumps(self.edges)
         if any(remembered.FACT_KEY in document.metadata and remembered.may_hide(document) for document in documents):
@@ -362,40 +358,36 @@ class Pipeline:
         """
         given = {p.document.id for p in parsed if p.chunk_vectors is not None}
         texts, known, new = self._texts_to_embed(parsed, stored, given)
-        pairs = zip(parsed, texts, strict=True)
-        tokens = _packed_tokens(embedder, [text for p, (of, _) in pairs if p.chunk_tokens is None for text in of])
+        tokens = _packed_tokens(embedder, parsed)
         rows = embedder.documents(list(new), list(new.values()), embeddings)
         if known:
             rows = np.concatenate([rows, np.stack(list(known.values()))])
         row_of = {text: row for row, text in enumerate((*new, *known))}
         embedded = []
-        for p, (chunks, facts) in zip(parsed, texts, strict=True):
+        for p, chunks, (ids, counts) in zip(parsed, texts, tokens, strict=True):
             of_chunks = rows[[row_of[text] for text in chunks]] if p.chunk_vectors is None else p.chunk_vectors
-            of_facts = rows[[row_of[text] for text in facts]] if self.embeds.facts else None
-            ids = p.chunk_tokens or ([tokens[text] for text in chunks] if tokens else None)
-            embedded.append(replace(p, chunk_vectors=of_chunks, fact_vectors=of_facts, chunk_tokens=ids))
-        names = self.engine.new_names(_embedded_names(parsed)) if self.embeds.names else []  # waits for the last batch
+            embedded.append(replace(p, chunk_vectors=of_chunks, chunk_tokens=ids, token_counts=counts))
+        names = self.engine.new_names(_embedded_names(parsed)) if self.embed_names else []  # waits for the last batch
         return embedded, self._name_vectors(embedder, names, parsed, embeddings)
 
     def _texts_to_embed(
         self, parsed: Sequence[ParsedDocument], stored: Sequence[ParsedDocument], given: Collection[str]
-    ) -> tuple[list[tuple[list[str], list[str]]], dict[str, Matrix], dict[str, str]]:
-        """Return the texts of each document's chunks and facts, stored vectors by text, and new texts with an owner.
+    ) -> tuple[list[list[str]], dict[str, Matrix], dict[str, str]]:
+        """Return the texts of each document's chunks, stored vectors by text, and new texts with an owner.
 
         ``given`` are the ids of documents whose chunks have vectors.
         """
-        texts = [embedded_texts(p, facts=self.embeds.facts) for p in parsed]
-        pairs = [(p.document.id, *both) for p, both in zip(parsed, texts, strict=True)]
-        needed = {text: owner for owner, chunks, _ in pairs if owner not in given for text in chunks}
-        owners = needed | {text: owner for owner, _, facts in pairs for text in facts}
-        of_chunks, of_facts = dict[str, Matrix](), dict[str, Matrix]()
+        texts = [embedded_texts(p) for p in parsed]
+        needed = {
+            text: p.document.id
+            for p, own in zip(parsed, texts, strict=True)
+            if p.document.id not in given
+            for text in own
+        }
+        known = dict[str, Matrix]()
         for one in stored:
-            chunks, facts = embedded_texts(one, facts=one.fact_vectors is not None)
-            of_chunks |= zip(chunks, () if one.chunk_vectors is None else one.chunk_vectors, strict=False)
-            of_facts |= zip(facts, () if one.fact_vectors is None else one.fact_vectors, strict=False)
-        # Stored vectors of facts may be rounded, so no chunk gets one.
-        known = {text: vector for text, vector in of_facts.items() if text not in needed} | of_chunks
-        return texts, known, {text: owner for text, owner in owners.items() if text not in known}
+            known |= zip(embedded_texts(one), () if one.chunk_vectors is None else one.chunk_vectors, strict=False)
+        return texts, known, {text: owner for text, owner in needed.items() if text not in known}
 
     @staticmethod
     def _name_vectors(
@@ -436,7 +428,7 @@ class Pipeline:
             return []
         parsed = self.parse(changed, self.used_extractor(), digests)
         _, _, new = self._texts_to_embed(parsed, self.engine.parsed(replaced), vectors)
-        names = self.engine.new_names(_embedded_names(parsed)) if self.embeds.names else []
+        names = self.engine.new_names(_embedded_names(parsed)) if self.embed_names else []
         return list(dict.fromkeys((*new, *names)))
 
     # -- other edges
@@ -444,11 +436,8 @@ class Pipeline:
     def derive_edges(self, edges: Sequence[Edge]) -> None:
         """Derive the explicit edges of all documents again, for other edges.
 
-        Nothing is extracted, and no passage is embedded. In an index that embeds facts, the facts of the new edges are
-        embedded. An interrupted run is done again by the next one.
+        Nothing is extracted, and no passage is embedded. An interrupted run is done again by the next one.
         """
-        if self.embedder is None and self.embeds.facts:
-            raise InputError("the facts of this index are embedded: open it with its embedder to change its edges")
         ids = list(self.engine.document_ids())
         self.edges = tuple(edges)
         settings = {EDGES: json.dumps(self.edges), UNFINISHED: "yes"}
@@ -479,11 +468,11 @@ class Pipeline:
     def extract_again(self, progress: bool | None = None) -> Added:
         """Extract the entities and facts of all documents again from the stored chunks, in batches.
 
-        No chunk is embedded. Of an index that embeds facts or names, new ones are. A document whose extraction fails
+        No chunk is embedded. Of an index that embeds names, new ones are. A document whose extraction fails
         keeps what it has, and is reported.
         """
-        if self.embedder is None and (self.embeds.facts or self.embeds.names):
-            raise InputError("facts or names of this index are embedded: open it with its embedder to rebuild it")
+        if self.embedder is None and self.embed_names:
+            raise InputError("the names of this index are embedded: open it with its embedder to rebuild it")
         again = Added()
         with self.writing(), self._bar("extracting", len(self.engine), progress) as bar:
             for ids in self._batches_of_sources():
@@ -540,7 +529,7 @@ class Pipeline:
         digests = {one.document.id: self._digest_of_stored(one) for one in stored}
         parsed = self._extract([one.document for one in stored], chunked, self.used_extractor(), digests)
         return [
-            replace(new, metadata=old.metadata, chunk_vectors=old.chunk_vectors, chunk_tokens=old.chunk_tokens)
+            replace(new, metadata=old.metadata, chunk_vectors=old.chunk_vectors)
             for new, old in zip(parsed, stored, strict=True)
         ]
 
@@ -617,22 +606,44 @@ def _with_given(embedder: CheckedEmbedder, parsed: Sequence[ParsedDocument], vec
     return with_vectors
 
 
-def embedded_texts(parsed: ParsedDocument, *, facts: bool) -> tuple[list[str], list[str]]:
-    """Return the texts that are embedded for a document's chunks and, if asked, for its facts."""
-    of_chunks, of_facts = [], []
-    for chunk, extraction in zip(parsed.chunks, parsed.extractions, strict=True):
-        name = label(chunk.title, chunk.headings)
-        of_chunks.append(chunk_text(name, plain(chunk.text)))
-        if facts:
-            of_facts += [fact_text(name, f.text, f.relation, (*f.entities, f.value)) for f in extraction.facts]
-    return of_chunks, of_facts
+def embedded_texts(parsed: ParsedDocument) -> list[str]:
+    """Return the texts that are embedded for a document's chunks."""
+    return [chunk_text(label(chunk.title, chunk.headings), plain(chunk.text)) for chunk in parsed.chunks]
 
 
-def _packed_tokens(embedder: CheckedEmbedder, texts: Sequence[str]) -> dict[str, bytes]:
-    """Return the packed ids of the distinct tokens of texts; nothing if the embedder has no token ids."""
-    if not texts or not embedder.has_tokens:
-        return {}
-    return {text: ids.astype("<u2").tobytes() for text, ids in zip(texts, embedder.token_ids(texts), strict=True)}
+Tokens = tuple[list[bytes] | None, list[bytes] | None]
+"""The token ids of each chunk, and how many its label, its facts and the rest have, packed."""
+
+
+def _packed_tokens(embedder: CheckedEmbedder, parsed: Sequence[ParsedDocument]) -> list[Tokens]:
+    """Return the tokens of documents; None for each if the embedder has no token ids."""
+    if not embedder.has_tokens:
+        return [(None, None)] * len(parsed)
+    pieces = [_pieces(*pair) for p in parsed for pair in zip(p.chunks, p.extractions, strict=True)]
+    ids = iter(embedder.token_ids([text for own in pieces for text in own]))
+    packed = [[next(ids).astype("<u2") for _ in own] for own in pieces]
+    found, at = [], 0
+    for p in parsed:
+        own = packed[at : at + len(p.chunks)]
+        counts = [np.array([*map(len, parts)], "<u2").tobytes() for parts in own]
+        found.append(([np.concatenate(parts).tobytes() for parts in own], counts))
+        at += len(p.chunks)
+    return found  # type: ignore[return-value]
+
+
+def _pieces(chunk: Chunk, extraction: Extraction) -> list[str]:
+    """Return the label of a chunk, its facts, and the rest of its text."""
+    name, text, at = label(chunk.title, chunk.headings), plain(chunk.text), 0
+    pieces, rest = [name], []
+    for fact in extraction.facts:
+        if fact.relation:
+            pieces.append(fact_text(name, fact.text, fact.relation, (*fact.entities, fact.value)))
+            continue
+        pieces.append(fact.text)
+        if (start := text.find(fact.text, at)) >= 0:
+            rest.append(text[at:start])
+            at = start + len(fact.text)
+    return [*pieces, " ".join([*rest, text[at:]])]
 
 
 def _embedded_names(parsed: Sequence[ParsedDocument]) -> dict[str, str]:

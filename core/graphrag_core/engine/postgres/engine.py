@@ -79,6 +79,7 @@ class PostgresEngine(SqlEngine):
     """
 
     shared = True
+    embed_tokens: Any = None  # vectors of facts are stored, or there are none
     """Other processes may write at the same time."""
 
     def __init__(self, url: str, *, read_only: bool = False, exact: bool = False) -> None:
