@@ -77,10 +77,10 @@ class Library:
         return self._model.embed(texts, norm=True)
 
 
-def race(folder: str, embed: bool, of: str = "") -> None:
+def race(folder: str, of: str = "") -> None:
     """Time indexing and embedding. Runs in a subprocess."""
     ready = list(real() if of == "real" else documents(COUNT))
-    chunks, facts, names = _texts(ready)
+    chunks = _texts(ready)
     library, own = Library(), WordLlama()
     library.embed_documents(chunks[:1_000])
     own.embed_documents(chunks[:1_000])
@@ -90,7 +90,6 @@ def race(folder: str, embed: bool, of: str = "") -> None:
         kb.add(ready)
         indexing, processor = time.perf_counter() - start, time.process_time() - cpu
     after = _embedding(library, chunks)
-    others = _embedding(library, facts) + _embedding(library, names)
     with KnowledgeIndex.open(f"{folder}-own", own, progress=False) as kb:
         start = time.perf_counter()
         kb.add(ready)
@@ -100,9 +99,7 @@ def race(folder: str, embed: bool, of: str = "") -> None:
         json.dumps(
             {
                 "WordLlama on chunks": (before + after) / 2,
-                "WordLlama on all": (before + after) / 2 + others,
                 "own on chunks": embedding,
-                "own on all": embedding + _embedding(own, facts) + _embedding(own, names),
                 "indexing": indexing,
                 "processor": processor,
                 "everything": everything,
@@ -170,7 +167,7 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def index(folder: str, embed: bool) -> None:
+def index(folder: str) -> None:
     """Index a stream of documents and print the memory in use. Runs in a subprocess."""
     with KnowledgeIndex.open(folder, ReadyVectors(), progress=False) as kb:
         size = kb.add(_counted(documents(COUNT))).added
@@ -223,13 +220,11 @@ def _run(*arguments: str) -> dict[str, Any]:
     return result
 
 
-def _texts(ready: list[Document]) -> tuple[list[str], list[str], list[str]]:
-    """Return the texts of chunks, facts and names that an index embeds by default."""
+def _texts(ready: list[Document]) -> list[str]:
+    """Return the texts of chunks."""
     pipeline = KnowledgeIndex(ReadyVectors()).pipeline
     parsed = pipeline.parse(ready, pipeline.used_extractor())
-    texts = [embedded_texts(p, facts=True) for p in parsed]
-    names = dict.fromkeys(name for p in parsed for names in p.names for name in names)
-    return [text for chunks, _ in texts for text in chunks], [text for _, facts in texts for text in facts], list(names)
+    return [text for p in parsed for text in embedded_texts(p)]
 
 
 def _embedding(model: Library | WordLlama, texts: list[str]) -> float:
@@ -274,29 +269,24 @@ def _long_text() -> str:
 def main() -> None:
     sample = [d.text for _, d in zip(range(5_000), documents(5_000), strict=False)]
     _rates(sample)
-    for embed in (False, True):
-        with tempfile.TemporaryDirectory() as folder:
-            timed = _run("race", f"{folder}/race", str(int(embed)))
-            made = _run("index", f"{folder}/index", str(int(embed)))
-            again = _run("reopen", f"{folder}/index")
-        print(f"\nvectors of {'chunks, facts and names (the default)' if embed else 'chunks only'}\n{made['stats']}")
-        _show(_times(timed, embed))
-        _show(
-            [
-                (
-                    "memory after it",
-                    made["resident"] / made["payload"],
-                    "× the bytes of texts and vectors (at most 2.5)",
-                ),
-                ("memory reopened", again["resident"] / made["payload"], "× the same"),
-                ("reopening", again["ratio"], "× reading the files (at most 3)"),
-            ]
-        )
+    with tempfile.TemporaryDirectory() as folder:
+        timed = _run("race", f"{folder}/race")
+        made = _run("index", f"{folder}/index")
+        again = _run("reopen", f"{folder}/index")
+    print(f"\n{made['stats']}")
+    _show(_times(timed))
+    _show(
+        [
+            ("memory after it", made["resident"] / made["payload"], "× the bytes of texts and vectors (at most 2.5)"),
+            ("memory reopened", again["resident"] / made["payload"], "× the same"),
+            ("reopening", again["ratio"], "× reading the files (at most 3)"),
+        ]
+    )
     if count := sum(1 for _ in real()):
         with tempfile.TemporaryDirectory() as folder:
-            timed = _run("race", f"{folder}/race", "1", "real")
+            timed = _run("race", f"{folder}/race", "real")
         print(f"\n{count:,} passages of {SHARED.name}/data")
-        _show(_times(timed, True))
+        _show(_times(timed))
     timed = _run("langchain")
     own = timed.pop("own")
     print(f"\n{_THROUGH_LANGCHAIN:,} documents through LangChain, up to the first answer")
@@ -309,30 +299,20 @@ def main() -> None:
         _show([("CPU time", measured["cpu"], "s"), ("size", measured["ratio"], "× the bytes of its files")])
 
 
-def _times(timed: dict[str, float], embed: bool) -> list[Row]:
-    chunks, everything = timed["WordLlama on chunks"], timed["WordLlama on all"]
-    own_chunks, own_everything = timed["own on chunks"], timed["own on all"]
+def _times(timed: dict[str, float]) -> list[Row]:
+    chunks, own_chunks = timed["WordLlama on chunks"], timed["own on chunks"]
     indexing, adding = timed["indexing"], timed["everything"]
     return [
-        (
-            "WordLlama",
-            chunks,
-            f"s for the chunks, {everything:.1f} s for chunks, facts and names: the library",
-        ),
-        ("our embedder", own_chunks, f"s for the chunks, {own_everything:.1f} s for all: the same vectors"),
+        ("WordLlama", chunks, "s for the chunks: the library"),
+        ("our embedder", own_chunks, "s for the chunks: the same vectors"),
         ("indexing", indexing, f"s, {timed['processor']:.1f} s of processor time"),
         (
             "",
             indexing / chunks,
-            f"× WordLlama on the chunks alone (at most 1), {indexing / own_chunks:.2f} × our embedder",
+            f"× WordLlama on the chunks (at most 1), {indexing / own_chunks:.2f} × our embedder",
         ),
-        ("", indexing / everything, f"× WordLlama on all texts, {indexing / own_everything:.2f} × our embedder"),
-        (
-            "indexing, embedding",
-            adding,
-            f"s with our embedder, {own_everything if embed else own_chunks:.1f} s of it its own",
-        ),
-        ("", adding / (everything if embed else chunks), "× WordLlama on the same texts"),
+        ("indexing, embedding", adding, f"s with our embedder, {own_chunks:.1f} s of it its own"),
+        ("", adding / chunks, "× WordLlama on the same texts"),
     ]
 
 
@@ -345,7 +325,7 @@ if __name__ == "__main__":
     if len(sys.argv) == 1:
         main()
     elif sys.argv[1] == "race":
-        race(sys.argv[2], sys.argv[3] == "1", *sys.argv[4:])
+        race(*sys.argv[2:])
     elif sys.argv[1] == "lengths":
         lengths()
     elif sys.argv[1] == "langchain":
@@ -353,6 +333,6 @@ if __name__ == "__main__":
     elif sys.argv[1] == "files":
         files(*sys.argv[2:])
     elif sys.argv[1] == "index":
-        index(sys.argv[2], sys.argv[3] == "1")
+        index(sys.argv[2])
     else:
         reopen(sys.argv[2])

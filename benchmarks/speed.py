@@ -63,17 +63,22 @@ def milliseconds(work: Callable[[], object]) -> float:
     return (time.perf_counter() - start) * 1000
 
 
+def stored_vectors(index: KnowledgeIndex) -> Matrix:
+    """Return the vectors of all passages, in the order in which they were added."""
+    assert isinstance(index.engine, FolderEngine)
+    with index.engine.reading() as (view, _):
+        return view.vectors.take(np.arange(len(view.vectors)))
+
+
 def measure(size: int) -> None:
     with tempfile.TemporaryDirectory() as folder, KnowledgeIndex.open(Path(folder) / "kb", RandomVectors()) as index:
         start = time.perf_counter()
         index.add(documents(size))
         built = time.perf_counter() - start
-        engine = index.engine
-        assert isinstance(engine, FolderEngine)
-        with engine.snapshot() as snapshot:
+        with index.engine.snapshot() as snapshot:
             nodes = snapshot.node_limit
             links = int(snapshot.degrees(np.arange(nodes)).sum())
-        vectors = engine.indexes.vectors["chunks"].get(engine.indexes.vectors["chunks"].keys)
+        vectors = stored_vectors(index)
         flat = faiss.IndexFlatIP(DIM)
         flat.add(vectors)
         asked = questions(index, size, QUESTIONS)

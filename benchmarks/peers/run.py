@@ -106,7 +106,7 @@ def _write_input(folder: Path, dataset: Dataset, rows: list[Mapping[str, Any]], 
         parsed = index.pipeline.parse(dataset.documents, SentenceExtractor())
     chunks = [chunk for document in parsed for chunk in document.chunks]
     extractions = [extraction for document in parsed for extraction in document.extractions]
-    texts = [text for document in parsed for text in embedded_texts(document, facts=False)[0]]
+    texts = [text for document in parsed for text in embedded_texts(document)]
     model = WordLlama()
     passages = zip(chunks, texts, strict=True)
     _write(folder, "passages", ({"id": chunk.id, "title": chunk.title, "text": text} for chunk, text in passages))
