@@ -1,7 +1,7 @@
 """What happens to open indexes when their process forks, as gunicorn's ``--preload`` and ``multiprocessing`` do.
 
 A child has a copy of the parent's memory, but only the thread that forked. So it must not wait for a lock that another
-thread held, nor use or free an object that has threads (a tantivy writer, an ONNX session). A database connection is
+thread held, nor use or free an object that has threads (an ONNX session). A database connection is
 worse than useless: SQLite believes that the child holds the parent's file locks, also for connections that the child
 opens, and a writer would then overwrite what the child reads. So connections are at rest during a fork, and the child
 closes its copies before anything else runs. The parent keeps its locks: POSIX file locks belong to a process. A library

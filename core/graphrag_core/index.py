@@ -61,7 +61,7 @@ class KnowledgeIndex:
         Stored with the index: None keeps the stored edges; others replace them and are derived for all documents,
         without extracting or embedding again. An empty list removes them.
     engine
-        What stores and searches the index; by default an embedded engine in memory. Use
+        What stores and searches the index; by default one in memory. Use
         :meth:`open` for one in a folder.
 
     Notes

@@ -22,12 +22,14 @@ from graphrag_core.key_sets import best, distinct, ranges
 from graphrag_core.ports import Keys, Ranking
 from graphrag_core.text import hash64
 
+PRUNED_FROM = 100_000
+"""Postings of a question from which on MaxScore decides which of them are read."""
+
 FIELD_BITS = 2
 _WEIGHTS = np.array([*FIELDS.values()])
 _K1, _B = 1.2, 0.75
 _MOST_TERMS = 256
 _MOST_PHRASES = 5_000  # passages that are read for one phrase
-_PRUNED_FROM = 100_000  # postings of a question from which on MaxScore decides which of them are read
 _SLACK = 1e-9  # more than two ways to add up the same scores differ
 
 Values = npt.NDArray[np.float64]
@@ -149,7 +151,7 @@ class Postings:
         lists = self._lists(keys)
         weights = self._weights(keys, self._frequencies(keys, lists))
         total = sum(int(part.counts.sum()) for part in lists)
-        if total >= _PRUNED_FROM and (candidates := self._candidates(keys, lists, weights, k, mask)) is not None:
+        if total >= PRUNED_FROM and (candidates := self._candidates(keys, lists, weights, k, mask)) is not None:
             return self._of_candidates(keys, lists, weights, candidates)
         passages, scores = self._postings(keys, lists, weights, np.arange(len(keys)))
         found = _added_up(passages, scores, len(self._lengths))

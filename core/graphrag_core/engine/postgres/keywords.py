@@ -1,7 +1,7 @@
 """Keyword search (BM25) over postings in tables.
 
-Terms, fields, weights, phrases and quantised lengths are the same as in :mod:`graphrag_core.engine.embedded.keywords`,
-so that scores agree with tantivy up to rounding.
+Terms, fields, weights, phrases and quantised lengths are the same as in :mod:`graphrag_core.engine.postings`,
+so that scores agree up to rounding.
 
 A write adds one segment: for each field and term the keys of its texts, how often each has the term, and the quantised
 length of each. Segments of about the same size are merged when there are many. A deletion notes the dead chunks;

@@ -233,7 +233,7 @@ class Batch:
 
 
 def stored(kind: str, vectors: Matrix) -> Matrix:
-    """Return vectors as the embedded engine stores them, so that both engines compare the same numbers."""
+    """Return vectors as an index in a folder stores them, so that both engines compare the same numbers."""
     vectors = np.ascontiguousarray(vectors, np.float32)
     return decode(kind, encode(kind, vectors), vectors.shape[1])
 
