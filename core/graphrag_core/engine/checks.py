@@ -15,7 +15,7 @@ from graphrag_core.engine.adjacency import NAME_BITS, PASSAGE_BITS
 from graphrag_core.engine.analysis import terms_of_names
 from graphrag_core.engine.arrays import Array, Inverse, map_base
 from graphrag_core.engine.codes import are_damaged
-from graphrag_core.engine.records import Records, unpack_names
+from graphrag_core.engine.records import Records
 from graphrag_core.engine.rows import ADDRESS
 from graphrag_core.engine.segments import (
     FACT_BITS,
@@ -26,6 +26,7 @@ from graphrag_core.engine.segments import (
     passage_checksum,
     together,
 )
+from graphrag_core.engine.values import unpack_names
 from graphrag_core.engine.view import Removal, View
 from graphrag_core.filters import attributes
 from graphrag_core.text import hash64, normalise

@@ -29,11 +29,13 @@ from graphrag_core.engine import checks
 from graphrag_core.engine.arrays import BaseWriter, map_base
 from graphrag_core.engine.attributes import AttributeColumns
 from graphrag_core.engine.files import Folder
-from graphrag_core.engine.records import FORMAT, INTERNAL, SCHEMA, Cache, Records
+from graphrag_core.engine.gate import Gate
+from graphrag_core.engine.records import FORMAT, INTERNAL, SCHEMA, Records
 from graphrag_core.engine.rows import Accesses, damaged
 from graphrag_core.engine.segments import Batch, together
 from graphrag_core.engine.snapshot import NameVectors, Snapshot
 from graphrag_core.engine.sqlite import Sqlite
+from graphrag_core.engine.values import Cache
 from graphrag_core.engine.view import Removal, View
 from graphrag_core.errors import (
     DamagedIndex,
@@ -56,10 +58,6 @@ _BULK = 500  # passages of a write, from which on a base is replaced only when i
 _LONG_LOG = 4_000_000  # bytes of the write-ahead log, from which on it is emptied after a change
 _ATTEMPTS = 5
 _WRONG_NUMBERS = (OSError, ValueError, LookupError, ArithmeticError, TypeError, struct.error)  # of a damaged file
-_READING = (
-    "an index in memory cannot be changed while the same thread reads it: leave the snapshot first. If a query of this "
-    "thread was interrupted, close the index and open it again"
-)
 
 _writers: weakref.WeakValueDictionary[Path, IndexEngine] = weakref.WeakValueDictionary()
 """The engines of this process that write, by folder."""
@@ -595,55 +593,3 @@ def open_copy(kind: type[IndexEngine], path: Path) -> IndexEngine:
     engine = kind(path, read_only=True)
     engine._copied = True  # noqa: SLF001 - of this module
     return engine
-
-
-class Gate:
-    """Lets readers of an index in memory finish before a write. A thread that reads may read again inside."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._readers: dict[int, int] = {}  # snapshots by thread
-        self._writer: int | None = None
-        self._depth = 0
-
-    @contextmanager
-    def reading(self, *, wait: bool) -> Iterator[None]:
-        """Count a reader. Without ``wait`` nothing waits for it."""
-        if not wait:
-            yield
-            return
-        me = threading.get_ident()
-        with self._changed:
-            self._changed.wait_for(lambda: self._writer in (None, me) or me in self._readers)
-            self._readers[me] = self._readers.get(me, 0) + 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._readers[me] -= 1
-                if not self._readers[me]:
-                    del self._readers[me]
-                self._changed.notify_all()
-
-    @contextmanager
-    def writing(self, *, alone: bool) -> Iterator[None]:
-        """Wait for the readers of other threads, and let new ones wait."""
-        if not alone:
-            yield
-            return
-        me = threading.get_ident()
-        with self._changed:
-            if me in self._readers and self._writer != me:
-                raise RuntimeError(_READING)
-            self._changed.wait_for(lambda: self._writer in (None, me))
-            self._writer, self._depth = me, self._depth + 1
-        try:
-            with self._changed:
-                self._changed.wait_for(lambda: not self._readers.keys() - {me})
-            yield
-        finally:
-            with self._changed:
-                self._depth -= 1
-                if not self._depth:
-                    self._writer = None
-                self._changed.notify_all()

@@ -16,20 +16,18 @@ of its row and its facts, and ``meta`` one of itself.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphrag_core.engine.arrays import pack, unpack
-from graphrag_core.engine.codes import decode, encode
+from graphrag_core.engine.codes import encode
 from graphrag_core.engine.rows import (
-    LETTERS,
     Name,
     Row,
     check_expected,
@@ -37,15 +35,26 @@ from graphrag_core.engine.rows import (
     damaged,
     kept_accesses,
     statement,
-    without_markup,
 )
 from graphrag_core.engine.segments import FACT_BITS, LENGTHS, Assigned, Batch, Segment, inflate, passage_checksum
 from graphrag_core.engine.sqlite import LISTED, Session, listed
+from graphrag_core.engine.values import (
+    Cache,
+    as_written,
+    chunk_of,
+    decoded,
+    document_of,
+    fact_of,
+    from_json,
+    storable,
+    unpack_names,
+    with_ids,
+)
 from graphrag_core.engine.view import Removal
 from graphrag_core.errors import ExtractionError
 from graphrag_core.filters import DOCUMENT_ID
 from graphrag_core.key_sets import ranges
-from graphrag_core.model import Chunk, Document, Extraction, Fact, FactSource, FactStatus, FileMark, Mark, Mention
+from graphrag_core.model import Chunk, Document, Extraction, Fact, FileMark, Mention
 from graphrag_core.ports import Keys, Matrix, ParsedDocument, StoredFile
 from graphrag_core.text import hash64, normalise, plain_runs
 
@@ -103,8 +112,6 @@ _FACTS = (
     "f.value, f.created, f.valid_from, f.valid_to, f.last_accessed, f.access_count"
 )
 _WANTED = "json_each(?) AS wanted CROSS JOIN"  # faster than a list of keys that are known to exist
-_SOURCES: dict[str, Any] = {LETTERS[word]: word for word in get_args(FactSource)}
-_STATUSES: dict[str, Any] = {LETTERS[word]: word for word in get_args(FactStatus)}
 
 
 class Stored(NamedTuple):
@@ -124,20 +131,6 @@ class SegmentRow(NamedTuple):
     token: str
     segment: Segment | None
     removal: Removal
-
-
-class Cache:
-    """Rows that were read, by key: they never change."""
-
-    def __init__(self) -> None:
-        self.names: dict[int, Name] = {}
-        self.chunks: dict[int, Chunk] = {}
-
-    def keep(self, kind: str, rows: dict[int, Any], most: int = 50_000) -> None:
-        known = getattr(self, kind)
-        if len(known) > most:
-            known.clear()
-        known.update(rows)
 
 
 class Records:
@@ -412,8 +405,8 @@ class Records:
             claims[passage].append(Mention(surfaces[name], kind, description))
         found = {}
         for key, (_, subjects, _, aliases) in passages.items():
-            mentions = [*claims[key], *(Mention(long, aliases=(short,)) for short, long in _json(aliases or "[]"))]
-            stated = [_named(fact, [surfaces[name] for name in held], accesses) for fact, held in facts[key]]
+            mentions = [*claims[key], *(Mention(long, aliases=(short,)) for short, long in from_json(aliases or "[]"))]
+            stated = [as_written(fact, [surfaces[name] for name in held], accesses) for fact, held in facts[key]]
             written = {surfaces[name]: at < subjects for at, name in enumerate(names[key])}
             found[key] = Extraction(tuple(mentions), tuple(stated)), written
         return found
@@ -490,7 +483,7 @@ class Records:
         for fact, names in self._facts([rows[key] for key in keys], texts):
             chunk = chunks[int(fact.id) >> FACT_BITS]
             ids = f"{chunk.id}/{int(fact.id) & ((1 << FACT_BITS) - 1)}", chunk.id
-            found.append((names, _renamed(fact, (), *ids)))
+            found.append((names, with_ids(fact, *ids)))
         return found
 
     def _fact_rows(self, passages: Sequence[int]) -> list[Row]:
@@ -505,18 +498,8 @@ class Records:
         if texts is None:
             passages = {row[0] >> FACT_BITS for row in rows}
             texts = {key: one.text for key, one in zip(passages, self.chunks([*passages]), strict=True)}
-        for key, start, stop, stored, is_plain, names, relation, weight, confidence, source, status, *more in rows:
-            value, created, valid_from, valid_to, last, count = more
-            text = stored
-            if stored is None:
-                whole = texts[key >> FACT_BITS]
-                text = without_markup(whole, start, stop) if is_plain else whole[start:stop].replace("\n", " ")
-            fact = Fact(
-                (), text, relation or "", weight, confidence, _word(_SOURCES, source),
-                _word(_STATUSES, status), value or "", created, last, count,
-                None if start is None else (start, stop), str(key), "", valid_from, valid_to,
-            )  # fmt: skip
-            yield fact, unpack_names(names)
+        for row in rows:
+            yield fact_of(row, texts[row[0] >> FACT_BITS])
 
     def names(self, keys: Sequence[int]) -> dict[int, Name]:
         """Return names by key."""
@@ -636,80 +619,3 @@ class Records:
 
 
 _NOTHING = Removal(np.empty(0, np.int64), np.zeros(4, np.int64))
-
-
-def storable(texts: Iterable[str]) -> list[str]:
-    """Return the texts that a database can store."""
-    return [text for text in texts if "\x00" not in text and text.encode("utf-8", "replace").decode() == text]
-
-
-def unpack_names(data: bytes) -> list[int]:
-    """Return the packed keys of names."""
-    if len(data) % 4:
-        raise damaged("the names of a passage or a fact have another length")
-    keys: list[int] = np.frombuffer(data, "<i4").tolist()
-    return keys
-
-
-def decoded(kind: str, codes: Sequence[bytes]) -> Matrix | None:
-    """Return the vectors of codes, one row each; None for none."""
-    if not codes:
-        return None
-    if len({*map(len, codes)}) > 1:
-        raise damaged("a vector has another length")
-    matrix = np.frombuffer(b"".join(codes), np.uint8).reshape(len(codes), -1)
-    return decode(kind, matrix, (matrix.shape[1] - 4) // (2 if kind == "names" else 1))
-
-
-def chunk_of(row: Row) -> Chunk:
-    """Return a passage from the columns that are selected for it."""
-    _, chunk_id, document_id, text, title, ordinal, start, metadata, headings, page = row
-    try:
-        plain = inflate(text)
-    except (zlib.error, UnicodeDecodeError) as error:
-        raise damaged(f"the text of {chunk_id!r} cannot be decoded: {error}") from error
-    above = tuple(_json(headings)) if headings else ()
-    return Chunk(chunk_id, document_id, plain, title, ordinal, start, _json(metadata), above, page)
-
-
-def document_of(row: Sequence[Any], chunks: Iterable[Chunk], file: FileMark | None = None) -> Document:
-    """Return a document from its id, title, metadata and marks, and from its passages in order, which may overlap."""
-    document_id, title, metadata, packed = row
-    pieces, end = [], 0
-    for chunk in chunks:
-        pieces.append(chunk.text[end - chunk.start :])
-        end += len(pieces[-1])
-    try:
-        marks = () if packed is None else tuple(Mark(*mark) for mark in _json(zlib.decompress(packed)))
-    except zlib.error as error:
-        raise damaged(f"the marks of {document_id!r} cannot be decoded: {error}") from error
-    return Document(document_id, "".join(pieces), title, _json(metadata), marks, file)
-
-
-def _word(words: Mapping[str, Any], letter: str) -> Any:
-    return words.get(letter, letter)
-
-
-def _json(text: str | bytes) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise damaged(f"a value cannot be decoded: {error}") from error
-
-
-def _named(fact: Fact, names: Iterable[str], accesses: bool) -> Fact:
-    """Return a fact as it was written; without ``accesses`` as if it was never used."""
-    last = fact.last_accessed if accesses or not fact.access_count else None
-    count = fact.access_count if accesses else 0
-    return Fact(
-        tuple(names), fact.text, fact.relation, fact.weight, fact.confidence, fact.source, fact.status, fact.value,
-        fact.created, last, count, fact.span, "", "", fact.valid_from, fact.valid_to,
-    )  # fmt: skip
-
-
-def _renamed(fact: Fact, entities: tuple[str, ...], fact_id: str, chunk_id: str) -> Fact:
-    return Fact(
-        entities, fact.text, fact.relation, fact.weight, fact.confidence, fact.source, fact.status, fact.value,
-        fact.created, fact.last_accessed, fact.access_count, fact.span, fact_id, chunk_id, fact.valid_from,
-        fact.valid_to,
-    )  # fmt: skip

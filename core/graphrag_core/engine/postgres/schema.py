@@ -18,7 +18,7 @@ needed for which they would wait for each other.
 A fact without ``text`` is the slice of its chunk from ``start`` to ``stop`` with newlines replaced by spaces, or with
 ``is_plain`` that slice without markup. ``statement`` is the same number for facts that say the same.
 ``chunks.terms`` and ``fact_terms`` are packed by :mod:`graphrag_core.engine.analysis`, ``tokens`` are the packed ids of
-tokens, ``chunks.lengths`` the number of terms in each field of keyword search, then the number of terms in all facts of the chunk.
+tokens, ``chunks.lengths`` the number of terms in each field of keyword search, then that of all facts of the chunk.
 
 ``postings`` has a row for each field, term and segment: the keys of the texts that have the term, how often each has
 it, and the quantised length of each. A segment are the texts of one write, or of some that were merged (see
