@@ -9,9 +9,8 @@ A name is what a document writes ("Auth Service"), together with the entity that
 hash of the normalised name, ``entity`` that of the name that it is short for, if it is. ``passages.names`` and
 ``facts.names`` are packed keys of names; the first ``passages.subjects`` names of a passage are what it is about.
 
-``segments`` has a row for each write since the base was written: the arrays that it added, and the keys of the passages
-that it removed. It is the journal that other processes follow. Each row of a passage has a checksum, each document one
-of its row and its facts, and ``meta`` one of itself.
+``segments`` has a row for each write since the base was written: the arrays that it added, and the passages that it
+removed. Other processes follow it. Each passage has a checksum, each document one of its row and facts, ``meta`` one.
 """
 
 from __future__ import annotations
