@@ -213,11 +213,11 @@ WROTE = "the question names Ledger"
         ({"method": "graph"}, f"the graph alone: {WROTE}"),
         ({"reranker": False}, f"the graph led: {WROTE}"),
         (
-            {"reranker": lambda _, chunks: [len(chunk.text) for chunk in chunks]},
+            {"reranker": lambda _, texts: [len(text) for text in texts]},
             "the reranker ordered what vector search, keyword search and the graph found",
         ),
         (
-            {"reranker": lambda _, chunks: [len(chunk.text) for chunk in chunks], "use_graph": False},
+            {"reranker": lambda _, texts: [len(text) for text in texts], "use_graph": False},
             "the reranker ordered what vector search and keyword search found",
         ),
         ({"fusion": Weighted()}, f"Weighted joined vector and keyword search with the graph: {WROTE}"),

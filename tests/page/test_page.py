@@ -363,7 +363,7 @@ def test_a_real_result_is_drawn():
     with KnowledgeIndex(HashEmbedder()) as index:
         index.add(SERVICES)
         result = GraphRetriever(index).retrieve("Who runs what the Auth Service delegates logins to?", k=3)
-    assert isinstance(result, Result)
-    graph = parse(result.html()).one("svg", "graph")
+        assert isinstance(result, Result)
+        graph = parse(result.html()).one("svg", "graph")
     assert len(graph.all("g", "passage")) == 3
     assert graph.all("path", "mention")

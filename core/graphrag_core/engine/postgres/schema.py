@@ -25,7 +25,6 @@ it, and the quantised length of each. A segment are the texts of one write, or o
 :mod:`~graphrag_core.engine.postgres.keywords`). ``dead_chunks`` are deleted chunks that postings still have.
 
 ``commits`` has the last transactions of writers, by a random number: whoever lost the answer to a commit looks there.
-The table ``catalogue_settings`` has what can be computed again, such as communities.
 
 ``mentions.weight`` is 6 for a subject of the chunk, 1 for another entity, and 0 for a further name of an entity that
 the chunk mentions before. ``is_alias`` says that the name stands for another entity than the one with its id.
@@ -119,8 +118,6 @@ CREATE TABLE segments (index integer NOT NULL, segment bigint NOT NULL, texts in
 CREATE TABLE dead_chunks (index integer NOT NULL, chunk bigint NOT NULL, PRIMARY KEY (index, chunk));
 CREATE TABLE commits (index integer NOT NULL, batch bigint NOT NULL, generation bigint NOT NULL,
     PRIMARY KEY (index, batch));
-CREATE TABLE catalogue_settings (index integer NOT NULL, key text COLLATE "C" NOT NULL, value text NOT NULL,
-    PRIMARY KEY (index, key));
 CREATE SEQUENCE chunk_keys MINVALUE 0 START 0 INCREMENT {BLOCK};
 """
 
