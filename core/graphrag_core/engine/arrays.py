@@ -71,13 +71,12 @@ class Column:
             return self.base.take(at, axis=0)
         if first == 0:
             return self.tail.take(at, axis=0)
-        is_new = at >= first
-        if not is_new.any():
-            return self.base.take(at, axis=0)
-        found = np.empty((len(at), *self.base.shape[1:]), self.base.dtype)
-        old = ~is_new
-        found[old] = self.base.take(at[old], axis=0)
-        found[is_new] = self.tail.take(at[is_new] - first, axis=0)
+        new = np.flatnonzero(at >= first)
+        if len(new) == len(at):
+            return self.tail.take(at - first, axis=0)
+        found = self.base.take(at, axis=0, mode="clip")
+        if len(new):
+            found[new] = self.tail.take(at[new] - first, axis=0)
         return found
 
     def all(self) -> Array:

@@ -239,6 +239,7 @@ class IndexEngine:
                 _log.warning("%s: a change cannot be applied (%s)", self.path, error)
                 found = None
             self._view = found if found is not None else self._loaded(records)
+            self._unsure = False
             return self._view
 
     @contextmanager
@@ -266,7 +267,7 @@ class IndexEngine:
         """The number of changes the index has seen."""
         if self._closed or self._inherited:
             self._check()
-        if self.read_only:
+        if self.read_only or not self._unsure:
             return self._view.generation
         with self.reading() as (view, _):
             return view.generation
@@ -290,6 +291,7 @@ class IndexEngine:
         batch = Batch(added)
         with self._writing, self._gate.writing(alone=self.path is None):
             self._check(writable=True)
+            self._unsure = True
             accesses, token = {**self.accesses.pending}, secrets.token_hex(6)
             with self._database.transaction() as session:
                 stored = Records(session, self._cache).store(
@@ -300,6 +302,7 @@ class IndexEngine:
                 view = self._view
                 if view.generation == stored.generation - 1:
                     self._view = view.after(stored.generation, token, stored.segment, batch.vectors(), stored.removal)
+                    self._unsure = False
         self._tidy(has_deleted=len(stored.removal.passages) > 0, is_bulk=len(batch) >= _BULK)
 
     def _tidy(self, *, has_deleted: bool, is_bulk: bool) -> None:
@@ -316,6 +319,7 @@ class IndexEngine:
             with suppress(RuntimeError):  # the process has no more threads, or ends
                 thread.start()
 
+    _unsure = False  # whether the rows may have a change that the view lacks
     _has_old_text = True  # whether the log may have deleted text: a crash may have left some
 
     def _is_due(self, *, is_bulk: bool = False) -> bool:

@@ -137,6 +137,7 @@ class Records:
 
     def __init__(self, session: Session, cache: Cache) -> None:
         self._session, self._cache = session, cache
+        self._meta: dict[str, str] | None = None
         self.rows = session.rows
 
     def _of_keys(self, columns: str, table: str, keys: Iterable[int]) -> dict[int, Row]:
@@ -151,13 +152,15 @@ class Records:
     # -- settings and generations
 
     def meta(self) -> dict[str, str]:
-        """Return all settings, including internal ones."""
-        return dict(self.rows("SELECT name, value FROM meta"))
+        """Return all settings, including internal ones. They are read once."""
+        if self._meta is None:
+            self._meta = dict(self.rows("SELECT name, value FROM meta"))
+        return self._meta
 
     def generation(self) -> tuple[int, str]:
         """Return the number of changes, and the token of the last one."""
-        rows: dict[str, str] = dict(self.rows("SELECT name, value FROM meta WHERE name IN ('generation', 'token')"))
-        return int(rows.get("generation", "0")), rows.get("token", "")
+        meta = self.meta()
+        return int(meta.get("generation", "0")), meta.get("token", "")
 
     def segments(self, after: int) -> list[SegmentRow]:
         """Return the changes since a generation, oldest first. Raise ``ValueError`` if one is damaged."""

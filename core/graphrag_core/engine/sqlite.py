@@ -79,10 +79,9 @@ class Session:
             self.connection.executemany(sql, parameters)
 
     def begin(self) -> None:
-        """Begin a transaction that sees the last commit, and nothing after it."""
+        """Begin a transaction that sees the last commit before its first read, and nothing after it."""
         self.roll_back()
         self.run("BEGIN")
-        self.run("SELECT count(*) FROM meta")
 
     def roll_back(self) -> None:
         """End a transaction, if there is one."""
@@ -158,6 +157,7 @@ class Sqlite:
         elif self.version == version:
             self._seen = self._file_time()
             session.begin()
+            run("SELECT count(*) FROM meta")
         return session
 
     @property
@@ -233,6 +233,7 @@ class Sqlite:
             self._seen = self._file_time()
             session = self._idle.pop() if self._idle else self._connect()
             session.begin()
+            session.run("SELECT count(*) FROM meta")
             before, self._main = self._main, session
             self._free(before)
 

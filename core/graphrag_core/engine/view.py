@@ -456,7 +456,11 @@ class View:
         return order
 
     def _id(self, passage: int) -> bytes:
-        return self.forward["id"].gather(np.array([passage]))[1].tobytes()
+        ids = self.forward["id"]
+        if passage < self.base_size:
+            starts = ids.starts.base
+            return ids.values[0].base[starts[passage] : starts[passage + 1]].tobytes()
+        return ids.gather(np.array([passage]))[1].tobytes()
 
     def _gap(self, passage: int, passage_id: bytes) -> int:
         """Return how many ids of the base come before the id of a newer passage."""
