@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import shutil
 import signal
 import sqlite3
 import sys
@@ -267,20 +266,3 @@ def test_a_full_disk_changes_nothing(tmp_path):
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
         assert snapshot(index) == before
         assert index.verify()
-
-
-def test_keywords_that_cannot_be_written_are_kept_in_memory(tmp_path, caplog):
-    index = KnowledgeIndex.open(tmp_path, HashEmbedder())
-    index.add(SERVICES[:2])
-    for store in index.engine.indexes.keywords.values():
-        store.close()
-    shutil.rmtree(tmp_path / "keywords")
-    index.add(SERVICES[2:])
-    assert len(index) == len(SERVICES)  # a read publishes what was added
-    assert "the records are safe" in caplog.text
-    assert [c.id for c, _ in keyword_search(index, "Uppsala", 3)] == ["mara"]
-    assert index.verify()
-    index.close()
-    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as again:
-        assert again.verify()
-        assert len(again) == 4

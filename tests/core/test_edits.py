@@ -227,7 +227,6 @@ def test_an_edit_embeds_nothing_and_a_reader_sees_it_after_refresh(tmp_path):
     embedder = CountingEmbedder()
     with KnowledgeIndex.open(tmp_path, embedder, extractor=Triples(), progress=False) as index:
         index.add(DOCUMENTS)
-        index.engine.indexes.save()
         count = len(embedder.texts)
         with KnowledgeIndex.open(tmp_path, HashEmbedder(), read_only=True) as reader:
             retriever = GraphRetriever(reader)

@@ -16,7 +16,6 @@ from serving import LIMIT, QUESTION, Gateway, client_of, index_of, keys_of, serv
 
 from graphrag_apps.ask import ask, ask_stream
 from graphrag_apps.config import load
-from graphrag_apps.explore import Explorer
 from graphrag_apps.serve import Limits, create_app
 from graphrag_apps.serve.errors import TimeLimit
 from graphrag_apps.serve.tools import mcp_app
@@ -170,25 +169,6 @@ def test_a_model_that_never_ends_is_ended_by_closing_the_answer(piece):
 def test_an_answer_without_end_is_an_error():
     with index_of(OURS) as index, pytest.raises(LLMError, match="does not stop"):
         ask(GraphRetriever(index), "Who calls the Keyring?", Endless("word " * 1_000))
-
-
-def test_the_explorer_does_not_compute_communities_within_a_snapshot():
-    """Who computes communities waits for a snapshot behind a writer, and the writer for snapshots that are open."""
-    with index_of(OURS) as index:
-        explorer, communities, seen = Explorer(GraphRetriever(index)), index.graph.communities, []
-
-        def watched(*, where):
-            seen.append(index.engine._lock.is_reading())
-            return communities(where=where)
-
-        index.graph.communities = watched
-        explorer.overview()
-        explorer.search("auth", {"tenant": "a"})
-        explorer.overview({"tenant": {"in": []}})
-        index.add([Document("a2", "The Keyring calls the Ledger.")])
-        explorer.entity("Keyring")
-    assert len(seen) >= 4
-    assert not any(seen)
 
 
 @pytest.mark.parametrize(
