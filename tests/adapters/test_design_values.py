@@ -10,7 +10,7 @@ import igraph
 import numpy as np
 import pytest
 
-from graphrag_core import Document, Fact, GraphRetriever, KnowledgeIndex, SearchSettings
+from graphrag_core import Document, Fact, GraphRetriever, KnowledgeExtractor, KnowledgeIndex, SearchSettings
 from graphrag_core.designs import CONFIDENT, HYBRID, KG2RAG, MEMORY, RESEARCH
 from graphrag_core.model import SENTENCE_WEIGHT
 from graphrag_core.testing import FixedExtractor, HashEmbedder
@@ -274,6 +274,180 @@ def test_the_format_of_the_context_is_that_of_the_design(build):
             # A call and the settings replace it.
             assert retriever.search(CLEAR, **{"context.style": "graph"}).context().style == "graph"
             assert retriever.search(CLEAR).context(style="passages").style == "passages"
+
+
+REFUNDS = "# Refunds\n\nWithin 30 days.\n\n\nUnused\n======\n- Keep the   bill."
+
+
+def test_passages_are_written_character_by_character(build):
+    facts = {"auth": [triple("Auth Service", "uses", "Session Store", 8)]}
+    with build(CONFIDENT, facts, {"auth": REFUNDS}, Cosines({REFUNDS: 0.9, "Within 30 days.": 0.9})) as retriever:
+        retriever.index.engine  # noqa: B018
+        result = retriever.search(CLEAR, **{"gate.min_score": 0.0})
+        # Entities without a type are listed, too; the score is a cosine that the test does not state.
+        score = f"[Score: {result.hits[0].score:.2f}]"
+        assert result.context() == f"## Related Entities\n\n**Auth Service**\n\n\n---\n\n{score}\n{REFUNDS}\n"
+
+
+def test_the_passages_are_whole_and_the_block_alone_takes_500_tokens(build):
+    texts = {f"p{at}": f"Alpha {at}. {'Words of a passage follow. ' * 60}End {at}." for at in range(9)}
+    facts = {name: [triple("Alpha", f"relation_{at}", f"Thing number {at} {other}") for other in range(9)]
+             for at, name in enumerate(texts)}  # fmt: skip
+    with build(HYBRID, facts, texts) as retriever:
+        result = retriever.search("Alpha")
+        assert len(result.hits) == 5 + 4
+        context = result.context(tokenizer=lambda text: len(text.split()))
+        passages, block = context.split("## Knowledge Graph Context")
+        assert all(hit.chunk.text in passages for hit in result.hits)
+        assert 400 < len(block.split()) <= 500
+
+
+def test_related_entities_have_their_descriptions_in_the_block(build):
+    knowledge = {"entities": [{"name": "Alpha"}, {"name": "Bravo", "type": "tool", "description": "Turns it."}],
+                 "relations": [{"source": "Alpha", "type": "uses", "target": "Bravo", "strength": 8}]}  # fmt: skip
+    extractor = KnowledgeExtractor(knowledge={"a": knowledge, "b": {"entities": [{"name": "Bravo"}]}})
+    with build(HYBRID, {}, {"a": "One.", "b": "Two."}, extractor=extractor) as retriever:
+        context = retriever.search("Alpha").context()
+        assert "### Alpha\nRelated: Bravo (uses, weight: 8)\n\n### Bravo (tool)\nDescription: Turns it.\n\n" in context
+
+
+def test_the_narrative_has_all_thirty_facts_and_names_as_they_are(build):
+    facts = {"a": [triple("Boat", "has", f"Part {at} (left, red) of the whole rigging of the old boat")
+                   for at in range(30)]}  # fmt: skip
+    settings = MEMORY.replace(**{"graph.facts_per_entity": 30})
+    with build(settings, facts, embedder=Cosines({"Boat": 0.9}), embed_names=True) as retriever:
+        lines = retriever.search("What is on board?").context().splitlines()
+    assert lines[0] == "### 💡 CONTEXT: Boat"
+    assert sorted(lines[1:]) == sorted(f"- has: {fact.entities[1]}" for fact in facts["a"])
+
+
+def test_without_sources_only_the_entities_above_the_passages_are_sources(build):
+    facts = {
+        "auth": [triple("Auth Service", "uses", "Session Store", 8)],
+        "store": [triple("Session Store", "is", "Red")],
+    }
+    texts = {"auth": "The Auth Service does logins.", "store": "Sessions."}
+    with build(CONFIDENT, facts, texts, Cosines({texts["auth"]: 0.9})) as retriever:
+        result = retriever.search(CLEAR)
+        assert len(result.hits) == 2
+        assert [source.name for source in result.context(include_sources=False).sources] == ["Auth Service"]
+        assert {source.kind for source in result.context().sources} == {"entity", "chunk"}
+
+
+REFUNDS = "# Refunds\n\nWithin 30 days.\n\n\nUnused\n======\n- Keep the   bill."
+
+
+def test_passages_are_written_character_by_character(build):
+    facts = {"auth": [triple("Auth Service", "uses", "Session Store", 8)]}
+    with build(CONFIDENT, facts, {"auth": REFUNDS}, Cosines({REFUNDS: 0.9, "Within 30 days.": 0.9})) as retriever:
+        retriever.index.engine  # noqa: B018
+        result = retriever.search(CLEAR, **{"gate.min_score": 0.0})
+        # Entities without a type are listed, too; the score is a cosine that the test does not state.
+        score = f"[Score: {result.hits[0].score:.2f}]"
+        assert result.context() == f"## Related Entities\n\n**Auth Service**\n\n\n---\n\n{score}\n{REFUNDS}\n"
+
+
+def test_the_passages_are_whole_and_the_block_alone_takes_500_tokens(build):
+    texts = {f"p{at}": f"Alpha {at}. {'Words of a passage follow. ' * 60}End {at}." for at in range(9)}
+    facts = {name: [triple("Alpha", f"relation_{at}", f"Thing number {at} {other}") for other in range(9)]
+             for at, name in enumerate(texts)}  # fmt: skip
+    with build(HYBRID, facts, texts) as retriever:
+        result = retriever.search("Alpha")
+        assert len(result.hits) == 5 + 4
+        context = result.context(tokenizer=lambda text: len(text.split()))
+        passages, block = context.split("## Knowledge Graph Context")
+        assert all(hit.chunk.text in passages for hit in result.hits)
+        assert 400 < len(block.split()) <= 500
+
+
+def test_related_entities_have_their_descriptions_in_the_block(build):
+    knowledge = {"entities": [{"name": "Alpha"}, {"name": "Bravo", "type": "tool", "description": "Turns it."}],
+                 "relations": [{"source": "Alpha", "type": "uses", "target": "Bravo", "strength": 8}]}  # fmt: skip
+    extractor = KnowledgeExtractor(knowledge={"a": knowledge, "b": {"entities": [{"name": "Bravo"}]}})
+    with build(HYBRID, {}, {"a": "One.", "b": "Two."}, extractor=extractor) as retriever:
+        context = retriever.search("Alpha").context()
+        assert "### Alpha\nRelated: Bravo (uses, weight: 8)\n\n### Bravo (tool)\nDescription: Turns it.\n\n" in context
+
+
+def test_the_narrative_has_all_thirty_facts_and_names_as_they_are(build):
+    facts = {"a": [triple("Boat", "has", f"Part {at} (left, red) of the whole rigging of the old boat")
+                   for at in range(30)]}  # fmt: skip
+    settings = MEMORY.replace(**{"graph.facts_per_entity": 30})
+    with build(settings, facts, embedder=Cosines({"Boat": 0.9}), embed_names=True) as retriever:
+        lines = retriever.search("What is on board?").context().splitlines()
+    assert lines[0] == "### 💡 CONTEXT: Boat"
+    assert sorted(lines[1:]) == sorted(f"- has: {fact.entities[1]}" for fact in facts["a"])
+
+
+def test_without_sources_only_the_entities_above_the_passages_are_sources(build):
+    facts = {
+        "auth": [triple("Auth Service", "uses", "Session Store", 8)],
+        "store": [triple("Session Store", "is", "Red")],
+    }
+    texts = {"auth": "The Auth Service does logins.", "store": "Sessions."}
+    with build(CONFIDENT, facts, texts, Cosines({texts["auth"]: 0.9})) as retriever:
+        result = retriever.search(CLEAR)
+        assert len(result.hits) == 2
+        assert [source.name for source in result.context(include_sources=False).sources] == ["Auth Service"]
+        assert {source.kind for source in result.context().sources} == {"entity", "chunk"}
+
+
+REFUNDS = "# Refunds\n\nWithin 30 days.\n\n\nUnused\n======\n- Keep the   bill."
+
+
+def test_passages_are_written_character_by_character(build):
+    facts = {"auth": [triple("Auth Service", "uses", "Session Store", 8)]}
+    with build(CONFIDENT, facts, {"auth": REFUNDS}, Cosines({REFUNDS: 0.9, "Within 30 days.": 0.9})) as retriever:
+        retriever.index.engine  # noqa: B018
+        result = retriever.search(CLEAR, **{"gate.min_score": 0.0})
+        # Entities without a type are listed, too; the score is a cosine that the test does not state.
+        score = f"[Score: {result.hits[0].score:.2f}]"
+        assert result.context() == f"## Related Entities\n\n**Auth Service**\n\n\n---\n\n{score}\n{REFUNDS}\n"
+
+
+def test_the_passages_are_whole_and_the_block_alone_takes_500_tokens(build):
+    texts = {f"p{at}": f"Alpha {at}. {'Words of a passage follow. ' * 60}End {at}." for at in range(9)}
+    facts = {name: [triple("Alpha", f"relation_{at}", f"Thing number {at} {other}") for other in range(9)]
+             for at, name in enumerate(texts)}  # fmt: skip
+    with build(HYBRID, facts, texts) as retriever:
+        result = retriever.search("Alpha")
+        assert len(result.hits) == 5 + 4
+        context = result.context(tokenizer=lambda text: len(text.split()))
+        passages, block = context.split("## Knowledge Graph Context")
+        assert all(hit.chunk.text in passages for hit in result.hits)
+        assert 400 < len(block.split()) <= 500
+
+
+def test_related_entities_have_their_descriptions_in_the_block(build):
+    knowledge = {"entities": [{"name": "Alpha"}, {"name": "Bravo", "type": "tool", "description": "Turns it."}],
+                 "relations": [{"source": "Alpha", "type": "uses", "target": "Bravo", "strength": 8}]}  # fmt: skip
+    extractor = KnowledgeExtractor(knowledge={"a": knowledge, "b": {"entities": [{"name": "Bravo"}]}})
+    with build(HYBRID, {}, {"a": "One.", "b": "Two."}, extractor=extractor) as retriever:
+        context = retriever.search("Alpha").context()
+        assert "### Alpha\nRelated: Bravo (uses, weight: 8)\n\n### Bravo (tool)\nDescription: Turns it.\n\n" in context
+
+
+def test_the_narrative_has_all_thirty_facts_and_names_as_they_are(build):
+    facts = {"a": [triple("Boat", "has", f"Part {at} (left, red) of the whole rigging of the old boat")
+                   for at in range(30)]}  # fmt: skip
+    settings = MEMORY.replace(**{"graph.facts_per_entity": 30})
+    with build(settings, facts, embedder=Cosines({"Boat": 0.9}), embed_names=True) as retriever:
+        lines = retriever.search("What is on board?").context().splitlines()
+    assert lines[0] == "### 💡 CONTEXT: Boat"
+    assert sorted(lines[1:]) == sorted(f"- has: {fact.entities[1]}" for fact in facts["a"])
+
+
+def test_without_sources_only_the_entities_above_the_passages_are_sources(build):
+    facts = {
+        "auth": [triple("Auth Service", "uses", "Session Store", 8)],
+        "store": [triple("Session Store", "is", "Red")],
+    }
+    texts = {"auth": "The Auth Service does logins.", "store": "Sessions."}
+    with build(CONFIDENT, facts, texts, Cosines({texts["auth"]: 0.9})) as retriever:
+        result = retriever.search(CLEAR)
+        assert len(result.hits) == 2
+        assert [source.name for source in result.context(include_sources=False).sources] == ["Auth Service"]
+        assert {source.kind for source in result.context().sources} == {"entity", "chunk"}
 
 
 def test_the_printed_weight_is_the_one_that_scores(build):

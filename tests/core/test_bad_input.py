@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import signal
 import sqlite3
@@ -13,8 +12,7 @@ import numpy as np
 import pytest
 from support import SERVICES, keyword_search, snapshot
 
-from graphrag_apps.copy import copy_index
-from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.embedders import Onnx
 from graphrag_core.errors import (
     DiskError,
@@ -27,7 +25,6 @@ from graphrag_core.errors import (
     NotAnIndex,
     UnsupportedFormat,
 )
-from graphrag_core.ingest import validation
 from graphrag_core.testing import HashEmbedder
 
 GOOD = Document("good", "A good one by Ada Lovelace.")
@@ -56,27 +53,6 @@ BAD = {
     "metadata NUL": (Document("bad", "text", metadata={"x": "a\x00"}), "metadata has a NUL"),
     "metadata surrogate": (Document("bad", "text", metadata={"x": "\udfff"}), "metadata has half"),
 }
-
-
-@pytest.mark.parametrize("depth", [300, 600])
-def test_metadata_that_an_earlier_version_nested_deeply_can_be_read(tmp_path, monkeypatch, depth):
-    deep = reduce(lambda inner, _: {"a": [inner]}, range(depth // 2), {"end": 1})
-    with monkeypatch.context() as earlier, KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
-        earlier.setattr(validation, "MAX_METADATA_DEPTH", 10_000)
-        index.add([Document("deep", "The Keyring calls Ada.", metadata={"team": "x", "deep": deep})])
-    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
-        (document,) = index.documents(where={"team": "x"})
-        assert reduce(lambda inner, _: inner["a"][0], range(24), document.metadata["deep"]) == {"a": "…"}
-        result = GraphRetriever(index).retrieve("Who calls the Keyring?", explain=True)
-        assert json.dumps(result.hits[0].to_dict()["metadata"]).count('"a"') == 25
-        assert index.verify()
-        index.backup(tmp_path / "backup")
-    copy_index(tmp_path / "kb", tmp_path / "copy", progress=False)
-    for name in ("backup", "copy"):
-        with KnowledgeIndex.open(tmp_path / name, HashEmbedder()) as index:
-            assert index.get("deep") == document
-            assert index.verify()
-            assert index.delete("deep") == 1
 
 
 @pytest.mark.parametrize("name", BAD)

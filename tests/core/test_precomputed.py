@@ -147,6 +147,9 @@ def test_token_ids_are_optional_and_checked():
         def token_ids(self, texts):
             return [np.array([70_000]) for _ in texts]
 
+        def embed_tokens(self, counts, ids):
+            raise AssertionError("not asked for")
+
         def token_vectors(self, ids):
             raise ConnectionError("no connection")
 

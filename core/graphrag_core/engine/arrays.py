@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
+import numpy.ma  # which np.unique imports when it is first called: a child of a fork would wait for that thread
 import numpy.typing as npt
 
 from graphrag_core.key_sets import among, distinct, ranges

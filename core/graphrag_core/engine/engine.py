@@ -257,7 +257,7 @@ class IndexEngine:
                     return
 
     @contextmanager
-    def snapshot(self, scope: Filter | None = None) -> Iterator[Snapshot]:
+    def opened(self, scope: Filter | None = None) -> Iterator[Snapshot]:
         """Open a snapshot of the newest generation, restricted to the documents that match a filter."""
         with self.reading() as (view, records):
             yield Snapshot(view, records, scope, self._columns, self._names, self.accesses)
@@ -560,7 +560,7 @@ class IndexEngine:
         """Yield the ids of the documents that match a filter, in order of id."""
         after = ""
         while True:
-            with self.snapshot() as snapshot:
+            with self.opened() as snapshot:
                 keys = None if scope is None else np.flatnonzero(snapshot.matching(snapshot.marked(scope)))
                 page = snapshot.records.document_ids(after, keys)
             if not page:

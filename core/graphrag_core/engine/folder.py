@@ -36,7 +36,8 @@ class FolderEngine(IndexEngine):
 
     @contextmanager
     def snapshot(self, scope: Filter | None = None) -> Iterator[Any]:
-        with super().snapshot(scope) as snapshot:
+        """Open a snapshot of the newest generation, restricted to the documents that match a filter."""
+        with self.opened(scope) as snapshot:
             yield FolderSnapshot(FolderStore(snapshot, self.embed_tokens))
 
     def flush(self) -> None:
@@ -71,17 +72,6 @@ class FolderEngine(IndexEngine):
         """Return a document as it was added."""
         return self.read(lambda records: records.document(document_id))  # type: ignore[no-any-return]
 
-    def document_ids(self, scope: Filter | None = None) -> Iterator[str]:
-        after = ""
-        while True:
-            with IndexEngine.snapshot(self) as snapshot:
-                keys = None if scope is None else np.flatnonzero(snapshot.matching(snapshot.marked(scope)))
-                page = snapshot.records.document_ids(after, keys)
-            if not page:
-                return
-            yield from page
-            after = page[-1]
-
     def chunks_of(self, document_id: str) -> list[Chunk]:
         """Return a document's passages, in order."""
         return self.read(lambda records: records.chunks_of(document_id))  # type: ignore[no-any-return]
@@ -99,7 +89,7 @@ class FolderEngine(IndexEngine):
 
     def stats(self) -> Stats:
         """Return the size of the index and its most frequent entities."""
-        with IndexEngine.snapshot(self) as own:
+        with self.opened() as own:
             snapshot, records, meta = FolderSnapshot(FolderStore(own)), own.records, own.meta
             hidden = snapshot.hidden_facts()
             relations = records.relations(hidden)
