@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from graphrag_core import GraphRetriever, SearchSettings
-from graphrag_core.errors import DocumentError, EmbedderError, IndexLocked, InputError, NotAnIndex, ReadOnlyIndex
+from graphrag_core.errors import DocumentError, EmbedderError, IndexClosed, InputError, NotAnIndex, ReadOnlyIndex
 from graphrag_core.model import Document
 from graphrag_core.query.explanation import Explainer
 from graphrag_core.strategies import Gate, Neighbourhood, PageRank, ReciprocalRank, SpreadingActivation, Weighted
@@ -216,8 +216,8 @@ def test_a_folder_is_opened_again(framework, tmp_path):
     with framework.load(tmp_path / "kb", HashEmbedder(), k=3) as retriever:
         assert framework.ids(framework.retrieve(retriever, QUESTION)) == before[:3]
         framework.add(retriever, [Document("new", "Keyring has a new office in Riga.")])
-        with pytest.raises(IndexLocked):
-            framework.load(tmp_path / "kb", HashEmbedder())
+        with framework.load(tmp_path / "kb", HashEmbedder()), pytest.raises(IndexClosed, match="second time"):
+            framework.add(retriever, [Document("more", "More.")])
     with framework.load(str(tmp_path / "kb"), HashEmbedder(), read_only=True) as retriever:
         assert "new" in framework.ids(framework.retrieve(retriever, "Riga"))
         with pytest.raises(ReadOnlyIndex):

@@ -62,7 +62,7 @@ def test_copies_have_the_token_ids_of_passages(tmp_path):
         with KnowledgeIndex.open(tmp_path / name, read_only=True) as index, index.engine.snapshot() as snapshot:
             counts, ids = snapshot.tokens(np.array([*snapshot.find_chunks(["auth"]).values()]))
             assert counts.tolist() == [len(ids)]
-            assert {*ids.tolist()} == {*expected.tolist()}, name
+            assert {*ids.tolist()} >= {*expected.tolist()}, name
             assert index.verify(), str(index.verify())
 
 

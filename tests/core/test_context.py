@@ -215,10 +215,8 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize(
-    ("style", "make"),  # a published design writes its passages as they are
-    [("graph", result), ("graph", published), ("passages", result), ("narrative", result), ("narrative", published)],
-)
+@pytest.mark.parametrize("make", [result, published])
+@pytest.mark.parametrize("style", ["graph", "passages", "narrative"])
 def test_a_document_cannot_pose_as_the_structure(style, make):
     evil = Entity("evil", HOSTILE, HOSTILE, HOSTILE)
     fact = Fact(("evil", "evil"), HOSTILE, HOSTILE, id="f", chunk_id="c", value=HOSTILE)

@@ -79,12 +79,10 @@ class WordLlama:
 
     def embed_tokens(self, counts: Keys, ids: npt.NDArray[np.integer[Any]]) -> Matrix:
         """Return one unit vector per text, as rows, given the number of tokens of each text and their ids."""
-        from scipy.sparse import csr_array  # slow to import
-
-        ends = np.concatenate([[0], np.cumsum(counts)])
-        used, column = np.unique(ids, return_inverse=True)
-        once = np.ones(len(ids), np.float32)
-        total = csr_array((once, column, ends), shape=(len(counts), len(used))) @ self._weights[used]
+        total = np.zeros((len(counts), self.dim), np.float32)
+        starts, has = counts.cumsum() - counts, counts > 0
+        if has.any():
+            total[has] = np.add.reduceat(self._weights[ids], starts[has], axis=0)
         return _unit_mean(total, counts)
 
     def token_vectors(self, ids: npt.NDArray[np.integer[Any]]) -> Matrix:
