@@ -87,8 +87,8 @@ bench-lengths: $(VENV)/.dev
 bench-speed: $(VENV)/.dev
 	$(BIN)/python benchmarks/speed.py
 
-# A question through LangChain as a multiple of embedding it and searching FAISS, and what a filter costs: make bench-latency
-# SIZES="20000 100000" takes synthetic documents
+# A question through LangChain as a multiple of embedding it and searching FAISS, beside an older commit, and what a filter costs:
+# make bench-latency SIZES="20000 100000" takes synthetic documents
 bench-latency: $(VENV)/.dev
 	$(BIN)/python benchmarks/latency.py $(SIZES)
 
@@ -107,7 +107,7 @@ bench-similarity: $(VENV)/.dev
 bench-cutoffs: $(VENV)/.dev
 	$(BIN)/python benchmarks/cutoffs.py
 
-# Settings of the second stage, leaving one set out: make bench-settings SETS=all SETTINGS="enough=0.3/0.5 bridge=0"
+# Settings of the second stage, leaving one set out: make bench-settings SETS=all SETTINGS="link=0.5/0.7 cover=0"
 bench-settings: $(VENV)/.dev
 	$(BIN)/python benchmarks/settings.py $(or $(SETS),all) $(SETTINGS)
 

@@ -1,17 +1,17 @@
-"""Fit the scores of the hybrid method and measure how reliable they are: ``make bench-calibration``.
+"""Fit the scores of the default second stage and measure how reliable they are: ``make bench-calibration``.
 
 The sets are those of ``make bench-quality``. Every fourth question of a set loses its answer before indexing: its gold
 documents, or its quotes where few documents answer all questions. 40 questions of another set are asked as well, so
 that some questions have no answer in the index. All are asked with and without the graph. The table has a row for each
-set, scored with weights that were fitted on the other sets alone, without variants of the same questions:
+set, scored with numbers that were fitted on the other sets alone, without variants of the same questions:
 
-- error: how far the scores are from the share of right hits, on average over ten bins (expected calibration error);
-- bins: the largest difference between score and share in one bin, neighbouring bins joined to 100 hits or more;
-- first: the mean score of the first hit, and how often it is right;
-- AUC: how often a right hit has a higher score than a wrong one, of all hits and of first hits;
+- log loss, and how far the scores are from the share of right hits, on average over ten bins (error);
+- first: the mean score of the first hit, and how often it is right; the same without the graph;
+- AUC: how often a right hit has a higher score than a wrong one;
 - foreign: of 20 questions of the other set, asked with the graph, how many have a first score below 0.15.
 
-The curve over all sets, each scored without its own weights, is written to ``docs/scores.png``.
+Then the numbers that are fitted on all sets, beside the defaults. The curve over all sets, each scored without its own
+numbers, is written to ``docs/scores.png``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,9 +29,9 @@ import numpy as np
 import numpy.typing as npt
 from quality import GROUPS, SHARED, Dataset, family, index_of, is_answer, lines, load
 
-from graphrag_apps.compare import Judged, Question, fit_calibration, judge_hits, reliability, scores_of
-from graphrag_core import Chunk, GraphRetriever
-from graphrag_core.strategies import Calibration
+from graphrag_apps.compare import reliability
+from graphrag_core import GraphRetriever
+from graphrag_core.strategies import Linear
 
 SETS = (*GROUPS["documents"], *GROUPS["passages"])
 OTHER = {  # by family; docs_dev for the others
@@ -41,10 +41,12 @@ OTHER = {  # by family; docs_dev for the others
     "docs_dev2": "hotpotqa_train",
 }
 FOREIGN = 40
-DOCUMENTS = GROUPS["documents"]
-HIGH, LOW = 0.7, 0.15
-FEWEST = 100  # hits of a bin
+LOW = 0.15
+HITS = 10  # of each question
+RIDGE, STEPS = 0.01, 30
 PICTURE = Path(__file__).parents[1] / "docs" / "scores.png"
+Values = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 
 def without_answers(dataset: Dataset) -> Dataset:
@@ -70,31 +72,75 @@ def without_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
     return "".join(compress(text, kept))
 
 
-class Hits(NamedTuple):
-    """The hits of a set, and which belong to questions of the other set that were asked with the graph."""
+@dataclass(frozen=True, kw_only=True)
+class Recording(Linear):
+    """The second stage, which keeps what its scores are computed from."""
 
-    judged: Judged
-    foreign: npt.NDArray[np.bool_]
+    signals: list[Values] = field(default_factory=list, compare=False)
+
+    def probabilities(self, scores: Values, trust: float, contained: float, count: int) -> npt.NDArray[np.float32]:
+        rows = np.ones((min(count, len(scores)), 5))
+        rows[:, 1], rows[:, 2] = scores[: len(rows)], np.log(np.arange(1, len(rows) + 1))
+        rows[:, 3:] = trust, contained
+        self.signals.append(rows)
+        return super().probabilities(scores, trust, contained, count)
+
+
+STAGE = Recording()
+
+
+class Hits(NamedTuple):
+    """The hits of a set: their signals, and whether each is right, is first, had the graph, and is foreign."""
+
+    signals: Values
+    right: Flags
+    first: Flags
+    with_graph: Flags
+    foreign: Flags
 
 
 def hits_of(name: str, embedder: str) -> Hits:
     """Index a set, ask its questions and those of another, with and without the graph, and return all hits."""
     dataset = load(name)
     own = {row["question"]: row for row in dataset.questions}
-
-    def is_right(question: Question, chunk: Chunk) -> bool:
-        return question.text in own and is_answer(own[question.text], chunk)
-
     other = OTHER.get(family(name), "docs_dev")
     foreign = [row["question"] for row in lines(SHARED / "data" / other / "questions.jsonl")[:FOREIGN]]
+    signals: list[Values] = []
+    flags: list[tuple[bool, ...]] = []
     with index_of(without_answers(dataset), embedder) as index:
-        retriever = GraphRetriever(index)
-        parts, flags = [], []
-        for texts, graph in ((own, True), (own, False), (foreign, True), (foreign, False)):
-            part = judge_hits(retriever, map(Question, texts), is_answer=is_right, use_graph=graph)
-            parts.append(part)
-            flags.append(np.full(len(part.labels), texts is foreign and graph))
-    return Hits(Judged(*(np.concatenate(columns) for columns in zip(*parts, strict=True))), np.concatenate(flags))
+        for graph in (True, False):
+            for question in (*own, *foreign):
+                STAGE.signals.clear()
+                found = GraphRetriever(index, reranker=STAGE, k=HITS, use_graph=graph, cache=None).retrieve(question)
+                rows = STAGE.signals[0][: len(found.hits)] if STAGE.signals else np.empty((0, 5))
+                signals.append(rows)
+                flags += [
+                    (question in own and is_answer(own[question], hit.chunk), rank == 0, graph, question not in own)
+                    for rank, hit in enumerate(found.hits[: len(rows)])
+                ]
+    return Hits(np.concatenate(signals), *np.array(flags, np.bool_).T)
+
+
+def fitted(sets: Sequence[Hits]) -> Values:
+    """Return the numbers of the logistic function that fit best; each set counts alike."""
+    signals, right = (np.concatenate(column) for column in list(zip(*sets, strict=True))[:2])
+    counts = np.concatenate([np.full(len(one.right), 1000 / len(one.right)) for one in sets])
+    numbers = np.zeros(signals.shape[1])
+    for _ in range(STEPS):  # Newton's method
+        probability = scored(numbers, signals)
+        gradient = signals.T @ (counts * (probability - right)) + RIDGE * numbers
+        curvature = (signals * (counts * probability * (1 - probability))[:, None]).T @ signals
+        numbers = numbers - np.linalg.solve(curvature + RIDGE * np.eye(len(numbers)), gradient)
+    return numbers
+
+
+def scored(numbers: Sequence[float] | Values, signals: Values) -> Values:
+    probability: Values = 1 / (1 + np.exp(-signals @ np.asarray(numbers)))
+    return probability
+
+
+def log_loss(scores: Values, right: Flags) -> float:
+    return float(-np.log(np.where(right, scores, 1 - scores).clip(1e-9)).mean())
 
 
 def auc(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_]) -> float:
@@ -107,21 +153,6 @@ def auc(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_]) -> float:
 def error(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_]) -> float:
     """Return the expected calibration error."""
     return sum(part.hits * abs(part.score - part.share) for part in reliability(scores, labels)) / len(labels)
-
-
-def largest_difference(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_]) -> float:
-    """Return the largest difference between score and share of a bin; bins of few hits are joined with the next."""
-    bins: list[list[float]] = []  # hits, sum of scores, right hits
-    for part in reliability(scores, labels):
-        sums = [part.hits, part.hits * part.score, part.hits * part.share]
-        if bins and bins[-1][0] < FEWEST:
-            bins[-1] = [a + b for a, b in zip(bins[-1], sums, strict=True)]
-        else:
-            bins.append(sums)
-    if len(bins) > 1 and bins[-1][0] < FEWEST:
-        last = bins.pop()
-        bins[-1] = [a + b for a, b in zip(bins[-1], last, strict=True)]
-    return max(abs(score - right) / hits for hits, score, right in bins)
 
 
 def draw(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_], first: npt.NDArray[np.bool_]) -> None:
@@ -142,35 +173,32 @@ def draw(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_], first: npt.NDA
 
 def main(embedders: Sequence[str]) -> None:
     sets = {(name, embedder): hits_of(name, embedder) for embedder in embedders for name in SETS}
-    print(f"{'':<36}{'error':>7}{'bins':>7}{'first':>14}{'AUC':>8}{'first':>8}{'foreign':>9}")
-    found, high = [], []
-    for (name, embedder), (hits, foreign) in sets.items():
-        others = [part.judged for (other, _), part in sets.items() if family(other) != family(name)]
-        scores, first = scores_of(fit_calibration(others), hits), hits.ranks == 0
-        found.append((scores, hits.labels, first))
-        shown = f"{scores[first].mean():.2f} / {hits.labels[first].mean():.2f}"
-        areas = auc(scores, hits.labels), auc(scores[first], hits.labels[first])
-        low = 20 * (scores[first & foreign] < LOW).mean()
-        bins = largest_difference(scores, hits.labels)
+    print(f"{'':<36}{'log loss':>9}{'error':>7}{'first':>14}{'without graph':>15}{'AUC':>6}{'foreign':>9}")
+    found = []
+    for (name, embedder), hits in sets.items():
+        others = [part for (other, _), part in sets.items() if family(other) != family(name)]
+        scores, first = scored(fitted(others), hits.signals), hits.first
+        found.append((scores, hits.right, first))
+        own = first & ~hits.foreign
+        cells = [
+            f"{scores[chosen].mean():.2f} / {hits.right[chosen].mean():.2f}"
+            for chosen in (own & hits.with_graph, own & ~hits.with_graph)
+        ]
+        low = 20 * (scores[first & hits.foreign & hits.with_graph] < LOW).mean()
         print(
-            f"{name + ', ' + embedder:<36}{error(scores, hits.labels):>7.3f}{bins:>7.2f}{shown:>14}{areas[0]:>8.2f}"
-            f"{areas[1]:>8.2f}{low:>9.1f}"
+            f"{name + ', ' + embedder:<36}{log_loss(scores, hits.right):>9.3f}{error(scores, hits.right):>7.3f}"
+            f"{cells[0]:>14}{cells[1]:>15}{auc(scores, hits.right):>6.2f}{low:>9.1f}"
         )
-        if name in DOCUMENTS:
-            high.append(hits.labels[scores >= HIGH])
-    scores, labels, first = (np.concatenate(column) for column in zip(*found, strict=True))
-    print(f"\nall sets: error {error(scores, labels):.3f}, of first hits {error(scores[first], labels[first]):.3f}")
-    right = np.concatenate(high)
-    print(f"hits of documents with a score of {HIGH} or more: {len(right):,}, of which {right.mean():.0%} are right")
+    scores, right, first = (np.concatenate(column) for column in zip(*found, strict=True))
+    print(f"\nall sets: log loss {log_loss(scores, right):.3f}, error {error(scores, right):.3f}, "
+          f"of first hits {error(scores[first], right[first]):.3f}")  # fmt: skip
     for title, chosen in (("all hits", slice(None)), ("first hits", first)):
         print(f"\n{title:<14}{'hits':>8}{'score':>8}{'right':>8}")
-        for part in reliability(scores[chosen], labels[chosen]):
+        for part in reliability(scores[chosen], right[chosen]):
             print(f"{part.low:.1f} to {part.high:.1f}{part.hits:>12}{part.score:>8.2f}{part.share:>8.2f}")
-    fitted = fit_calibration([hits.judged for hits in sets.values()])
-    print("\nfitted on all sets:")
-    for one, value, default in zip(fields(Calibration), astuple(fitted), astuple(Calibration()), strict=True):
-        print(f"  {one.name:<10}{value:>8.2f}   default {default:.2f}")
-    draw(scores, labels, first)
+    print("\nfitted on all sets: " + ", ".join(f"{number:.2f}" for number in fitted([*sets.values()])))
+    print("default:            " + ", ".join(f"{number:.2f}" for number in Linear().probability))
+    draw(scores, right, first)
 
 
 if __name__ == "__main__":

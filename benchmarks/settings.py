@@ -1,6 +1,6 @@
 """Settings of the second stage, chosen on some sets and checked on another: ``make bench-settings``.
 
-Each set is indexed once and each question is searched once; only ``Coverage`` runs again for every setting. The first
+Each set is indexed once and each question is searched once; only ``Linear`` runs again for every setting. The first
 tables show the difference of each setting to vector+BM25 in points, by set, on average and on the worst set
 ("-u" is a set without its titles, "-t" one with triples, "-c" and "-n" one that was cut before, "/m" one with MiniLM).
 The last one leaves out one collection after the other: the others choose the setting whose worst difference to
@@ -11,9 +11,9 @@ same questions (untitled, translated, another embedding) are left out together. 
 ``settings.py SETS [SETTING ...]`` where SETS is "all" or names as in ``quality.py``, with ``@minilm`` behind a name for
 MiniLM in place of WordLlama, and a SETTING is
 
-- ``enough=0.3``: one setting; ``enough=0.3,cover=1.2``: one setting that changes two fields;
-- ``enough=0.2/0.3/0.5``: one setting for each value;
-- ``enough``: half and one and a half times the default.
+- ``link=0.7``: one setting; ``link=0.7,cover=1.0``: one setting that changes two fields;
+- ``link=0.5/0.7/1.1``: one setting for each value;
+- ``link``: half and one and a half times the default.
 
 Without settings, every field is tried like the last.
 """
@@ -33,9 +33,8 @@ from scipy.stats import bootstrap
 
 from graphrag_core import Chunk, GraphRetriever
 from graphrag_core.ports import Ranking
-from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.query import Query
-from graphrag_core.strategies import Coverage, Reranked
+from graphrag_core.strategies import Linear, Reranked, Reranker
 
 MEASURES = ("recall@2", "recall@5", "recall@10")
 DECIDE = [1, 2]  # the measures by which a setting is chosen
@@ -48,18 +47,18 @@ TOLERANCE = 0.005  # settings whose worst difference is so near to the best one 
 class EachSetting(Reranker):
     """A reranker that applies every setting to the same candidates and keeps the passages of each."""
 
-    settings: Mapping[str, Coverage]
+    settings: Mapping[str, Linear]
     chunks: dict[str, list[Chunk]] = field(default_factory=dict)
 
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
-        for name, coverage in self.settings.items():
-            reranked = coverage.rerank(query, plain, graph)
+        for name, linear in self.settings.items():
+            reranked = linear.rerank(query, plain, graph)
             keys = reranked.keys[:DEPTH]
             self.chunks[name] = query.snapshot.chunks(keys)
         return reranked
 
 
-def measure(dataset: Dataset, embedder: str, settings: Mapping[str, Coverage]) -> dict[str, Recalls]:
+def measure(dataset: Dataset, embedder: str, settings: Mapping[str, Linear]) -> dict[str, Recalls]:
     """Return for each setting a row for each question: the difference to vector+BM25 in each of ``MEASURES``."""
     found: dict[str, list[list[float]]] = {name: [] for name in (*settings, PLAIN)}
     with index_of(dataset, embedder) as index:
@@ -74,23 +73,23 @@ def measure(dataset: Dataset, embedder: str, settings: Mapping[str, Coverage]) -
     return {name: measured[name] - measured[PLAIN] for name in settings}
 
 
-def parse(arguments: Sequence[str]) -> dict[str, Coverage]:
+def parse(arguments: Sequence[str]) -> dict[str, Linear]:
     """Return settings by the text that describes them; the default is the first."""
-    default: dict[str, Any] = {item.name: item.default for item in fields(Coverage) if item.name != "calibration"}
-    settings = {DEFAULT: Coverage()}
+    default: dict[str, Any] = {item.name: item.default for item in fields(Linear) if item.name != "probability"}
+    settings = {DEFAULT: Linear()}
     for argument in arguments or list(default):
         choices = []
         for part in argument.split(","):
             name, _, values = part.partition("=")
             if name not in default:
-                sys.exit(f"{name}: no field of Coverage; use one of {', '.join(default)}")
+                sys.exit(f"{name}: no field of Linear; use one of {', '.join(default)}")
             kind: type[Any] = type(default[name])
             around = (kind(default[name] / 2), kind(default[name] * 1.5))
             choices.append(
                 [(name, kind(value)) for value in values.split("/")] if values else [(name, v) for v in around]
             )
         for chosen in product(*choices):
-            settings[",".join(f"{name}={value:g}" for name, value in chosen)] = Coverage(**dict(chosen))
+            settings[",".join(f"{name}={value:g}" for name, value in chosen)] = Linear(**dict(chosen))
     return settings
 
 

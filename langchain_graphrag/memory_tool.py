@@ -56,7 +56,7 @@ def create_memory_search_tool(
 
     def settings_of(config: RunnableConfig, arguments: dict[str, Any]) -> dict[str, Any]:
         where = where_of(current_request(config))  # what it raises ends the run
-        return {"filter": where, **memory_tool.search_settings(arguments)}
+        return {"filter": where, **memory_tool.search_settings(arguments, retriever.settings)}
 
     def to_output(result: Result) -> tuple[str, list[Document]]:
         return memory_tool.to_content(result, context), [*to_documents(result, retriever.add_metadata)]

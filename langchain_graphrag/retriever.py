@@ -391,7 +391,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
         options["extractor"] = StoredKnowledgeExtractor(extractor or extract.SentenceExtractor())
         options.setdefault("chunker", LongDocumentChunker())
-        index = open_index(to_embedder(embedding), path, must_exist=must_exist, **options)
+        index = open_index(to_embedder(embedding), path, fields, must_exist=must_exist, **options)
         with closed_on_error(index):
             return cls(index=index, **fields)
 

@@ -69,13 +69,14 @@ def memory_search_tool(
         Arguments of :meth:`graphrag_core.Result.context`.
     """
     signature(Result.context).bind(None, **context)
+    counted: memory_tool.ContextArguments = {"tokenizer": count_tokens, **context}
     where_of = per_request(where, "filter of the memory search tool", to_where(filters), *ids_where(node_ids, doc_ids))
 
     def settings_of(state: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-        return {"where": where_of(state), **memory_tool.search_settings(arguments)}
+        return {"where": where_of(state), **memory_tool.search_settings(arguments, retriever.settings)}
 
     def to_memories(result: Result) -> Memories:
-        return Memories(to_nodes(result, retriever.add_metadata), memory_tool.to_content(result, context, count_tokens))
+        return Memories(to_nodes(result, retriever.add_metadata), memory_tool.to_content(result, counted))
 
     def search(query: str, **arguments: Any) -> Memories:
         return to_memories(retriever.search(query, **settings_of(None, arguments)))

@@ -30,7 +30,7 @@ from llama_index.core.storage.docstore.utils import json_to_doc
 from graphrag_core import Chunk, Document, Result
 from graphrag_core.adapter import CITATION, added_metadata, returned_hits
 from graphrag_core.errors import DocumentError
-from graphrag_core.extract.knowledge import strength_of
+from graphrag_core.extract.knowledge import KnowledgeExtractor, strength_of
 from graphrag_core.filters import json_value
 from graphrag_core.ingest.chunker import stated_title, title_of, whole_document
 from graphrag_core.ingest.remembered import FACT_KEY
@@ -152,7 +152,7 @@ def embedding_text(node: BaseNode, document: Document) -> str:
     """Return the text to embed for a node: LlamaIndex's without markup, title and heading once and at the start."""
     whole = whole_document(document)
     title = whole.title
-    hidden = {*node.excluded_embed_metadata_keys, *_HEADING_KEYS}
+    hidden = {*node.excluded_embed_metadata_keys, *_HEADING_KEYS, *_stated_relations(node)}
     for key in _TITLE_KEYS:
         if title and title_of(Document("", "", metadata={key: node.metadata.get(key)})) == title:
             hidden.add(key)
@@ -162,6 +162,12 @@ def embedding_text(node: BaseNode, document: Document) -> str:
     if (prose := plain(document.text)) != node.get_content(MetadataMode.NONE) and node.get_content(MetadataMode.NONE):
         visible.set_content(prose)
     return chunk_text(label(title, whole.headings), visible.get_content(MetadataMode.EMBED))
+
+
+def _stated_relations(node: BaseNode) -> list[str]:
+    """Return the metadata key under which a document states entities and relations, if it does: no text for a model."""
+    key = KnowledgeExtractor.key
+    return [key] if isinstance(node.metadata.get(key), (dict, list)) else []
 
 
 def is_node(document: Document) -> bool:
@@ -260,7 +266,7 @@ def to_nodes(result: Result, add_metadata: tuple[str, ...]) -> list[NodeWithScor
         if "document_id" in added:
             added["document_id"] = node.ref_doc_id or hit.chunk.document_id
         added = {name: value for name, value in added.items() if name not in node.metadata}
-        hidden = [name for name in added if name not in CITATION]
+        hidden = [*_stated_relations(node), *(name for name in added if name not in CITATION)]
         node.metadata.update(added)
         node.excluded_embed_metadata_keys.extend(hidden)
         node.excluded_llm_metadata_keys.extend(hidden)

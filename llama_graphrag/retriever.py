@@ -405,7 +405,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             "edges": _node_edges(options.get("edges")),
         }
         embedder = to_embedder(embed_model)
-        index = open_index(embedder, path, must_exist=must_exist, **{"progress": show_progress, **options})
+        index = open_index(embedder, path, fields, must_exist=must_exist, **{"progress": show_progress, **options})
         with closed_on_error(index):
             return cls(index, **fields)
 

@@ -11,7 +11,7 @@ from llama_support import Hashed
 from mixed_documents import DOCUMENTS, QUESTIONS
 
 from graphrag_core import GraphRetriever, KnowledgeIndex
-from graphrag_core.strategies import Coverage, ExpansionQueries, Neighbourhood, PageRank, ReciprocalRank
+from graphrag_core.strategies import ExpansionQueries, Linear, Neighbourhood, PageRank, ReciprocalRank
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever as LangChainRetriever
 from llama_graphrag import GraphRAGRetriever as LlamaRetriever
@@ -47,12 +47,12 @@ def reasons(details):
     [
         {},
         {"reranker": False},
-        {"reranker": Coverage(bridge=0, enough=0.2)},
+        {"reranker": Linear(link=0, cover=0.5)},
         {"graph": PageRank(damping=0.5)},
         {"graph": Neighbourhood()},  # SpreadingActivation counts accesses: its scores change with every question
         {"graph": ExpansionQueries()},
         {"fusion": ReciprocalRank()},
-        {"fusion": ReciprocalRank(), "reranker": Coverage()},
+        {"fusion": ReciprocalRank(), "reranker": Linear()},
         {"method": "graph"},
     ],
     ids=lambda settings: ",".join(map(str, settings)) or "default",

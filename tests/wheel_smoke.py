@@ -126,7 +126,8 @@ def readme_example(package: str) -> str:
 def check_contents(wheel: Path, sdist: Path) -> None:
     """Check that every file of the packages is in the wheel, and that the README for PyPI has no relative address."""
     expected = set()
-    for package in (ROOT / "core/graphrag_core", ROOT / "langchain_graphrag", ROOT / "llama_graphrag"):
+    packages = ("core/graphrag_core", "core/graphrag_apps", "langchain_graphrag", "llama_graphrag")
+    for package in (ROOT / name for name in packages):
         files = (path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
         expected |= {path.relative_to(package.parent).as_posix() for path in files}
     with ZipFile(wheel) as archive:
@@ -134,9 +135,7 @@ def check_contents(wheel: Path, sdist: Path) -> None:
         (metadata,) = (archive.read(name) for name in names if name.endswith(".dist-info/METADATA"))
     packed = {name for name in names if ".dist-info/" not in name}
     assert packed == expected, packed ^ expected
-    assert {
-        f"{name}/py.typed" for name in ("graphrag_core", "graphrag_apps", "langchain_graphrag", "llama_graphrag")
-    } <= packed
+    assert {f"{Path(name).name}/py.typed" for name in packages} <= packed
     message = message_from_bytes(metadata)
     readme = bytes(message.get_payload(decode=True)).decode("utf-8")
     relative = re.findall(r"\]\((?!https?:|#)[^)]*\)|(?:src|srcset)=\"(?!https?:)[^\"]*", readme)

@@ -598,7 +598,7 @@ def _choose(question: str, result: Result, snapshot: Snapshot, embedder: Checked
     similar = np.zeros(len(candidates))
     if embedder is not None:
         vectors = embedder.documents([sentence.text for sentence in candidates], ["the answer"] * len(candidates))
-        similar = (vectors @ embedder.query(question)).clip(0)
+        similar = np.vecdot(vectors, embedder.query(question)).clip(0)  # without the threads of BLAS
     fixed = _fixed_values(question, candidates, similar)
     ranks, quality = (np.array([getattr(sentence, name) for sentence in candidates]) for name in ("rank", "quality"))
     chosen: list[int] = []

@@ -60,7 +60,7 @@ FUSIONS: Mapping[str, type] = {
 _NAMED: Mapping[Any, Mapping[str, type]] = {
     strategies.GraphStrategy: STRATEGIES,
     strategies.Fusion: FUSIONS,
-    strategies.Reranker: {"coverage": strategies.Coverage},
+    strategies.Reranker: {"linear": strategies.Linear},
 }
 _NO_SETTINGS = ("cache", "refresh_every")  # arguments of a retriever that are not settings of a question
 _Model = TypeVar("_Model", bound="BaseModel")
@@ -232,7 +232,7 @@ def retriever_arguments(settings: Mapping[str, Any]) -> dict[str, Any]:
     settings
         Fields of :class:`~graphrag_core.SearchSettings`, ``cache`` and ``refresh_every``. ``graph`` and ``fusion`` are
         a name, or a table with the name and fields: ``{"name": "pagerank", "damping": 0.8}``. ``reranker`` is true,
-        false, "coverage" or such a table. A table without a name changes fields of a part, which keeps its others:
+        false, "linear" or such a table. A table without a name changes fields of a part, which keeps its others:
         ``{"gate": {"min_score": 0.3}}``.
 
     Raises

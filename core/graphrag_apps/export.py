@@ -40,7 +40,7 @@ _NODE_FIELDS = {
     "aliases": "string", "mentions": "int",
 }  # fmt: skip
 _DEFAULTS: Mapping[str, Any] = {
-    "kind": _ENTITY, "weight": SENTENCE_WEIGHT, "confidence": 1.0, "source": "file", "status": "confirmed",
+    "kind": _ENTITY, "weight": SENTENCE_WEIGHT, "confidence": 1.0, "source": "file", "status": "staged",
 }  # fmt: skip
 """What GraphML states once for all nodes and edges that have it."""
 

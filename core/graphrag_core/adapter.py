@@ -111,18 +111,29 @@ def split_options(keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str
 
 
 def open_index(
-    embedder: Embedder | None, path: str | Path | None, *, must_exist: bool = False, **options: Any
+    embedder: Embedder | None,
+    path: str | Path | None,
+    fields: Mapping[str, Any],
+    *,
+    must_exist: bool = False,
+    **options: Any,
 ) -> KnowledgeIndex:
     """Return the index in a folder or a database, or a new one in memory.
+
+    A new index embeds names if the settings among the ``fields`` of the retriever need their vectors.
 
     Raises
     ------
     NotAnIndex
         There is no index, and it must exist.
     """
+    exists = path is not None and KnowledgeIndex.exists(path)
+    recogniser = fields.get("recogniser") or getattr(fields.get("settings"), "recogniser", None)
+    if not exists and embedder is not None and options.get("embed_names") is None and recogniser is not None:
+        options["embed_names"] = recogniser.needs_name_vectors
     if path is None:
         return KnowledgeIndex(embedder, **options)
-    if must_exist and not KnowledgeIndex.exists(path):
+    if must_exist and not exists:
         raise NotAnIndex(f"there is no index in {shown(path)}: check the path, or use from_documents(..., path=...)")
     return KnowledgeIndex.open(path, embedder, **options)
 
@@ -179,9 +190,11 @@ def returned_hits(result: Result, names: tuple[str, ...] = ()) -> tuple[Hit, ...
 def added_metadata(result: Result, hit: Hit, names: tuple[str, ...]) -> dict[str, Any]:
     """Return what is added to the metadata of a retrieved passage: what has one of the names, and is known.
 
-    A passage of a document that was split has ``document_id`` also if that is not among the names.
+    A passage of a document that was split has ``document_id`` also if that is not among the names, and one that an
+    expansion query found has ``origin`` and ``graph_expansion``, as in document 002.
     """
     chunk = hit.chunk
+    expansion = {"origin": hit.origin, "graph_expansion": hit.graph_expansion} if hit.graph_expansion else {}
     if chunk.id != chunk.document_id and "document_id" not in names:
         names = (*names, "document_id")
     values: dict[str, Any] = {
@@ -198,7 +211,7 @@ def added_metadata(result: Result, hit: Hit, names: tuple[str, ...]) -> dict[str
         values["path"] = [asdict(step) for step in hit.path]
     if "graphrag" in names:
         values["graphrag"] = result.details(hit)
-    return {name: values[name] for name in names if values[name] is not None}
+    return expansion | {name: values[name] for name in names if values[name] is not None}
 
 
 def to_history(history: Any, message: type, text_of: Callable[[Any], str]) -> Any:

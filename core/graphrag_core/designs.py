@@ -29,6 +29,8 @@ from graphrag_core.strategies import (
 # No document has our second stage, our scores or our format of the context.
 _PUBLISHED = SearchSettings(candidates=100, gate=Gate(), reranker=False, context=ContextFormat(published=True))
 
+_NO_LIMIT = 1_000_000  # tokens: only the block of document 000 and the context of document 001 have a budget
+
 HYBRID = _PUBLISHED.replace(
     method="hybrid",
     k=5,
@@ -41,10 +43,10 @@ HYBRID = _PUBLISHED.replace(
         least_similarity=0.75,
         needs_name_vectors=True,
     ),
-    graph=Neighbourhood(hops=1, max_chunks=4, most_neighbours=None),
+    graph=Neighbourhood(hops=1, max_chunks=4, most_neighbours=None, stated=True),
     fusion=Additive(max_chunks=None, fusion=Weighted(alpha=0.7, beta=0.3, relative_scores=False)),
     on_embedder_error="raise",
-    context=ContextFormat(max_tokens=1_000, style="both", published=True),
+    context=ContextFormat(max_tokens=_NO_LIMIT, style="both", published=True),
 )
 """Document 000: 0.7 · plain score + 0.3 · graph proximity; the graph adds up to 4 passages and removes none."""
 
@@ -52,7 +54,7 @@ CONFIDENT = _PUBLISHED.replace(
     method="hybrid",
     k=5,
     recogniser=Recogniser(phrases=5, nearest=0),
-    graph=RelatedEntities(hops=1, max_chunks=4),
+    graph=RelatedEntities(hops=1, max_chunks=4, stated=True),
     fusion=OwnScores(same_start=100),
     gate=Gate(min_confidence=0.5, min_graph_score=0.3, needs_entity=True, min_score=0.7, weigh_by_confidence=True),
     on_embedder_error="keyword",
@@ -64,7 +66,9 @@ KG2RAG = _PUBLISHED.replace(
     method="hybrid",
     k=5,
     vector_weight=1.0,
-    graph=ExpansionQueries(depth=2, hits=3, most_queries=None, most_neighbours=None, in_order=True, same_start=100),
+    graph=ExpansionQueries(
+        depth=2, hits=3, most_queries=None, most_neighbours=None, stated=True, in_order=True, same_start=100
+    ),
     fusion=ReciprocalRank(k=60),
     on_embedder_error="raise",
 )
@@ -77,7 +81,7 @@ MEMORY = _PUBLISHED.replace(
     recogniser=Recogniser(needs_name_vectors=True),
     fusion=ReciprocalRank(k=60),
     on_embedder_error="keyword",
-    context=ContextFormat(style="narrative", published=True),
+    context=ContextFormat(max_tokens=_NO_LIMIT, style="narrative", published=True),
 )
 """Document 003: facts around the 3 entities nearest to the question, by relevance, told as a narrative."""
 

@@ -180,7 +180,7 @@ class Fact:
     weight: float = 10.0
     confidence: float = 1.0
     source: FactSource = "file"
-    status: FactStatus = "confirmed"
+    status: FactStatus = "staged"
     value: str = ""
     created: float | None = None
     last_accessed: float | None = None

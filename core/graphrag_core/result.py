@@ -25,6 +25,16 @@ _SNIPPET = 240  # characters
 StepKind = Literal["question", "entity", "fact", "chunk"]
 Origin = Literal["plain", "graph"]
 LinkKind = Literal["about", "mentions", "both_about", "both_mention"]
+Signal = Literal["plain", "words", "links", "graph", "vector", "document"]
+
+SIGNALS: Mapping[Signal, str] = {
+    "words": "the words of the question",
+    "links": "links between passages",
+    "graph": "the graph",
+    "vector": "their ranks by vector",
+    "document": "the document that the question names",
+}
+"""What moves passages from where plain search ranks them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +72,6 @@ class Link:
     kind
         ``"about"``: the passage is about the entity, and the other mentions it. ``"mentions"``: the other way round.
         ``"both_about"`` or ``"both_mention"``: both do the same.
-    followed
-        Whether the passage was found by following the other one, which plain search had found.
     """
 
     rank: int
@@ -71,17 +79,17 @@ class Link:
     entity_id: str
     entity: str
     kind: LinkKind
-    followed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
     """Why one hit was found; see :class:`Hit`. ``subjects`` are the ids of the entities that the passage is about."""
 
+    link: Link | None = None
+    moved: tuple[Signal, ...] = ()
     path: tuple[Step, ...] = ()
     words: tuple[str, ...] = ()
     covers: tuple[str, ...] = ()
-    link: Link | None = None
     subjects: tuple[str, ...] = ()
 
 
@@ -145,7 +153,7 @@ class Hit:
         The passage.
     score
         Falls with the rank. By default how likely the passage belongs to the answer, from 0 to 1
-        (:class:`~graphrag_core.strategies.Calibration`). Cosine similarity for the vector method, BM25 for the keyword
+        (:class:`~graphrag_core.strategies.Linear`). Cosine similarity for the vector method, BM25 for the keyword
         method, a strength from 0 to 1 for the graph method, and the own score of a fusion or reranker that has one.
     channels
         The channels that found the passage.
@@ -175,7 +183,7 @@ class Hit:
 
     @property
     def reason(self) -> Reason:
-        """Why the passage was found: :attr:`path`, :attr:`words`, :attr:`covers` and :attr:`link` together."""
+        """Why the passage was found: the five attributes below together."""
         return self.explanation.value.reasons.get(self.chunk.id, _NO_REASON)
 
     @property
@@ -200,6 +208,14 @@ class Hit:
     def link(self) -> Link | None:
         """The strongest link to a better passage of the result; None if there is none."""
         return self.reason.link
+
+    @property
+    def moved(self) -> tuple[Signal, ...]:
+        """By what the passage is above others that plain search ranks higher, most important first; see ``SIGNALS``.
+
+        Empty if it is above none of these.
+        """
+        return self.reason.moved
 
     @property
     def entity(self) -> Step | None:
@@ -236,6 +252,7 @@ class Hit:
             "words": list(reason.words),
             "covers": list(reason.covers),
             "link": asdict(reason.link) if reason.link else None,
+            "moved": list(reason.moved),
             "expanded": self.expanded.to_dict() if self.expanded else None,
         }
 
@@ -303,14 +320,14 @@ class Result:
     decided
         What decided the order of the hits, and why, in one sentence: "the graph led: the question names Ada Lovelace".
     gate
-        The numbers behind :attr:`decided`: how much of the question consists of rare names that the graph knows, how
-        much plain search leaves open, and how far the graph and links count. Empty if there are none.
+        The numbers behind :attr:`decided`: the trust in the graph, and how much of the question consists of rare names
+        that the graph knows. Empty if there are none.
     graph_ran
         Whether the graph was searched. False with ``use_graph=False``, for the methods ``vector`` and
         ``keyword``, and where the gate skipped it.
     scores_are_probabilities
-        Whether the score of a hit is the probability that it belongs to the answer. It is for the method ``hybrid``,
-        unless a fusion or a reranker has scores of its own.
+        Whether the score of a hit is the probability that it belongs to the answer. It is for the method ``hybrid``
+        with the default reranker.
     embedder_failed
         Whether vector search is missing because the embedder failed (``on_embedder_error="keyword"``). ``fallback``
         says how. Such a result is not cached.
@@ -429,7 +446,6 @@ class Result:
         around: Around | None = None,
         style: Style | None = None,
         tokenizer: Tokenizer | None = None,
-        organise: bool = False,
         include_relationships: bool | None = None,
         include_sources: bool = True,
         numbered: bool = False,
@@ -455,11 +471,9 @@ class Result:
             designs have the block "Knowledge Graph Context" in place of entities and facts.
         tokenizer
             Counts tokens: a function from a text to a number, or the name of an encoding or a model that tiktoken
-            knows, such as ``"o200k_base"``, which tiktoken downloads if it is not in its cache. By default an
-            estimate, which is a few percent too high on English prose.
-        organise
-            True orders the passages of that style along a spanning tree of the facts, so that
-            related passages are adjacent (KG2RAG).
+            knows, such as ``"o200k_base"``, which tiktoken downloads if it is not in its cache. By default tiktoken's
+            ``cl100k_base`` if its file is on this machine, as it is where LlamaIndex is installed; otherwise an
+            estimate that is not below it, and 1.4 times as high on English prose.
         include_relationships
             False leaves facts out of the styles ``"graph"`` and ``"both"``; True also lists them in the ``"passages"``
             style. None is the style's own: none among passages. A narrative consists of facts and has them always.
@@ -481,7 +495,6 @@ class Result:
             max_tokens=self.context_format.max_tokens or 500 if max_tokens is None else max_tokens,
             style=style or self.context_format.style or "graph",
             tokenizer=tokenizer,
-            organise=organise,
             include_relationships=include_relationships,
             include_sources=include_sources,
             numbered=numbered,
@@ -497,12 +510,13 @@ class Result:
             its origin, or else ``"vector"`` or ``"keyword"``; one of the graph has the ``entity`` and the ``hops``.
             ``graph_context``: the question's ``entities`` and the ``relationships`` among :attr:`facts`; None if the
             graph was not used or the question names no entity. ``confidence``, or None. ``metadata``:
-            ``vector_results``, ``graph_results``, ``entities_recognized`` and ``expansion_skipped``, the reason or an
-            empty string.
+            ``vector_results``, ``graph_results``, ``entities_recognized``, ``expansion_skipped``, the reason or an
+            empty string, ``method`` and ``route``.
         """
         chunks = []
+        in_place = self.embedder_failed and self.context_format.published  # keyword search in place of vector search
         for hit in self.hits:
-            source: dict[str, Any] = {"type": "vector" if "vector" in hit.channels else "keyword"}
+            source: dict[str, Any] = {"type": "vector" if in_place or "vector" in hit.channels else "keyword"}
             if hit.origin == "graph":
                 entity = self.known.get(hit.entity.id) if hit.entity else None
                 source = {"type": "graph", "entity": _entity_dict(entity) if entity else None, "hops": hit.hops}
@@ -532,6 +546,8 @@ class Result:
                 "graph_results": self.counts["graph"],
                 "entities_recognized": len(self.entities),
                 "expansion_skipped": self.expansion_skipped,
+                "method": self.method,
+                "route": self.route,
             },
         }
 
@@ -586,9 +602,10 @@ class Result:
             lines.append(f"{shown.rank:>3}. {one_line(citation(hit.chunk))}  [{hit.score:.3f}]  {found}")
             path = " → ".join(one_line(step.text) for step in shown.path)
             reason = f"{path} → this passage" if path else shown.found
+            expansion = hit.graph_expansion and f"by the query '{one_line(hit.graph_expansion)}'"
             more = (
                 one_line(texts.snippet(hit, _SNIPPET)),
-                "; ".join(filter(None, (reason, one_line("".join(shown.link))))),
+                "; ".join(filter(None, (reason, expansion, one_line("".join(shown.link))))),
                 one_line(shown.covers),
             )
             lines += [f"     {line}" for line in more if line]

@@ -6,11 +6,11 @@
 """
 
 from graphrag_core.context.settings import ContextFormat
-from graphrag_core.query.calibration import Calibration
-from graphrag_core.query.coverage import Coverage, Reranked, Reranker
 from graphrag_core.query.fusion import Additive, Anchored, Fusion, Gate, OwnScores, ReciprocalRank, Weighted
+from graphrag_core.query.linear import Linear
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.recognise import Recogniser
+from graphrag_core.query.reranker import Reranked, Reranker
 from graphrag_core.query.routing import Route, Router, Rule
 from graphrag_core.query.strategies.activation import Relevance, SpreadingActivation
 from graphrag_core.query.strategies.citations import CitationGraph
@@ -23,15 +23,14 @@ from graphrag_core.query.strategies.strategy import GraphStrategy
 __all__ = [
     "Additive",
     "Anchored",
-    "Calibration",
     "CitationGraph",
     "ContextFormat",
-    "Coverage",
     "Expansion",
     "ExpansionQueries",
     "Fusion",
     "Gate",
     "GraphStrategy",
+    "Linear",
     "Neighbourhood",
     "OwnScores",
     "PageRank",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from contextlib import contextmanager
 from importlib import import_module
 
@@ -10,10 +11,20 @@ import igraph
 import numpy as np
 import pytest
 
-from graphrag_core import Document, Fact, GraphRetriever, KnowledgeIndex, SearchSettings
+from graphrag_core import (
+    Document,
+    Fact,
+    GraphRetriever,
+    KnowledgeExtractor,
+    KnowledgeIndex,
+    SearchSettings,
+    SentenceExtractor,
+)
 from graphrag_core.designs import CONFIDENT, HYBRID, KG2RAG, MEMORY, RESEARCH
+from graphrag_core.errors import InputError
 from graphrag_core.model import SENTENCE_WEIGHT
 from graphrag_core.testing import FixedExtractor, HashEmbedder
+from graphrag_core.text import token_counter
 
 ROUNDING = 0.003  # of stored vectors
 NEEDED = {"langchain": "langchain_core", "llama": "llama_index.core"}
@@ -114,6 +125,16 @@ def test_the_facts_are_those_that_activation_reached_in_order_of_relevance(build
         assert {hit.chunk.id: hit.score for hit in result} == pytest.approx({"d": 2.0, "b": 1.35, "a": 0.8, "c": 0.6})
 
 
+def test_a_fact_of_a_document_is_staged_and_ages_with_it(build, monkeypatch):
+    facts = {"a": [Fact(("Boat", "Mast"), "Boat has Mast", "has", confidence=0.8)]}
+    with build(MEMORY, facts, embedder=Cosines({"Boat": 0.9}), embed_names=True) as retriever:
+        # 0.8 · 1.5 (file) · 1.0 (staged) = 1.2 in the first week; three weeks later 1.2 · 0.95^2 = 1.083.
+        later = time.time() + 3 * 7 * 24 * 3600
+        assert retriever.search("What is on board?", count_access=False).hits[0].score == pytest.approx(1.2)
+        monkeypatch.setattr("graphrag_core.query.strategies.activation.time.time", lambda: later)
+        assert retriever.search("Is it on board?", count_access=False).hits[0].score == pytest.approx(1.083, abs=1e-4)
+
+
 def test_a_fact_that_is_forgotten_meanwhile_is_not_shown(build):
     with build(MEMORY, {}, embedder=Cosines({"Boat": 0.9}), embed_names=True) as retriever:
         kept = retriever.index.memory.remember("Boat", "has", "Mast")
@@ -145,11 +166,15 @@ def test_keyword_search_takes_the_place_of_vector_search_in_the_confidence(build
     with build(CONFIDENT, facts, texts, embedder) as retriever:
         embedder.is_broken = True
         result = retriever.search(CLEAR)
-        # 0.3 · 46/100 + 0.3 · 1 + 0.4 · 1, the best of keyword search: 0.138 + 0.3 + 0.4.
-        assert result.confidence == pytest.approx(0.838, abs=1e-6)
-        assert result.graph_ran
-        # Session Store, strength 8: 0.8 · 0.838.
-        assert {hit.chunk.id: hit.score for hit in result} == pytest.approx({"auth": 1.0, "store": 0.6704}, abs=1e-4)
+        bm25 = next(hit for hit in result if hit.chunk.id == "auth").channels["keyword"].score
+        quality = bm25 / (1 + bm25)
+        # 0.3 · 46/100 + 0.3 · 1 + 0.4 · BM25 / (1 + BM25); Session Store, strength 8: 0.8 · the confidence.
+        confidence = 0.138 + 0.3 + 0.4 * quality
+        assert result.confidence == pytest.approx(confidence, abs=1e-6)
+        scores = {hit.chunk.id: hit.score for hit in result}
+        assert scores == pytest.approx({"auth": quality, "store": 0.8 * confidence}, abs=1e-6)
+        kinds = {one["content"]: one["source"]["type"] for one in result.to_dict()["chunks"]}
+        assert kinds == {texts["auth"]: "vector", "Sessions.": "graph"}
 
 
 START = "The same hundred characters stand at the beginning of both passages, which differ only after that. Then "
@@ -168,13 +193,13 @@ def test_passages_that_begin_alike_are_one_if_the_graph_ran_and_found_no_strong_
 def test_without_the_graph_expansion_the_entities_and_the_confidence_are_those_of_the_question(build):
     facts = {"auth": [triple("Auth Service", "uses", "Session Store", 8)]}
     texts = {"auth": "The Auth Service does logins.", "store": "Sessions."}
-    off = CONFIDENT.replace(**{"gate.min_confidence": 1.0})
+    off = CONFIDENT.replace(**{"gate.enabled": False, "gate.min_confidence": 0.0})
     with build(off, facts, texts, Cosines({texts["auth"]: 0.845})) as retriever:
         result = retriever.search(CLEAR)
         # 0.138 + 0.3 + 0.4 · 0.845 = 0.776; with use_graph=False, enabled: false of the document, 0.5 and no entity.
         assert result.confidence == pytest.approx(0.776, abs=ROUNDING)
         assert [entity.name for entity in result.entities] == ["Auth Service"]
-        assert ids(result) == ["auth"]
+        assert (ids(result), result.expansion_skipped) == (["auth"], "the graph was skipped: gate.enabled is false")
         plain = retriever.search(CLEAR, use_graph=False)
         assert (plain.confidence, plain.entities) == (0.5, ())
 
@@ -189,15 +214,58 @@ def test_a_phrase_names_at_most_five_entities(build):
     assert set(found) <= set(names)
 
 
+@pytest.mark.parametrize("settings", [HYBRID, CONFIDENT, KG2RAG])
+def test_where_relations_are_stated_sentences_are_none(build, settings):
+    sentence = Fact(("Auth Service", "Lunch Menu"), "Both are here.", weight=SENTENCE_WEIGHT)
+    facts = {"a": [sentence, triple("Auth Service", "uses", "Session Store", 8)]}
+    facts |= {"b": [triple("Session Store", "is", "Red")], "c": [triple("Lunch Menu", "is", "Green")]}
+    settings = settings.replace(**{"k": 1, "gate.min_score": 0.0})
+    with build(settings, facts, {"a": "one"}, Cosines({"one": 0.9})) as retriever:
+        result = retriever.search(CLEAR)
+        assert "stated relations" not in result.fallback
+        if settings.graph == KG2RAG.graph:
+            assert {hit.graph_expansion for hit in result} <= {"Auth Service Session Store", "Auth Service Red"}
+        else:
+            assert set(ids(result)) == {"a", "b"}
+        followed = retriever.search(CLEAR, **{"graph.stated": False, "k": 9})
+        assert "c" in ids(followed)
+    with build(settings, {"a": [sentence], "c": facts["c"][:0]}, {"a": "one"}, Cosines({"one": 0.9})) as retriever:
+        assert "the index has no stated relations" in retriever.search(CLEAR).fallback
+
+
+def test_negative_cosines_keep_their_order(build):
+    cosines = {"one": -0.2, "two": -0.6, "three": -0.4}
+    for settings in (HYBRID, KG2RAG):
+        with build(
+            settings, {}, {name[0] + str(at): name for at, name in enumerate(cosines)}, Cosines(cosines)
+        ) as retriever:
+            result = retriever.search("zzz")
+            assert [hit.chunk.text for hit in result] == ["one", "three", "two"]
+            if settings is HYBRID:  # 0.7 · 0.6 · cosine
+                scores = [hit.score for hit in result]
+                assert scores == pytest.approx([-0.084, -0.168, -0.252], abs=ROUNDING)
+
+
+def test_types_of_relations_are_set_by_their_path(build):
+    facts = {"a": [triple("Auth Service", "uses", "Red")], "b": [triple("Auth Service", "owns", "Blue")],
+             "c": [triple("Auth Service", "eats", "Green")]}  # fmt: skip
+    with build(HYBRID, facts) as retriever:
+        for given in ("uses,owns", ["uses", "owns"], ("uses", "owns")):
+            result = retriever.search("Auth Service", **{"graph.relation_types": given})
+            assert {hit.chunk.id for hit in result if "graph" in hit.channels} == {"a", "b"}
+        with pytest.raises(InputError, match="use names, such as 'uses' or 'uses,owns'"):
+            retriever.search("Auth Service", **{"graph.relation_types": 5})
+
+
 def test_entities_that_share_a_sentence_are_related_with_strength_three(build):
     sentence = Fact(("Auth Service", "Session Store"), "Both are here.", weight=SENTENCE_WEIGHT)
     facts = {"a": [sentence], "b": [triple("Session Store", "is", "Red")]}
     texts = {"a": "one", "b": "two"}
-    with build(CONFIDENT, facts, texts, Cosines({"one": 0.9})) as retriever:
+    with build(CONFIDENT.replace(**{"graph.stated": False}), facts, texts, Cosines({"one": 0.9})) as retriever:
         # 0.138 + 0.3 + 0.4 · 0.9 = 0.798; a passage of Session Store has 3/10 · 0.798.
         scores = {hit.chunk.id: hit.score for hit in retriever.search(CLEAR)}
         assert scores == pytest.approx({"a": 0.9, "b": 0.2394}, abs=ROUNDING)
-    with build(KG2RAG, facts, texts) as retriever:
+    with build(KG2RAG.replace(**{"graph.stated": False}), facts, texts) as retriever:
         assert "Auth Service Session Store" in {hit.graph_expansion for hit in retriever.search("Auth Service")}
 
 
@@ -210,6 +278,32 @@ def test_parallel_relations_are_not_added_up(build, least, is_found):
     with build(KG2RAG.replace(**{"graph.min_weight": least}), facts) as retriever:
         queries = {hit.graph_expansion for hit in retriever.search("Alpha")}
     assert ("Alpha Bravo" in queries) is is_found
+
+
+def test_the_query_of_a_passage_is_in_its_metadata_and_in_the_report(framework):
+    facts = {"a": [triple("Alpha", "needs", "Bravo", 8)]}
+    options = {"extractor": FixedExtractor(facts), "settings": KG2RAG}
+    with framework.build([Document("a", "Alpha Bravo.")], HashEmbedder(), **options) as retriever:
+        found = framework.retrieve(retriever, "Alpha")
+        assert framework.metadata(found, "origin") == ["graph"]
+        assert framework.metadata(found, "graph_expansion") == ["Alpha Bravo"]
+        assert "by the query 'Alpha Bravo'" in retriever.search("Alpha").explain()
+
+
+def test_stated_relations_of_the_metadata_are_neither_embedded_nor_shown(framework):
+    known = {"entities": [], "relations": [{"source": "Alpha", "type": "uses", "target": "Bravo"}]}
+    seen = []
+
+    class Seeing(HashEmbedder):
+        def embed_documents(self, texts):
+            seen.extend(texts)
+            return super().embed_documents(texts)
+
+    with framework.build([Document("a", "Some text.", "", {"knowledge": known})], Seeing()) as retriever:
+        found = framework.retrieve(retriever, "text")
+        assert not any("Bravo" in text for text in seen)
+        assert framework.metadata(found, "knowledge") == [known]
+        assert not any("Bravo" in one.get_content(metadata_mode="llm") for one in found if hasattr(one, "node"))
 
 
 # -- 004
@@ -238,6 +332,20 @@ def test_the_graph_method_shows_the_scores_of_the_graph_and_nothing_else(build):
         assert nothing.method == "graph"
         assert ids(nothing) == []
         assert "the question names no known entity" in nothing.advice
+
+
+def test_a_concept_counts_through_introduces_and_a_long_paper_is_one_row(build):
+    body = " ".join(f"Sentence {at} of it speaks of red ink." for at in range(300))
+    long = {"arxiv_id": "2401.00001", "title": "Paper A", "abstract": body, "concepts": ["red ink"]}
+    other = {"arxiv_id": "2401.00002", "title": "Paper B", "abstract": "It only mentions Red Ink."}
+    with build(RESEARCH, {}, extractor=SentenceExtractor()) as retriever:
+        retriever.index.add_research_findings({"academic_papers": [long, other]})
+        result = retriever.search("red ink", method="graph")
+        assert len(retriever.index) == 2
+        assert {hit.chunk.document_id: hit.score for hit in result} == {"arxiv:2401.00001": 1.0}
+        assert len(result.hits) == 1
+        metadata = retriever.search("who cites red ink?").to_dict()["metadata"]
+        assert (metadata["method"], metadata["route"].split("'")[1]) == ("graph", "citation")
 
 
 @pytest.mark.parametrize("reference", ["2401.00002", "arXiv:2401.00002", "2401.00002v1", "arXiv:2401.00002v3",
@@ -274,6 +382,62 @@ def test_the_format_of_the_context_is_that_of_the_design(build):
             # A call and the settings replace it.
             assert retriever.search(CLEAR, **{"context.style": "graph"}).context().style == "graph"
             assert retriever.search(CLEAR).context(style="passages").style == "passages"
+
+
+REFUNDS = "# Refunds\n\nWithin 30 days.\n\n\nUnused\n======\n- Keep the   bill."
+
+
+def test_passages_are_written_character_by_character(build):
+    facts = {"auth": [triple("Auth Service", "uses", "Session Store", 8)]}
+    with build(CONFIDENT, facts, {"auth": REFUNDS}, Cosines({})) as retriever:
+        result = retriever.search(CLEAR, **{"gate.min_score": 0.0, "gate.min_confidence": 0.0})
+        # Entities without a type are listed, too.
+        score = f"[Score: {result.hits[0].score:.2f}]"
+        assert result.context() == f"## Related Entities\n\n**Auth Service**\n\n\n---\n\n{score}\n{REFUNDS}\n"
+
+
+def test_the_passages_are_whole_and_the_block_alone_takes_500_tokens(build):
+    texts = {f"p{at}": f"Alpha {at}. {'Words of a passage follow. ' * 60}End {at}." for at in range(9)}
+    facts = {name: [triple("Alpha", f"relation_{at}", f"Thing number {at} {other}") for other in range(9)]
+             for at, name in enumerate(texts)}  # fmt: skip
+    with build(HYBRID, facts, texts) as retriever:
+        result = retriever.search("Alpha")
+        assert len(result.hits) == 5 + 4
+        passages, block = result.context(tokenizer=len).split("\n\n## Knowledge Graph Context")
+        assert all(hit.chunk.text in passages for hit in result.hits)
+        assert 400 < len("## Knowledge Graph Context" + block) <= 500
+
+
+def test_related_entities_have_their_descriptions_in_the_block(build):
+    knowledge = {"entities": [{"name": "Alpha"}, {"name": "Bravo", "type": "tool", "description": "Turns it."}],
+                 "relations": [{"source": "Alpha", "type": "uses", "target": "Bravo", "strength": 8}]}  # fmt: skip
+    extractor = KnowledgeExtractor(knowledge={"a": knowledge, "b": {"entities": [{"name": "Bravo"}]}})
+    with build(HYBRID, {}, {"a": "One.", "b": "Two."}, extractor=extractor) as retriever:
+        context = retriever.search("Alpha").context()
+        assert "### Alpha\nRelated: Bravo (uses, weight: 8)\n\n### Bravo (tool)\nDescription: Turns it.\n\n" in context
+
+
+def test_the_narrative_has_all_thirty_facts_and_names_as_they_are(build):
+    facts = {"a": [triple("Boat", "has", f"Part {at} (left, red) of the whole rigging of the old boat")
+                   for at in range(30)]}  # fmt: skip
+    settings = MEMORY.replace(**{"graph.facts_per_entity": 30})
+    with build(settings, facts, embedder=Cosines({"Boat": 0.9}), embed_names=True) as retriever:
+        lines = retriever.search("What is on board?").context().splitlines()
+    assert lines[0] == "### 💡 CONTEXT: Boat"
+    assert sorted(lines[1:]) == sorted(f"- has: {fact.entities[1]}" for fact in facts["a"])
+
+
+def test_without_sources_only_the_entities_above_the_passages_are_sources(build):
+    facts = {
+        "auth": [triple("Auth Service", "uses", "Session Store", 8)],
+        "store": [triple("Session Store", "is", "Red")],
+    }
+    texts = {"auth": "The Auth Service does logins.", "store": "Sessions."}
+    with build(CONFIDENT, facts, texts, Cosines({texts["auth"]: 0.9})) as retriever:
+        result = retriever.search(CLEAR)
+        assert len(result.hits) == 2
+        assert [source.name for source in result.context(include_sources=False).sources] == ["Auth Service"]
+        assert {source.kind for source in result.context().sources} == {"entity", "chunk"}
 
 
 def test_the_printed_weight_is_the_one_that_scores(build):
@@ -314,6 +478,39 @@ def test_the_tool_has_no_threshold_that_the_design_does_not_have(framework):
         assert content == "### 💡 CONTEXT: Boat\n- has: Hull\n- has: Mast"
 
 
+def test_the_tool_of_the_confident_retriever_has_five_hits_with_the_graph_and_ten_without_a_threshold(framework):
+    texts = {f"p{at:02}": f"Auth Service, text {at}." for at in range(12)}
+    # Eight cosines from 0.75 on, four of 0.5; 0.138 + 0.3 + 0.4 · 0.9 = 0.798, so the graph runs.
+    cosines = {text: 0.9 if at == 0 else 0.75 if at < 8 else 0.5 for at, text in enumerate(texts.values())}
+    options = {"extractor": FixedExtractor({"p00": [triple("Auth Service", "uses", "Red", 1)]}), "settings": CONFIDENT}
+    documents = [Document(name, text) for name, text in texts.items()]
+    with framework.build(documents, Cosines(cosines), **options) as retriever:
+        tool = framework.tool(retriever)
+        assert len(tool.call(query=CLEAR)[1]) == 5
+        assert len(tool.call(query=CLEAR, use_graph=False)[1]) == 10
+        assert len(tool.call(query=CLEAR, use_graph=False, max_results=12)[1]) == 12
+
+
+def test_core_and_adapters_count_tokens_alike_and_the_tool_takes_a_tokenizer(framework):
+    text = "Die Verfassungsgerichtsbarkeit | 137.50 | 知识图谱"
+    assert token_counter(framework.tokenizer)(text) == token_counter()(text)
+    with framework.build([Document("a", f"{'Words of it. ' * 90}End.")], HashEmbedder()) as retriever:
+        content, _ = framework.tool(retriever, tokenizer=len, max_tokens=300).call(query="words")
+        assert 0 < len(content) <= 300
+
+
+@pytest.mark.parametrize(("settings", "are_embedded"), [(HYBRID, True), (MEMORY, True), (KG2RAG, False), (None, False)])
+def test_names_are_embedded_if_the_settings_need_their_vectors(framework, tmp_path, settings, are_embedded):
+    facts = {"a": [triple("Boat", "has", "Mast")]}
+    options = {"extractor": FixedExtractor(facts), "settings": settings, "path": tmp_path / "kb"}
+    with framework.build([Document("a", "One.")], Cosines({"Boat": 0.9}), **options) as retriever:
+        with retriever.index.engine.snapshot() as snapshot:
+            assert snapshot.has("entities", vectors=True) is are_embedded
+        assert retriever.search("What is on board?").fallback == ""
+    with framework.build([], Cosines({}), **options, embed_names=None) as again:  # an index that exists stays as it is
+        assert len(again.index) == 1
+
+
 # -- the graph
 
 
@@ -327,9 +524,10 @@ def test_the_designs_follow_relations_on_igraph_and_a_default_question_builds_no
             super().__init__(*arguments, **keywords)
 
     monkeypatch.setattr(igraph, "Graph", Counting)
-    facts = {"a": [triple("Alpha", "needs", "Bravo", 8)], "b": [triple("Bravo", "cites", "Charlie", 8)]}
-    texts = {"a": "one", "b": "two"}
-    with build(settings, facts, texts, Cosines({"one": 0.9, "Alpha": 0.9}), embed_names=True) as retriever:
+    facts = {"a": [triple("Alpha", "needs", "Bravo", 8)], "b": [triple("Bravo", "introduces", "Alpha", 8)]}
+    texts = {"a": "one", "b": "Bravo opens it."}
+    options = {"embed_names": True, "extractor": FixedExtractor(facts, {"b": "Bravo"})}
+    with build(settings, facts, texts, Cosines({"one": 0.9, "Alpha": 0.9}), **options) as retriever:
         method = {"method": "graph"} if settings is RESEARCH else {}
         assert retriever.search("What does Alpha need, and who needs Alpha in return?", **method).hits
     assert (len(built) > 0) is (settings != SearchSettings())

@@ -55,7 +55,7 @@ def test_the_search_tool_is_described_for_a_model(framework, retriever):
 
 async def test_the_search_tool_gives_the_context_and_the_results(framework, retriever):
     for settings, asked in (({}, {}), ({"max_results": 2, "use_graph": False}, {"k": 2, "use_graph": False})):
-        result = GraphRetriever(retriever.index).retrieve(QUESTION, **{"k": 10, "gate.min_graph_score": 0.3, **asked})
+        result = GraphRetriever(retriever.index).retrieve(QUESTION, **{"k": 10, **asked})
         tool = framework.tool(retriever)
         for content, found in (tool.call(query=QUESTION, **settings), await tool.acall(query=QUESTION, **settings)):
             assert content == str(result.context(max_tokens=1_000, style="passages"))

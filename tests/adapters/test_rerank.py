@@ -11,7 +11,7 @@ import pytest
 from graphrag_core import GraphRetriever
 from graphrag_core.errors import InputError, RerankerError
 from graphrag_core.model import Document
-from graphrag_core.strategies import Coverage
+from graphrag_core.strategies import Linear
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 
 LONG = 120  # timeout in seconds of what must not hang
@@ -34,7 +34,7 @@ def scored(result):
     return [(hit.chunk.id, hit.score) for hit in result]
 
 
-@pytest.mark.parametrize("reranker", [True, False, Coverage(bridge=0), by_overlap, awaited])
+@pytest.mark.parametrize("reranker", [True, False, Linear(link=0), by_overlap, awaited])
 async def test_it_ranks_as_in_the_core(framework, retriever, reranker):
     reranked = framework.changed(retriever, reranker=reranker, add_metadata=["score"])
     core = GraphRetriever(retriever.index, reranker=by_overlap if reranker is awaited else reranker)

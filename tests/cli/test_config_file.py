@@ -191,7 +191,7 @@ def test_without_a_file_the_configuration_is_empty(tmp_path, monkeypatch):
         ({"method": "magic"}, "unknown method 'magic'"),
         ({"k": 0}, "at least 1"),
         ({"k": 1.5}, "k is 1.5: use an integer"),
-        ({"reranker": "onyx:x"}, "use coverage"),
+        ({"reranker": "onyx:x"}, "use linear"),
         ({"vector_weight": 2}, "vector_weight is 2"),
         ({"gate": {"min_score": "x"}}, "gate.min_score is 'x': use a number"),
         ({"gate": {"min_scor": 1}}, "did you mean 'gate.min_score'"),

@@ -52,7 +52,7 @@ def test_graphml_has_the_text_of_a_sentence_once(tmp_path):
     assert text.count("share one Session Store") == 1
     graph = igraph.Graph.Read_GraphML(str(tmp_path / "g.graphml"))
     assert graph.es["weight"] == [3.0] * 6
-    assert set(graph.es["status"]) == {"confirmed"}
+    assert set(graph.es["status"]) == {"staged"}
 
 
 def test_json_lines_have_a_row_for_each_entity_and_fact(index, tmp_path):

@@ -781,7 +781,7 @@ def test_a_workbook_gives_a_document_per_row_of_a_table_and_per_other_sheet(tmp_
     book = openpyxl.Workbook()
     sheet = book.active
     sheet.title = "Ships"
-    for row in (["id", "ship", "length"], [7, "Marie Celeste", 31.0], [9, "Flying Cloud", 70.5]):
+    for row in (["id", "name", "length"], [7, "Marie Celeste", 31.0], [9, "Flying Cloud", 70.5]):
         sheet.append(row)
     notes = book.create_sheet("Notes")
     notes.append(["Measured at the waterline."])
@@ -789,8 +789,8 @@ def test_a_workbook_gives_a_document_per_row_of_a_table_and_per_other_sheet(tmp_
     found, problems = load(tmp_path)
     assert problems == []
     assert {d.id: (d.title, d.text) for d in found.values()} == {
-        "fleet.xlsx#Ships!7": ("Marie Celeste", "id: 7.\nship: Marie Celeste.\nlength: 31."),
-        "fleet.xlsx#Ships!9": ("Flying Cloud", "id: 9.\nship: Flying Cloud.\nlength: 70.5."),
+        "fleet.xlsx#Ships!7": ("Marie Celeste", "id: 7.\nname: Marie Celeste.\nlength: 31."),
+        "fleet.xlsx#Ships!9": ("Flying Cloud", "id: 9.\nname: Flying Cloud.\nlength: 70.5."),
         "fleet.xlsx#Notes!text": ("Notes", "## Notes\n\n| Measured at the waterline. |"),
     }
     assert found["fleet.xlsx#Ships!7"].metadata["sheet"] == "Ships"
@@ -874,23 +874,16 @@ def test_notebooks_have_their_prose_and_their_code(tmp_path):
 # -- rows
 
 
-def test_every_column_is_text_and_a_row_is_called_by_the_column_that_names_it(tmp_path):
+def test_every_column_is_text_and_a_row_is_called_by_a_column_such_as_name(tmp_path):
     (tmp_path / "hosts.csv").write_text(
-        "status,host,address,note\nopen,db-one,https://one.example,\nopen,db-two,https://two.example,slow\n"
-    )
-    (tmp_path / "people.csv").write_text(
-        "First Name,Last Name,bio\nRosa,Millán,Runs the Tide Feed in Porto since 2018.\n"
+        "status,name,address,note\nopen,db-one,https://one.example,\nopen,db-two,https://two.example,slow\n"
     )
     (tmp_path / "pairs.csv").write_text("a,a\n1,2\n")
     found, problems = load(tmp_path)
     assert problems == []
     assert {d.id: (d.title, d.text) for d in found.values()} == {
-        "hosts.csv#1": ("db-one", "status: open.\nhost: db-one.\naddress: https://one.example."),
-        "hosts.csv#2": ("db-two", "status: open.\nhost: db-two.\naddress: https://two.example.\nnote: slow."),
-        "people.csv#1": (
-            "Rosa Millán",
-            "First Name: Rosa.\nLast Name: Millán.\nbio: Runs the Tide Feed in Porto since 2018.",
-        ),
+        "hosts.csv#1": ("db-one", "status: open.\nname: db-one.\naddress: https://one.example."),
+        "hosts.csv#2": ("db-two", "status: open.\nname: db-two.\naddress: https://two.example.\nnote: slow."),
         "pairs.csv#1": ("pairs 1", "a: 1.\na (2): 2."),
     }
 

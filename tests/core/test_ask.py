@@ -13,7 +13,7 @@ from graphrag_apps.ask import INSTRUCTIONS, NOT_FOUND, CitationReader, ask, ask_
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex, OpenAIChat
 from graphrag_core.errors import InputError, LLMError, LLMUnreachable, MissingDependency
 from graphrag_core.llm import as_chat_model
-from graphrag_core.strategies import Coverage, Weighted
+from graphrag_core.strategies import Weighted
 from graphrag_core.testing import HashEmbedder
 
 QUESTION = "To whom does the Auth Service delegate?"
@@ -291,7 +291,7 @@ def test_a_caller_chooses_from_which_score_on_a_question_is_answered(retriever):
     "settings",
     [
         {"method": "vector"}, {"fusion": Weighted(), "reranker": False},
-        {"reranker": Coverage(calibration=None)}, {"reranker": lambda _, texts: [0.01] * len(texts)},
+        {"reranker": False}, {"reranker": lambda _, texts: [0.01] * len(texts)},
     ],
     ids=["vector", "fusion", "ranks", "reranker"],
 )  # fmt: skip

@@ -143,7 +143,7 @@ def test_the_strongest_relation_counts_and_a_sentence_only_without_one():
     }
     with KnowledgeIndex(HashEmbedder(), extractor=FixedExtractor(facts), embed_names=False) as index:
         index.add([Document(name, f"Text {name}.") for name in facts])
-        retriever = GraphRetriever(index, HYBRID)
+        retriever = GraphRetriever(index, HYBRID.replace(**{"graph.stated": False}))
 
         def graph_score(question: str, chunk: str) -> float:
             return {hit.chunk.id: hit.channels["graph"].score for hit in retriever.retrieve(question)

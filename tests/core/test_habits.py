@@ -22,7 +22,7 @@ from graphrag_core.errors import DocumentError, EmbedderError, FilterError, Inpu
 from graphrag_core.ingest.embedding import combined_error
 from graphrag_core.query.memory_tool import to_content
 from graphrag_core.query.settings import search_options
-from graphrag_core.strategies import Anchored, Coverage, ExpansionQueries, Neighbourhood, ReciprocalRank
+from graphrag_core.strategies import Anchored, ExpansionQueries, Linear, Neighbourhood, ReciprocalRank
 from graphrag_core.testing import CHAIN, CountingEmbedder, HashEmbedder
 
 
@@ -335,7 +335,7 @@ def test_documents_are_filtered_by_id(index, where, found):
 def test_settings_that_depend_on_others_follow(index):
     settings = SearchSettings()
     assert isinstance(settings.resolved.fusion, Anchored)
-    assert isinstance(settings.resolved.reranker, Coverage)
+    assert isinstance(settings.resolved.reranker, Linear)
     other = settings.replace(graph=Neighbourhood())
     assert other.resolved.fusion == Neighbourhood().fusion
     assert other.resolved.reranker is False

@@ -51,13 +51,13 @@ def named(index, question: str) -> str | None:
         ("According to Brightnest's policy, how long is account data stored?", "policies/Brightnest.txt"),
         ("How long is account data stored, according to zalora.txt?", "policies/Zalora.txt"),
         ('Consider "Keep"; which cookies are there?', "policies/Keep.txt"),
-        ("What does RFC-77 say about the header?", "RFC-77"),
+        ("In 2019, how long was account data stored?", None),
         ("For how long do you keep my account data?", None),
-        ("What is in missing.txt about RFC-78?", None),
+        ("What is in missing.txt about RFC-77?", None),
         ("How long is account data stored?", None),
     ],
 )
-def test_the_document_is_found_by_its_name_its_file_and_its_id(index, question, document):
+def test_the_document_is_found_by_its_name_and_its_file(index, question, document):
     assert named(index, question) == document
 
 
@@ -66,9 +66,9 @@ def test_its_passages_come_first_and_the_result_says_so(index):
     for name in ("Zalora", "Brightnest"):
         result = retriever.retrieve(f"According to {name}, how long is account data stored?", k=3)
         assert {hit.chunk.document_id for hit in result.hits} == {f"policies/{name}.txt"}
-        assert result.decided.startswith(f"this question names {name}: passages of that document come first; ")
+        assert result.gate.endswith(f"; it names the document {name}")
     other = retriever.retrieve("How long is account data stored?")
-    assert "this question names" not in other.decided
+    assert "it names the document" not in other.gate
 
 
 def test_a_document_outside_the_scope_is_not_named(index):
@@ -78,5 +78,5 @@ def test_a_document_outside_the_scope_is_not_named(index):
             scoped.add([Document(document.id, document.text, metadata={"team": team})])
         question = "According to Zalora, how long is account data stored? See Zalora.txt."
         result = GraphRetriever(scoped, cache=False).retrieve(question, where={"team": "b"})
-        assert "this question names" not in result.decided
+        assert "it names the document" not in result.gate
         assert all(hit.chunk.metadata["team"] == "b" for hit in result.hits)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from graphrag_core import Document, GraphRetriever, KnowledgeIndex, SentenceExtractor
-from graphrag_core.designs import DESIGNS
-from graphrag_core.embedders import WordLlama
+from graphrag_core import Document, SentenceExtractor
 from graphrag_core.ingest.chunker import Chunker
 from graphrag_core.model import Chunk
-from graphrag_core.strategies import Coverage
 from graphrag_core.text.navigation import is_navigation
 
 BAR = "Next: Pools, Previous: Engines, Up: Connections \xa0 [Contents][Index]"
@@ -158,59 +155,3 @@ def test_a_title_stays_the_subject_of_the_other_passages_of_its_document():
     found = mentions(text)
     assert "Keyring" in {mention.name for mention in found[0]}
     assert [m.name for m in found[-1] if m.name[0] != "→"] == []
-
-
-# -- ranking
-
-PAGES = {
-    "tokens.md": "# Tokens\n\nThe visibility timeout of a token is set by the Auth Service when the token is issued.",
-    "queues.md": "# Queues\n\nA queue redelivers a task after the visibility timeout of the broker has passed.",
-    "workers.md": "# Workers\n\nThe Auth Service restarts a worker that misses its heartbeat twice.",
-    "copies.md": "# Storage\n\nEach segment is copied to three disks before a write is acknowledged.",
-    "index.md": "# Concept Index\n\nvisibility timeout, 12, 45\nvisibility timeout of brokers, 7\n"
-    "visibility timeout of queues, 3\nvisibility timeout of tokens, 9, 10\nvisibility timeout, unset, 11\n",
-    "contents.md": "# Visibility Timeout\n\n- [Visibility timeout](queues.md)\n"
-    "- [Visibility timeout of tokens](tokens.md)\n",
-}
-QUESTION = "What is the visibility timeout?"
-NOT_TEXT = {"index.md", "contents.md"}
-
-
-@pytest.fixture(scope="module")
-def index():
-    index = KnowledgeIndex(WordLlama(), progress=False)
-    index.add([Document(place, text) for place, text in PAGES.items()])
-    return index
-
-
-HOWS = [{}, {"use_graph": False}, {"method": "vector"}, {"method": "keyword"}, {"reranker": Coverage(calibration=None)}]
-
-
-@pytest.mark.parametrize("how", HOWS)
-def test_passages_that_are_no_text_rank_behind_the_others(index, how):
-    hits = GraphRetriever(index, k=len(PAGES)).retrieve(QUESTION, **how).hits
-    ids = [hit.chunk.document_id for hit in hits]
-    assert set(ids[-2:]) == NOT_TEXT
-    assert len(set(ids)) == len(ids) == (4 if how.get("method") == "keyword" else len(PAGES))
-    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-    assert ids == [hit.chunk.document_id for hit in GraphRetriever(index, k=len(PAGES)).retrieve(QUESTION, **how).hits]
-
-
-@pytest.mark.parametrize("how", HOWS)
-def test_other_passages_take_their_places(index, how):
-    result = GraphRetriever(index, k=2).retrieve(QUESTION, **how)
-    assert len(result.hits) == 2
-    assert NOT_TEXT.isdisjoint(hit.chunk.document_id for hit in result.hits)
-    assert all(hit.reason for hit in result.hits)
-
-
-def test_they_are_returned_where_nothing_else_is_found():
-    index = KnowledgeIndex(WordLlama(), progress=False)
-    index.add([Document(place, PAGES[place]) for place in sorted(NOT_TEXT)])
-    assert {hit.chunk.document_id for hit in GraphRetriever(index).retrieve(QUESTION).hits} == NOT_TEXT
-
-
-def test_a_published_design_keeps_its_order(index):
-    for name, settings in DESIGNS.items():
-        hits = GraphRetriever(index, settings, k=3).retrieve(QUESTION, method="vector").hits
-        assert hits[0].chunk.document_id in NOT_TEXT, name

@@ -18,8 +18,8 @@ NAMES = {
         __version__
     """,
     "graphrag_core.strategies": """
-        Additive Anchored Calibration CitationGraph ContextFormat Coverage Expansion ExpansionQueries Fusion Gate
-        GraphStrategy Neighbourhood OwnScores PageRank Query ReciprocalRank Recogniser RelatedEntities Relevance
+        Additive Anchored CitationGraph ContextFormat Expansion ExpansionQueries Fusion Gate
+        GraphStrategy Linear Neighbourhood OwnScores PageRank Query ReciprocalRank Recogniser RelatedEntities Relevance
         Reranked Reranker Route Router Rule SpreadingActivation Weighted
     """,
     "graphrag_core.embedders": "OllamaEmbedder Onnx OpenAIEmbedder WordLlama",

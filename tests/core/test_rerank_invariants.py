@@ -14,12 +14,11 @@ from mixed_documents import DOCUMENTS, QUESTIONS
 from graphrag_core import Chunker, GraphRetriever, KnowledgeIndex
 from graphrag_core.filters import parse
 from graphrag_core.query.query import Query
-from graphrag_core.query.recognise import sides
 from graphrag_core.result import Trace
 from graphrag_core.strategies import (
     Anchored,
-    Coverage,
     ExpansionQueries,
+    Linear,
     Neighbourhood,
     PageRank,
     ReciprocalRank,
@@ -38,21 +37,16 @@ def index():
 
 
 shares = st.floats(0, 3, allow_nan=False, width=16)
-coverages = st.builds(
-    Coverage,
-    **dict.fromkeys(("cover", "link", "bridge", "open"), shares),
-    enough=st.sampled_from([0.01, 0.4, 1.0]),
-    least_linked=st.sampled_from([0.0, 0.1, 2.0]),
-)
+weights = st.builds(Linear, **dict.fromkeys(("graph", "vector", "document", "cover", "link", "similar"), shares))
 scopes = st.sampled_from([None, {"team": "jobs"}, {"tenant": "acme"}])
 
 
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
-@given(st.data(), st.one_of(st.just(Coverage()), coverages), st.sampled_from(QUESTIONS), scopes)
+@given(st.data(), st.one_of(st.just(Linear()), weights), st.sampled_from(QUESTIONS), scopes)
 def test_every_chunk_of_both_rankings_is_there_once_and_none_from_outside_the_scope(
-    index, data, coverage, question, where
+    index, data, linear, question, where
 ):
     vector = index.embedding.query(question)
     with index.engine.snapshot(where and parse(where)) as snapshot:
@@ -64,13 +58,11 @@ def test_every_chunk_of_both_rankings_is_there_once_and_none_from_outside_the_sc
             keys = data.draw(st.permutations(every), name)[:length]
             rankings.append((np.array(keys, np.int64), np.linspace(1, 0.1, len(keys), dtype=np.float32)))
         before = [part.copy() for ranking in rankings for part in ranking]
-        reranked = coverage.rerank(query, *rankings)
+        reranked = linear.rerank(query, *rankings)
         given_keys = {key for keys, _ in rankings for key in keys.tolist()}
         found = reranked.keys.tolist()
         assert max(Counter(found).values(), default=1) == 1
-        assert given_keys <= set(found)
-        of_sides = {key for part in sides(question) or () for key in query.best_of([part]).tolist()}
-        assert set(found) - given_keys <= {*reranked.linked[0].tolist(), *of_sides}
+        assert given_keys == set(found)
         assert all(0 <= key < snapshot.first_entity for key in found)
         if where:
             ((field, value),) = where.items()
@@ -78,9 +70,8 @@ def test_every_chunk_of_both_rankings_is_there_once_and_none_from_outside_the_sc
         assert len(reranked.scores) == len(found)
         assert (np.diff(reranked.scores) < 0).all()
         assert 0 <= reranked.trust <= 1
-        assert (np.diff(reranked.linked[1]) <= 0).all()
         assert all(np.array_equal(a, b) for a, b in zip(before, (p for r in rankings for p in r), strict=True))
-        again = coverage.rerank(query, *rankings)
+        again = linear.rerank(query, *rankings)
         assert again.keys.tolist() == found
 
 
@@ -103,13 +94,13 @@ CHOSEN = [
 @pytest.mark.parametrize("chosen", CHOSEN, ids=str)
 def test_what_was_chosen_is_not_reranked_unless_asked_for(index, chosen, monkeypatch):
     calls = []
-    rerank = Coverage.rerank
+    rerank = Linear.rerank
 
     def counted(self, *arguments):
         calls.append(self)
         return rerank(self, *arguments)
 
-    monkeypatch.setattr(Coverage, "rerank", counted)
+    monkeypatch.setattr(Linear, "rerank", counted)
     by_default = GraphRetriever(index, k=10, cache=False, **chosen)
     switched_off = GraphRetriever(index, k=10, cache=False, reranker=False, **chosen)
     for question in QUESTIONS:
@@ -117,8 +108,8 @@ def test_what_was_chosen_is_not_reranked_unless_asked_for(index, chosen, monkeyp
             found = without_times(by_default.retrieve(question, method=method))
             assert found == without_times(switched_off.retrieve(question, method=method))
     assert not calls
-    GraphRetriever(index, cache=False, reranker=Coverage(), **chosen).retrieve(QUESTIONS[0])
-    assert calls == [Coverage()]
+    GraphRetriever(index, cache=False, reranker=Linear(), **chosen).retrieve(QUESTIONS[0])
+    assert calls == [Linear()]
 
 
 @pytest.mark.parametrize("method", ["graph", "vector", "keyword"])

@@ -43,7 +43,7 @@ def test_a_hit_says_which_channels_found_it_and_by_which_path(chain):
     result = chain.retrieve("What does the Auth Service need?", k=4)
     by_id = {hit.chunk.id: hit for hit in result.hits}
     assert by_id["auth"].channels["vector"].rank == 1
-    assert {"vector", "keyword", "graph"} <= set(by_id["auth"].channels) <= {"vector", "keyword", "graph", "links"}
+    assert {"vector", "keyword", "graph"} <= set(by_id["auth"].channels) <= {"vector", "keyword", "graph"}
     assert [step.kind for step in by_id["auth"].path] == ["question", "entity", "chunk"]
     assert [step.kind for step in by_id["oauth"].path] == ["question", "entity", "fact", "entity", "chunk"]
     scores = [hit.score for hit in result.hits]

@@ -16,10 +16,10 @@ from graphrag_core.strategies import (
     Additive,
     Anchored,
     ContextFormat,
-    Coverage,
     Expansion,
     ExpansionQueries,
     GraphStrategy,
+    Linear,
     Neighbourhood,
     PageRank,
     ReciprocalRank,
@@ -244,8 +244,7 @@ def test_the_weights_of_plain_search_are_a_setting():
     with make({f"d{i}": [] for i in range(6)}, {"d1": "red fox", "d2": "red fox and red hen", "d3": "a hen"}) as index:
 
         def scores(**settings):
-            by_rank = {"reranker": Coverage(calibration=None), **settings}
-            hits = GraphRetriever(index, **by_rank).retrieve("red hen", k=6, use_graph=False).hits
+            hits = GraphRetriever(index, reranker=False, **settings).retrieve("red hen", k=6, use_graph=False).hits
             return {hit.chunk.id: hit.score for hit in hits}, hits
 
         _, hits = scores()
@@ -474,7 +473,7 @@ def test_additive_weighs_each_ranking_of_the_fusion_inside():
 
 
 @pytest.mark.parametrize("question", ["What does the Auth Service need?", "nothing here"])
-@pytest.mark.parametrize("reranker", [False, Coverage()])
+@pytest.mark.parametrize("reranker", [False, Linear()])
 @pytest.mark.parametrize("fusion", [Weighted(), ReciprocalRank(weights={"graph": 1.0})])
 def test_additive_keeps_plain_search_with_any_fusion_and_reranker(question, reranker, fusion):
     index = _town_index()

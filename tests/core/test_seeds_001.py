@@ -283,6 +283,7 @@ def test_the_result_in_the_form_of_the_document(told):
     } in found["graph_context"]["relationships"]  # fmt: skip
     assert found["metadata"] == {
         "vector_results": 2, "graph_results": 2, "entities_recognized": 1, "expansion_skipped": "",
+        "method": "hybrid", "route": "",
     }  # fmt: skip
     skipped = GraphRetriever(told, settings=CONFIDENT).retrieve("what is everything all about then").to_dict()
     assert skipped["graph_context"] is None

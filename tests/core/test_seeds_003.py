@@ -419,7 +419,9 @@ def test_an_edit_keeps_the_accesses_of_the_facts_that_stayed():
 
 def test_relevance_of_the_design_by_hand():
     # Three weeks: two of decay. 0.8 · 2.0 · 0.95² · (1 + 0.5 · log10(100)) · 1.2 = 1.6 · 0.9025 · 2 · 1.2 = 3.4656
-    fact = Fact(("User",), "x", confidence=0.8, source="user_edit", last_accessed=0.0, access_count=99)
+    fact = Fact(
+        ("User",), "x", confidence=0.8, source="user_edit", status="confirmed", last_accessed=0.0, access_count=99
+    )
     assert Relevance().score(fact, 3 * WEEK) == pytest.approx(3.4656)
 
 

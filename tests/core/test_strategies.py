@@ -205,8 +205,8 @@ def fact(**settings) -> Fact:
     ("settings", "expected"),
     [
         # confidence 0.8, user edit 2.0, fresh, never used, confirmed 1.2
-        ({"source": "user_edit", "last_accessed": NOW}, 0.8 * 2.0 * 1.2),
-        ({"source": "file", "last_accessed": NOW}, 0.8 * 1.5 * 1.2),
+        ({"source": "user_edit", "last_accessed": NOW, "status": "confirmed"}, 0.8 * 2.0 * 1.2),
+        ({"source": "file", "last_accessed": NOW, "status": "confirmed"}, 0.8 * 1.5 * 1.2),
         ({"source": "system", "last_accessed": NOW, "status": "staged"}, 0.8 * 1.2),
         ({"source": "conversation", "last_accessed": NOW, "status": "staged"}, 0.8),
         ({"source": "hearsay", "last_accessed": NOW, "status": "staged"}, 0.8),
@@ -247,7 +247,7 @@ def jacq():
 def test_activation_follows_facts_from_their_subject_two_hops_far(jacq):
     found = strengths(jacq, SpreadingActivation(anchors=1), "JACQ Project")
     assert set(found) == {"project", "duck"}, "not what points at the anchor, not the third hop"
-    assert found["project"] == pytest.approx(0.9 * 2.0 * 1.2)
+    assert found["project"] == pytest.approx(0.9 * 2.0)
     assert found["duck"] == pytest.approx(0.7 * 1.5 * 1.0)
     assert set(strengths(jacq, SpreadingActivation(anchors=1, hops=3), "JACQ Project")) == {"project", "duck", "deep"}
 

@@ -213,9 +213,9 @@ def test_a_link_is_told_once_and_leads_to_the_other_card():
     assert cards[1].one("p", "path").text.endswith("Keyring (mentioned in passage 1) → this passage")
     assert not cards[1].all("p", "link")
     assert cards[2].one("p", "link").text == "Mentions Tallinn, as does passage 2."
-    told = "Found through passage 1: about Notice of the whole contract, which passage 1 mentions."
+    told = "About Notice of the whole contract, which passage 1 mentions."
     assert cards[3].one("p", "link").text == told
-    assert cards[3].one("p", "path").text == "Found through what other passages mention."
+    assert cards[3].one("p", "path").text == "Found by the graph rank 1."
     assert [card.one("p", "link").one("button").attributes["data-to"] for card in cards[2:]] == ["2", "1"]
     explained = LINKED.explain()
     assert explained.count("mentioned in passage 1") == 1

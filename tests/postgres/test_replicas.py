@@ -73,7 +73,7 @@ def hasty(primary) -> Iterator[Server]:
 
 def test_a_reader_of_a_standby_without_tables_is_told_where_to_create_them(primary, standby):
     for read_only in (True, False):
-        with pytest.raises(NotAnIndex, match=r"db init.*on the primary server"):
+        with pytest.raises(NotAnIndex, match=r"open the index once for writing.*on the primary server"):
             PostgresEngine(f"{standby.url}?schema=elsewhere", read_only=read_only)
     opened(f"{primary.url}?index=there").close()
     replayed(primary, standby)

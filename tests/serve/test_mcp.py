@@ -60,9 +60,9 @@ async def test_search_returns_passages_to_cite():
         found = await call(client, "search", question=QUESTION, k=2)
         assert found["passages"][0] | {"score": 0, "path": ""} == {
             "number": 1, "document_id": "oauth", "chunk_id": "oauth", "title": "OAuth Provider", "section": "",
-            "page": None, "text": DOCUMENTS[1].text, "score": 0, "path": "",
+            "page": None, "text": DOCUMENTS[1].text, "score": 0, "path": "", "origin": "plain",
         }  # fmt: skip
-        assert found["entities"] == ["OAuth Provider"]
+        assert (found["entities"], found["confidence"]) == (["OAuth Provider"], None)
         assert DOCUMENTS[1].text in found["facts"]
         narrowed = await call(client, "search", question=QUESTION, where={"year": {"gte": 2000}})
         assert [passage["document_id"] for passage in narrowed["passages"]] == ["oauth"]
@@ -89,7 +89,8 @@ async def test_search_returns_prompt_text_in_a_style_and_takes_numbers_of_a_desi
         assert (await call(client, "search", question=QUESTION))["context"] is None
         asked = {"question": QUESTION, "design": "confident", "context_tokens": 200}
         found = await call(client, "search", **asked, set={"gate.min_score": 0.1})
-        assert found["context"].startswith("[Score: ")
+        assert found["context"].startswith("## Related Entities\n\n**OAuth Provider**\n\n\n---\n\n[Score: ")
+        assert 0.5 < found["confidence"] < 1
         found = await call(client, "search", **asked, set={"gate.min_score": 0.1, "context.style": "graph"})
         assert found["context"].startswith("## ")
         assert "use one of" in await advice(client, "search", **asked, set={"context.style": "loud"})

@@ -37,7 +37,7 @@ def compare(
             "the first one decides which questions are won and lost.",
         ),
     ] = None,
-    html: Annotated[Path | None, Option(metavar="FILE", help="Write a page with plots, wins and losses.")] = None,
+    html: Annotated[Path | None, Option(metavar="FILE", help="Write a page with bars, wins and losses.")] = None,
     show: Annotated[int, Option(metavar="N", min=0, help="How many won and lost questions to print.")] = 2,
     json: Json = False,
     quiet: Quiet = False,

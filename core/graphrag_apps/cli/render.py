@@ -30,7 +30,7 @@ from graphrag_core.errors import FileError
 from graphrag_core.model import Community
 from graphrag_core.result import Step
 
-_CHANNELS = {"graph": "magenta", "vector": "cyan", "keyword": "yellow", "links": "blue"}
+_CHANNELS = {"graph": "magenta", "vector": "cyan", "keyword": "yellow"}
 _STYLES = {"title": "bold", "match": "bold", "quiet": "dim", "good": "green", "bad": "red", "partial": "yellow"}
 _THEME = Theme({**_STYLES, **_CHANNELS})
 _MAX_PASSAGE = 400  # characters

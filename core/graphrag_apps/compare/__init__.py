@@ -3,7 +3,7 @@
 Import from here: ``compare``, which runs the questions, and the values it takes and returns;
 ``load_questions``; measures such as ``Recall``;
 ``bootstrap_interval`` and ``permutation_p``, which say how far a mean over questions can be believed;
-``judge_hits``, ``fit_calibration`` and ``reliability``, which fit the scores of hits to your questions.
+``reliability``, which says how often hits with a score are right.
 
 >>> from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 >>> from graphrag_core.testing import HashEmbedder
@@ -16,7 +16,6 @@ Import from here: ``compare``, which runs the questions, and the values it takes
 """
 
 from graphrag_apps.compare.bootstrap import Interval, bootstrap_interval, permutation_p
-from graphrag_apps.compare.calibration import Bin, Judged, fit_calibration, judge_hits, reliability, scores_of
 from graphrag_apps.compare.compare import (
     METHODS,
     WITHOUT_GRAPH,
@@ -29,3 +28,4 @@ from graphrag_apps.compare.compare import (
 )
 from graphrag_apps.compare.measures import MRR, NDCG, AllGold, Judgement, Measure, Precision, Recall, Success
 from graphrag_apps.compare.questions import Question, contains, load_questions
+from graphrag_apps.compare.reliability import Bin, reliability

@@ -360,11 +360,8 @@ class Report:
         return {"methods": methods, "differences": differences}
 
     def html(self) -> str:
-        """Return the report as one self-contained HTML page with plots, for light and dark mode.
-
-        The plots need the extra ``plots``; without it the page has the tables alone.
-        """
-        from graphrag_apps.compare.page import page  # noqa: PLC0415 - imports a template engine and matplotlib
+        """Return the report as one self-contained HTML page, for light and dark mode."""
+        from graphrag_apps.compare.page import page  # noqa: PLC0415 - imports a template engine
 
         return page(self)
 

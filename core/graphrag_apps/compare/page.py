@@ -1,14 +1,11 @@
-"""Renders a report as one HTML page: tables, plots, and the questions that were won and lost.
+"""Renders a report as one HTML page: tables with bars, and the questions that were won and lost.
 
 The markup is a Jinja2 template with autoescaping. The page loads nothing from the network and has no script.
 """
 
 from __future__ import annotations
 
-from markupsafe import Markup
-
 from graphrag_apps.compare.compare import WITHOUT_GRAPH, Report, as_points
-from graphrag_apps.compare.plots import plots
 from graphrag_apps.page.templates import asset, digest, render
 
 _MAX_SHOWN = 20  # wins, and losses
@@ -20,18 +17,13 @@ def page(report: Report) -> str:
     """Return a report as an HTML page. The same report gives the same page."""
     css = asset("graphrag_apps.compare", "colours.css", "base.css", "report.css")
     paired = bool(report.judged) and {"hybrid", WITHOUT_GRAPH} <= {*report.methods}
-    drawn = plots(report)
     return render(
         "graphrag_apps.compare",
         "report.html",
         title=f"Does the graph help? {len(report.answered)} questions",
         css=css,
-        # The plots have style attributes. No text of a question or document gets into one.
-        policy=f"default-src 'none'; style-src-elem {digest(css)}; style-src-attr 'unsafe-inline'; img-src data:; "
-        "base-uri 'none'; form-action 'none'",
+        policy=f"default-src 'none'; style-src-elem {digest(css)}; img-src data:; base-uri 'none'; form-action 'none'",
         report=report,
-        drawn={name: Markup(svg) for name, svg in (drawn or {}).items()},  # noqa: S704 - escaped by matplotlib
-        has_plots=drawn is not None,
         plain=WITHOUT_GRAPH,
         paired=paired,
         types=report.by_type() if paired else {},

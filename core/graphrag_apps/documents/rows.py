@@ -3,10 +3,9 @@
 import csv
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,12 +17,8 @@ _TEXT_FIELDS = ("text", "content", "page_content", "body", "passage", "abstract"
 _TITLE_FIELDS = ("title", "name", "heading", "subject", "label")
 _ID_FIELDS = ("id", "_id", "doc_id", "document_id", "uid", "uuid", "key", "slug")
 _LIST_FIELDS = ("documents", "docs", "data", "items", "records", "rows", "results", "entries", "pages", "articles")
-_FIRST_NAMES, _LAST_NAMES = ("first name", "given name", "forename"), ("last name", "family name", "surname")
-_NAME_ENDINGS = ("name", "title", "subject", "label", "heading", "headline", "caption", "question")
 _NOT_A_TITLE = re.compile(r"\w+://|www\.|\S+@\S+\.\S+$|[\d\W]+$|[0-9a-f-]{16,}$|\d{4}-\d\d-\d\d", re.IGNORECASE)
 _MAX_TITLE = 100
-_SAMPLE_ROWS = 50  # rows that are read before a column is chosen as the title
-_MIN_DISTINCT = 0.8  # share of different values in a column that names its rows
 _MIN_PROSE = 40  # characters from which an "abstract", "description" or "summary" is a text, not a value
 _MAX_CSV_FIELD = 10_000_000
 _MAX_COLUMNS = 10_000  # each is a field of the metadata of every row
@@ -61,16 +56,13 @@ def table_rows(rows: Iterator[list[str]]) -> Iterator[Content]:
     names = _column_names(header)
     if any("\x00" in name for name in names):
         raise FileError("binary file, not text")
-    numbered = enumerate(filled, 1)
-    sample = list(islice(numbered, _SAMPLE_ROWS))
-    title = title_field([dict(zip(names, row, strict=False)) for _, row in sample])
-    for number, row in chain(sample, numbered):
+    for number, row in enumerate(filled, 1):
         if len(row) > len(names):
             problem = f"{len(row)} fields in the row, {len(names)} in the header"
             yield Content("", key=str(number), problem=problem)
         else:
             fields = {name: parse_value(cell) for name, cell in zip(names, row, strict=False)}
-            yield row_content(fields, number, title)
+            yield row_content(fields, number)
 
 
 def _column_names(header: list[str]) -> list[str]:
@@ -113,11 +105,9 @@ def read_jsonl(path: Path) -> Iterator[Content]:
 
 def _json_rows(values: Iterator[tuple[int, Any]]) -> Iterator[Content]:
     """Convert numbered values; values other than objects and strings become problems."""
-    sample = list(islice(values, _SAMPLE_ROWS))
-    title = title_field([value for _, value in sample if isinstance(value, dict)])
-    for number, value in chain(sample, values):
+    for number, value in values:
         if isinstance(value, dict):
-            yield row_content(value, number, title)
+            yield row_content(value, number)
         elif isinstance(value, str):
             yield Content(value, key=str(number))
         elif value is not None:
@@ -141,13 +131,12 @@ def _json_lines(file: TextIO) -> Iterator[tuple[int, Any]]:
                 yield number, error
 
 
-def row_content(fields: Mapping[str, Any], number: int, title: str = "") -> Content:
+def row_content(fields: Mapping[str, Any], number: int) -> Content:
     r"""Convert a row to a text with title, metadata and key.
 
     The text has one line per field: ``team: Identity.`` If a field such as ``text`` or
     ``description`` holds prose, the text begins with it, and the lines of the other fields
-    follow; the title and the id are not repeated. ``title`` is the field that names the rows of
-    this file, if no field is named "title" or the like.
+    follow; the title and the id are not repeated. The title is a field named "title" or the like.
 
     >>> row_content({"name": "Ada", "team": "Identity", "since": 2019}, 1).text
     'name: Ada.\nteam: Identity.\nsince: 2019.'
@@ -160,8 +149,7 @@ def row_content(fields: Mapping[str, Any], number: int, title: str = "") -> Cont
     others = {key: value for key, value in fields.items() if key != "metadata" or not metadata}
     id_field, row_id = _first_value(fields, names, _ID_FIELDS)
     title_key, row_title = _first_value(fields, names, _TITLE_FIELDS)
-    if not row_title:
-        title_key, row_title = title, _title_value(fields, title, metadata)
+    row_title = row_title or str(metadata.get("title") or "")
     prose_field = _prose_field(fields, names)
     prose = others.pop(prose_field) if prose_field else ""
     hidden = (id_field, title_key) if prose else ()
@@ -190,39 +178,6 @@ def _is_shallow(value: Any) -> bool:
         if not level:
             return True
     return False
-
-
-def title_field(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the field that names rows: the first whose values are short and differ; empty if a field is named "title".
-
-    Two fields for a first and a last name are returned with "+" between them.
-
-    >>> title_field([{"status": "open", "host": "db-one"}, {"status": "open", "host": "db-two"}])
-    'host'
-    """
-    names = list(rows[0]) if rows else []
-    spelled = {name.lower().replace("_", " ").strip(): name for name in reversed(names)}
-    if any(name in spelled for name in _TITLE_FIELDS):
-        return ""
-    first = next((spelled[name] for name in _FIRST_NAMES if name in spelled), "")
-    last = next((spelled[name] for name in _LAST_NAMES if name in spelled), "")
-    if first and last:
-        return f"{first}+{last}"
-    names.sort(key=lambda name: not name.lower().replace("_", " ").endswith(_NAME_ENDINGS))
-    return next((name for name in names if _are_titles([row.get(name) for row in rows])), "")
-
-
-def _are_titles(values: Sequence[Any]) -> bool:
-    """Whether the values of a field can name rows: nearly all are names, and most differ."""
-    titles = [value for value in values if _is_name(value)]
-    return len(titles) >= 0.9 * len(values) and len(set(titles)) >= _MIN_DISTINCT * len(titles)
-
-
-def _title_value(fields: Mapping[str, Any], title: str, metadata: Mapping[str, Any]) -> str:
-    """Return the title of a row from the field that names rows, or from its metadata."""
-    values = [str(fields.get(name) or "") for name in ([title] if title in fields else title.split("+"))]
-    joined = " ".join(" ".join(values).split())
-    return joined if _is_name(joined) else str(metadata.get("title") or "")
 
 
 def _is_name(value: Any) -> bool:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from graphrag_apps.ask import AnswerKind, Citation
 from graphrag_core.model import Community, Entity
-from graphrag_core.result import Channel, Link, Origin, Step
+from graphrag_core.result import Channel, Link, Origin, Signal, Step
 
 # -- parameters
 
@@ -106,7 +106,7 @@ class FactValue(_Value):
     weight: float = Field(description="Strength from 1 to 10.")
     confidence: float = 1.0
     source: str = "file"
-    status: str = "confirmed"
+    status: str = "staged"
     chunk_id: str = Field(description="The passage that states it.")
     valid_from: float | None = None
     valid_to: float | None = None
@@ -142,6 +142,7 @@ class HitValue(BaseModel):
     words: list[str] = Field(description="The words of the question that the passage contains.")
     covers: list[str] = Field(description="Those of them that no better passage contains.")
     link: Link | None = Field(description="The strongest link to a better passage.")
+    moved: list[Signal] = Field(description="By what it is above passages that plain search ranks higher.")
     expanded: ExpandedValue | None = Field(description="The passage with those around it, if expand was given.")
 
 

@@ -62,6 +62,7 @@ class Passage(BaseModel):
     text: str
     score: float = Field(description="How likely the passage belongs to the answer, from 0 to 1.")
     path: str = Field(description="How the graph leads from the question to the passage.")
+    origin: str = Field(description="graph if only the graph leads to the passage, else plain.")
 
 
 class SearchResult(BaseModel):
@@ -70,6 +71,7 @@ class SearchResult(BaseModel):
     passages: list[Passage]
     entities: list[str] = Field(description="The entities that the question names. Use them in entity and path.")
     facts: list[str] = Field(description="Facts that support the answer; names in them are seeds for another search.")
+    confidence: float | None = Field(description="How far the graph can be trusted here, if the settings tell.")
     advice: str = Field(description="What to do if the result is empty or weak.")
     context: str | None = Field(description="Prompt text, if context_tokens was given.")
 
@@ -127,11 +129,14 @@ def _search_result(result: Result, context_tokens: int | None) -> SearchResult:
     passages = []
     for number, hit in enumerate(result.hits, 1):
         path = " → ".join(step.text for step in hit.path[1:])
-        passages.append(Passage(**asdict(Citation.of(number, hit.chunk)), score=hit.score, path=path))
+        passages.append(
+            Passage(**asdict(Citation.of(number, hit.chunk)), score=hit.score, path=path, origin=hit.origin)
+        )
     return SearchResult(
         passages=passages,
         entities=[entity.name for entity in result.entities],
         facts=[fact.text for fact in result.facts],
+        confidence=result.confidence,
         advice=result.advice,
         context=None if context_tokens is None else str(result.context(context_tokens)),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from typing_extensions import Self
@@ -47,7 +47,6 @@ def write_context(
     max_tokens: int,
     style: Style,
     tokenizer: Tokenizer | None,
-    organise: bool,
     include_relationships: bool | None = None,
     include_sources: bool = True,
     numbered: bool = False,
@@ -65,7 +64,7 @@ def write_context(
     asked, style = style, _usable_style(result, style)
     numbered = numbered or (asked == "graph" and not result.context_format.published)
     block = partial(graph_block, result, ranks, relationships=include_relationships is not False, cited=include_sources)
-    texts = partial(passages, result, ranks, organise=organise, cited=include_sources, numbered=numbered)
+    texts = partial(passages, result, ranks, cited=include_sources, numbered=numbered)
     if style == "both":
         text, chosen = _fill_both(texts(with_entities=False), block(with_passages=False), max_tokens, count)
     elif style == "graph":
@@ -110,11 +109,13 @@ def _fill_both(
 def _fill(items: list[Item], render: Render, max_tokens: int, count: Callable[[str], int]) -> tuple[str, list[Item]]:
     """Select items greedily, most useful first, and return the rendered text with the selected items.
 
-    The whole text is counted after each item, separators included. An item that does not fit is
-    skipped; smaller ones after it may still fit. If none fits, the first item that can be truncated is.
+    If there is no room for all, the whole text is counted after each item, separators included. An item that does not
+    fit is skipped; smaller ones after it may still fit. If none fits, the first item that can be truncated is.
     """
-    chosen: list[Item] = []
-    text = ""
+    chosen = reduce(lambda chosen, item: _with(chosen, item) or chosen, items, list[Item]())
+    if count(text := render(chosen)) <= max_tokens:
+        return text, chosen
+    chosen, text = [], ""
     for item in items:
         tried = _with(chosen, item)
         if tried is None:

@@ -114,11 +114,25 @@ def how_found(hit: Hit) -> str:
     >>> how_found(Hit(Chunk("c", "c", "Text"), 1.0, {"vector": Channel(5, 0.3), "keyword": Channel(2, 7.1)}))
     'found by plain search: keyword rank 2, vector rank 5'
     """
-    ranks = sorted((channel.rank, name) for name, channel in hit.channels.items() if name not in ("graph", "links"))
+    ranks = sorted((channel.rank, name) for name, channel in hit.channels.items() if name != "graph")
     text = "found by plain search: " + ", ".join(f"{name} rank {rank}" for rank, name in ranks) if ranks else ""
     if "graph" in hit.channels:
-        return f"{f'{text}; ' if text else 'found by the '}graph rank {hit.channels['graph'].rank}"
-    return text or ("found through what other passages mention" if "links" in hit.channels else "")
+        text = f"{f'{text}; ' if text else 'found by the '}graph rank {hit.channels['graph'].rank}"
+    return "; ".join(filter(None, (text, why_moved(hit))))
+
+
+def why_moved(hit: Hit) -> str:
+    """Return why a hit is above passages that plain search ranks higher; empty if it is above none of these."""
+    words = ", ".join(f"'{word}'" for word in (hit.covers or hit.words)[:_MAX_WORDS])
+    link = hit.link
+    reasons = {
+        "words": f"contains {words}" if words else "has words like those of the question",
+        "links": f"linked to passage {link.rank} by {link.entity}" if link else "linked to passages above",
+        "graph": "its rank in the graph",
+        "vector": "its rank by vector",
+        "document": "inside the document that the question names",
+    }
+    return f"moved up: {'; '.join(reasons[name] for name in hit.moved)}" if hit.moved else ""
 
 
 def covered_words(hit: Hit) -> str:
@@ -143,8 +157,6 @@ def link_pieces(hit: Hit) -> tuple[str, ...]:
     if link is None:
         return ()
     before, between, after, _ = _LINKS[link.kind]
-    if link.followed and hit.channels.keys() <= {"graph", "links"}:
-        before = f"found through passage {link.rank}: {before}"
     return before, link.entity, between, f"passage {link.rank}", after
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Literal
 
 from graphrag_core.context.display import Highlighter, body_text, citation, fact_words
 from graphrag_core.context.escape import body, list_item, one_line, shortened
-from graphrag_core.context.ordering import Edge, spanning_tree_order
 from graphrag_core.context.relations import inverse
 from graphrag_core.model import Entity, Fact
 from graphrag_core.text import sentences
@@ -81,6 +80,10 @@ def _entity(result: Result, name: str) -> Entity:
     return result.known.get(name) or Entity(name, name)
 
 
+def _source(entity: Entity) -> ContextSource:
+    return ContextSource("entity", entity.id, entity.name)
+
+
 def _fact_sources(fact: Fact) -> tuple[ContextSource, ...]:
     return (ContextSource("fact", fact.id, fact.relation), ContextSource("chunk", fact.chunk_id))
 
@@ -110,7 +113,7 @@ def graph_block(
     joining, others = _relationships(result, (_RELATIONSHIPS,)) if relationships else ([], [])
     highlighter = Highlighter(result)
     sizes = [
-        _passage_items(highlighter, hit, _passage_head(hit, f"[{rank}]", cited=cited), (_PASSAGE, rank))
+        _passage_items(highlighter, hit, _passage_head(hit, f"[{rank}]", cited=cited), (_PASSAGE, rank), cited=cited)
         for hit in (result.hits if with_passages else ())
         for rank in [ranks[hit.chunk.id]]
     ]
@@ -127,7 +130,7 @@ def _entity_lines(result: Result) -> Iterator[Item]:
     for entity in result.entities:
         if entity.type or entity.description:
             about = f": {shortened(entity.description, _MAX_DESCRIPTION)}" if entity.description else ""
-            yield Item((_ENTITY,), f"- {_with_type(entity)}{about}", (ContextSource("entity", entity.id, entity.name),))
+            yield Item((_ENTITY,), f"- {_with_type(entity)}{about}", (_source(entity),))
 
 
 def _published_block(
@@ -135,14 +138,21 @@ def _published_block(
 ) -> tuple[list[Item], Render]:
     """Return the block of document 000 and the passages.
 
-    Headings and descriptions come first. If the question names no entity, the entities of the first facts are shown.
+    Headings and descriptions come first, and last those of the related entities that are described. If the question
+    names no entity, the entities of the first facts are shown.
     """
     entities: Sequence[Entity] = result.entities or _entities_of_facts(result)
     names = ", ".join(list_item(entity.name) for entity in result.entities)
     head = Item((_HEAD,), f"## Knowledge Graph Context\nQuery entities: [{names}]", required=True)
-    related = [_related(result, entity, i) for i, entity in enumerate(entities)] if relationships else []
+    related = [[*_related(result, entity, i)] for i, entity in enumerate(entities)] if relationships else []
     more = _alternate(others, chain.from_iterable(zip_longest(*related)))
-    return [head, *_entity_items(entities), *first, *longer, *more], _render_published
+    ends = dict.fromkeys(source.id for items in related for item in items for source in item.sources)
+    known = [other for other in (_entity(result, end) for end in ends) if other.description and other not in entities]
+    described = [
+        Item((_ENTITY, len(entities), _HEADING), f"### {_with_type(other)}\n{_description(other)}", (_source(other),))
+        for other in known
+    ]
+    return [head, *_entity_items(entities), *first, *longer, *more, *described], _render_published
 
 
 def _render_graph(items: Sequence[Item]) -> str:
@@ -167,12 +177,14 @@ def _entity_items(entities: Sequence[Entity]) -> list[Item]:
     """Return the headings of entities, then their descriptions."""
     headings, descriptions = [], []
     for i, entity in enumerate(entities):
-        source = ContextSource("entity", entity.id, entity.name)
-        headings.append(Item((_ENTITY, i, _HEADING), f"### {_with_type(entity)}", (source,)))
+        headings.append(Item((_ENTITY, i, _HEADING), f"### {_with_type(entity)}", (_source(entity),)))
         if entity.description:
-            text = f"Description: {shortened(entity.description, _MAX_DESCRIPTION)}"
-            descriptions.append(Item((_ENTITY, i, _DESCRIPTION), text))
+            descriptions.append(Item((_ENTITY, i, _DESCRIPTION), _description(entity)))
     return headings + descriptions
+
+
+def _description(entity: Entity) -> str:
+    return f"Description: {shortened(entity.description, _MAX_DESCRIPTION)}"
 
 
 def _with_type(entity: Entity, mark: str = "") -> str:
@@ -304,57 +316,42 @@ def passages(
     result: Result,
     ranks: Mapping[str, int],
     *,
-    organise: bool,
     with_entities: bool = True,
     relationships: bool = False,
     cited: bool = True,
     numbered: bool = False,
 ) -> tuple[list[Item], Render]:
-    """Return the passages, preceded by the question's entities with a type or a description.
+    """Return the passages, preceded by the question's entities (:func:`_described_entities`).
 
     Entities are left out if the graph was not used. ``relationships`` adds the relationships after the entities;
     ``cited=False`` writes the score alone above a passage; ``numbered`` writes its rank instead of the score.
-    ``organise`` changes the order in the text. The best passages are selected first either way.
     """
-    order = _tree_order(result) if organise else [hit.chunk.id for hit in result.hits]
-    place = {chunk_id: i for i, chunk_id in enumerate(order)}
+    published = result.context_format.published
     highlighter = Highlighter(result)
     sizes = []
-    for hit in result.hits:
+    for place, hit in enumerate(result.hits):
         if numbered:
             head = _passage_head(hit, f"[{ranks[hit.chunk.id]}]", cited=cited)
         else:
-            cites = cited and not result.context_format.published
-            head = _passage_head(hit, f"[Score: {hit.score:.2f}]", cited=cites, with_id=True)
-        sizes.append(_passage_items(highlighter, hit, head, (_PASSAGES, place[hit.chunk.id])))
+            head = _passage_head(hit, f"[Score: {hit.score:.2f}]", cited=cited and not published, with_id=True)
+        sizes.append(_passage_items(highlighter, hit, head, (_PASSAGES, place), cited=cited, as_is=published))
     first = [items[0] for items in sizes]
     entities = _described_entities(result) if with_entities and result.graph_ran else []
     facts = chain(*_relationships(result, (_FACTS,))) if relationships else ()
     longer = _alternate(*(items[1:] for items in sizes))
-    render = partial(_render_passages, published=result.context_format.published)
+    render = partial(_render_passages, published=published)
     return [*first[:1], *entities, *first[1:], *facts, *longer], render
 
 
-def _tree_order(result: Result) -> list[str]:
-    """Return the ids of the passages along a spanning tree of their facts."""
-    edges = [
-        Edge(_entity(result, fact.entities[0]).id, _entity(result, other).id, fact.weight, fact.chunk_id)
-        for fact in result.facts
-        for other in fact.entities[1:]
-    ]
-    roots = [entity.id for entity in result.entities]
-    return spanning_tree_order([hit.chunk.id for hit in result.hits], edges, roots)
-
-
 def _described_entities(result: Result) -> list[Item]:
-    """Return the question's entities that have a type or a description."""
-    items = []
+    """Return the question's entities that have a type or a description; in the published format all of them."""
+    items, published = [], result.context_format.published
     for entity in result.entities:
-        if entity.type or entity.description:
+        if published or entity.type or entity.description:
             text = _with_type(entity, "**")
             if entity.description:
-                text += ("\n\n" if result.context_format.published else "\n") + one_line(entity.description)
-            items.append(Item((_ENTITIES,), text, (ContextSource("entity", entity.id, entity.name),)))
+                text += ("\n\n" if published else "\n") + one_line(entity.description)
+            items.append(Item((_ENTITIES,), text, (_source(entity),)))
     return items
 
 
@@ -378,21 +375,23 @@ def _passage_head(hit: Hit, label: str, *, cited: bool, with_id: bool = False) -
     return f"{label} {cite} ({chunk_id})" if with_id and cite != chunk_id else f"{label} {cite}"
 
 
-def _passage_items(highlighter: Highlighter, hit: Hit, head: str, slot: tuple[int, ...]) -> list[Item]:
-    """Return a passage in every length, from the shortest excerpt to the whole passage."""
+def _passage_items(
+    highlighter: Highlighter, hit: Hit, head: str, slot: tuple[int, ...], *, cited: bool, as_is: bool = False
+) -> list[Item]:
+    """Return a passage in every length, from the shortest excerpt to the whole passage, ``as_is`` or escaped."""
     chunk = hit.chunk
-    text = body_text(chunk)
+    text = chunk.text if as_is else body_text(chunk)
     sources: tuple[ContextSource, ...] = (ContextSource("chunk", chunk.id, chunk.title),)
     if hit.expanded is not None:
         sources += tuple(ContextSource("chunk", name, chunk.title) for name in hit.expanded.ids if name != chunk.id)
-    if hit.origin == "graph" and hit.entity is not None:
+    if hit.origin == "graph" and hit.entity is not None and cited:
         sources += (ContextSource("entity", hit.entity.id, hit.entity.text),)
     items = [
         Item(slot, f"{head}\n{body(highlighter.snippet(hit, size))}", sources, size=size)
         for size in _EXCERPTS
         if size < len(text)
     ]
-    whole = Item(slot, f"{head}\n{body(text)}", sources, len(text), cut_points=_cut_points(text))
+    whole = Item(slot, f"{head}\n{text if as_is else body(text)}", sources, len(text), cut_points=_cut_points(text))
     return [*items, replace(whole, truncate=lambda end: f"{head}\n{body(text[:end])} ...")]
 
 
@@ -458,5 +457,5 @@ def _subject(result: Result, fact: Fact) -> tuple[str, bool] | None:
 def _narrative_line(result: Result, fact: Fact) -> str:
     if not fact.relation:
         return f"- {one_line(fact.text)}"
-    objects = [list_item(_entity(result, entity).name) for entity in fact.entities[1:] or fact.entities[:1]]
+    objects = [one_line(_entity(result, entity).name) for entity in fact.entities[1:] or fact.entities[:1]]
     return f"- {one_line(fact.relation)}: {one_line(fact.value) if fact.value else ', '.join(objects)}"

@@ -66,6 +66,8 @@ class Relations:
         Of each entity, this number of its most strongly related ones are followed; None for all.
     limit
         The maximum number of edges; None for all. The strongest of a hop are kept.
+    stated
+        Whether sentences are left out.
 
     Attributes
     ----------
@@ -79,9 +81,9 @@ class Relations:
 
     def __init__(
         self, snapshot: Snapshot, start: Keys, *, passages: Keys | None = None, relations: Sequence[str] | None = None,
-        min_weight: float = 0.0, most_neighbours: int | None = None, limit: int | None = None,
+        min_weight: float = 0.0, most_neighbours: int | None = None, limit: int | None = None, stated: bool = False,
     ) -> None:  # fmt: skip
-        self._snapshot, self._relations, self._limit = snapshot, relations, limit
+        self._snapshot, self._relations, self._limit, self._stated = snapshot, relations, limit, stated
         self._min_weight, self._most_neighbours = min_weight, most_neighbours
         self.is_complete = True
         self.passages = start[:0] if passages is None else distinct(passages)
@@ -109,7 +111,9 @@ class Relations:
         """Return the edges from entities of the frontier, but for those that an earlier hop has read."""
         rows, is_stated = self._facts()
         fact = np.arange(len(rows.keys)).repeat(rows.counts)
-        followed = (rows.counts <= _MOST_RELATED) & (rows.weights >= self._min_weight)
+        followed = (
+            (rows.counts <= _MOST_RELATED) & (rows.weights >= self._min_weight) & (is_stated | (not self._stated))
+        )
         starts = np.flatnonzero(among(rows.entities, self.frontier) & followed[fact])
         fact = fact[starts]
         counts = rows.counts[fact]

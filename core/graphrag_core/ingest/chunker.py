@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from graphrag_core.errors import InputError
 from graphrag_core.model import Chunk, Document, Mark
-from graphrag_core.text import Tokenizer, most_tokens, normalise, sentences, token_counter, unwrap
+from graphrag_core.text import Tokenizer, estimate_tokens, most_tokens, normalise, sentences, token_counter, unwrap
 from graphrag_core.text.markup import BLOCKS, plain, scan
 
 _VERSION = 3  # changes when the same settings give other passages
@@ -123,7 +123,7 @@ class Chunker:
 
     @property
     def _count(self) -> Callable[[str], int]:
-        return token_counter(self.tokenizer)
+        return estimate_tokens if self.tokenizer is None else token_counter(self.tokenizer)
 
     def keeps_whole(self, document: Document) -> bool:
         """Return whether a document is not split at all, because it is short and only long ones are."""

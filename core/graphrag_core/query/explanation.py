@@ -22,9 +22,6 @@ from graphrag_core.text import CJK, FUNCTION, has_cjk, label, normalise
 
 Span = tuple[int, int]
 
-GRAPH_CHANNELS = frozenset(("graph", "links"))
-"""The channels of the graph; all others are plain search."""
-
 _FOUND_BY_PLAIN = 10  # a passage that plain search ranks so high can be the start of a path
 _TOKEN = re.compile(rf"(?:(?![{CJK}])\S)+")
 _PIECE = re.compile(r"[^\W_]+[+#]*")
@@ -45,8 +42,8 @@ class Explainer:
         That of the query. The keys of ``expansion`` are valid in it alone.
     expansion
         What the graph strategy found; None if it did not run.
-    links
-        Of each hit, to a better one.
+    reasons
+        Of each hit: its link to a better one, and what moved it.
     entities
         Those that the question names.
     terms
@@ -60,7 +57,7 @@ class Explainer:
     method: str
     expansion: Expansion | None
     hits: Sequence[Hit]
-    links: Sequence[Link | None]
+    reasons: Sequence[Reason]
     entities: Sequence[Entity]
     terms: Sequence[str] | None
     advice: str
@@ -78,7 +75,9 @@ class Explainer:
         found = snapshot.find_chunks([hit.chunk.id for hit in self.hits])
         places = [place for place, hit in enumerate(self.hits) if hit.chunk.id in found]
         keys = np.array([found[self.hits[place].chunk.id] for place in places], np.int64)
-        linking = [link.entity_id for link in self.links if link] + [hit.via[0].id for hit in self.hits if hit.via]
+        linking = [reason.link.entity_id for reason in self.reasons if reason.link] + [
+            hit.via[0].id for hit in self.hits if hit.via
+        ]
         named = snapshot.find_entities([*(entity.id for entity in self.entities), *linking])
         entities = np.array([named[entity.id] for entity in self.entities if entity.id in named], np.int64)
         query = Query(self.question, snapshot, entities=entities)
@@ -99,11 +98,12 @@ class Explainer:
         reasons = {}
         for at, (place, path, chunk) in enumerate(zip(places, paths, chunks.values(), strict=True)):
             own, covers = words[at] if words else ((), ())
-            reasons[chunk.id] = Reason(
+            reasons[chunk.id] = replace(
+                self.reasons[place],
                 path=self._steps(path, chunk, known, read, chunks),
                 words=own,
                 covers=covers,
-                link=self._link(self.links[place], by_name),
+                link=self._link(self.reasons[place].link, by_name),
                 subjects=subjects.get(keys[at], ()),
             )
         return Explanation(
@@ -116,7 +116,7 @@ class Explainer:
         )
 
     def _paths(self, query: Query, keys: Keys, places: Sequence[int]) -> list[EntityPath]:
-        """Return the path to each passage; none where plain search ranks a passage higher than the graph does.
+        """Return the path to each passage; none where the graph neither ranks it higher than plain search nor moved it.
 
         A passage that mentions an entity of the question always has its path. One that the graph found without
         a path from the question may have one from a passage that plain search found.
@@ -125,10 +125,11 @@ class Explainer:
         for place in places:
             for of_graph, found_by in ranks.items():
                 channels = self.hits[place].channels.items()
-                own = [channel.rank for name, channel in channels if (name in GRAPH_CHANNELS) is of_graph]
+                own = [channel.rank for name, channel in channels if (name == "graph") is of_graph]
                 found_by.append(math.inf if self.method == "graph" and not of_graph else min(own, default=math.inf))
         graph, plain = np.array(ranks[True], np.float64), np.array(ranks[False], np.float64)
-        leads = ((graph <= plain) & (graph < math.inf)).tolist()
+        moved = np.array([not {"graph", "links"}.isdisjoint(self.reasons[place].moved) for place in places], np.bool_)
+        leads = (((graph <= plain) | moved) & (graph < math.inf)).tolist()
         found = zip(find_paths(query, keys), leads, strict=True)
         paths = [path if len(path) == 1 or leading else () for path, leading in found]
         wanted = [leading and not path for path, leading in zip(paths, leads, strict=True)]

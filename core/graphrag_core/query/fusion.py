@@ -12,7 +12,6 @@ import numpy as np
 from graphrag_core.errors import InputError, check_integer, check_number
 from graphrag_core.key_sets import without
 from graphrag_core.ports import Keys, Ranking
-from graphrag_core.query.calibration import Calibration
 from graphrag_core.query.query import Query
 
 T = TypeVar("T", bound=Hashable)
@@ -31,10 +30,6 @@ class Fusion(ABC):
     ----------
     uses_lead
         Whether :meth:`fuse` uses ``lead``, the gate's decision.
-    scores_are_ranks
-        Whether the scores say nothing but the order.
-    calibration
-        How the scores of hits are computed if ``scores_are_ranks``; None for 1 / rank.
     relative_scores
         Whether plain search divides cosine similarities by the best one of the question before it weights them with
         keyword scores. False keeps them, so that a weak best hit has a low score.
@@ -45,8 +40,6 @@ class Fusion(ABC):
     """
 
     uses_lead: bool = False
-    scores_are_ranks: bool = False
-    calibration: Calibration | None = None
     relative_scores: bool = True
     uses_keywords: bool = True
     weighed: tuple[str, ...] = ()
@@ -96,15 +89,11 @@ class Anchored(Fusion):
     ----------
     anchors
         How many of plain search's best results stay on top if the graph does not lead.
-    calibration
-        How the scores of hits are computed; None for 1 / rank.
     """
 
     anchors: int = 3
-    calibration: Calibration | None = Calibration()  # noqa: RUF009 - frozen
 
     uses_lead = True
-    scores_are_ranks = True
 
     def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:
         """Return all chunks of both rankings, each once, best first; the score is 1 / rank."""
@@ -368,6 +357,8 @@ class Gate:
 
     Parameters
     ----------
+    enabled
+        False leaves the graph out: entities and confidence are those of the question, passages those of plain search.
     min_confidence
         The graph does not run below this confidence. 0 always lets it run; :meth:`strict` uses 0.5.
     min_graph_score
@@ -386,6 +377,7 @@ class Gate:
         as in abstracts of papers, there are no links to follow.
     """
 
+    enabled: bool = True
     min_confidence: float = 0.0
     min_graph_score: float = 0.0
     needs_entity: bool = False
@@ -409,6 +401,8 @@ class Gate:
 
     def skipped(self, confidence: float | None, entities: int) -> str:
         """Return why the graph must not run; empty if it may."""
+        if not self.enabled:
+            return "gate.enabled is false"
         if confidence is not None and confidence < self.min_confidence:
             return f"confidence {confidence:.2f} is below {self.min_confidence:.2f}"
         if self.needs_entity and not entities:

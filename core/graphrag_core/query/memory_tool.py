@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from graphrag_core.context.escape import one_line
 from graphrag_core.context.settings import Style
-from graphrag_core.query.settings import Option
+from graphrag_core.query.settings import Option, SearchSettings
+from graphrag_core.query.strategies.related import RelatedEntities
 from graphrag_core.result import Result
 from graphrag_core.text import Tokenizer
 
@@ -61,10 +62,16 @@ def search_arguments() -> type[BaseModel]:
     return create_model(NAME, **fields)
 
 
-def search_settings(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of the search that a model asks for by the arguments of the tool, without the query."""
+def search_settings(arguments: Mapping[str, Any], settings: SearchSettings) -> dict[str, Any]:
+    """Return the settings of the search that a model asks for by the arguments of the tool, without the query.
+
+    In document 001 ``max_results`` is the number of hits without the graph, which then have no threshold.
+    """
     count, use_graph, least = (arguments.get(one.name, one.default) for one in SEARCH_ARGUMENTS[1:])
-    return {"k": count, "use_graph": use_graph, "gate.min_graph_score": least}
+    given = {"k": count, "use_graph": use_graph, "gate.min_graph_score": least}
+    if isinstance(settings.graph, RelatedEntities):
+        given |= {"k": None} if use_graph else {"gate.min_score": 0.0}
+    return given
 
 
 class ContextArguments(TypedDict, total=False):
@@ -77,9 +84,10 @@ class ContextArguments(TypedDict, total=False):
     style: Style
     include_relationships: bool | None
     include_sources: bool
+    tokenizer: Tokenizer | None
 
 
-def to_content(result: Result, settings: ContextArguments, tokenizer: Tokenizer | None = None) -> str:
+def to_content(result: Result, settings: ContextArguments) -> str:
     """Return what the agent reads: the context, and what to do if there is none or the graph was skipped."""
     if not result.hits:
         return f"{NOTHING_FOUND} {one_line(result.advice[:1].upper() + result.advice[1:])}."
@@ -88,6 +96,6 @@ def to_content(result: Result, settings: ContextArguments, tokenizer: Tokenizer 
         "style": result.context_format.style or "passages",
         **settings,
     }
-    context = str(result.context(**given, tokenizer=tokenizer))
+    context = str(result.context(**given))
     is_noted = result.advice and (not result.graph_ran or result.embedder_failed)
     return f"{context}\n\nNote: {one_line(result.advice)}." if is_noted else context

@@ -23,33 +23,32 @@ from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import question_error
 from graphrag_core.ingest.pipeline import NO_EMBEDDER
 from graphrag_core.ingest.remembered import visible
-from graphrag_core.key_sets import distinct
+from graphrag_core.key_sets import among
 from graphrag_core.model import Chunk, Entity
 from graphrag_core.ports import Engine, Keys, Matrix, Ranking, Scores, Snapshot
-from graphrag_core.query.calibration import Calibration, signals_of
 from graphrag_core.query.conversation import with_conversation
-from graphrag_core.query.coverage import Reranked
-from graphrag_core.query.explanation import GRAPH_CHANNELS, Explainer
+from graphrag_core.query.explanation import Explainer
 from graphrag_core.query.fusion import Lead, confidence, first, how_to_raise
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.related_entities import stated_strengths
 from graphrag_core.query.requests import Request, Steps
 from graphrag_core.query.rerank import ScoreReranker
-from graphrag_core.query.settings import Plan, ResolvedSettings
+from graphrag_core.query.reranker import Reranked
+from graphrag_core.query.settings import Plan
 from graphrag_core.result import (
     CONFIDENCE_WITHOUT_GRAPH,
+    SIGNALS,
     Channel,
     Explanation,
     Hit,
     LazyExplanation,
-    Link,
+    Reason,
     Result,
     Step,
     Trace,
 )
 from graphrag_core.telemetry import Stages
 from graphrag_core.text.names import with_arxiv_ids
-from graphrag_core.text.navigation import is_navigation
 from graphrag_core.text.words import WORD_OR_IDENTIFIER
 
 EMBEDDER_FAILED = "the embedder failed, so this is not the full answer: ask again when it works"
@@ -58,7 +57,7 @@ _log = logging.getLogger(__name__)
 _LOGGED: WeakSet[Engine] = WeakSet()  # engines whose graph was reported to have little to follow
 _MAX_UNKNOWN = 5  # keys of a filter that are named
 _MAX_NAMES = 3  # that are said to have decided
-_READ = 5  # passages read for each hit, if some hits are navigation
+_LITTLE = 0.01  # of a question
 _ATTEMPTS = 3  # at a question whose connection to a database is lost
 _NOT_EMBEDDED = "the question could not be embedded, keyword search only"
 _NOTHING: Ranking = (np.empty(0, np.int64), np.empty(0, np.float32))
@@ -211,7 +210,7 @@ def _result(engine: Engine, plan: Plan, found: Found, opened: Opened, embedded: 
     """Return the hits with what explains them."""
     query, settings, graph, ranked = found.query, plan.settings, found.graph, found.ranked
     explanation = LazyExplanation(Explanation)
-    hits, links, best_score = _hits(found, explanation)
+    hits, reasons, best_score = _hits(found, explanation)
     named = tuple(query.snapshot.entities(query.entities))
     advice = _advice(found) if hits else _advice_on_nothing(found, best_score, is_restricted=plan.scope is not None)
     notes = (EMBEDDER_FAILED if query.failures else "", advice, *opened.remarks)
@@ -224,9 +223,9 @@ def _result(engine: Engine, plan: Plan, found: Found, opened: Opened, embedded: 
         method=settings.method,
         expansion=graph.expansion if graph.ran else None,
         hits=hits,
-        links=links,
+        reasons=reasons,
         entities=named,
-        terms=ranked.reasons.terms if ranked.reasons else None,
+        terms=ranked.evidence.terms if ranked.evidence else None,
         advice="; ".join(filter(None, notes)),
     )
     at_once = plan.explain or not hits
@@ -242,13 +241,13 @@ def _result(engine: Engine, plan: Plan, found: Found, opened: Opened, embedded: 
         entities=named,
         confidence=graph.confidence,
         route=plan.route,
-        decided=_conversation(query) + (_decided(found, named, links) if hits else "no passage was found"),
+        decided=_conversation(query) + (_decided(found, named, reasons) if hits else "no passage was found"),
         expansion_skipped=graph.skipped,
-        gate=ranked.gate,
+        gate=_numbers(ranked),
         fallback="; ".join(filter(None, missing)),
         trace=Trace(stages.milliseconds()),
         graph_ran=graph.ran,
-        scores_are_probabilities=_calibration(settings) is not None,
+        scores_are_probabilities=settings.is_reranked and getattr(settings.reranker, "has_probabilities", False),
         embedder_failed=bool(query.failures),
         generation=query.snapshot.generation,
         context_format=settings.context,
@@ -299,9 +298,24 @@ def open_snapshot(engine: Engine, plan: Plan, at: float, *, warns: bool) -> Iter
 
 
 def search(query: Query) -> TextSearch:
-    """Run vector and keyword search."""
+    """Run vector and keyword search.
+
+    A reranker gets the same candidates whatever ``k`` is, so that a larger ``k`` adds hits and leaves the first ones as
+    they are. Further ones are appended by their plain score.
+    """
     settings = query.settings
-    method, weight, count = settings.method, query.vector_weight, max(settings.candidates, settings.k)
+    if not settings.is_reranked or settings.k <= settings.candidates:
+        return _search(query, settings.ranked)
+    (keys, scores), every = _search(query, settings.candidates).ranking, _search(query, settings.k)
+    is_further = ~among(every.ranking[0], np.sort(keys))
+    further, below = (column[is_further] for column in every.ranking)
+    below = np.minimum(below, scores.min(initial=np.inf))
+    return every._replace(ranking=(np.append(keys, further), np.append(scores, below)))
+
+
+def _search(query: Query, count: int) -> TextSearch:
+    settings = query.settings
+    method, weight = settings.method, query.vector_weight
     by_vector = query.vector is not None and (method == "vector" or (method != "keyword" and weight > 0))
     by_vector_alone = by_vector and (method == "vector" or not settings.fusion.uses_keywords)
     channels: dict[str, Ranking] = {}
@@ -318,7 +332,9 @@ def search(query: Query) -> TextSearch:
         channels[name] = keys[order], scores[order]
     vectors = channels.get("vector", _NOTHING)
     ranking = next(iter(channels.values()))
-    if len(channels) > 1 or not (method in ("vector", "keyword") or by_vector_alone):
+    if method == "hybrid" and not by_vector and not settings.fusion.uses_keywords:
+        ranking = ranking[0], ranking[1] / (1 + ranking[1])  # in place of a cosine
+    elif len(channels) > 1 or not (method in ("vector", "keyword") or by_vector_alone):
         ranking = query.blend("chunks", vectors, channels.get("keyword", _NOTHING))
     return TextSearch(channels, ranking, float((vectors if by_vector else ranking)[1].max(initial=0)))
 
@@ -338,7 +354,7 @@ def _expand(query: Query, text: TextSearch, logged: Engine | None) -> GraphDecis
     trust = confidence(query.text, len(query.entities), text.similarity) if gate.uses_confidence else None
     if why := gate.skipped(trust, len(query.entities)):
         return GraphDecision(lead="plain", why=why, confidence=trust, skipped=f"the graph was skipped: {why}")
-    expansion = settings.graph.expand(query, text.ranking, max(settings.candidates, settings.k))
+    expansion = settings.graph.expand(query, text.ranking, settings.ranked)
     strong = _strong(query, expansion)
     # The graph method shows the strategy's own scores, unless they say nothing but the order.
     shows_scores = settings.method == "graph" and expansion.strength is not None
@@ -372,21 +388,21 @@ def _strong(query: Query, expansion: Expansion) -> Expansion:
 
 def _rank(query: Query, text: TextSearch, graph: GraphDecision) -> tuple[Reranked, ScoreReranker | None]:
     """Return the ranking, and the reranker that still has to order its first passages by scores."""
-    settings, plain = query.settings, Reranked(*text.ranking, trust=0.0)
+    settings, plain = query.settings, Reranked(*text.ranking)
     if settings.method != "hybrid":
-        return (Reranked(*graph.ranking, trust=0.0) if graph.ran else plain), None
+        return (Reranked(*graph.ranking) if graph.ran else plain), None
     if reranker := settings.reranker:
         scorer = reranker if isinstance(reranker, ScoreReranker) else None
         first = reranker if scorer is None else scorer.first
         if graph.ran:
             return first.rerank(query, text.ranking, graph.ranking), scorer
-        return Reranked(*first.rerank_plain(query, text.ranking), trust=0.0), scorer
+        return Reranked(*first.rerank_plain(query, text.ranking)), scorer
     if not settings.use_graph and not settings.fusion.weighed:
         return plain, None
     keys, scores = settings.fusion.fuse_query(query, text.channels, text.ranking, graph.ranking, lead=graph.lead)
     keys, scores = np.asarray(keys, np.int64), np.asarray(scores)
     order = query.order("chunks", keys, scores)
-    return Reranked(keys[order], scores[order], trust=0.0), None
+    return Reranked(keys[order], scores[order]), None
 
 
 # -- hits
@@ -400,18 +416,17 @@ class _Shown(NamedTuple):
     chunks: list[Chunk]
 
 
-def _hits(found: Found, explanation: LazyExplanation) -> tuple[list[Hit], list[Link | None], float | None]:
-    """Return the hits, their links to better ones, and the best score before a limit, None without passages."""
+def _hits(found: Found, explanation: LazyExplanation) -> tuple[list[Hit], list[Reason], float | None]:
+    """Return the hits, their links and what moved them, and the best score before a limit, None without passages."""
     query = found.query
     settings = query.settings
     shown = _select(found)
-    if not settings.context.published and any(map(is_navigation, shown.chunks)):
-        found = _text_first(found)
-        shown = _select(found)
-    links: list[Link | None] = [None] * len(shown.keys)
-    if (reasons := found.ranked.reasons) is not None:
-        links = reasons.links_of(query, shown.keys, [chunk.id for chunk in shown.chunks])
-    scores = _scores(found, shown, links)
+    reasons = [Reason()] * len(shown.keys)
+    if (evidence := found.ranked.evidence) is not None:
+        links = evidence.links_of(query, shown.keys, [chunk.id for chunk in shown.chunks])
+        moved = evidence.moved(shown.keys)
+        reasons = [Reason(link=link, moved=names) for link, names in zip(links, moved, strict=True)]
+    scores = shown.scores
     count = len(scores)
     if settings.score_threshold is not None:
         count = int((np.round(scores, 6) >= round(settings.score_threshold, 6)).sum())
@@ -431,7 +446,7 @@ def _hits(found: Found, explanation: LazyExplanation) -> tuple[list[Hit], list[L
         )
         for place, key in enumerate(keys.tolist())
     ]
-    return hits, links[:count], float(scores.max()) if len(scores) else None
+    return hits, reasons[:count], float(scores.max()) if len(scores) else None
 
 
 def _select(found: Found) -> _Shown:
@@ -445,51 +460,12 @@ def _select(found: Found) -> _Shown:
     return _Shown(keys, scores, query.snapshot.chunks(keys))
 
 
-def _scores(found: Found, shown: _Shown, links: list[Link | None]) -> Scores:
-    """Return the scores of hits: calibrated where the ranking has nothing but an order."""
-    calibration = _calibration(found.query.settings)
-    if calibration is None or not len(shown.keys):
-        return shown.scores
-    trust = found.ranked.trust if found.graph.ran else None
-    linked = [link is not None for link in links]
-    return calibration.scores(signals_of(found.query, found.ranked.keys, shown.keys, trust=trust, linked=linked))
-
-
-def _calibration(settings: ResolvedSettings) -> Calibration | None:
-    """Return what computes the scores of hits, None if the ranking has scores of its own."""
-    return (settings.reranker or settings.fusion).calibration if settings.method == "hybrid" else None
-
-
-def _text_first(found: Found) -> Found:
-    """Move the passages that are nothing but navigation, contents or an index behind the others of both rankings.
-
-    Only as many are read as may take the places of the hits.
-    """
-    settings, ranked, text = found.query.settings, found.ranked, found.text
-    most = _READ * settings.k
-    read = distinct(ranked.keys[:most], text.ranking[0][:most])
-    behind = read[[is_navigation(chunk) for chunk in found.query.snapshot.chunks(read)]]
-    keys, scores = _moved_behind((ranked.keys, ranked.scores), behind)
-    if settings.method == "hybrid" and (settings.reranker or settings.fusion).scores_are_ranks:
-        scores = ranked.scores
-    text = text._replace(ranking=_moved_behind(text.ranking, behind))
-    return found._replace(text=text, ranked=replace(ranked, keys=keys, scores=scores))
-
-
-def _moved_behind(ranking: Ranking, behind: Keys) -> Ranking:
-    """Return a ranking with some chunks at its end, with the lowest score."""
-    keys, scores = ranking
-    last = np.isin(keys, behind)
-    lowest = np.full(last.sum(), scores[-1:].min(initial=np.inf), scores.dtype)
-    return np.concatenate([keys[~last], keys[last]]), np.concatenate([scores[~last], lowest])
-
-
 def _rankings(found: Found) -> Mapping[str, Ranking]:
     """Return the rankings that are listed for each hit."""
     expansion, channels = found.graph.expansion, found.text.channels
     if not found.graph.ran:
         return channels
-    by_graph = {"graph": (expansion.keys, expansion.scores), "links": found.ranked.linked}
+    by_graph = {"graph": (expansion.keys, expansion.scores)}
     return by_graph if found.query.settings.method == "graph" else {**channels, **by_graph}
 
 
@@ -506,7 +482,7 @@ def _channels(keys: Keys, rankings: Mapping[str, Ranking]) -> list[dict[str, Cha
 def _found_by_graph(found: Found, keys: Keys, channels: list[dict[str, Channel]]) -> set[int]:
     """Return the chunks that the graph found and that plain search alone would not have returned."""
     settings, ranking = found.query.settings, found.text.ranking
-    by_graph = {key for key, names in zip(keys.tolist(), channels, strict=True) if GRAPH_CHANNELS & names.keys()}
+    by_graph = {key for key, names in zip(keys.tolist(), channels, strict=True) if "graph" in names}
     if settings.method != "graph":
         by_graph -= set(ranking[0][: settings.k].tolist())
     return by_graph.union(found.graph.expansion.queries)
@@ -533,10 +509,10 @@ def _conversation(query: Query) -> str:
     return "the question refers to passages that were shown; " if len(query.carried.passages) else ""
 
 
-def _decided(found: Found, entities: Sequence[Entity], links: Sequence[Link | None]) -> str:
+def _decided(found: Found, entities: Sequence[Entity], reasons: Sequence[Reason]) -> str:
     """Return what decided the order of the hits, in one sentence.
 
-    ``entities`` are those of the query, ``links`` those of the hits.
+    ``entities`` are those of the query, ``reasons`` those of the hits.
     """
     settings, ranked, by_graph = found.query.settings, found.ranked, len(found.graph.ranking[0]) > 0
     names = partial(_names, entities[: len(entities) - len(found.query.carried.entities)])
@@ -548,19 +524,34 @@ def _decided(found: Found, entities: Sequence[Entity], links: Sequence[Link | No
         if is_unknown or isinstance(settings.reranker, ScoreReranker):
             sources = [*(f"{name} search" for name in found.text.channels), *(["the graph"] if by_graph else [])]
             return f"the reranker ordered what {_listed(sources)} found"
-    if not by_graph and not any(links):
+    moved = [name for name in SIGNALS if any(name in reason.moved for reason in reasons)]
+    if not by_graph and not moved:
         return _decided_alone(found)
     if ranked.named is None:
         return _decided_by_fusion(found, names, all_names)
-    named = f"this question names {ranked.document}: passages of that document come first; " if ranked.document else ""
     if ranked.trust >= 0.5 and by_graph:
-        return f"{named}the graph led{_because(names(ranked.named.places))}"
-    why = names(ranked.named.places)
-    why = f"{why}{ranked.named.remark}" if why else "the question names nothing rare that the graph knows"
-    why = found.graph.why or why
-    is_alone = ranked.reasons is None or ranked.reasons.links is None
-    how = "decided alone" if is_alone else f"led{', links between passages added to them' if any(links) else ''}"
-    return f"{named}{_searches(found)} {how}: {why}"
+        others = [SIGNALS[name] for name in moved if name != "graph"]
+        also = f"; {_listed(others)} moved passages, too" if others else ""
+        return f"the graph led{_because(names(ranked.named))}{also}"
+    why = found.graph.why or _why_not_graph(names(ranked.named), ranked)
+    how = f"led, {_listed([SIGNALS[name] for name in moved])} moved passages" if moved else "decided alone"
+    return f"{_searches(found)} {how}: {why}"
+
+
+def _why_not_graph(names: str, ranked: Reranked) -> str:
+    """Return why the graph did not lead."""
+    if not names or ranked.share < _LITTLE:
+        return "the question names nothing rare that the graph knows"
+    return f"{names}, rare names are only {ranked.share:.0%} of it"
+
+
+def _numbers(ranked: Reranked) -> str:
+    """Return the numbers behind what decided."""
+    if ranked.evidence is None:
+        return ""
+    document = f"; it names the document {ranked.document}" if ranked.document else ""
+    share = f"{ranked.share:.0%} of the question consists of rare names that the graph knows"
+    return f"trust {ranked.trust:.2f}: {share}{document}"
 
 
 def _decided_alone(found: Found) -> str:

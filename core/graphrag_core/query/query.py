@@ -15,6 +15,7 @@ from graphrag_core.errors import EmbedderError
 from graphrag_core.ingest.embedding import DEFAULT_VECTOR_WEIGHT, CheckedEmbedder, question_error
 from graphrag_core.key_sets import distinct, ordered
 from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores, Snapshot
+from graphrag_core.text import REFERS_TO
 
 if TYPE_CHECKING:
     from igraph import Graph
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 OnEmbedderError = Literal["raise", "keyword"]
 """What a query does if the embedder fails: raise, or search by keyword and graph."""
 
+_SAMPLE, _SAMPLED_FACTS = 20, 200  # entities, and facts of each, that are read to see whether relations are stated
 _NO_KEYS = np.empty(0, np.int64).copy
 _NO_SCORES = np.empty(0, np.float32).copy
-_CANDIDATES = 20  # of vector and of keyword search for a part of a question
 
 
 def _default_settings() -> ResolvedSettings:
@@ -141,6 +142,7 @@ class Query:
         min_weight: float = 0.0,
         most_neighbours: int | None = None,
         limit: int = 5_000,
+        stated: bool = False,
     ) -> Graph:
         """Return the graph around the question as an ``igraph.Graph`` of keys. Names and facts are read on demand.
 
@@ -162,6 +164,9 @@ class Query:
             The maximum number of edges, nearest hop first, then the strongest. ``result.fallback`` says so if there
             are more.
 
+        stated
+            Whether sentences are left out, unless the index has no other relations. ``result.fallback`` says so.
+
         Returns
         -------
         igraph.Graph
@@ -170,9 +175,13 @@ class Query:
             that holds both, the strongest first; a fact whose object is a value is a loop. An edge to a passage has
             the fact -1 and the weight 1, or 6 if the passage is about the entity.
         """
+        start = self.entities if entities is None else entities
+        if stated and len(start) and not self._states_relations(start):
+            self.remarks.append("the index has no stated relations: two names in a sentence count as related")
+            stated = False
         around = Relations(
-            self.snapshot, self.entities if entities is None else entities, passages=passages, relations=relations,
-            min_weight=min_weight, most_neighbours=most_neighbours, limit=limit,
+            self.snapshot, start, passages=passages, relations=relations, min_weight=min_weight,
+            most_neighbours=most_neighbours, limit=limit, stated=stated,
         )  # fmt: skip
         for _ in range(hops):
             around.grow()
@@ -180,15 +189,14 @@ class Query:
             self.remarks.append(f"there are more than {limit:,} relations around the question: the strongest count")
         return around.graph()
 
-    def best_of(self, texts: Sequence[str]) -> Keys:
-        """Return the chunk that vector and keyword search together rank first for each text, if there is one."""
-        vectors, _ = self._embed(texts)
-        found = []
-        for at, text in enumerate(texts):
-            part = replace(self, text=text, vector=None if vectors is None else vectors[at])
-            by_keyword = self.snapshot.search_keywords("chunks", text, _CANDIDATES)
-            found.append(part.blend("chunks", part.by_vector("chunks", _CANDIDATES), by_keyword)[0][:1])
-        return np.concatenate(found)
+    def _states_relations(self, entities: Keys) -> bool:
+        """Return whether entities, or else those that most passages mention, have relations that are no links."""
+        for some in (entities, self.snapshot.top_entities(_SAMPLE)):
+            facts = self.snapshot.facts_of(some, limit=_SAMPLED_FACTS)
+            triples = facts[self.snapshot.are_triples(facts)]
+            if len(triples) and any(fact.relation != REFERS_TO for fact in self.snapshot.facts(triples[:_SAMPLE])):
+                return True
+        return False
 
     def _embed(self, texts: Sequence[str]) -> tuple[Matrix | None, str]:
         """Return the vectors of texts that are asked as questions, or None and what failed."""
@@ -213,14 +221,18 @@ class Query:
         if self.vector is not None and len(by_vector[0]):
             matched = keys
             keys = distinct(by_vector[0], matched)
-            cosine = np.maximum(self.snapshot.similarities(kind, keys, self.vector), 0)
+            similarity = self.snapshot.similarities(kind, keys, self.vector)
+            cosine = similarity.copy()
             if self.settings.fusion.relative_scores:
+                np.maximum(cosine, 0, out=cosine)
                 cosine /= max(float(cosine.max(initial=0)), 1e-9)
             keyword_share = np.zeros(len(keys), np.float32)
             keyword_share[np.searchsorted(keys, matched)] = scores
             share = self.vector_weight
             scores = share * cosine + (1 - share) * keyword_share
-        order = self.order(kind, keys, scores)
+            order = self.order(kind, keys, scores, similarity)  # negative cosines keep their order
+        else:
+            order = self.order(kind, keys, scores)
         return keys[order], scores[order].astype(np.float32)
 
     def without_same_start(self, keys: Keys, characters: int) -> Keys:

@@ -44,22 +44,18 @@ def related_entities(graph: Graph, seeds: Sequence[int], hops: int) -> Iterator[
     Two entities are related by the strongest relation that someone stated, by a sentence only without one. Of a hop the
     most strongly related entities come first.
     """
-    keys, weights, ends = graph.vs["key"], graph.es["weight"], graph.get_edgelist()
-    vertex_of = {key: vertex for vertex, key in enumerate(keys)}
-    for seed in seeds:
-        frontier, seen = [vertex_of[seed]], {vertex_of[seed]}
-        for hop in range(1, hops + 1):
-            reached: dict[int, float] = {}
-            for vertex in frontier:
-                strongest: dict[int, int] = {}
-                for edge in sorted(graph.incident(vertex)):  # the strongest relation of two entities comes first
-                    strongest.setdefault(sum(ends[edge]) - vertex, edge)
-                for other, edge in strongest.items():
-                    if other not in seen:
-                        reached[other] = max(reached.get(other, 0.0), weights[edge])
-            seen.update(reached)
-            frontier = sorted(reached, key=lambda vertex: (-reached[vertex], keys[vertex]))
-            yield from (Related(seed, keys[vertex], hop, reached[vertex]) for vertex in frontier)
+    keys, ends = np.array(graph.vs["key"], np.int64), np.array(graph.get_edgelist(), np.int64).reshape(-1, 2)
+    weights = np.array(graph.es["weight"], np.float64)
+    pairs = np.sort(ends, axis=1) @ np.array([len(keys), 1], np.int64)
+    strongest = np.unique(pairs, return_index=True)[1]  # the strongest relation of two entities comes first
+    links, weights = np.concatenate([ends[strongest], ends[strongest, ::-1]]), np.tile(weights[strongest], 2)
+    for seed, hop in zip(seeds, np.array(graph.distances(keys.searchsorted(seeds))), strict=True):
+        onwards = (hop[links[:, 1]] == hop[links[:, 0]] + 1) & (hop[links[:, 1]] <= hops)
+        best = np.zeros(len(keys))
+        np.maximum.at(best, links[onwards, 1], weights[onwards])
+        reached = np.unique(links[onwards, 1])
+        for vertex in reached[np.lexsort((keys[reached], -best[reached], hop[reached]))].tolist():
+            yield Related(seed, int(keys[vertex]), int(hop[vertex]), float(best[vertex]))
 
 
 def joining_facts(query: Query, graph: Graph, least: float = 0.0) -> Keys:

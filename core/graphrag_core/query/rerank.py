@@ -11,9 +11,10 @@ import numpy as np
 
 from graphrag_core.errors import RerankerError
 from graphrag_core.ports import Keys, Ranking
-from graphrag_core.query.coverage import Coverage, Reranked, Reranker
+from graphrag_core.query.linear import Linear
 from graphrag_core.query.query import Query
 from graphrag_core.query.requests import Request
+from graphrag_core.query.reranker import Reranked, Reranker
 from graphrag_core.text import chunk_text, label
 from graphrag_core.text.markup import plain
 
@@ -38,7 +39,7 @@ class ScoreReranker(Reranker):
         The function, or a coroutine function. It may have a coroutine method ``ascore`` with the same arguments,
         which is awaited instead where a question is awaited.
     first
-        Orders the passages before.
+        Orders the passages before; :class:`~graphrag_core.strategies.Linear` by default.
 
     Raises
     ------
@@ -47,7 +48,7 @@ class ScoreReranker(Reranker):
     """
 
     score: ScoreTexts
-    first: Reranker = field(default_factory=Coverage)
+    first: Reranker = field(default_factory=Linear)
 
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
         """Return the ranking of the first reranker with its best passages ordered by score."""

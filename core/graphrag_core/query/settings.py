@@ -23,12 +23,12 @@ from graphrag_core.errors import InputError, check_integer, check_number, unknow
 from graphrag_core.filters import Filter
 from graphrag_core.ports import Keys
 from graphrag_core.query.conversation import Turn
-from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.fusion import CHANNELS, Fusion, Gate
 from graphrag_core.query.query import OnEmbedderError
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.requests import Request
 from graphrag_core.query.rerank import ScoreReranker, ScoreTexts
+from graphrag_core.query.reranker import Reranker
 from graphrag_core.query.routing import Router
 from graphrag_core.query.strategies.pagerank import PageRank
 from graphrag_core.query.strategies.strategy import GraphStrategy
@@ -99,7 +99,7 @@ class SearchSettings:
         How plain search and graph become one ranking. None is the strategy's own, which for
         PageRank is :class:`~graphrag_core.strategies.Anchored`.
     reranker
-        Orders the passages of the hybrid method. True uses :class:`~graphrag_core.strategies.Coverage` where both the
+        Orders the passages of the hybrid method. True uses :class:`~graphrag_core.strategies.Linear` where both the
         strategy and the fusion are the default; False orders them by the fusion alone. A function of the question and a
         list of texts that returns one score for each, or a coroutine function, orders the best 50 of them.
     gate, recogniser
@@ -298,6 +298,16 @@ class ResolvedSettings(SearchSettings):
         return hash(tuple(getattr(self, one.name) for one in fields(self) if one.compare))
 
     @property
+    def is_reranked(self) -> bool:
+        """Whether a reranker orders the passages."""
+        return self.method == "hybrid" and bool(self.reranker)
+
+    @property
+    def ranked(self) -> int:
+        """How many passages each channel is asked for, before those that are only appended."""
+        return self.candidates if self.is_reranked else max(self.candidates, self.k)
+
+    @property
     def searches_graph(self) -> bool:
         """Whether the graph is searched, unless the gate skips it."""
         return self.use_graph and self.method in ("hybrid", "graph")
@@ -360,9 +370,18 @@ def _with_field(part: Any, path: str, value: Any, name: str) -> Any:
         value = _with_field(getattr(part, first), rest, value, name)
     else:
         hint = get_type_hints(type(part))[first]
+        if any(get_origin(kind) is tuple and str in get_args(kind) for kind in (hint, *get_args(hint))):
+            return replace(part, **{first: _names(value, name)})
         kinds = [str if get_origin(kind) is Literal else kind for kind in (hint, *get_args(hint))]
         _check_type(value, [kind for kind in kinds if isinstance(kind, type) and kind is not type(None)], name)
     return replace(part, **{first: value})
+
+
+def _names(value: Any, name: str) -> tuple[str, ...]:
+    names = tuple(value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else ())
+    if not names or not all(isinstance(one, str) and one.strip() for one in names):
+        raise InputError(f"{name} is {value!r:.80}: use names, such as 'uses' or 'uses,owns'")
+    return tuple(one.strip() for one in names)
 
 
 def _check_known(first: str, known: Iterable[str], path: str, name: str) -> None:

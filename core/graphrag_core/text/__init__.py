@@ -19,6 +19,7 @@ from graphrag_core.text.names import title_names as title_names
 from graphrag_core.text.sentences import sentences as sentences
 from graphrag_core.text.sentences import unwrap as unwrap
 from graphrag_core.text.tokens import Tokenizer as Tokenizer
+from graphrag_core.text.tokens import estimate_at_most as estimate_at_most
 from graphrag_core.text.tokens import estimate_tokens as estimate_tokens
 from graphrag_core.text.tokens import most_tokens as most_tokens
 from graphrag_core.text.tokens import token_counter as token_counter

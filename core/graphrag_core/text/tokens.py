@@ -1,9 +1,13 @@
 """Token counts: estimated, or by a tokenizer that the user names."""
 
+import os
 import re
+import sys
+import tempfile
 from collections.abc import Callable
 from functools import lru_cache
-from string import ascii_letters, digits
+from pathlib import Path
+from string import ascii_letters, ascii_uppercase, digits
 
 from graphrag_core.errors import InputError
 from graphrag_core.text.cjk import CJK
@@ -17,6 +21,19 @@ _NON_ASCII = re.compile(r"[^\x00-\x7f]+")
 _NON_ASCII_PIECE = re.compile(rf"[{CJK}]|(?:(?![{CJK}])[^\W_]){{1,2}}|[^\w\s]")
 _IS_LETTER, _IS_DIGIT = (
     bytes(ord("x") if chr(code) in kept else ord(" ") for code in range(256)) for kept in (ascii_letters, digits)
+)
+_NON_ASCII_BYTES = bytes(range(128, 256))
+_NOT_UPPER = bytes(code for code in range(256) if chr(code) not in ascii_uppercase)
+_DIGITS_AS_ZERO = bytes(ord("0") if chr(code) in digits else code for code in range(256))
+
+_ENCODING = "cl100k_base"
+_FILE = "9b5ad71b2ce5302211f9c61530b329a4922fc6a4"
+"""The name under which tiktoken keeps the file of the encoding."""
+_FOLDERS: tuple[str | Path, ...] = (
+    os.environ.get("TIKTOKEN_CACHE_DIR") or "",
+    os.environ.get("DATA_GYM_CACHE_DIR") or "",
+    Path(tempfile.gettempdir(), "data-gym-cache"),
+    *(Path(folder, "llama_index", "core", "_static", "tiktoken_cache") for folder in sys.path),  # LlamaIndex ships it
 )
 
 
@@ -36,10 +53,30 @@ def estimate_tokens(text: str) -> int:
         text = _NON_ASCII.sub(" ", text)
     data = f"{text} ".encode("ascii")
     count += len(data.translate(None, _LETTERS_AND_DIGITS + _SPACES))
-    for table, size in ((_IS_LETTER, 7), (_IS_DIGIT, 3)):
-        runs, full = data.translate(table), b"x" * size
-        count += runs.count(full) + runs.replace(full, b"").count(b"x ")  # and the rest of each run
-    return count
+    return count + _parts(data, _IS_LETTER, 7) + _parts(data, _IS_DIGIT, 3)
+
+
+def estimate_at_most(text: str) -> int:
+    """Estimate tokens for a budget: more than cl100k_base has in prose, tables, code, German, Chinese and Base64.
+
+    A word counts one token for every four letters begun, and one for each capital letter; two bytes of another alphabet
+    count one, and so do a line, two spaces, and a space before a number. English prose has about 1.4 times its tokens.
+
+    >>> estimate_at_most("| Werk 7 | 137.50 |"), estimate_at_most("知识图谱")
+    (11, 6)
+    """
+    data = f"{text} ".encode("utf-8", "replace")
+    ascii_data = data.translate(None, _NON_ASCII_BYTES)
+    count = len(ascii_data.translate(None, _LETTERS_AND_DIGITS + _SPACES)) + len(data.translate(None, _NOT_UPPER))
+    count += (len(data) - len(ascii_data) + 1) // 2 + data.count(b"\xf0")
+    count += data.count(b"\n") + data.count(b"  ") + data.translate(_DIGITS_AS_ZERO).count(b" 0")
+    return count + _parts(data, _IS_LETTER, 4) + _parts(data, _IS_DIGIT, 3)
+
+
+def _parts(data: bytes, table: bytes, size: int) -> int:
+    """Return the number of parts of this size, or less, into which the marked runs fall."""
+    runs, full = data.translate(table), b"x" * size
+    return runs.count(full) + runs.replace(full, b"").count(b"x ")
 
 
 def most_tokens(text: str) -> int:
@@ -52,10 +89,11 @@ def most_tokens(text: str) -> int:
 
 
 def token_counter(tokenizer: Tokenizer | None = None) -> Callable[[str], int]:
-    """Return the function that counts tokens: :func:`estimate_tokens` without a tokenizer.
+    """Return the function that counts tokens for a budget.
 
-    A function is returned as it is. tiktoken loads the encoding of a name such as ``"o200k_base"`` or ``"gpt-4o"``, and
-    downloads it if it is not in its cache.
+    Without a tokenizer it is tiktoken with the encoding cl100k_base if its file is on this machine, and else
+    :func:`estimate_at_most`: no network is called unasked. A function is returned as it is. tiktoken loads the encoding
+    of a name such as ``"o200k_base"`` or ``"gpt-4o"``, and downloads it if it is not in its cache.
 
     Raises
     ------
@@ -63,12 +101,27 @@ def token_counter(tokenizer: Tokenizer | None = None) -> Callable[[str], int]:
         tiktoken does not know the name, or cannot load the encoding.
     """
     if tokenizer is None:
-        return estimate_tokens
+        return _default_counter()
     if isinstance(tokenizer, str):
         return _tiktoken_counter(tokenizer)
     if not callable(tokenizer):
         raise InputError(f"tokenizer is {tokenizer!r:.80}: pass a function from a text to a number, or a name")
     return tokenizer
+
+
+@lru_cache
+def _default_counter() -> Callable[[str], int]:
+    folder = next((folder for folder in _FOLDERS if folder and Path(folder, _FILE).is_file()), None)
+    if folder is None:
+        return estimate_at_most
+    before = os.environ.get("TIKTOKEN_CACHE_DIR")
+    os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
+    try:
+        return _tiktoken_counter(_ENCODING)
+    finally:
+        del os.environ["TIKTOKEN_CACHE_DIR"]
+        if before is not None:
+            os.environ["TIKTOKEN_CACHE_DIR"] = before
 
 
 @lru_cache

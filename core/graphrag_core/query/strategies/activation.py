@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from math import log10
 
 import numpy as np
@@ -51,7 +50,7 @@ class Relevance:
         A fact that was never accessed ages from its creation.
 
         >>> three_weeks = Fact(("User",), "prefers dark mode", confidence=0.8, source="user_edit",
-        ...                    last_accessed=0.0, access_count=9)
+        ...                    status="confirmed", last_accessed=0.0, access_count=9)
         >>> round(Relevance().score(three_weeks, 3 * WEEK), 4)
         2.5992
         """
@@ -142,32 +141,36 @@ class SpreadingActivation(GraphStrategy):
     def _spread(self, query: Query, anchors: Keys) -> dict[int, Fact]:
         """Return the activated facts by key, in the order in which they are reached."""
         graph = query.surroundings(anchors, hops=self.hops, limit=MAX_EDGES)
-        vertex_of = {key: vertex for vertex, key in enumerate(graph.vs["key"])}
-        facts: dict[int, Fact] = {}
+        keys, edges, ends = graph.vs["key"], graph.es["fact"], graph.get_edgelist()
+        facts: dict[int, float] = {}
         visited: set[int] = set()
-        frontier = [vertex_of[anchor] for anchor in anchors.tolist()]
+        frontier = np.searchsorted(keys, anchors).tolist()
         for _ in range(self.hops):
-            if len(facts) >= self.max_facts:
-                break
             following: list[int] = []
             for entity in frontier:
+                if len(facts) >= self.max_facts:
+                    break
                 if entity not in visited:
                     check_deadline()
                     visited.add(entity)
                     objects: dict[int, list[int]] = {}
-                    for edge in graph.es[graph.incident(entity)]:
-                        objects.setdefault(edge["fact"], []).append(sum(edge.tuple) - entity)
-                    for key, fact in self._outgoing(query, graph.vs[entity]["key"], sorted(objects)).items():
-                        facts.setdefault(key, fact)
-                        following += objects[key]
+                    for edge in graph.incident(entity):
+                        objects.setdefault(edges[edge], []).append(sum(ends[edge]) - entity)
+                    for fact, since in self._outgoing(query, keys[entity], sorted(objects)):
+                        facts.setdefault(fact, since)
+                        following += objects[fact]
             frontier = following
-        return dict(islice(facts.items(), self.max_facts))
+        chosen = [*facts][: self.max_facts]
+        read = query.snapshot.facts(np.array(chosen, np.int64))
+        return {key: replace(fact, last_accessed=facts[key]) for key, fact in zip(chosen, read, strict=True)}
 
-    def _outgoing(self, query: Query, entity: int, facts: Sequence[int]) -> dict[int, Fact]:
-        """Return the most confident facts that start at an entity; ties by similarity to the question."""
+    def _outgoing(self, query: Query, entity: int, facts: Sequence[int]) -> list[tuple[int, float]]:
+        """Return the most confident facts that start at an entity, each with the time from which it ages.
+
+        Ties are broken by the similarity to the question.
+        """
         snapshot = query.snapshot
-        keys, confidence, accessed = snapshot.outgoing_facts(entity, np.array(facts, np.int64))
+        keys, confidence, since = snapshot.outgoing_facts(entity, np.array(facts, np.int64))
         similarity = snapshot.similarities("facts", keys, query.vector)
         order = query.order("facts", keys, confidence, similarity)[: self.facts_per_entity]
-        read = zip(keys[order].tolist(), snapshot.facts(keys[order]), accessed[order].tolist(), strict=True)
-        return {key: replace(fact, last_accessed=since) for key, fact, since in read}
+        return [*zip(keys[order].tolist(), since[order].tolist(), strict=True)]

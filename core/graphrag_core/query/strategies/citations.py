@@ -1,41 +1,39 @@
-"""Passages of the concepts that a question names, and what these passages cite."""
+"""Papers that introduce the concepts of a question, and what these cite."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from graphrag_core.deadline import check_deadline
 from graphrag_core.errors import check_integer
-from graphrag_core.key_sets import distinct
-from graphrag_core.ports import Ranking, Snapshot
+from graphrag_core.ports import Keys, Ranking
 from graphrag_core.query.fusion import ReciprocalRank
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.related_entities import MAX_EDGES
 from graphrag_core.query.strategies.strategy import GraphStrategy
-
-if TYPE_CHECKING:
-    from igraph import Graph
 
 _MAX_FACTS = 30
 
 
 @dataclass(frozen=True, kw_only=True)
 class CitationGraph(GraphStrategy):
-    """Returns the passages that mention the question's entities, and those that their subjects cite.
+    """Returns papers that introduce the concepts of the question, and what these cite, with a passage of each.
 
-    A passage gets 1 for each entity of the question that it mentions, and 1 / 2^(hop - 1) for each citation from a
-    passage found before: 0.5 on the second hop. Made for research findings
-    (:meth:`KnowledgeIndex.add_research_findings <graphrag_core.KnowledgeIndex.add_research_findings>`), where
-    papers mention the concepts they introduce and cite each other.
+    A paper gets 1 for each concept of the question that it introduces, and 1 / 2^(hop - 1) for each citation from a
+    paper found before: 0.5 on the second hop. A paper that the question names gets 1, and so does one that cites it.
+    Made for research findings
+    (:meth:`KnowledgeIndex.add_research_findings <graphrag_core.KnowledgeIndex.add_research_findings>`).
 
     Parameters
     ----------
     depth
-        How far to go: 1 for the passages that mention an entity, 2 for what these cite, and so on.
+        How far to go: 1 for the papers that introduce a concept, 2 for what these cite, and so on.
+    concepts
+        The relations from a paper to a concept.
     relations
         The relations that count as a citation, followed from the first entity of a fact to the second.
     """
@@ -43,42 +41,70 @@ class CitationGraph(GraphStrategy):
     fusion = ReciprocalRank(weights={"vector": 0.5, "graph": 0.5})
 
     depth: int = 2
+    concepts: tuple[str, ...] = ("introduces", "relates_to")
     relations: tuple[str, ...] = ("cites",)
 
     def __post_init__(self) -> None:
         check_integer(self.depth, "depth")
 
     def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:  # noqa: ARG002
-        """Return the passages that concepts and citations lead to, best first."""
-        snapshot = query.snapshot
+        """Return a passage of each paper that concepts and citations lead to, best first."""
         relevance: defaultdict[int, float] = defaultdict(float)
-        for chunk in snapshot.neighbours(query.entities, to="chunks").targets.tolist():
-            relevance[chunk] += 1.0
-        edges = snapshot.mentions(np.array(list(relevance), np.int64))
-        papers = distinct(edges.targets[edges.is_about])
-        graph = query.surroundings(papers, hops=self.depth - 1, relations=self.relations, limit=MAX_EDGES)
-        keys, visited, facts = graph.vs["key"], set(papers.tolist()), list[int]()
+        is_paper = query.snapshot.are_subjects(query.entities)
+        relevance.update(dict.fromkeys(query.entities[is_paper].tolist(), 1.0))
+        relations = (*self.concepts, *self.relations)
+        facts = self._follow(query, query.entities, relations, relevance, 1.0, outgoing=False)
+        papers, visited = [*relevance], {*relevance}
         for hop in range(2, self.depth + 1):
-            cited = {paper: _cited(snapshot, graph, keys.index(paper)) for paper in papers.tolist()}
-            targets = [target for found in cited.values() for target in found]
-            facts += [fact for found in cited.values() for fact in found.values()]
-            about = snapshot.neighbours(np.array(targets, np.int64), to="chunks")
-            for chunk in about.targets[about.is_about].tolist():
-                relevance[chunk] += 0.5 ** (hop - 1)
-            papers = np.array(sorted({*targets} - visited), np.int64)
-            visited.update(papers.tolist())
-        chunks, scores = query.best_first(relevance)
+            cited: defaultdict[int, float] = defaultdict(float)
+            share = 0.5 ** (hop - 1)
+            facts += self._follow(query, np.array(papers, np.int64), self.relations, cited, share, outgoing=True)
+            for paper, score in cited.items():
+                relevance[paper] += score
+            papers = [paper for paper in cited if paper not in visited]
+            visited.update(papers)
+        chunks, scores = query.best_first(_passages(query, relevance))
         chunks, scores = chunks[:k], scores[:k]
         return Expansion(chunks, scores, scores / scores.max(initial=1), np.array(facts[:_MAX_FACTS], np.int64))
 
+    def _follow(
+        self,
+        query: Query,
+        start: Keys,
+        relations: Sequence[str],
+        found: dict[int, float],
+        share: float,
+        *,
+        outgoing: bool,
+    ) -> list[int]:
+        """Add a share for each relation from, or else to, some entities to what it leads to; return the facts."""
+        graph = query.surroundings(start, relations=relations, limit=MAX_EDGES)
+        keys, edges, ends, facts = graph.vs["key"], graph.es["fact"], graph.get_edgelist(), list[int]()
+        for entity, vertex in zip(start.tolist(), np.searchsorted(keys, start).tolist(), strict=True):
+            check_deadline()
+            fact_of = {sum(ends[edge]) - vertex: edges[edge] for edge in graph.incident(vertex)}
+            own = query.snapshot.outgoing_facts(entity, np.array(sorted({*fact_of.values()}), np.int64))[0]
+            for other, fact in fact_of.items():
+                if (fact in own) is outgoing and other != vertex:
+                    found[keys[other]] += share
+                    facts.append(fact)
+        return facts
 
-def _cited(snapshot: Snapshot, graph: Graph, paper: int) -> dict[int, int]:
-    """Return the papers that a paper, given by its vertex, cites, each once, and the fact that says so."""
-    check_deadline()
-    edges, keys = graph.es[graph.incident(paper)], graph.vs["key"]
-    outgoing = snapshot.outgoing_facts(keys[paper], np.array(sorted({*edges["fact"]}), np.int64))[0]
-    cited: dict[int, int] = {}
-    for edge in sorted(edges, key=lambda edge: edge["fact"]):
-        if edge["fact"] in outgoing and edge.source != edge.target:
-            cited.setdefault(keys[sum(edge.tuple) - paper], edge["fact"])
-    return cited
+
+def _passages(query: Query, relevance: Mapping[int, float]) -> dict[int, float]:
+    """Return the passage of each paper that is most similar to the question, with the relevance of the paper."""
+    snapshot, papers = query.snapshot, np.array([*relevance], np.int64)
+    about = snapshot.neighbours(papers, to="chunks")
+    owners, chunks = papers.repeat(about.counts)[about.is_about], about.targets[about.is_about]
+    similarity = snapshot.similarities("chunks", chunks, query.vector)
+    best: dict[int, int] = {}
+    scores: defaultdict[int, float] = defaultdict(float)
+    seen: set[tuple[int, int]] = set()
+    documents = snapshot.documents_of(chunks)
+    for at in query.order("chunks", chunks, similarity).tolist():
+        document, owner = int(documents[at]), int(owners[at])
+        chunk = best.setdefault(document, int(chunks[at]))
+        if (document, owner) not in seen:  # a paper may have two names
+            seen.add((document, owner))
+            scores[chunk] += relevance[owner]
+    return scores

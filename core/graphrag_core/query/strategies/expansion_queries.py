@@ -32,6 +32,8 @@ class ExpansionQueries(GraphStrategy):
         How many passages each query returns.
     most_queries, most_neighbours
         The maximum number of pairs, and of related entities that are followed from each; None for all.
+    stated
+        True follows relations that someone stated, and sentences only where the index has no others.
     in_order
         True lists the results of the first query, then new ones of the second, and so on, with the proximity
         as score, instead of joining them by reciprocal rank.
@@ -51,6 +53,7 @@ class ExpansionQueries(GraphStrategy):
     hits: int = 3
     most_queries: int | None = 20
     most_neighbours: int | None = 10
+    stated: bool = False
     in_order: bool = False
     same_start: int = 0
 
@@ -84,7 +87,11 @@ class ExpansionQueries(GraphStrategy):
         """
         seeds = query.entities.tolist()
         graph = query.surroundings(
-            hops=self.depth, min_weight=self.min_weight, most_neighbours=self.most_neighbours, limit=MAX_EDGES
+            hops=self.depth,
+            min_weight=self.min_weight,
+            most_neighbours=self.most_neighbours,
+            limit=MAX_EDGES,
+            stated=self.stated,
         )
         pairs: dict[frozenset[int], tuple[float, float, int, int]] = {}
         for seed, other, hop, weight in related_entities(graph, seeds, self.depth):

@@ -37,6 +37,8 @@ class Neighbourhood(GraphStrategy):
         already are scored without limit.
     most_neighbours
         How many entities, the most strongly related ones, are followed from each; None for all.
+    stated
+        True follows relations that someone stated, and sentences only where the index has no others.
     fusion
         How its scores are joined with the scores of plain search.
     """
@@ -45,6 +47,7 @@ class Neighbourhood(GraphStrategy):
     relation_types: tuple[str, ...] | None = None
     max_chunks: int = 4
     most_neighbours: int | None = 50
+    stated: bool = False
     fusion: Fusion = _WEIGHTED
 
     def __post_init__(self) -> None:
@@ -63,7 +66,11 @@ class Neighbourhood(GraphStrategy):
         """Return the passages of neighbours, best first; up to ``max_chunks`` that plain search lacks."""
         snapshot = query.snapshot
         graph = query.surroundings(
-            hops=self.hops, relations=self.relation_types, most_neighbours=self.most_neighbours, limit=MAX_EDGES
+            hops=self.hops,
+            relations=self.relation_types,
+            most_neighbours=self.most_neighbours,
+            limit=MAX_EDGES,
+            stated=self.stated,
         )
         reached = [*related_entities(graph, query.entities.tolist(), self.hops)]
         if not reached:

@@ -8,13 +8,14 @@ import numpy.typing as npt
 
 from graphrag_core.deadline import check_deadline
 from graphrag_core.ports import Keys, Ranking, Snapshot
-from graphrag_core.query.coverage import Coverage
-from graphrag_core.query.query import Expansion, Query
+from graphrag_core.query.linear import Linear
+from graphrag_core.query.query import Expansion, Query, word_weights
 from graphrag_core.query.strategies.strategy import GraphStrategy
 
 Doubles = npt.NDArray[np.float64]
 _DISCOVERING = 4  # rounds in which further nodes are pushed; later ones change little
-_FACTS = 100  # of keyword search, which vectors may put into another order
+_FROM = 50  # first passages of plain search, of whose facts the best are seeds
+_COSINE = 0.6  # the weight of a fact's cosine beside its words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,7 @@ class PageRank(GraphStrategy):
     B. J. Gutiérrez et al.: HippoRAG (2024), for personalised PageRank over a knowledge graph.
     """
 
-    reranker = Coverage()
+    reranker = Linear()
 
     entity_weight: float = 1.0
     fact_weight: float = 0.5
@@ -65,12 +66,7 @@ class PageRank(GraphStrategy):
 
     def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:
         """Return the chunks with the highest PageRank, best first."""
-        # The facts nearest to the question belong to the nearest passages: no vector of another fact is looked at.
-        embedded = query.vector is not None and query.snapshot.has("facts", vectors=True)
-        near = query.snapshot.facts_in(plain[0][: self.passages]) if embedded else plain[0][:0]
-        by_keyword = query.snapshot.search_keywords("facts", query.text, _FACTS if len(near) else self.facts)
-        facts, scores = query.blend("facts", (near, np.empty(len(near), np.float32)), by_keyword)
-        facts, scores = facts[: self.facts], scores[: self.facts]
+        facts, scores = self._best_facts(query, plain[0][:_FROM])
         rows = query.snapshot.fact_rows(facts)
         entities = np.concatenate([query.entities, rows.entities])
         rarity = query.snapshot.entity_counts(entities).clip(1) ** -0.5
@@ -99,6 +95,23 @@ class PageRank(GraphStrategy):
         scores = np.round(np.log(rank + 1e-9) + similarity, 4).astype(np.float32)
         order = query.order("chunks", chunks, scores)[:count]
         return Expansion(chunks[order], scores[order], facts=facts)
+
+    def _best_facts(self, query: Query, chunks: Keys) -> Ranking:
+        """Return the facts of some chunks that are nearest to the question, by their words and their vectors."""
+        snapshot, terms = query.snapshot, query.snapshot.terms(query.text)
+        facts = snapshot.facts_in(chunks)
+        sentences = snapshot.sentences(chunks, terms)
+        has_terms = sentences.of_facts[np.argsort(sentences.facts)[np.sort(sentences.facts).searchsorted(facts)]]
+        weights = word_weights(snapshot.term_counts(terms), snapshot.statistics_count)
+        scores = np.vecdot(has_terms, weights)
+        scores /= max(float(scores.max(initial=0)), 1e-9)
+        if query.vector is not None and snapshot.has("facts", vectors=True):
+            cosine = np.maximum(snapshot.similarities("facts", facts, query.vector), 0)
+            scores = _COSINE * cosine / max(float(cosine.max(initial=0)), 1e-9) + (1 - _COSINE) * scores
+        scores = scores.round(6).astype(np.float32)
+        order = query.order("facts", facts, scores)[: self.facts]
+        order = order[scores[order] > 0]
+        return facts[order], scores[order]
 
     def _push(self, snapshot: Snapshot, seeds: Keys, weights: Doubles) -> tuple[Keys, Doubles]:
         """Return the chunks that forward push reaches, and their PageRank.

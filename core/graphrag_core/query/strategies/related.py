@@ -32,6 +32,8 @@ class RelatedEntities(GraphStrategy):
         How far to go, 1 to 3. The strength of the last relation counts.
     max_chunks
         How many passages of each related entity are returned, those most similar to the question.
+    stated
+        True follows relations that someone stated, and sentences only where the index has no others.
     fusion, gate, recogniser
         Apply unless the retriever is given others. Relations whose strength / 10 is below the ``min_graph_score`` of
         the gate, 0.3, are not followed. A sentence that holds two entities has 0.3.
@@ -41,6 +43,7 @@ class RelatedEntities(GraphStrategy):
 
     hops: int = 1
     max_chunks: int = 4
+    stated: bool = False
     fusion: Fusion = _OWN_SCORES
     gate: Gate | None = _GATE
     recogniser: Recogniser | None = None
@@ -51,7 +54,7 @@ class RelatedEntities(GraphStrategy):
     def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages of related entities, strongest relation first."""
         snapshot, least = query.snapshot, round(query.settings.gate.min_graph_score, 6)
-        graph = query.surroundings(hops=self.hops, limit=MAX_EDGES)
+        graph = query.surroundings(hops=self.hops, limit=MAX_EDGES, stated=self.stated)
         reached = [*related_entities(graph, query.entities.tolist(), self.hops)]
         if reached and max(related.weight for related in reached) < 10 * least:
             most = max(related.weight for related in reached) / 10

@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from graphrag_core.ports import Ranking
-from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.fusion import Anchored, Fusion, Gate
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.recognise import Recogniser
+from graphrag_core.query.reranker import Reranker
 
 
 class GraphStrategy(ABC):
