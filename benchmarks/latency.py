@@ -28,13 +28,12 @@ BEFORE = "d43a432"
 ROOT = Path(__file__).parents[1]
 SIZE, K = 5_000, 5
 GROUPS = [f"g{number}" for number in range(30)]
-QUESTIONS: dict[str, tuple[dict[str, Any], float]] = {  # settings, and the most times a bare lookup
-    "vector": ({"method": "vector"}, 2.0),
-    "vector + BM25": ({"use_graph": False}, 3.5),
-    "hybrid": ({}, 10.0),
+QUESTIONS: dict[str, tuple[dict[str, Any], float]] = {  # settings, and the most part of the time at the older commit
+    "vector": ({"method": "vector"}, 0.7),
+    "vector + BM25": ({"use_graph": False}, 0.7),
+    "hybrid": ({}, 0.65),
 }
-NEW_TARGET, REPEATED_TARGET = 1.5, 1.2  # times a hybrid question without a filter
-MOST_OF_BEFORE = 0.85  # of the time of a hybrid question at the older commit
+MOST_FILTERED = 1.2  # times a hybrid question without a filter
 
 _random = random.Random(1)
 
@@ -174,13 +173,12 @@ def measure(size: int) -> None:
     for name, took in found.items():
         shown = f"{name:<22}{took:6.2f} ms{before[name]:8.2f} ms"
         if name in QUESTIONS:
-            print(f"{shown}, {took / base:5.1f} times a bare lookup (at most {QUESTIONS[name][1]:g})")
+            part = f"{took / before[name]:.2f} of the time before (at most {QUESTIONS[name][1]:g})"
+            print(f"{shown}, {part}, {took / base:.1f} times a bare lookup")
         elif name == "bare lookup":
             print(shown)
         else:
-            target = NEW_TARGET if name.startswith("new") else REPEATED_TARGET
-            print(f"{shown}, {took / hybrid:5.1f} times hybrid without a filter (at most {target:g})")
-    print(f"hybrid takes {hybrid / before['hybrid']:.2f} of the time at {BEFORE} (at most {MOST_OF_BEFORE:g})")
+            print(f"{shown}, {took / hybrid:.2f} times hybrid without a filter (at most {MOST_FILTERED:g})")
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ class _CachedEmbeddings:
         self.identity = identity_of(model)
         self.embedded = bool(getattr(model, "embedded", False))
         self.local = bool(getattr(model, "local", False))
-        for optional in ("vector_weight", "token_ids", "token_vectors"):
+        for optional in ("vector_weight", "token_ids", "token_vectors", "embed_tokens"):
             if hasattr(model, optional):
                 setattr(self, optional, getattr(model, optional))
 

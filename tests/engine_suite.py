@@ -522,14 +522,14 @@ class EngineSuite:
             index.delete(["a", "b"])
             assert not index.document_ids({"tenant": {"ne": "x"}})
 
-    def test_rebuilding_and_compacting_change_no_answer(self) -> None:
+    def test_rebuilding_and_erasing_change_no_answer(self) -> None:
         """Also after deletions."""
         with self._filled() as index:
             index.delete("b")
             before = _description(index)
             index.rebuild()
             assert _description(index) == before
-            assert index.compact()
+            assert index.erase()
             assert _description(index) == before
             assert index.verify()
 

@@ -68,7 +68,7 @@ def make_base(folder: Path) -> Path:
         index.add([*SERVICES, Document("gone", "Deleted text of the Vault.")])
         index.add([Document("mara", "Mara Lindqvist leads the identity team in Uppsala since May.")])
         index.delete("gone")
-        index.compact()  # writes the arrays to a file; what follows is in segments
+        index.erase()  # writes the arrays to a file; what follows is in segments
         index.memory.remember("Keyring", "is_owned_by", "Mara Lindqvist")
     return folder
 
@@ -165,7 +165,7 @@ OPERATIONS = (
     ),
     Operation("edit", lambda index: index.graph.rename("Mara Lindqvist", "Mara Lind"), lambda state: [state]),
     Operation("query", _queried, lambda state: [state], warm=False),
-    Operation("compact", lambda index: index.compact(), lambda state: [state]),
+    Operation("erase", lambda index: index.erase(), lambda state: [state]),
     Operation("rebuild", lambda index: index.rebuild(), lambda state: [state]),
     Operation("close", lambda index: index.close(), lambda state: [state]),
 )

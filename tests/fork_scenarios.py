@@ -82,7 +82,7 @@ def write_everything(index: KnowledgeIndex, *words: str) -> None:
     refuse(lambda: index.delete("auth"), *words)
     refuse(lambda: index.memory.remember("Ada", "likes", "tea"), *words)
     refuse(index.rebuild, *words)
-    refuse(index.compact, *words)
+    refuse(index.erase, *words)
     refuse(lambda: index.engine.write(removed=["auth"]), *words)
 
 

@@ -51,7 +51,7 @@ def kills(base: Path, work: Path, chance: random.Random) -> Iterator[Run]:
 def full_disks(base: Path, work: Path, chance: random.Random) -> Iterator[Run]:
     """Let no file grow beyond a limit, from one byte up to more than is needed: each write fails once."""
     context = multiprocessing.get_context("forkserver")
-    limits = [(limit, name) for limit in range(1, 500_000, 4_096) for name in ("add", "delete", "compact", "edit")]
+    limits = [(limit, name) for limit in range(1, 500_000, 4_096) for name in ("add", "delete", "erase", "edit")]
     chance.shuffle(limits)
     for limit, name in limits:
         shutil.rmtree(work, ignore_errors=True)

@@ -238,7 +238,7 @@ class KnowledgeIndex:
     def delete(self, document_ids: str | Iterable[str]) -> int:
         """Delete documents with their chunks and facts, all or nothing; return how many existed.
 
-        No query finds them and the records do not contain their text; :meth:`compact` removes the last traces from the
+        No query finds them and the records do not contain their text; :meth:`erase` removes the last traces from the
         search indexes.
         """
         return self.pipeline.delete([document_ids] if isinstance(document_ids, str) else list(document_ids))
@@ -273,7 +273,7 @@ class KnowledgeIndex:
             self.engine.rebuild()
         return report
 
-    def compact(self) -> bool:
+    def erase(self) -> bool:
         """Remove all traces of deleted documents from the files and release their space.
 
         Returns
@@ -283,10 +283,10 @@ class KnowledgeIndex:
             released. Let readers call :meth:`close`, or :meth:`refresh` now and then, and repeat the call.
         """
         with self.pipeline.lock:
-            done = self.engine.compact() is not False  # other engines return None
+            done = self.engine.erase() is not False  # other engines return None
         if not done:
             _log.warning("%s: readers keep deleted text in the write-ahead log: let them call close(), or refresh() "
-                         "now and then, and call compact() again", self.path)  # fmt: skip
+                         "now and then, and call erase() again", self.path)  # fmt: skip
         return done
 
     def backup(self, path: str | Path) -> None:

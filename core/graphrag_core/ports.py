@@ -463,7 +463,7 @@ class Engine(Protocol):
     def rebuild(self) -> None:
         """Build the search indexes again from the records, without embedding anything."""
 
-    def compact(self) -> bool | None:
+    def erase(self) -> bool | None:
         """Remove all traces of deleted documents from the files and release their space; return False if some stay."""
 
     def backup(self, path: str | Path) -> None:

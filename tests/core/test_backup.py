@@ -134,34 +134,34 @@ def files_with(folder: Path, text: str) -> list[str]:
     ]
 
 
-def test_deleted_text_is_in_no_file_after_compact(tmp_path):
+def test_deleted_text_is_in_no_file_after_erase(tmp_path):
     text = " ".join(f"{SECRET}{number} unique words {number}" for number in range(3))
     with KnowledgeIndex.open(tmp_path, HashEmbedder(16)) as index:
         index.add([*SERVICES, Document("secret", f"{text} of {SECRET}.", SECRET)])
         assert files_with(tmp_path, SECRET)
         index.add([Document("secret", "Replaced.")])
         assert not [name for name in files_with(tmp_path, SECRET) if name.startswith("records")]
-        assert index.compact() is True
+        assert index.erase() is True
         assert files_with(tmp_path, SECRET) == []
         index.add([Document("other", f"{SECRET} again.")])
         index.delete("other")
-        assert index.compact() is True
+        assert index.erase() is True
         assert files_with(tmp_path, SECRET) == []
     assert files_with(tmp_path, SECRET) == []
 
 
-def test_compact_says_if_a_reader_keeps_deleted_text(tmp_path, caplog):
+def test_erase_says_if_a_reader_keeps_deleted_text(tmp_path, caplog):
     with KnowledgeIndex.open(tmp_path, HashEmbedder(16)) as index:
         index.add([*SERVICES, Document("secret", f"{SECRET} is secret.")])
         with KnowledgeIndex.open(tmp_path, HashEmbedder(16), read_only=True) as reader:
             index.delete("secret")
-            assert index.compact() is False
+            assert index.erase() is False
             assert "refresh()" in caplog.text
             assert "secret" in reader
             assert reader.refresh()  # sees the deletion, in the log
-            index.compact()
+            index.erase()
             reader.refresh()  # no longer needs the log
-            assert index.compact() is True
+            assert index.erase() is True
             assert files_with(tmp_path, SECRET) == []
 
 

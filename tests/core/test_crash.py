@@ -138,7 +138,7 @@ def _die(*_: object, **__: object) -> None:
 def _change_and_close(folder: Path) -> None:
     index = KnowledgeIndex.open(folder, HashEmbedder(16), batch_size=BATCH)
     index.delete(["d1"])
-    index.compact()
+    index.erase()
     index.add([document(2, 5), document(7, 0)])
     index.close()
 

@@ -198,7 +198,7 @@ def test_edits_are_undone_in_any_order_and_numbers_are_not_used_twice():
 # -- lasting
 
 
-def test_edits_survive_reindexing_reopening_and_compacting_and_hold_for_later_documents(tmp_path):
+def test_edits_survive_reindexing_reopening_and_erasing_and_hold_for_later_documents(tmp_path):
     with KnowledgeIndex.open(tmp_path, HashEmbedder(), extractor=Triples(), progress=False) as index:
         index.add(DOCUMENTS)
         index.graph.rename("Keyring", "Secret Vault")
@@ -208,7 +208,7 @@ def test_edits_survive_reindexing_reopening_and_compacting_and_hold_for_later_do
         index.delete(["auth", "key", "vendor"])
         index.add(DOCUMENTS)
         assert snapshot(index) == wanted
-        index.compact()
+        index.erase()
         index.rebuild()
         assert snapshot(index) == wanted
     for _ in range(2):  # with and without a view on disk that has the edits

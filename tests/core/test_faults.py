@@ -100,7 +100,7 @@ def _run(folder: Path, name: str, limit: int) -> str:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs RLIMIT_FSIZE")
-@pytest.mark.parametrize("name", ["add", "delete", "rebuild", "compact"])
+@pytest.mark.parametrize("name", ["add", "delete", "rebuild", "erase"])
 def test_an_error_on_a_full_disk_says_what_is_true(tmp_path, name):
     for limit in (1, 40_000, 130_000, 400_000):
         folder = make_base(tmp_path / f"{limit}")
@@ -108,7 +108,7 @@ def test_an_error_on_a_full_disk_says_what_is_true(tmp_path, name):
         assert not problem, f"{limit} bytes\n{problem}"
 
 
-@pytest.mark.parametrize("name", ["rebuild", "compact"])
+@pytest.mark.parametrize("name", ["rebuild", "erase"])
 def test_what_rebuilds_on_a_full_disk_can_be_repeated(tmp_path, monkeypatch, name):
     with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
         index.add([*SERVICES, *(Document(f"note {at}", f"Note {at} about Keyring.") for at in range(20))])

@@ -91,7 +91,7 @@ def test_deleted_text_is_in_no_file(tmp_path):
     with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
         index.add([*SERVICES, Document("secret", f"The {word} Protocol met Zanzibarbara.")])
         index.delete("secret")
-        index.compact()
+        index.erase()
     left = [p for p in tmp_path.rglob("*") if p.is_file() and word[:8].encode() in p.read_bytes().lower()]
     assert left == []
     with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:

@@ -436,7 +436,7 @@ def test_an_index_without_vectors_lives_in_a_folder(tmp_path):
         index.add_research_findings(PROJECTS)
         index.delete("arxiv:2501.00004")
         index.rebuild()
-        index.compact()
+        index.erase()
         assert index.verify()
         assert found(GraphRetriever(index).retrieve("orchestration"))[0] == "project:langchain-ai/langgraph"
     with pytest.raises(EmbedderMismatch, match="built without an embedder and has no vectors: open it without one"):

@@ -230,7 +230,7 @@ def test_a_source_document_goes_with_all_its_nodes(retriever):
 def test_what_a_deleted_node_was_is_gone_from_the_files(nodes, model, tmp_path):
     with GraphRAGRetriever.from_nodes(nodes, model, path=tmp_path) as retriever:
         retriever.delete_ref_doc("umbrella.md")
-        retriever.index.compact()
+        retriever.index.erase()
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"Wesker" in path.read_bytes()]
 
 

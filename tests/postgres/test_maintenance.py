@@ -1,4 +1,4 @@
-"""Vectors with an HNSW index, rebuilding, compacting, moving documents, copies of an engine."""
+"""Vectors with an HNSW index, rebuilding, erasing, moving documents, copies of an engine."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def test_many_vectors_are_searched_with_an_hnsw_index(url, monkeypatch):
         assert index.verify(), str(index.verify())
 
 
-def test_compacting_purges_postings(url):
+def test_erasing_purges_postings(url):
     with opened(url) as index:
         index.add(documents(4))
         index.delete("d001")
-        assert index.compact()
+        assert index.erase()
         (dead,) = index.engine.database.rows("SELECT dead FROM indexes WHERE id = %s", (index.engine.index,))[0]
         assert dead == 0
 

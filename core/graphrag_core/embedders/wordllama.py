@@ -20,9 +20,7 @@ class WordLlama:
     """Embed texts with WordLlama: 256 dimensions, thousands of texts per second on a CPU, no download.
 
     A text's vector is the mean of its token vectors; a text without known tokens has the zero
-    vector. wordllama itself pads a batch to equal length before it averages. Here the token
-    vectors are summed with a sparse matrix product, which returns the same numbers in less than
-    half the time.
+    vector. wordllama itself pads a batch to equal length before it averages; here nothing is padded.
 
     Raises
     ------
@@ -79,10 +77,11 @@ class WordLlama:
 
     def embed_tokens(self, counts: Keys, ids: npt.NDArray[np.integer[Any]]) -> Matrix:
         """Return one unit vector per text, as rows, given the number of tokens of each text and their ids."""
-        total = np.zeros((len(counts), self.dim), np.float32)
-        starts, has = counts.cumsum() - counts, counts > 0
-        if has.any():
-            total[has] = np.add.reduceat(self._weights[ids], starts[has], axis=0)
+        from scipy.sparse import csr_array  # slow to import
+
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        ones = np.ones(len(ids), np.float32)
+        total = csr_array((ones, ids.astype(np.int32), ends), shape=(len(counts), len(self._weights))) @ self._weights
         return _unit_mean(total, counts)
 
     def token_vectors(self, ids: npt.NDArray[np.integer[Any]]) -> Matrix:
@@ -106,13 +105,7 @@ class WordLlama:
         return count, ids.clip(max=len(self._weights) - 1)
 
     def _embed(self, texts: list[str]) -> Matrix:
-        from scipy.sparse import csr_array  # slow to import
-
-        count, ids = self._tokens(texts)
-        ends = np.concatenate([[0], np.cumsum(count)])
-        once = np.ones(len(ids), np.float32)
-        total = csr_array((once, ids, ends), shape=(len(texts), len(self._weights))) @ self._weights
-        return _unit_mean(total, count)
+        return self.embed_tokens(*self._tokens(texts))
 
 
 def _unit_mean(total: Matrix, count: Keys) -> Matrix:

@@ -303,6 +303,7 @@ class IndexEngine:
                 if view.generation == stored.generation - 1:
                     self._view = view.after(stored.generation, token, stored.segment, batch.vectors(), stored.removal)
                     self._unsure = False
+        self._written += len(batch)
         self._tidy(has_deleted=len(stored.removal.passages) > 0, is_bulk=len(batch) >= _BULK)
 
     def _tidy(self, *, has_deleted: bool, is_bulk: bool) -> None:
@@ -319,6 +320,15 @@ class IndexEngine:
             with suppress(RuntimeError):  # the process has no more threads, or ends
                 thread.start()
 
+    def flush(self) -> None:
+        """End a series of writes: replace the base now if they were many."""
+        self._check()
+        written, self._written = self._written, 0
+        if written >= _BULK and self._view.changed > min(self._view.base_size / _PART, _MOST_CHANGED):
+            self._join()
+            self._replace_quietly()
+
+    _written = 0  # passages that were written since the last flush
     _unsure = False  # whether the rows may have a change that the view lacks
     _has_old_text = True  # whether the log may have deleted text: a crash may have left some
 
@@ -357,13 +367,18 @@ class IndexEngine:
             with self._applying, self._database.transaction() as session:
                 records = Records(session, self._cache)
                 found = self._followed(View(meta, arrays), records)
-                if found is None:
-                    return  # another base was written meanwhile
+                if found is None:  # another base was written meanwhile
+                    self._drop_bases()
+                    return
                 records.set_base(view.generation, token, is_file=self._folder is not None)
                 self._view = found
-        if isinstance(source, Path) and self._folder is not None:
-            self._base = source
-            self._folder.drop_bases(source)
+        self._base = source if isinstance(source, Path) else None
+        self._drop_bases()
+
+    def _drop_bases(self) -> None:
+        """Delete all bases but the valid one."""
+        if self._folder is not None:
+            self._folder.drop_bases(self._base)
 
     def rebuild(self) -> None:
         """Build the arrays again from the rows, and write a base."""
@@ -378,17 +393,19 @@ class IndexEngine:
     def erase(self) -> bool:
         """Remove all traces of deleted documents from the files; return False if a reader keeps some in the log."""
         self._check(writable=True)
+        self._join()
         with self._writing:
-            self._join()
             emptied = self._database.truncate_log()  # the rest writes to the log, but no deleted text
             if self._view.changed:
                 self._replace()
+            self._drop_bases()
             if emptied:  # else the log would grow by the whole database
                 with self._gate.writing(alone=self.path is None):
                     self._database.vacuum()
             return self._database.truncate_log() or emptied
 
     def _join(self) -> None:
+        """Wait for the thread that replaces the base. It needs the lock of writers, which must not be held here."""
         if self._replacing is not None and self._replacing is not threading.current_thread():
             self._replacing.join()
 
@@ -513,10 +530,10 @@ class IndexEngine:
         if self._inherited or self._process != os.getpid():
             self._closed, self._released = closed, True
             return
+        self._join()
         with self._writing:
             try:
                 if not self._closed and not self.read_only:  # else an earlier call was interrupted
-                    self._join()
                     self._store_accesses()
                     if self.path is not None and self._is_due():
                         self._replace_quietly()

@@ -104,8 +104,8 @@ class Folder:
             raise
         return token
 
-    def drop_bases(self, keep: Path) -> None:
-        """Delete all other bases. Windows keeps files that are mapped: the next writer deletes them."""
+    def drop_bases(self, keep: Path | None) -> None:
+        """Delete all bases but one. Windows keeps files that are mapped: the next writer deletes them."""
         for path in self.path.glob("arrays-*.base"):
             if path != keep:
                 with suppress(OSError):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from graphrag_core.engine.engine import IndexEngine
 from graphrag_core.engine.graph.snapshot import StoreSnapshot
 from graphrag_core.engine.graph.sparse import Flags
-from graphrag_core.engine.segments import PASSAGE
+from graphrag_core.engine.segments import FACT_BITS, PASSAGE
 from graphrag_core.engine.snapshot import Snapshot, fact_bits
 from graphrag_core.engine.store import OPENING, RecentRows, Store
 from graphrag_core.filters import Filter
@@ -39,14 +39,6 @@ class FolderEngine(IndexEngine):
         """Open a snapshot of the newest generation, restricted to the documents that match a filter."""
         with self.opened(scope) as snapshot:
             yield FolderSnapshot(FolderStore(snapshot, self.embed_tokens))
-
-    def flush(self) -> None:
-        """Do nothing: a write returns when it is committed."""
-        self._check()
-
-    def compact(self) -> bool:
-        """Remove all traces of deleted documents from the files; return False if a reader keeps some in the log."""
-        return self.erase()
 
     def mark_files(self, marks: Mapping[str, FileMark]) -> None:
         """Store the files that documents were read from, by id."""
@@ -258,6 +250,13 @@ class FolderSnapshot(StoreSnapshot):
         masks = self._store._snapshot.sentences(chunks, terms)  # noqa: SLF001 - of this module
         of_facts = masks[owners] >> fact_bits(numbers)[:, None] & 1
         return Sentences(masks & PASSAGE > 0, facts, owners, of_facts.astype(np.bool_))
+
+    def id_order(self, kind: Kind, keys: Keys) -> Keys:
+        if kind == "chunks":
+            return self._store.id_places(keys)
+        chunks, numbers = self._store.fact_places(keys)
+        _, places = np.unique(self._store.id_places(chunks), return_inverse=True)
+        return places << FACT_BITS | numbers
 
     def tokens(self, chunks: Keys) -> tuple[Keys, npt.NDArray[np.uint16]]:
         return self._store._snapshot.tokens(chunks)  # noqa: SLF001 - of this module

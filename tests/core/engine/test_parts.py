@@ -69,7 +69,7 @@ def test_from_a_base_that_lacks_the_last_changes(expected, tmp_path):
             assert answers(index) == expected
             assert reader.refresh()
             assert answers(reader) == expected
-            assert index.compact() in (True, False)
+            assert index.erase() in (True, False)
             assert answers(index) == expected
     with KnowledgeIndex.open(tmp_path, WordLlama(), read_only=True) as reader:
         assert answers(reader) == expected

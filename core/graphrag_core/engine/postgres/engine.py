@@ -249,7 +249,7 @@ class PostgresEngine(SqlEngine):
         self.database.repeated(run)
         self.flush()
 
-    def compact(self) -> bool:
+    def erase(self) -> bool:
         """Remove what was deleted from the postings, and let the server release the space of deleted rows.
 
         The tables are vacuumed if the role owns them; the server's own autovacuum does it otherwise.
