@@ -38,8 +38,6 @@ def late_strategy(strategy):
 LOOPS = {
     "documents": lambda index, _: list(index.documents()),
     "scope": lambda index, _: index.engine.snapshot(parse({"or": [{"team": "x"}, {"team": "y"}]})).__enter__(),
-    "keywords": lambda _, snapshot: snapshot.search_keywords("chunks", "Keyring", 5),
-    "facts": lambda _, snapshot: snapshot.search_keywords("facts", "Keyring", 5),
     "PageRank": lambda _, snapshot: PageRank()._push(snapshot, np.array([0]), np.ones(1)),
     "path": lambda index, _: index.graph.find_path("Auth Service", "Mara Lindqvist"),
     "entities": lambda index, _: index.graph.entities(),

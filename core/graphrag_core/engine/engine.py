@@ -372,6 +372,7 @@ class IndexEngine:
                     return
                 records.set_base(view.generation, token, is_file=self._folder is not None)
                 self._view = found
+            self._database.release()
         self._base = source if isinstance(source, Path) else None
         self._drop_bases()
 

@@ -35,7 +35,16 @@ from graphrag_core.engine.rows import (
     kept_accesses,
     statement,
 )
-from graphrag_core.engine.segments import FACT_BITS, LENGTHS, Assigned, Batch, Segment, inflate, passage_checksum
+from graphrag_core.engine.segments import (
+    FACT_BITS,
+    LENGTHS,
+    Assigned,
+    Batch,
+    Segment,
+    inflate,
+    passage_checksum,
+    unpacked,
+)
 from graphrag_core.engine.sqlite import LISTED, Session, listed
 from graphrag_core.engine.values import (
     Cache,
@@ -379,7 +388,8 @@ class Records:
         for key, first, number, file, version, *own, digest in documents:
             rows = [passages[passage] for passage in range(first, first + number)]
             chunks, parts = [chunk_of(row[:10]) for row in rows], [extracted[row[0]] for row in rows]
-            codes, tokens, counts = ([row[at] for row in rows] for at in (13, 14, 15))
+            codes, counts = ([row[at] for row in rows] for at in (13, 15))
+            tokens = [None if row[14] is None else unpacked(row[14]) for row in rows]
             document = document_of(own, chunks, None if file is None else FileMark(file, version))
             parsed = ParsedDocument(
                 document, own[2], digest, chunks, [part for part, _ in parts],

@@ -214,8 +214,8 @@ class Batch:
             key, chunk.id, document, chunk.ordinal, chunk.start, deflate(chunk.text), headings, chunk.page,
             sum(one.names.values()), pack_names([names[place] for place in one.places.values()]),
             json.dumps(aliases, ensure_ascii=False) if aliases else None, self._postings.packed_lengths(number),
-            None if self._codes is None else self._codes[number].tobytes(), one.tokens,
-            one.token_counts,
+            None if self._codes is None else self._codes[number].tobytes(),
+            None if one.tokens is None else packed(one.tokens), one.token_counts,
         )  # fmt: skip
         tables["passages"].append((*row, passage_checksum(row)))
         claims = [
@@ -403,16 +403,24 @@ def pack_names(keys: Sequence[int]) -> bytes:
 
 
 def deflate(text: str) -> bytes:
-    """Return a text as it is stored: compressed, if that makes it shorter. The first byte says so."""
-    data = text.encode("utf-8", "surrogatepass")
-    packed = zlib.compress(data, 6, -15)
-    return b"\x01" + packed if len(packed) < len(data) else b"\x00" + data
+    """Return a text as it is stored."""
+    return packed(text.encode("utf-8", "surrogatepass"))
 
 
 def inflate(stored: bytes) -> str:
     """Return the text that :func:`deflate` stored."""
-    data = zlib.decompress(stored[1:], -15) if stored[:1] == b"\x01" else stored[1:]
-    return data.decode("utf-8", "surrogatepass")
+    return unpacked(stored).decode("utf-8", "surrogatepass")
+
+
+def packed(data: bytes) -> bytes:
+    """Return bytes compressed, if that makes them shorter. The first byte says so."""
+    short = zlib.compress(data, 6, -15)
+    return b"\x01" + short if len(short) < len(data) else b"\x00" + data
+
+
+def unpacked(stored: bytes) -> bytes:
+    """Return the bytes that :func:`packed` stored."""
+    return zlib.decompress(stored[1:], -15) if stored[:1] == b"\x01" else stored[1:]
 
 
 def passage_checksum(row: Row) -> int:

@@ -145,6 +145,7 @@ class Sqlite:
                     "or the command that created it"
                 )
             run(f"PRAGMA page_size = {_PAGE_BYTES}")
+            run("PRAGMA auto_vacuum = INCREMENTAL")
             run("PRAGMA journal_mode = WAL")
             numbers = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {version};"
             session.connection.executescript(f"BEGIN; {schema} {numbers} COMMIT;")
@@ -281,6 +282,14 @@ class Sqlite:
                 return not main.run("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]
             finally:
                 main.run(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT}")
+
+    def release(self) -> None:
+        """Give the pages back that nothing uses any more."""
+        with self._lock, self._main.lock:
+            try:
+                self._main.connection.executescript("PRAGMA incremental_vacuum")  # execute would free a single page
+            except ERRORS as error:
+                raise self.translated(error) from error
 
     def vacuum(self) -> None:
         """Write the file again without free pages."""
