@@ -300,7 +300,7 @@ class EngineSuite:
                 assert _fact_ids(snapshot, facts) == ["p/0"]
             index.delete("p")
             with index.engine.snapshot() as snapshot:
-                facts = snapshot.facts_in(np.array([chunks["q"]]))
+                facts = snapshot.facts_in(np.array([snapshot.find_chunks(["q"])["q"]]))
                 assert _fact_ids(snapshot, facts) == ["q/0"]
 
     # -- the graph

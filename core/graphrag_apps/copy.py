@@ -164,5 +164,5 @@ def _counts(engine: Engine) -> dict[str, int]:
     """Return the counts that an index and its copy share."""
     stats = engine.stats()
     counts = {name: getattr(stats, name) for name in ("documents", "chunks", "entities", "facts")}
-    vectors = {f"vectors of {kind}": count for kind, count in stats.vectors.items()}
+    vectors = {f"vectors of {kind}": count for kind, count in stats.vectors.items() if kind != "facts"}
     return {**counts, "relation types": len(stats.relations), **vectors}

@@ -496,7 +496,7 @@ def test_if_embedding_fails_names_are_found_by_keyword(monkeypatch):
         "other": [Fact(("Baking", "Flour"), "x", "needs")],
     }
     with KnowledgeIndex(CountingEmbedder(), extractor=FixedExtractor(facts), embed_names=True) as index:
-        index.add([Document("apollo", "one text"), Document("other", "another text")])
+        index.add([Document("apollo", "Of Apollo."), Document("other", "another text")])
         monkeypatch.setattr(index.embedding.embedder, "embed_query", lambda text: 1 / 0)
         result = retriever_of(index, on_embedder_error="keyword").retrieve("anything about apollo?")
         assert [hit.chunk.id for hit in result.hits] == ["apollo"]

@@ -134,4 +134,5 @@ def test_the_recall_is_that_of_the_embedded_engine(adapter, url, shared, name):
     embedder = WordLlama()
     with adapter.make(rows, embedder) as here, adapter.make(rows, embedder, path=url) as there:
         for row in questions:
-            assert adapter.ids(there, row["question"])[:5] == adapter.ids(here, row["question"])[:5]
+            found, expected = (adapter.ids(one, row["question"])[:5] for one in (there, here))
+            assert len({*found} & {*row["gold"]}) == len({*expected} & {*row["gold"]})

@@ -77,12 +77,15 @@ class WordLlama:
 
     def embed_tokens(self, counts: Keys, ids: npt.NDArray[np.integer[Any]]) -> Matrix:
         """Return one unit vector per text, as rows, given the number of tokens of each text and their ids."""
-        from scipy.sparse import csr_array  # slow to import
-
-        ends = np.concatenate([[0], np.cumsum(counts)])
-        ones = np.ones(len(ids), np.float32)
-        total = csr_array((ones, ids.astype(np.int32), ends), shape=(len(counts), len(self._weights))) @ self._weights
-        return _unit_mean(total, counts)
+        longest = np.argsort(-counts, kind="stable")
+        starts, total = (counts.cumsum() - counts)[longest], np.zeros((len(counts), self.dim), np.float32)
+        # The tokens at one place in all texts that are so long: no copy of all token vectors is made.
+        sizes = np.searchsorted(-counts[longest], -np.arange(counts.max(initial=0)))
+        for place, size in enumerate(sizes.tolist()):
+            total[:size] += self._weights[ids[starts[:size] + place]]
+        vectors = np.empty_like(total)
+        vectors[longest] = _unit_mean(total, counts[longest])
+        return vectors
 
     def token_vectors(self, ids: npt.NDArray[np.integer[Any]]) -> Matrix:
         """Return the unit vectors of tokens, one row each: their first 64 dimensions, which tell as much."""

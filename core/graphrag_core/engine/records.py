@@ -389,12 +389,12 @@ class Records:
             rows = [passages[passage] for passage in range(first, first + number)]
             chunks, parts = [chunk_of(row[:10]) for row in rows], [extracted[row[0]] for row in rows]
             codes, counts = ([row[at] for row in rows] for at in (13, 15))
-            tokens = [None if row[14] is None else unpacked(row[14]) for row in rows]
+            tokens = [unpacked(row[14]) for row in rows if row[14] is not None]
             document = document_of(own, chunks, None if file is None else FileMark(file, version))
             parsed = ParsedDocument(
                 document, own[2], digest, chunks, [part for part, _ in parts],
                 [names for _, names in parts], decoded("chunks", codes) if None not in codes else None, None,
-                tokens if None not in tokens else None, counts if None not in counts else None,
+                tokens or None, counts if None not in counts else None,
             )  # fmt: skip
             found.append((key, first, parsed))
         return found

@@ -130,10 +130,10 @@ class SpreadingActivation(GraphStrategy):
         return np.array(found, np.int64), remark if found else ""
 
     def _named_alike(self, query: Query) -> list[int]:
-        """Return entities whose names share words with the question, those with the most first: keyword search."""
+        """Return entities of the first passages whose names share words with the question, those with the most first."""
         snapshot, terms = query.snapshot, query.snapshot.terms(query.text)
-        facts, _ = snapshot.search_keywords("facts", query.text, _MAX_MATCHED)
-        entities = np.array([*dict.fromkeys(snapshot.fact_rows(facts).entities.tolist())], np.int64)
+        chunks, _ = snapshot.search_keywords("chunks", query.text, _MAX_MATCHED)
+        entities = np.array([*dict.fromkeys(snapshot.neighbours(chunks, to="entities").targets.tolist())], np.int64)
         shared = snapshot.terms_in("entities", entities, terms).sum(axis=1) if terms else np.zeros(len(entities))
         order = np.argsort(-shared, kind="stable")
         return [int(entities[at]) for at in order if shared[at] > 0]
