@@ -130,7 +130,7 @@ class SpreadingActivation(GraphStrategy):
         return np.array(found, np.int64), remark if found else ""
 
     def _named_alike(self, query: Query) -> list[int]:
-        """Return entities of the first passages whose names share words with the question, those with the most first."""
+        """Return entities of the first passages whose names share words with the question, most shared first."""
         snapshot, terms = query.snapshot, query.snapshot.terms(query.text)
         chunks, _ = snapshot.search_keywords("chunks", query.text, _MAX_MATCHED)
         entities = np.array([*dict.fromkeys(snapshot.neighbours(chunks, to="entities").targets.tolist())], np.int64)
