@@ -359,7 +359,8 @@ class GraphRetriever:
             result = replace(result, question=question, hits=hits, explanation=explanation)
         if plan.uncounted is None and stored.uncounted:
             with engine.snapshot(visible(engine, plan.scope, stored.at)) as snapshot:
-                if snapshot.generation == result.generation:
+                compute = result.explanation.compute
+                if isinstance(compute, Explainer) and compute.has_same_keys(snapshot):
                     for facts in stored.uncounted:
                         snapshot.record_access(facts, time.time())
                     stored.uncounted.clear()

@@ -116,7 +116,7 @@ class FolderStore(Store):
     def __init__(self, snapshot: Snapshot, embed_tokens: EmbedTokens = None) -> None:
         self._snapshot, self._embed_tokens, view = snapshot, embed_tokens, snapshot.view
         self.tables = _MetadataKeys(snapshot)  # type: ignore[assignment]
-        self.generation, self.numbering, self.edits = view.generation, view, snapshot.meta.get("edits", "")
+        self.generation, self.numbering, self.edits = view.generation, view.numbering, snapshot.meta.get("edits", "")
         self.chunk_count, self.statistics_count = snapshot.scope.size, view.size
         self.unknown_keys = snapshot.scope.unknown_keys
         self.graph, self.accesses = snapshot.graph, snapshot.accesses

@@ -83,6 +83,8 @@ class View:
         How documents use each entity; how many passages write each name.
     totals
         The tokens of all passages, by field.
+    numbering
+        The same object in views in which passages, facts and entities have the same numbers: those of one base.
     """
 
     generation: int
@@ -110,6 +112,7 @@ class View:
         self._exists = _flags(exist(self.counters.sums, arrays["entity_address"]))
         self._newer: Numbers = np.empty(0, np.int64)  # entities that the base lacks, in the order of their ids
         self._derived: dict[str, Any] = {}
+        self.numbering = object()
 
     @classmethod
     def empty(cls) -> View:

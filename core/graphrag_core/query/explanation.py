@@ -38,8 +38,8 @@ class Explainer:
     ----------
     engine, scope
         Where to read: what the query saw.
-    generation
-        That of the query. The keys of ``expansion`` are valid in it alone.
+    generation, numbering
+        Those of the snapshot of the query. The keys of ``expansion`` are valid with both alone.
     expansion
         What the graph strategy found; None if it did not run.
     reasons
@@ -53,6 +53,7 @@ class Explainer:
     engine: Engine
     scope: Filter | None
     generation: int
+    numbering: object
     question: str
     method: str
     expansion: Expansion | None
@@ -90,7 +91,7 @@ class Explainer:
         on_paths = np.array([fact for path in paths for fact in path[1::2]], np.int64)
         every = distinct(facts, on_paths)
         read = dict(zip(every.tolist(), snapshot.facts(every), strict=True))
-        is_same = snapshot.generation == self.generation
+        is_same = self.has_same_keys(snapshot)
         shown = [self.hits[place].chunk for place in places] if is_same else snapshot.chunks(keys)
         chunks = dict(zip(keys.tolist(), shown, strict=True))
         by_name = _by_name([*known.values(), *self.entities])
@@ -114,6 +115,10 @@ class Explainer:
             advice=self.advice,
             generation=snapshot.generation,
         )
+
+    def has_same_keys(self, snapshot: Snapshot) -> bool:
+        """Return whether passages and facts have the same keys in a snapshot as in that of the query."""
+        return snapshot.generation == self.generation and snapshot.numbering is self.numbering
 
     def _paths(self, query: Query, keys: Keys, places: Sequence[int]) -> list[EntityPath]:
         """Return the path to each passage; none where the graph neither ranks it higher than plain search nor moved it.
@@ -140,7 +145,7 @@ class Explainer:
         """Return the facts that support the answer, most important first; those of a strategy that ranks facts."""
         if self.expansion is None:
             return keys[:0]
-        is_same = query.snapshot.generation == self.generation
+        is_same = self.has_same_keys(query.snapshot)
         if ids := self.expansion.ranked_facts:
             return self.expansion.facts if is_same else _find_facts(query.snapshot, ids)
         return choose_facts(query, paths, keys, self.expansion.facts if is_same else keys[:0])

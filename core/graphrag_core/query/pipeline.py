@@ -219,6 +219,7 @@ def _result(engine: Engine, plan: Plan, found: Found, opened: Opened, embedded: 
         engine=engine,
         scope=opened.scope,
         generation=query.snapshot.generation,
+        numbering=query.snapshot.numbering,
         question=plan.text,
         method=settings.method,
         expansion=graph.expansion if graph.ran else None,

@@ -74,3 +74,14 @@ def test_from_a_base_that_lacks_the_last_changes(expected, tmp_path):
     with KnowledgeIndex.open(tmp_path, WordLlama(), read_only=True) as reader:
         assert answers(reader) == expected
         assert reader.verify(), str(reader.verify())
+
+
+def test_an_explanation_that_is_read_after_a_new_base_has_the_same_paths(tmp_path):
+    with KnowledgeIndex.open(tmp_path, WordLlama(), progress=False) as index:
+        index.add([document(number) for number in range(40)])
+        index.delete([document(number).id for number in range(5)])
+        retriever = GraphRetriever(index, cache=False)
+        at_once, later = retriever.retrieve(QUESTIONS[0], explain=True), retriever.retrieve(QUESTIONS[0])
+        assert index.erase()
+        assert later.facts[:2] == at_once.facts[:2]
+        assert [hit.path for hit in later.hits] == [hit.path for hit in at_once.hits]
