@@ -47,8 +47,7 @@ from graphrag_core.errors import InputError, unknown_name
 from graphrag_core.filters import Filter, Where, parse_all
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ports import Embedder
-from graphrag_core.query.requests import Request
-from graphrag_core.query.settings import Plan
+from graphrag_core.query.plan import Plan
 from langchain_graphrag.documents import (
     Documents,
     LongDocumentChunker,
@@ -550,8 +549,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             plan = replace(plan, settings=settings, finish=finish)
         embedding = self.index.embedding
         if self._awaits and embedding is not None and merged.get("embedding") is None:
-            embed = Request(partial(embedding.query, query), partial(self._aembed, embedding, query))
-            plan = replace(plan, embed=embed)
+            plan = replace(plan, aembed=partial(self._aembed, embedding, query))
         return plan
 
     async def _aembed(self, embedding: CheckedEmbedder, query: str) -> Any:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,8 +65,7 @@ from graphrag_core.ingest.edges import ID, Edge, Edges, parse_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.remembered import Time
 from graphrag_core.model import Added
-from graphrag_core.query.requests import Request
-from graphrag_core.query.settings import Plan
+from graphrag_core.query.plan import Plan
 from llama_graphrag.events import GraphRAGRetrievalEvent, dispatcher
 from llama_graphrag.filters import ids_where, to_where
 from llama_graphrag.insertion import Batch, aembed, asplit, embed, insert, prepare, split
@@ -530,11 +528,11 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         plan = self._core.plan(bundle.query_str, **settings)
         embedding = self.index.embedding
         if bundle.embedding is None and embedding is not None and isinstance(embedding.embedder, LlamaEmbedder):
-            plan = replace(plan, embed=_embed_request(embedding, embedding.embedder, bundle))
+            plan = _with_model(plan, embedding, embedding.embedder, bundle)
         return replace(plan, finish=self._report)
 
     def _report(self, result: Result) -> Result:
-        if result.fallback and not result.embedder_failed:  # which the core logs
+        if not (result.is_complete or result.embedder_failed):  # which the core logs
             _log.warning("%s", result.fallback)
         dispatcher.event(GraphRAGRetrievalEvent.from_result(result))
         return result
@@ -691,19 +689,19 @@ def _like(index: object, embed_model: EmbedModel | None, settings: Mapping[str, 
     return {**defaults, **settings, "embed_model": embed_model}
 
 
-def _embed_request(embedding: CheckedEmbedder, embedder: LlamaEmbedder, bundle: QueryBundle) -> Request:
-    """Return what embeds a query: the mean of its own texts, if it has some."""
-    texts = list(bundle.embedding_strs)
+def _with_model(plan: Plan, embedding: CheckedEmbedder, embedder: LlamaEmbedder, bundle: QueryBundle) -> Plan:
+    """Return a plan whose vector LlamaIndex's model computes: the mean of the query's own texts, if it has some."""
+    texts, model = list(bundle.embedding_strs), embedder.model
 
-    def run() -> Any:
-        return embedding.checked_query(embedder.model.get_agg_embedding_from_queries(texts))
+    def embed() -> Any:
+        return embedding.checked_query(model.get_agg_embedding_from_queries(texts))
 
-    async def arun() -> Any:
-        return embedding.checked_query(await embedder.model.aget_agg_embedding_from_queries(texts))
+    async def aembed() -> Any:
+        return embedding.checked_query(await model.aget_agg_embedding_from_queries(texts))
 
     if bundle.custom_embedding_strs and "".join(texts).strip():
-        return Request(run, arun, key=tuple(texts))
-    return Request(partial(embedding.query, bundle.query_str), arun)
+        return replace(plan, embed=embed, aembed=aembed, vector_key=tuple(texts))
+    return replace(plan, aembed=aembed)
 
 
 def _node_edges(edges: Edges | None) -> list[Edge] | None:

@@ -21,8 +21,8 @@ from graphrag_core.filters import DOCUMENT_ID, Where, parse_all
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.remembered import Time
 from graphrag_core.ports import Embedder
-from graphrag_core.query.requests import run_awaiting, run_now
-from graphrag_core.query.settings import Method, Plan, SearchSettings
+from graphrag_core.query.plan import Plan
+from graphrag_core.query.settings import Method, SearchSettings
 from graphrag_core.result import Hit, Result, joined_hits
 from graphrag_core.retriever import GraphRetriever
 
@@ -251,12 +251,11 @@ class AdapterRetriever:
             ``as_of``, ``history``, ``count_access`` and ``explain`` of :meth:`graphrag_core.GraphRetriever.retrieve`.
             Turns of ``history`` may be messages of the framework: those of the user and the assistant count.
         """
-        result: Result = run_now(self._core.steps(self._plan(query, settings)))
-        return result
+        return self._core.run(self._plan(query, settings))
 
     async def asearch(self, query: Any, **settings: Unpack[SearchOptions]) -> Result:
         """Async version of :meth:`search`: what the embedding model and a reranker can await is awaited."""
-        return await run_awaiting(self._core.steps(self._plan(query, settings)))
+        return await self._core.arun(self._plan(query, settings))
 
     def facts_about(self, texts: Iterable[str]) -> list[str]:
         """Return the facts that connect entities named in the texts, within the retriever's :attr:`scope`."""
@@ -274,9 +273,7 @@ class AdapterRetriever:
         """
 
         def ask(question: str) -> Result:
-            plan = replace(self._plan(question, {"count_access": False}), finish=None)
-            result: Result = run_now(self._core.steps(plan))
-            return result
+            return self._core.run(replace(self._plan(question, {"count_access": False}), finish=None))
 
         return self._core.warm_by(ask, questions, self.scope, background=background)
 

@@ -67,18 +67,12 @@ class Fusion(ABC):
         """
         return self.fuse(plain, graph, lead=lead)
 
-    def select(
-        self,
-        query: Query,
-        plain: Ranking,  # noqa: ARG002 - for subclasses
-        graph: Ranking | None,  # noqa: ARG002 - for subclasses
-        ranking: Ranking,
-    ) -> Ranking:
-        """Return the chunks of the result, by default the first ``k`` of the final ranking.
+    def kept(self, query: Query, plain: Ranking, graph: Ranking | None) -> Keys | None:  # noqa: ARG002 - for subclasses
+        """Return the chunks that the result may have, in the order of the ranking; None for its first ``k``.
 
         ``graph`` is None if the graph did not run.
         """
-        return first(ranking, query.settings.k)
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,9 +268,9 @@ class Additive(Fusion):
         others = without(plain[0], keys)
         return np.concatenate([keys, others]), np.append(scores, np.zeros(len(others), np.float32))
 
-    def select(self, query: Query, plain: Ranking, graph: Ranking | None, ranking: Ranking) -> Ranking:
+    def kept(self, query: Query, plain: Ranking, graph: Ranking | None) -> Keys | None:
         """Return the first ``k`` chunks of plain search and those that the graph adds."""
-        return _only(ranking, _with_added(query, plain, graph, self.max_chunks))
+        return _with_added(query, plain, graph, self.max_chunks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,15 +311,14 @@ class OwnScores(Fusion):
         vector_hits = first(plain, query.settings.k) if len(graph[0]) else plain
         return super().fuse_query(query, channels, vector_hits, graph, lead=lead)
 
-    def select(self, query: Query, plain: Ranking, graph: Ranking | None, ranking: Ranking) -> Ranking:
+    def kept(self, query: Query, plain: Ranking, graph: Ranking | None) -> Keys | None:
         """Return the first ``k`` vector hits and those that the graph adds, without passages that begin alike.
 
         If the graph did not run, the vector hits as they are.
         """
         if graph is None:
-            return super().select(query, plain, graph, ranking)
-        shown = _with_added(query, plain, graph, self.max_chunks)
-        return _only(ranking, query.without_same_start(shown, self.same_start))
+            return None
+        return query.without_same_start(_with_added(query, plain, graph, self.max_chunks), self.same_start)
 
 
 def first(ranking: Ranking, count: int) -> Ranking:
@@ -337,11 +330,6 @@ def _with_added(query: Query, plain: Ranking, graph: Ranking | None, max_chunks:
     """Return the first ``k`` chunks of plain search and up to ``max_chunks`` others of the graph."""
     kept = plain[0][: query.settings.k]
     return kept if graph is None else np.concatenate([kept, without(graph[0], kept)[:max_chunks]])
-
-
-def _only(ranking: Ranking, shown: Keys) -> Ranking:
-    wanted = np.isin(ranking[0], shown)
-    return ranking[0][wanted], ranking[1][wanted]
 
 
 def _ranking(scores: Mapping[int, float]) -> Ranking:
