@@ -3,12 +3,10 @@
 Read :meth:`Pipeline.add` and :meth:`Pipeline._add_batch` first.
 """
 
-import gc
 import json
 import math
 import secrets
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
@@ -53,20 +51,15 @@ _MOST_BATCHES = 4  # that the pieces of one source may fill together
 _ATTEMPTS = 10  # to write a batch whose names other processes delete meanwhile
 _WHOLE = "whole 2"  # the identity of a document that is not split
 _OTHER_CHUNKS = "other chunks"  # the digest of a document that the chunker would cut in another way
-_SECONDS = 5  # of work in a batch
-_FEWEST_CHARACTERS, _MOST_CHARACTERS = 3_000, 300_000  # of a batch
+_CHARACTERS = 100_000  # of a batch of an iterator: an interrupted run loses no more work than that
 
 
 @dataclass
 class BatchLimit:
-    """Decides where a batch of documents ends: after a number of documents or of characters.
-
-    With :meth:`adapt` a batch has the characters that are written in five seconds, so that an interrupted run loses no
-    more work than that. The first batch is small.
-    """
+    """Decides where a batch of documents ends: after a number of documents or of characters."""
 
     documents: int
-    characters: float = 30_000
+    characters: float = _CHARACTERS
     _documents: int = 0
     _characters: int = 0
 
@@ -80,11 +73,6 @@ class BatchLimit:
         self._documents = 0 if is_last else self._documents + 1
         self._characters = 0 if is_last else self._characters + _length(document)
         return is_last
-
-    def adapt(self, batch: Iterable[Document], seconds: float) -> None:
-        """Set the length of the next batches by the time that a batch took."""
-        written = sum(map(_length, batch))
-        self.characters = min(max(written * _SECONDS / max(seconds, 1e-3), _FEWEST_CHARACTERS), _MOST_CHARACTERS)
 
 
 def _length(document: Document) -> int:
@@ -170,18 +158,12 @@ class Pipeline:
         added, seen = Added(), set[int]()
         with self.writing(), bar:
             built_with = self._read_settings()
-            collects = gc.isenabled()  # inside the lock: another thread may pause it
             try:
                 for batch in self._batches(documents):
-                    gc.disable()  # a batch creates many objects and no cycles
                     added += self._add_batch(batch, seen, vectors, embeddings, built_with)
                     built_with = built_with or self._identities[0]
-                    if collects:
-                        gc.enable()
                     bar.update(len(batch))
             finally:  # complete batches stay, whatever stopped the rest
-                if collects:
-                    gc.enable()
                 self.engine.flush()
                 self._read_settings()  # a first batch that failed has set the dimension
         return added
@@ -203,8 +185,8 @@ class Pipeline:
     def _batches(self, documents: Iterable[Document]) -> Iterator[list[Document]]:
         """Yield documents in batches. The next document is read when the batch before is written."""
         # A call of up to batch_size documents is all or nothing. The pieces of a source stay together.
-        atomic = isinstance(documents, Sequence)
-        self.limit = BatchLimit(self.batch_size, math.inf) if atomic else BatchLimit(self.batch_size)
+        is_atomic = isinstance(documents, Sequence)
+        self.limit = BatchLimit(self.batch_size, math.inf if is_atomic else _CHARACTERS)
         batch: list[Document] = []
         for position, document in enumerate(documents):
             batch.append(document)
@@ -212,10 +194,7 @@ class Pipeline:
             following = documents[position + 1 : position + 2] if isinstance(documents, Sequence) else ()
             if not is_full or self._continues(batch, following):
                 continue
-            start = time.monotonic()
             yield batch
-            if not atomic:
-                self.limit.adapt(batch, time.monotonic() - start)
             batch = []
         if batch:
             yield batch
