@@ -2,7 +2,6 @@
 
 import logging
 import math
-import os
 import threading
 import time
 from collections import OrderedDict
@@ -428,9 +427,6 @@ class GraphRetriever:
         self, questions: Iterable[str] | int = 10, *, background: Literal[True], **settings: Any
     ) -> Future[int]: ...
 
-    @overload
-    def warm(self, questions: Iterable[str] | int = 10, *, background: bool, **settings: Any) -> int | Future[int]: ...
-
     def warm(
         self, questions: Iterable[str] | int = 10, *, background: bool = False, **settings: Any
     ) -> int | Future[int]:
@@ -473,7 +469,7 @@ class GraphRetriever:
 
         if not background:
             return work()
-        done = _Warming()
+        done = Future[int]()
 
         def run() -> None:
             try:
@@ -507,25 +503,6 @@ def _turns(history: History, question: str) -> tuple[Turn, ...]:
     for turn in turns:
         _check_text(turn.text, "a turn of history")
     return turns
-
-
-class _Warming(Future[int]):
-    """The number of questions that were warmed. In a forked process, which has no such thread, waiting raises."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._process = os.getpid()
-
-    def result(self, timeout: float | None = None) -> int:
-        return super().result(self._limit(timeout))
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        return super().exception(self._limit(timeout))
-
-    def _limit(self, timeout: float | None) -> float | None:
-        if os.getpid() != self._process and self._state != "FINISHED":
-            raise RuntimeError(f"the cache is being warmed in process {self._process}: call warm in this process")
-        return timeout
 
 
 def _copied(result: Result) -> Result:

@@ -18,7 +18,7 @@ from graphrag_core.designs import MEMORY
 from graphrag_core.errors import DocumentError, ExtractionError, InputError, ReadOnlyIndex
 from graphrag_core.ingest import remembered
 from graphrag_core.query.strategies.activation import WEEK
-from graphrag_core.strategies import Recogniser, Relevance, SpreadingActivation
+from graphrag_core.strategies import Relevance, SpreadingActivation
 from graphrag_core.testing import CountingEmbedder, FixedExtractor, HashEmbedder
 
 ADA, BOB = {"user": "ada"}, {"user": "bob"}
