@@ -51,7 +51,6 @@ STRATEGIES: Mapping[str, type] = {
     "citations": strategies.CitationGraph,
 }
 FUSIONS: Mapping[str, type] = {
-    "anchored": strategies.Anchored,
     "weighted": strategies.Weighted,
     "reciprocal_rank": strategies.ReciprocalRank,
     "additive": strategies.Additive,

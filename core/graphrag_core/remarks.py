@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from graphrag_core.query.fusion import Lead, how_to_raise
+from graphrag_core.query.fusion import how_to_raise
 from graphrag_core.query.rerank import ScoreReranker
 from graphrag_core.query.settings import ResolvedSettings
 from graphrag_core.result import CONFIDENCE_WITHOUT_GRAPH, SIGNALS, Remarks, Signal
@@ -36,12 +36,10 @@ class Evidence:
         How many passages each search found.
     has_vector, similarity, nearest
         Whether the question has a vector, the score of the first passage of plain search, and the largest cosine.
-    lead, why, confidence, graph_ran
-        What the gate decided.
+    why, confidence, graph_ran
+        What the gate decided, and why if the graph did not run.
     graph_found, graph_kept, graph_nothing
         How many passages the strategy found, how many the gate kept, and why the strategy found none.
-    subjects
-        Which of the names some passage is about.
     trust, share, named, document
         What the second stage decided by (:class:`~graphrag_core.query.reranker.Reranked`).
     has_chunks, has_entities, has_vectors
@@ -65,14 +63,12 @@ class Evidence:
     has_vector: bool = False
     similarity: float = 0.0
     nearest: float | None = None
-    lead: Lead = "graph"
     why: str = ""
     confidence: float | None = None
     graph_ran: bool = False
     graph_found: int = 0
     graph_kept: int = 0
     graph_nothing: str = ""
-    subjects: Sequence[int] = ()
     trust: float = 0.0
     share: float = 0.0
     named: Sequence[int] | None = None
@@ -151,11 +147,6 @@ def _decided_alone(seen: Evidence) -> str:
 def _decided_by_fusion(seen: Evidence) -> str:
     """Return how a fusion joined the rankings."""
     fusion = seen.settings.fusion
-    if fusion.uses_lead and seen.lead == "graph":
-        return f"the graph led{_because(_names(seen, seen.subjects))}"
-    if fusion.uses_lead:
-        added = ", the graph added to them" if seen.lead == "both" else ""
-        return f"{_searches(seen)} led{added}: {_why_not_graph(seen)}"
     if fusion.weighed and "graph" not in fusion.weighed:
         return f"{_searches(seen, fusion.weighed)} alone: the fusion gives the graph no weight"
     all_names = _names(seen, range(len(seen.names)))

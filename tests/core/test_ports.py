@@ -23,7 +23,6 @@ from graphrag_core import (
 from graphrag_core.embedders import Onnx, WordLlama
 from graphrag_core.engine.folder import FolderEngine
 from graphrag_core.strategies import (
-    Anchored,
     ExpansionQueries,
     Neighbourhood,
     OwnScores,
@@ -91,11 +90,6 @@ class TestRelatedEntities(StrategySuite):
 class TestOwnScores(FusionSuite):
     def make(self):
         return OwnScores()
-
-
-class TestAnchored(FusionSuite):
-    def make(self):
-        return Anchored()
 
 
 class TestWeighted(FusionSuite):

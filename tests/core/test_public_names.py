@@ -18,7 +18,7 @@ NAMES = {
         __version__
     """,
     "graphrag_core.strategies": """
-        Additive Anchored CitationGraph ContextFormat Expansion ExpansionQueries Fusion Gate
+        Additive CitationGraph ContextFormat Expansion ExpansionQueries Fusion Gate
         GraphStrategy Linear Neighbourhood OwnScores PageRank Query ReciprocalRank Recogniser RelatedEntities Relevance
         Reranked Reranker Route Router Rule SpreadingActivation Weighted
     """,

@@ -15,7 +15,6 @@ from graphrag_core.errors import InputError
 from graphrag_core.query.query import Query
 from graphrag_core.strategies import (
     Additive,
-    Anchored,
     ContextFormat,
     Expansion,
     ExpansionQueries,
@@ -198,7 +197,7 @@ def test_max_chunks_counts_what_the_graph_adds():
         assert {hit.chunk.id for hit in hits} == {"n0", "n1", "n2", "n3", "n4"}
 
 
-@pytest.mark.parametrize("inner", [Weighted(alpha=0.01, beta=1), ReciprocalRank(graph_weight=100), Anchored()])
+@pytest.mark.parametrize("inner", [Weighted(alpha=0.01, beta=1), ReciprocalRank(graph_weight=100)])
 def test_an_additive_result_has_everything_that_plain_search_returns(inner):
     texts = {**{f"n{i}": "Nothing alike." + " x" * i for i in range(9)}, "n8": "Hub spokes.", "n7": "Hub spokes here."}
     with hub(texts) as index:

@@ -15,7 +15,7 @@ from llama_support import QUESTION, Hashed, ids, make_nodes
 
 from graphrag_core import SentenceExtractor
 from graphrag_core.errors import EmbedderError
-from graphrag_core.strategies import Anchored
+from graphrag_core.strategies import ReciprocalRank
 from graphrag_core.testing import HashEmbedder
 from llama_graphrag import GraphRAGRetriever, LocalEmbedding
 
@@ -40,7 +40,7 @@ class Meeting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slow(Anchored):
+class Slow(ReciprocalRank):
     meeting: list = field(default_factory=list, hash=False, compare=False)
 
     def fuse(self, *arguments, **settings):

@@ -16,7 +16,7 @@ from graphrag_core.key_sets import distinct
 from graphrag_core.model import Chunk, Entity
 from graphrag_core.ports import Engine, Keys, Ranking, Scores, Snapshot
 from graphrag_core.query.explanation import Explainer
-from graphrag_core.query.fusion import Lead, first
+from graphrag_core.query.fusion import first
 from graphrag_core.query.plan import Embedded, Plan
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.rerank import ScoreReranker
@@ -52,15 +52,14 @@ class PlainSearch:
 
 @dataclass(frozen=True)
 class GraphSearch:
-    """What the graph found, and whether it leads.
+    """What the graph found.
 
-    ``lead`` is the gate's decision, ``why`` the reason if the graph does not lead or did not run. ``ranking`` has the
+    ``why`` says why it did not run. ``ranking`` has the
     passages of the expansion with strengths from 0 to 1, or with the strategy's own scores for the graph method.
     ``found`` is their number before the gate left weak ones out.
     """
 
     expansion: Expansion = NO_EXPANSION
-    lead: Lead = "graph"
     why: str = ""
     confidence: float | None = None
     ran: bool = False
@@ -159,7 +158,6 @@ def _evidence(query: Query, plan: Plan, searched: Searched, names: Sequence[str]
     has_entities = has("entities")
     lacks_names = settings.recogniser.needs_name_vectors and has_entities and not has("entities", vectors=True)
     has_no_words = bool(plan.text.strip()) and not WORD_OR_IDENTIFIER.search(plan.text)
-    is_subject = graph.ran and settings.fusion.uses_lead and not settings.is_reranked
     return Evidence(
         question=plan.text,
         settings=settings,
@@ -172,14 +170,12 @@ def _evidence(query: Query, plan: Plan, searched: Searched, names: Sequence[str]
         has_vector=query.vector is not None,
         similarity=plain.similarity,
         nearest=plain.nearest,
-        lead=graph.lead,
         why=graph.why,
         confidence=graph.confidence,
         graph_ran=graph.ran,
         graph_found=graph.found,
         graph_kept=len(graph.ranking[0]),
         graph_nothing=graph.expansion.nothing,
-        subjects=np.flatnonzero(query.snapshot.are_subjects(query.entities)).tolist() if is_subject else (),
         trust=ranked.trust,
         share=ranked.share,
         named=ranked.named,

@@ -15,7 +15,7 @@ from graphrag_core.ingest.remembered import visible
 from graphrag_core.key_sets import among
 from graphrag_core.ports import Keys, Ranking, Scores
 from graphrag_core.query.conversation import with_conversation
-from graphrag_core.query.fusion import Lead, confidence
+from graphrag_core.query.fusion import confidence
 from graphrag_core.query.hits import NOTHING, Found, GraphSearch, PlainSearch, Searched, read_found
 from graphrag_core.query.plan import Embedded, Plan
 from graphrag_core.query.query import Expansion, Query
@@ -104,14 +104,14 @@ def _ordered(query: Query, keys: Keys, scores: Scores) -> Ranking:
 
 
 def expand(query: Query, plain: PlainSearch) -> GraphSearch:
-    """Run the graph strategy, unless the gate or the call forbids it, and decide which ranking leads."""
+    """Run the graph strategy, unless the gate or the call forbids it."""
     settings, gate = query.settings, query.settings.gate
     if not settings.searches_graph:
         trust = CONFIDENCE_WITHOUT_GRAPH if gate.uses_confidence else None
         return GraphSearch(why="" if settings.use_graph else "the graph was not used", confidence=trust)
     trust = confidence(query.text, len(query.entities), plain.similarity) if gate.uses_confidence else None
     if why := gate.skipped(trust, len(query.entities)):
-        return GraphSearch(lead="plain", why=why, confidence=trust)
+        return GraphSearch(why=why, confidence=trust)
     expansion = settings.graph.expand(query, plain.ranking, settings.ranked)
     strong = _strong(query, expansion)
     # The graph method shows the strategy's own scores, unless they say nothing but the order.
@@ -119,8 +119,7 @@ def expand(query: Query, plain: PlainSearch) -> GraphSearch:
     scores = strong.scores if shows_scores else strong.strengths
     if gate.weigh_by_confidence:
         scores = scores * np.float32(trust)
-    lead, why = _lead(query)
-    return GraphSearch(strong, lead, why, trust, True, (strong.keys, scores), len(expansion.keys))
+    return GraphSearch(strong, "", trust, True, (strong.keys, scores), len(expansion.keys))
 
 
 def _strong(query: Query, expansion: Expansion) -> Expansion:
@@ -134,15 +133,6 @@ def _strong(query: Query, expansion: Expansion) -> Expansion:
     stated = stated_strengths(query, expansion.keys)
     strengths = np.where(np.isnan(stated), expansion.strengths, stated)
     return expansion.only(np.round(strengths, 6) >= round(least, 6))
-
-
-def _lead(query: Query) -> tuple[Lead, str]:
-    """Return which ranking leads, for a fusion that asks."""
-    settings = query.settings
-    if settings.method != "hybrid" or settings.reranker or not settings.fusion.uses_lead:
-        return "graph", ""
-    names_subject = bool(query.snapshot.are_subjects(query.entities).any())
-    return settings.gate.lead(names_subject=names_subject, bridged=query.snapshot.linked_share)
 
 
 # -- the ranking
@@ -161,5 +151,5 @@ def rank(query: Query, plain: PlainSearch, graph: GraphSearch) -> tuple[Reranked
         return Reranked(*first.rerank_plain(query, plain.ranking)), scorer
     if not settings.use_graph and not settings.fusion.weighed:
         return Reranked(*plain.ranking), None
-    keys, scores = settings.fusion.fuse_query(query, plain.channels, plain.ranking, graph.ranking, lead=graph.lead)
+    keys, scores = settings.fusion.fuse_query(query, plain.channels, plain.ranking, graph.ranking)
     return Reranked(*_ordered(query, np.asarray(keys, np.int64), np.asarray(scores))), None

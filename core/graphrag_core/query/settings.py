@@ -92,7 +92,7 @@ class SearchSettings:
         False restricts the hybrid method to vector and keyword search.
     fusion
         How plain search and graph become one ranking. None is the strategy's own, which for
-        PageRank is :class:`~graphrag_core.strategies.Anchored`.
+        PageRank is :class:`~graphrag_core.strategies.ReciprocalRank`.
     reranker
         Orders the passages of the hybrid method. True uses :class:`~graphrag_core.strategies.Linear` where both the
         strategy and the fusion are the default; False orders them by the fusion alone. A function of the question and a
