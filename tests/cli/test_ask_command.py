@@ -30,8 +30,6 @@ def test_a_question_that_the_documents_do_not_answer_exits_with_1_and_lists_the_
     assert result.stdout.startswith("No passage was found that answers this; the nearest passages are:\n- ")
     assert server.bodies == []
     assert json.loads(run("ask", question, "--kb", indexed, "--json").stdout)["kind"] == "none"
-    always = run("ask", question, "--kb", indexed, "--llm", f"{server.url}/tiny", "--answer-threshold", 0)
-    assert (always.exit_code, len(server.bodies)) == (0, 1)
 
 
 def test_a_model_streams_and_its_citations_are_listed(run, indexed, server):
@@ -94,6 +92,6 @@ def test_communities_are_listed_and_as_json(run, indexed):
     listed = json.loads(run("graph", "communities", "--kb", indexed, "--json", "--limit", 2).stdout)
     assert len(listed) == 2
     assert listed[0]["entities"] == len(listed[0]["members"])
-    nothing = run("graph", "communities", "--kb", indexed, "--where", "team=nobody")
+    nothing = run("graph", "communities", "--kb", indexed, "--filter", "team=nobody")
     assert nothing.exit_code == 1
     assert "no themes" in nothing.stderr

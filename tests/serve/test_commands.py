@@ -13,11 +13,10 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
+from commands import run_command
 from serving import DOCUMENTS, LIMIT, QUESTION, StreamingModel, process
-from typer.testing import CliRunner
 
 import graphrag_core
-from graphrag_apps.cli.app import app
 from graphrag_apps.serve import ApiKeys
 from graphrag_core import KnowledgeIndex
 from graphrag_core.testing import HashEmbedder
@@ -33,14 +32,14 @@ def kb(tmp_path):
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return run_command(*arguments)
 
 
 def test_serve_with_keys_writes_ends_gracefully_and_starts_again(kb, tmp_path):
     keys = tmp_path / "keys.toml"
     secrets = {
         name: run("key", "new", "--keys", keys, "--name", name, *more).stdout.strip()
-        for name, more in {"identity": ["--where", "team=identity", "--write"], "all": []}.items()
+        for name, more in {"identity": ["--filter", "team=identity", "--write"], "all": []}.items()
     }
     with (
         process(kb, "serve", "--port", "0", "--keys", keys, "--write") as (_, url, log),
@@ -95,7 +94,7 @@ def test_a_server_for_a_network_needs_keys(kb, tmp_path):
 
 def test_keys_are_made_and_listed(tmp_path):
     keys = tmp_path / "keys.toml"
-    made = run("key", "new", "--keys", keys, "--name", "a", "--where", "tenant=a", "--where", "year>=2020")
+    made = run("key", "new", "--keys", keys, "--name", "a", "--filter", "tenant=a", "--filter", "year>=2020")
     assert made.exit_code == 0
     assert ApiKeys.load(keys).authenticate(made.stdout.strip()).restricted
     assert run("key", "new", "--keys", keys, "--name", "a").exit_code == 1

@@ -13,15 +13,15 @@ import typer
 from typer import Option
 
 from graphrag_apps import serve as servers  # it imports its parts on first use
-from graphrag_apps.cli import options, render
-from graphrag_apps.cli.options import KB, Json, Kb, Where
+from graphrag_apps.cli import options, output
+from graphrag_apps.cli.options import Filter, Json, Kb, Llm
 from graphrag_core.errors import ConfigError, InputError, unknown_name
+from graphrag_core.retriever import GraphRetriever
 
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _LLM_TIMEOUT = 60.0  # seconds
 
 _Embedder = Annotated[str | None, Option("--embedder", help="The embedding model; by default that of the index.")]
-_Llm = Annotated[str | None, Option("--llm", help="The model that writes answers: gpt-4o-mini, or a URL with a model.")]
 _Write = Annotated[bool, Option("--write", help="Let keys that may write change the index.")]
 _Host = Annotated[str, Option(help="The address to listen on.")]
 _Port = Annotated[int, Option(min=0, max=65_535, help="The port to listen on; 0 for a free one.")]
@@ -36,10 +36,10 @@ _Limit = Annotated[
 
 
 def serve(
-    kb: Kb = KB,
-    where: Where = None,
+    kb: Kb = None,
+    filter: Filter = None,  # noqa: A002 - the name of the option
     embedder: _Embedder = None,
-    llm: _Llm = None,
+    llm: Llm = None,
     write: _Write = False,
     host: _Host = "127.0.0.1",
     port: _Port = 8000,
@@ -54,17 +54,17 @@ def serve(
     """
     create_app = servers.create_app  # a missing extra is an error before the index is opened
     loaded = _load_keys(keys, host, no_auth=no_auth)
-    gateway = _gateway(kb, where, embedder, llm, write=write, keys=loaded, hosts=allowed_host, limits=limit)
+    gateway = _gateway(kb, filter, embedder, llm, write=write, keys=loaded, hosts=allowed_host, limits=limit)
     if no_auth and not allowed_host:
         gateway.hosts = ("*",)
     _run(create_app(gateway), gateway, host, port)
 
 
 def mcp(
-    kb: Kb = KB,
-    where: Where = None,
+    kb: Kb = None,
+    filter: Filter = None,  # noqa: A002 - the name of the option
     embedder: _Embedder = None,
-    llm: _Llm = None,
+    llm: Llm = None,
     write: _Write = False,
     http: Annotated[bool, Option("--http", help="Streamable HTTP at /mcp instead of stdin and stdout.")] = False,
     host: _Host = "127.0.0.1",
@@ -80,9 +80,9 @@ def mcp(
     """
     mcp_server, mcp_app = servers.mcp_server, servers.mcp_app
     if not http and (keys is not None or no_auth):
-        raise typer.BadParameter("is for --http: over stdin, restrict the client with --where", param_hint="--keys")
+        raise typer.BadParameter("is for --http: over stdin, restrict the client with --filter", param_hint="--keys")
     loaded = _load_keys(keys, host, no_auth=no_auth) if http else None
-    gateway = _gateway(kb, where, embedder, llm, write=write, keys=loaded, hosts=allowed_host, limits=limit)
+    gateway = _gateway(kb, filter, embedder, llm, write=write, keys=loaded, hosts=allowed_host, limits=limit)
     if http:
         _run(mcp_app(gateway), gateway, host, port)
     else:
@@ -90,7 +90,7 @@ def mcp(
             mcp_server(gateway).run("stdio")
 
 
-key = typer.Typer(no_args_is_help=True, help="API keys for serve and mcp --http.")
+key = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="API keys for serve and mcp --http.")
 _KeyFile = Annotated[Path, Option("--keys", metavar="FILE", help="The file of the keys.")]
 
 
@@ -98,15 +98,15 @@ _KeyFile = Annotated[Path, Option("--keys", metavar="FILE", help="The file of th
 def new_key(
     name: Annotated[str, Option(help="The name that the log shows.")],
     keys: _KeyFile = Path("keys.toml"),
-    where: Where = None,
+    filter: Filter = None,  # noqa: A002
     write: Annotated[bool, Option("--write", help="Let it add and delete documents and remember facts.")] = False,
 ) -> None:
-    """Make an API key, print it once, and store its hash. --where binds it to a filter, such as tenant=a."""
-    scope = options.parse_where(where)
+    """Make an API key, print it once, and store its hash. --filter binds it to a filter, such as tenant=a."""
+    scope = options.parse_filter(filter)
     made, secret = servers.ApiKeys.generate(name, scope, write=write)
     servers.ApiKeys.append(keys, made, scope)
-    render.stderr().print(f"added to {keys}; the key is shown this once:")
-    render.stdout().print(secret, soft_wrap=True)
+    output.error(f"added to {keys}; the key is shown this once:", mark="")
+    output.line(secret)
 
 
 @key.command("list")
@@ -114,15 +114,15 @@ def list_keys(keys: _KeyFile = Path("keys.toml"), json: Json = False) -> None:
     """List the keys of a file."""
     known = [{"name": one.name, "restricted": one.restricted, "write": one.write} for one in servers.ApiKeys.load(keys)]
     if json:
-        render.print_json(known)
+        output.as_json(known)
         return
     for one in known:
         scope = "within a filter" if one["restricted"] else "everything"
-        render.print_line(f"{one['name']}  {'write' if one['write'] else 'read'}  {scope}")
+        output.line(f"{one['name']}  {'write' if one['write'] else 'read'}  {scope}")
 
 
 def _gateway(
-    kb: str,
+    kb: str | None,
     where: list[str] | None,
     embedder: str | None,
     llm: str | None,
@@ -133,9 +133,9 @@ def _gateway(
     limits: Sequence[str] | None,
 ) -> servers.Gateway:
     """Open what is served."""
-    scope, chosen, model = options.parse_where(where), _limits(limits), options.make_llm(llm, timeout=_LLM_TIMEOUT)
+    scope, chosen, model = options.parse_filter(where), _limits(limits), options.make_llm(llm, timeout=_LLM_TIMEOUT)
     index = options.open_index(kb, embedder, write=write)
-    retriever = options.make_retriever(index, {}, refresh_every=1.0)
+    retriever = GraphRetriever(index, options.search_settings(), refresh_every=1.0)
     return servers.Gateway(index, retriever, keys=keys, where=scope, llm=model, write=write, limits=chosen, hosts=hosts)
 
 
@@ -168,6 +168,6 @@ def _run(app: Any, gateway: servers.Gateway, host: str, port: int) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(message)s", force=True)
     logging.getLogger("graphrag_apps.serve").setLevel(logging.INFO)
     try:
-        servers.serve(app, gateway.limits, host, port, started=lambda url: render.stderr().print(f"running on {url}"))
+        servers.serve(app, gateway.limits, host, port, started=lambda url: output.error(f"running on {url}", mark=""))
     finally:
         gateway.close()

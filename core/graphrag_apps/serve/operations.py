@@ -14,16 +14,15 @@ from itertools import islice, zip_longest
 from typing import Any
 
 from graphrag_apps.ask import AnswerStream, answer_from
+from graphrag_apps.config import search_settings
 from graphrag_apps.serve.errors import Conflict, NotFound
 from graphrag_apps.serve.gateway import Gateway
 from graphrag_apps.serve.keys import Key
-from graphrag_core.designs import DESIGNS
-from graphrag_core.errors import IdTaken, InputError, unknown_name
+from graphrag_core.errors import IdTaken, InputError
 from graphrag_core.filters import DOCUMENT_ID, Filter, parse_all
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.remembered import Time, visible
 from graphrag_core.model import Chunk, Document, Entity, Fact
-from graphrag_core.query.settings import SearchSettings
 from graphrag_core.result import Result
 
 _ALL = 1 << 40
@@ -63,19 +62,11 @@ def retrieve(
         Fields of :class:`~graphrag_core.SearchSettings`; None counts as not given.
     """
     gateway.check_question(question)
-    settings = named_settings(gateway.retriever.settings, design).replace(**options, **_checked(numbers or {}))
+    settings = gateway.retriever.settings if design is None else search_settings(design)
+    settings = settings.replace(**options, **_checked(numbers or {}))
     if settings.k > gateway.limits.k:
         raise InputError(f"k is {settings.k}: at most {gateway.limits.k} passages are returned")
     return gateway.retriever.retrieve(question, where=scope, history=history, as_of=as_of, settings=settings)
-
-
-def named_settings(settings: SearchSettings, design: str | None) -> SearchSettings:
-    """Return the settings of a design by its name, or the given ones for None."""
-    if design is None:
-        return settings
-    if design not in DESIGNS:
-        raise InputError(unknown_name(design, DESIGNS, "design"))
-    return DESIGNS[design]
 
 
 def _checked(numbers: Mapping[str, Any]) -> Mapping[str, Any]:
