@@ -127,7 +127,7 @@ class Answer:
         """Return the answer as JSON-compatible values, without the result."""
         return {
             "question": self.question,
-            "answer": self.text,
+            "text": self.text,
             "kind": self.kind,
             "cited": self.cited,
             "citations": [asdict(cited) for cited in self.citations],

@@ -270,23 +270,30 @@ def _paths(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
     return paths
 
 
-def read_toml(file: Path, model: type[_Model]) -> _Model:
-    """Read a TOML file into a model; raise ``ConfigError`` if it cannot be read or does not fit."""
-    from pydantic import ValidationError  # noqa: PLC0415 - slow to import
-
+def load_toml(file: Path) -> dict[str, Any]:
+    """Return the content of a TOML file; raise ``ConfigError`` if it cannot be read."""
     try:
         import tomllib as toml  # noqa: PLC0415 - Python 3.10 has none
     except ModuleNotFoundError:
         with optional_import("tomli", "cli", f"Reading {file.name} with Python 3.10"):
             import tomli as toml  # type: ignore[import-not-found, no-redef, unused-ignore]  # noqa: PLC0415
     try:
-        return model.model_validate(toml.loads(file.read_text("utf-8-sig")))
-    except ValidationError as error:
-        raise ConfigError(f"{file}: {_first_problem(error, model)}") from error
+        content: dict[str, Any] = toml.loads(file.read_text("utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read ({error.strerror or error})") from error
     except ValueError as error:  # also of UTF-8
         raise ConfigError(f"{file}: is not TOML ({error})") from error
+    return content
+
+
+def read_toml(file: Path, model: type[_Model]) -> _Model:
+    """Read a TOML file into a model; raise ``ConfigError`` if it cannot be read or does not fit."""
+    from pydantic import ValidationError  # noqa: PLC0415 - slow to import
+
+    try:
+        return model.model_validate(load_toml(file))
+    except ValidationError as error:
+        raise ConfigError(f"{file}: {_first_problem(error, model)}") from error
 
 
 def _first_problem(error: ValidationError, model: Any) -> str:

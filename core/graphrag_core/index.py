@@ -6,7 +6,6 @@ import json
 import logging
 import pickle
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from typing_extensions import Self
 
 from graphrag_core.engine.address import is_address, is_url, shown
-from graphrag_core.errors import EmbedderMismatch, InputError, NotAnIndex, ReadOnlyIndex, check_integer
+from graphrag_core.errors import EmbedderMismatch, InputError, ReadOnlyIndex, check_integer
 from graphrag_core.filters import Where, parse_all
 from graphrag_core.graph import KnowledgeGraph
 from graphrag_core.ingest.chunker import Chunker
@@ -169,7 +168,7 @@ class KnowledgeIndex:
     def exists(path: str | Path) -> bool:
         """Return whether a folder, or a PostgreSQL database, holds an index."""
         if is_address(path):
-            from graphrag_core.engine.postgres.database import exists  # noqa: PLC0415 - needs the extra postgres
+            from graphrag_core.engine.postgres import exists  # noqa: PLC0415 - needs the extra postgres
 
             return exists(str(path))
         from graphrag_core.engine.files import Folder  # noqa: PLC0415 - see _embedded_engine
@@ -420,11 +419,7 @@ class KnowledgeIndex:
 
 def open_engine(path: str | Path, *, read_only: bool) -> Engine:
     """Open the engine for a folder, or for the address of a database."""
-    if is_address(path):
-        from graphrag_core.engine.postgres import PostgresEngine  # noqa: PLC0415 - needs the extra postgres
-
-        return PostgresEngine(str(path), read_only=read_only)
-    if is_url(path):
+    if is_url(path) and not is_address(path):
         raise InputError(
             f"{shown(path)} is neither a folder nor an address of PostgreSQL (postgresql://user@host/database)"
         )
@@ -435,19 +430,9 @@ def open_engine(path: str | Path, *, read_only: bool) -> Engine:
 
 def stored_settings(path: str | Path) -> Mapping[str, str]:
     """Return the settings that are stored with an index; none if there is no index. No search index is opened."""
-    try:
-        if is_address(path):
-            from graphrag_core.engine.postgres.database import Database  # noqa: PLC0415 - needs the extra postgres
+    from graphrag_core.engine.engine import stored_settings as stored_in  # noqa: PLC0415 - see _embedded_engine
 
-            database = Database(str(path), read_only=True)
-            with closing(database):
-                sql = "SELECT name, value FROM settings WHERE index = %s"
-                return dict(database.rows(sql, (database.open(),)))
-        from graphrag_core.engine.engine import stored_settings as stored_in  # noqa: PLC0415 - see _embedded_engine
-
-        return stored_in(Path(path))
-    except NotAnIndex:
-        return {}
+    return stored_in(path)
 
 
 def _embedded_engine(path: str | Path | None = None, **settings: Any) -> Engine:

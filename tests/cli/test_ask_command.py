@@ -81,7 +81,7 @@ def test_escape_sequences_of_a_model_do_not_reach_the_terminal(run, indexed, ser
 
 def test_json_has_the_answer_and_its_citations(run, indexed, server):
     answer = json.loads(run("ask", QUESTION, "--kb", indexed, "--json", "--llm", f"{server.url}/tiny").stdout)
-    assert answer["answer"] == "It delegates to the OAuth Provider [1]."
+    assert answer["text"] == "It delegates to the OAuth Provider [1]."
     assert (answer["kind"], answer["cited"], answer["model"]) == ("llm", True, "tiny")
     assert answer["citations"][0]["document_id"] == "auth-service.md"
     assert json.loads(run("ask", QUESTION, "--kb", indexed, "--json").stdout)["kind"] == "extract"

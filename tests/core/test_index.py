@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import sqlite3
 import threading
 
@@ -224,11 +225,11 @@ def test_a_folder_opens_again_as_it_was(tmp_path):
 
 
 def test_an_index_that_was_never_closed_opens_again(tmp_path):
-    index = KnowledgeIndex.open(tmp_path, HashEmbedder())
-    index.add(SERVICES)
-    before = snapshot(index)
-    index.engine._file_lock.release()  # as when the process ends
-    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as again:
+    with KnowledgeIndex.open(tmp_path / "open", HashEmbedder()) as index:
+        index.add(SERVICES)
+        before = snapshot(index)
+        shutil.copytree(tmp_path / "open", tmp_path / "left")  # what is on the disk when the process ends
+    with KnowledgeIndex.open(tmp_path / "left", HashEmbedder()) as again:
         assert snapshot(again) == before
         assert again.verify()
 

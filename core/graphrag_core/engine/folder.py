@@ -85,10 +85,7 @@ class FolderEngine(IndexEngine):
             snapshot, records, meta = FolderSnapshot(FolderStore(own)), own.records, own.meta
             hidden = snapshot.hidden_facts()
             relations = records.relations(hidden)
-            in_memory = 0
-            if self._folder is None:
-                (pages,), (size,) = records.rows("PRAGMA page_count")[0], records.rows("PRAGMA page_size")[0]
-                in_memory = pages * size
+            on_disk, in_memory = records.session.sizes()
             top = snapshot.entities(snapshot.top_entities(_TOP))
             return Stats(
                 documents=records.count("documents"),
@@ -103,7 +100,7 @@ class FolderEngine(IndexEngine):
                 dim=int(meta.get("dim", "0")),
                 embedder=meta.get("embedder", ""),
                 generation=snapshot.generation,
-                bytes_on_disk=self._folder.size() if self._folder else 0,
+                bytes_on_disk=on_disk,
                 bytes_in_memory=own.view.nbytes + in_memory,
                 top_entities=tuple((entity.name, entity.mentions) for entity in top),
                 links=relations.get(REFERS_TO, 0),

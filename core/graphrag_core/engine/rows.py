@@ -38,6 +38,10 @@ passages with titles, where 0.3 to 0.6 for the title is best.
 """
 
 
+class Unstorable(ValueError):
+    """A database cannot store a value."""
+
+
 def damaged(problem: str) -> DamagedIndex:
     """Return the error that stored rows are damaged."""
     return DamagedIndex(
