@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.documents import Document
 
@@ -120,14 +120,19 @@ class Documents(list[Document]):
     result: Result
 
 
+def result_of(documents: list[Document]) -> Result:
+    """Return the core's result that the documents of a retriever are from."""
+    return cast("Documents", documents).result
+
+
 def to_documents(result: Result, add_metadata: tuple[str, ...]) -> Documents:
     """Return the documents of a result. What is added to the metadata replaces nothing of the document's own."""
     hits = returned_hits(result, add_metadata)
     documents = Documents(to_document(hit.chunk) for hit in hits)
     documents.result = result
     for document, hit in zip(documents, hits, strict=True):
-        added = added_metadata(result, hit, add_metadata)
-        document.metadata |= {name: value for name, value in added.items() if name not in document.metadata}
+        own = document.metadata
+        document.metadata = {**own, **added_metadata(result, hit, add_metadata), **own}
     return documents
 
 

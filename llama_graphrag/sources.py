@@ -22,7 +22,6 @@ from llama_index.core.indices.property_graph import PropertyGraphIndex
 from llama_index.core.indices.vector_store.base import VectorStoreIndex
 from llama_index.core.schema import BaseNode, ObjectType, TextNode
 from llama_index.core.vector_stores.simple import SimpleVectorStore
-from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index.core.vector_stores.utils import legacy_metadata_dict_to_node, metadata_dict_to_node
 
 from graphrag_core.adapter import by_class_name, chroma_rows, qdrant_points
@@ -38,13 +37,17 @@ ReadNodes = Callable[[VectorStoreIndex], Iterable[BaseNode]]
 """Returns the nodes of an index, with their embeddings as far as it has them."""
 
 
-def read_vector_index(index: VectorStoreIndex, *, read: ReadNodes | None = None) -> list[BaseNode]:
+def read_vector_index(index: VectorStoreIndex, read: ReadNodes | None = None) -> list[BaseNode]:
     """Return the nodes of an index, with the embeddings that its vector store has. The index is not changed.
 
     ``read`` reads the nodes; by default a function for the store (``_READERS``).
     """
     if not isinstance(index, VectorStoreIndex):
-        raise InputError(_not_an_index(index))
+        raise InputError(
+            f"from_index takes a VectorStoreIndex, not {type(index).__qualname__}: pass a vector store as "
+            "VectorStoreIndex.from_vector_store(store, embed_model=...), a property graph to from_property_graph, "
+            "nodes to from_nodes, documents to from_documents"
+        )
     read = read or by_class_name(index.vector_store, _READERS)
     if read is None:
         raise InputError(
@@ -83,15 +86,6 @@ def _report(store: object, nodes: Mapping[str, BaseNode]) -> None:
 
 def _with_embedding(node: BaseNode, embedding: Any) -> BaseNode:
     return node.model_copy(update={"embedding": embedding})
-
-
-def _not_an_index(index: object) -> str:
-    name = type(index).__qualname__
-    if isinstance(index, BasePydanticVectorStore):
-        return f"from_index takes a VectorStoreIndex: VectorStoreIndex.from_vector_store(<the {name}>, embed_model=...)"
-    if isinstance(index, (PropertyGraphIndex, PropertyGraphStore)):
-        return f"from_index takes a VectorStoreIndex: pass the {name} to from_property_graph"
-    return f"from_index takes a VectorStoreIndex, not {name}: pass nodes to from_nodes, documents to from_documents"
 
 
 # -- vector stores

@@ -1,4 +1,4 @@
-"""The index as other interfaces of LlamaIndex: a vector store, and a docstore to read from."""
+"""``GraphRAGVectorStore``: the index of a retriever as a vector store of LlamaIndex."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.schema import BaseNode, QueryBundle
-from llama_index.core.storage.docstore.utils import doc_to_json
-from llama_index.core.storage.kvstore.types import DEFAULT_COLLECTION, BaseKVStore
 from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
     MetadataFilters,
@@ -18,7 +16,7 @@ from llama_index.core.vector_stores.types import (
 from pydantic import PrivateAttr
 from typing_extensions import override
 
-from graphrag_core.errors import InputError, ReadOnlyIndex
+from graphrag_core.errors import InputError
 from graphrag_core.filters import parse_all
 from llama_graphrag.filters import ids_where, to_where
 from llama_graphrag.nodes import stored_node
@@ -145,44 +143,3 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
     def _result(self, found: Sequence[Any]) -> VectorStoreQueryResult:
         nodes, scores = [hit.node for hit in found], [hit.score for hit in found]
         return VectorStoreQueryResult(nodes=nodes, similarities=scores, ids=[node.node_id for node in nodes])
-
-
-class StoredNodes(BaseKVStore):
-    """The nodes of an index as a store of keys and values that can be read."""
-
-    def __init__(self, retriever: GraphRAGRetriever) -> None:
-        self._store = GraphRAGVectorStore(retriever)
-
-    @override
-    def get(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
-        found = self._store.get_nodes([key]) if collection.endswith("/data") else []
-        return doc_to_json(found[0]) if found else None
-
-    @override
-    async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
-        return await asyncio.to_thread(self.get, key, collection)
-
-    @override
-    def get_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
-        found = self._store.get_nodes() if collection.endswith("/data") else []
-        return {node.node_id: doc_to_json(node) for node in found}
-
-    @override
-    async def aget_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
-        return await asyncio.to_thread(self.get_all, collection)
-
-    @override
-    def put(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
-        raise ReadOnlyIndex("the docstore of a retriever can be read alone: use retriever.insert_nodes")
-
-    @override
-    async def aput(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
-        self.put(key, val, collection)
-
-    @override
-    def delete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
-        raise ReadOnlyIndex("the docstore of a retriever can be read alone: use retriever.delete_nodes")
-
-    @override
-    async def adelete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
-        return self.delete(key, collection)

@@ -11,13 +11,13 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
+from graphrag_core import Document as CoreDocument
 from graphrag_core import GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import DocumentError, EmbedderError
 from graphrag_core.strategies import GraphStrategy, PageRank
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever
-from langchain_graphrag.documents import to_core_documents
 
 LONG = 120  # timeout in seconds of what must not hang
 
@@ -67,7 +67,7 @@ class TestEmbeddings:
             found = await retriever.asearch(QUESTION)
             assert embedding.questions == [QUESTION]
             with KnowledgeIndex(HashEmbedder(), chunker=None, embed_names=False) as index:
-                index.add(to_core_documents(documents))
+                index.add([CoreDocument(d.id, d.page_content, metadata=d.metadata) for d in documents])
                 core = GraphRetriever(index).retrieve(QUESTION)
             assert [(h.chunk.id, h.score) for h in found] == [(h.chunk.id, h.score) for h in core.hits]
 

@@ -251,7 +251,4 @@ class TestTracing:
 
 
 def _core(documents):
-    from langchain_graphrag.documents import to_core_documents
-
-    assert all(isinstance(document, graphrag_core.Document) for document in to_core_documents(documents))
-    return to_core_documents(documents)
+    return [graphrag_core.Document(one.id, one.page_content, metadata=one.metadata) for one in documents]

@@ -238,11 +238,11 @@ class TestReading:
             assert len(retriever.index) == COUNT
         assert asked == [0, 10, 10, 5]
 
-    def test_shows_progress_with_the_number_of_documents(self, embedding, tmp_path, capsys):
+    def test_shows_progress_if_asked(self, embedding, tmp_path, capsys):
         store = make_in_memory(embedding, tmp_path)
         store.add_texts(texts(), ids=NAMES)
         with GraphRAGRetriever.from_vectorstore(store, show_progress=True):
-            assert "/25" in capsys.readouterr().err
+            assert "indexing" in capsys.readouterr().err
         with GraphRAGRetriever.from_vectorstore(store, show_progress=False):
             assert capsys.readouterr().err == ""
 

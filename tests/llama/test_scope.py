@@ -143,7 +143,7 @@ async def test_arguments_tools_and_engines_stay_in_the_scope(everything, own):
     assert "umbrella" not in str(RetrieverTool.from_defaults(mine).call("Keyring"))
     engine = mine.as_chat_engine("context", llm=MockLLM(), memory=ChatMemoryBuffer.from_defaults())
     assert tenants(engine.chat("Keyring").source_nodes) == {"acme"}
-    assert {name.partition("-")[0] for name in mine.docstore.docs} == {"acme"}
+    assert {node.metadata["tenant"] for node in mine.as_vector_store().get_nodes()} == {"acme"}
 
 
 def test_filters_cannot_be_assigned_and_are_no_setting(everything, tmp_path):
