@@ -119,7 +119,7 @@ def ask(
     model = options.make_llm(llm)
     with options.open_index(kb) as index:
         with ask_stream(GraphRetriever(index, settings), question, model, where=scope) as stream:
-            written = "" if json else _written(stream)
+            written = "" if json else _written(stream, streams=model is not None)
             answer = stream.answer
         if json:
             output.as_json({**answer.to_dict(), "model": model.model if model else None})
@@ -131,8 +131,13 @@ def ask(
         raise typer.Exit(1)
 
 
-def _written(pieces: Iterator[str]) -> str:
-    """Print an answer while it is written; without a language model in lines that fit."""
+def _written(pieces: Iterator[str], *, streams: bool) -> str:
+    """Print an answer while it is written; what is there at once in lines that fit the terminal."""
+    if not streams:
+        text = "".join(pieces)
+        for one in text.splitlines():
+            output.wrapped(one, 0)
+        return text
     console, text = output.stdout(), ""
     try:
         for piece in pieces:
@@ -158,7 +163,7 @@ def _show_sources(answer: Answer, written: str, model: str) -> None:
         numbers = ", ".join(map(str, answer.unknown_citations))
         remarks.append(f"Cited passages that do not exist, marked with a question mark: {numbers}.")
     if answer.kind == "extract":
-        remarks.append("Extracted sentences, not written by a language model: name one with --llm.")
+        remarks.append("Sentences of the documents: a language model, named with --llm, writes an answer from them.")
     for remark in remarks:
         output.line()
         output.wrapped(Text(remark, "dim"), 0)

@@ -81,7 +81,7 @@ class Gateway:
     where
         A filter that narrows every key.
     llm
-        Writes answers: anything that :func:`graphrag_apps.ask.ask` takes. Without one, answers consist of sentences.
+        Writes answers: anything that :func:`graphrag_apps.ask.ask` takes. Without one, answers show what comes nearest.
     write
         Whether keys that may write can add and delete documents and remember facts.
     limits

@@ -104,7 +104,7 @@ def ask(
 ) -> AnswerStream:
     """Return the answer to a question, which is written while it is read; parameters as of :func:`retrieve`."""
     result = retrieve(gateway, scope, question, **options)
-    return answer_from(gateway.retriever, result, gateway.llm, where=scope, answer_threshold=answer_threshold)
+    return answer_from(result, gateway.llm, answer_threshold=answer_threshold)
 
 
 # -- documents

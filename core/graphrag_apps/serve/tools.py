@@ -115,8 +115,8 @@ class _Tools:
     ) -> _Answer:
         """Answer a question from the documents, with numbered citations.
 
-        Use it if a finished answer is enough, and search if you want to read the passages yourself. The kind "none"
-        means that the documents do not have the answer.
+        Use it if a finished answer is enough, and search if you want to read the passages yourself. The kind "extract"
+        has the sentences that come nearest; "none" means that the documents do not have the answer.
         """
         with self._called(call) as key:
             options: _Answer = {"k": k, "design": design, "history": history, "answer_threshold": answer_threshold}
