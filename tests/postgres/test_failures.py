@@ -17,7 +17,7 @@ from postgres_server import running_server
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.engine import postgres
 from graphrag_core.engine.address import Address, shown
-from graphrag_core.engine.server_errors import translated
+from graphrag_core.engine.server_errors import explained
 from graphrag_core.errors import (
     ChangedMeanwhile,
     DatabaseError,
@@ -395,7 +395,7 @@ def test_a_server_that_only_reads_refuses_writes_and_answers_questions(url):
 
 def test_a_full_disk_of_the_server_says_so():
     # No disk is filled here: the error of the driver is translated.
-    found = translated(psycopg.errors.DiskFull("could not extend file: No space left on device"), "the index", 16)
+    found = explained(psycopg.errors.DiskFull("could not extend file: No space left on device"), "the index", 16)
     assert isinstance(found, DiskError)
     assert "free disk space on the server" in str(found)
 

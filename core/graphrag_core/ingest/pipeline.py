@@ -3,6 +3,8 @@
 Read :meth:`Pipeline.add` and :meth:`Pipeline._add_batch` first.
 """
 
+from __future__ import annotations
+
 import gc
 import json
 import math
@@ -30,7 +32,7 @@ from graphrag_core.ingest.edges import UNFINISHED, Edge, with_edges, without_edg
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.validation import clean, extract, to_json, validate
 from graphrag_core.model import Added, Chunk, Document, Extraction
-from graphrag_core.ports import Engine, Extractor, Matrix, ParsedDocument
+from graphrag_core.ports import Extractor, Matrix, ParsedDocument
 from graphrag_core.research import extract_with_findings, findings_identity
 from graphrag_core.telemetry import Stages
 from graphrag_core.text import chunk_text, fact_text, fingerprint, hash64, label, normalise
@@ -38,6 +40,8 @@ from graphrag_core.text.markup import plain
 
 if TYPE_CHECKING:
     from tqdm import tqdm
+
+    from graphrag_core.engine.engine import IndexEngine
 
 Vectors = Mapping[str, Sequence[float]]
 """Vectors by document id, or by text."""
@@ -95,7 +99,7 @@ def _length(document: Document) -> int:
 class Pipeline:
     """Prepares documents and writes them to an engine. The settings of ``KnowledgeIndex``."""
 
-    engine: Engine
+    engine: IndexEngine
     chunker: Chunker | None
     extractor: Extractor | None
     embedder: CheckedEmbedder | None
@@ -186,7 +190,7 @@ class Pipeline:
                 self._read_settings()  # a first batch that failed has set the dimension
         return added
 
-    def _bar(self, text: str, total: int | None, progress: bool | None = None) -> "tqdm[None]":
+    def _bar(self, text: str, total: int | None, progress: bool | None = None) -> tqdm[None]:
         from tqdm import tqdm  # noqa: PLC0415 - takes long to import
 
         shown = self.progress if progress is None else progress

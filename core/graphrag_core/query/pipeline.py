@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
 import numpy as np
@@ -25,7 +25,7 @@ from graphrag_core.ingest.pipeline import NO_EMBEDDER
 from graphrag_core.ingest.remembered import visible
 from graphrag_core.key_sets import among
 from graphrag_core.model import Chunk, Entity
-from graphrag_core.ports import Engine, Keys, Matrix, Ranking, Scores, Snapshot
+from graphrag_core.ports import Keys, Matrix, Ranking, Scores, Snapshot
 from graphrag_core.query.conversation import with_conversation
 from graphrag_core.query.explanation import Explainer
 from graphrag_core.query.fusion import Lead, confidence, first, how_to_raise
@@ -50,6 +50,9 @@ from graphrag_core.result import (
 from graphrag_core.telemetry import Stages
 from graphrag_core.text.names import with_arxiv_ids
 from graphrag_core.text.words import WORD_OR_IDENTIFIER
+
+if TYPE_CHECKING:
+    from graphrag_core.engine.engine import IndexEngine as Engine
 
 EMBEDDER_FAILED = "the embedder failed, so this is not the full answer: ask again when it works"
 
