@@ -323,7 +323,8 @@ def test_an_error_in_a_batch_changes_nothing(own_server):
 # -- errors that say what to do
 
 
-def test_addresses_that_cannot_be_used(database):
+def test_addresses_that_cannot_be_used(database, url):
+    opened(url).close()
     with pytest.raises(DatabaseError, match="cannot be reached"):
         KnowledgeIndex.open("postgresql://postgres@127.0.0.1:1/postgres")
     with pytest.raises(InputError, match="2 to 1000"):
