@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from graphrag_core.embedders import WordLlama
+from graphrag_core.engine.engine import IndexEngine
 from graphrag_core.errors import ChangedMeanwhile, DocumentError
 from graphrag_core.filters import Where, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.chunker import Chunker
 from graphrag_core.model import Document, Fact, Mark
-from graphrag_core.ports import Engine, Snapshot
+from graphrag_core.ports import Snapshot
 from graphrag_core.retriever import GraphRetriever
 from graphrag_core.testing import CHAIN, CHAIN_QUESTION, FixedExtractor, HashEmbedder
 
@@ -40,7 +41,7 @@ class EngineSuite:
     Documents ``a`` (about Alpha), ``b`` (about Bravo) and ``c`` (of another tenant) state four facts.
     """
 
-    def make(self) -> Engine:
+    def make(self) -> IndexEngine:
         """Return a new, empty engine."""
         raise NotImplementedError
 

@@ -21,7 +21,7 @@ from graphrag_core import (
     Mention,
 )
 from graphrag_core.embedders import WordLlama
-from graphrag_core.engine.folder import FolderEngine
+from graphrag_core.engine.engine import IndexEngine
 from graphrag_core.errors import (
     DiskError,
     EmbedderMismatch,
@@ -404,7 +404,7 @@ def test_writers_in_threads_take_turns(index):
 
 
 def test_an_engine_can_be_passed(tmp_path):
-    with KnowledgeIndex(HashEmbedder(), engine=FolderEngine(tmp_path)) as index:
+    with KnowledgeIndex(HashEmbedder(), engine=IndexEngine(tmp_path)) as index:
         index.add(SERVICES)
         assert (index.path, index.read_only) == (tmp_path, False)
         assert index.verify()

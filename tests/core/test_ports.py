@@ -21,7 +21,7 @@ from graphrag_core import (
     adapter,
 )
 from graphrag_core.embedders import Onnx, WordLlama
-from graphrag_core.engine.folder import FolderEngine
+from graphrag_core.engine.engine import IndexEngine
 from graphrag_core.strategies import (
     ExpansionQueries,
     Neighbourhood,
@@ -45,7 +45,7 @@ from graphrag_core.text import estimate_tokens
 
 class TestEngineInMemory(EngineSuite):
     def make(self):
-        return FolderEngine()
+        return IndexEngine()
 
 
 class TestEngineInAFolder(EngineSuite):
@@ -54,7 +54,7 @@ class TestEngineInAFolder(EngineSuite):
         self.folders = (tmp_path / str(number) for number in range(10))
 
     def make(self):
-        return FolderEngine(next(self.folders))
+        return IndexEngine(next(self.folders))
 
 
 class TestPageRank(StrategySuite):

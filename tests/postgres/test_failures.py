@@ -17,7 +17,7 @@ from postgres_server import running_server
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.engine import postgres
 from graphrag_core.engine.address import Address, shown
-from graphrag_core.engine.server_errors import translated
+from graphrag_core.engine.server_errors import explained
 from graphrag_core.errors import (
     ChangedMeanwhile,
     DatabaseError,
@@ -323,7 +323,8 @@ def test_an_error_in_a_batch_changes_nothing(own_server):
 # -- errors that say what to do
 
 
-def test_addresses_that_cannot_be_used(database):
+def test_addresses_that_cannot_be_used(database, url):
+    opened(url).close()
     with pytest.raises(DatabaseError, match="cannot be reached"):
         KnowledgeIndex.open("postgresql://postgres@127.0.0.1:1/postgres")
     with pytest.raises(InputError, match="2 to 1000"):
@@ -395,7 +396,7 @@ def test_a_server_that_only_reads_refuses_writes_and_answers_questions(url):
 
 def test_a_full_disk_of_the_server_says_so():
     # No disk is filled here: the error of the driver is translated.
-    found = translated(psycopg.errors.DiskFull("could not extend file: No space left on device"), "the index", 16)
+    found = explained(psycopg.errors.DiskFull("could not extend file: No space left on device"), "the index", 16)
     assert isinstance(found, DiskError)
     assert "free disk space on the server" in str(found)
 

@@ -9,7 +9,7 @@ import numpy as np
 import psycopg
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.engine.folder import FolderEngine
+from graphrag_core.engine.engine import IndexEngine
 from graphrag_core.testing import HashEmbedder
 
 WORDS = "token session ledger harbour quay planner tariff gateway keyring billing cedar nordic".split()
@@ -76,7 +76,7 @@ def test_documents_move_between_the_engines_without_embedding(url):
             )
             assert one.extractions == two.extractions
             np.testing.assert_allclose(one.chunk_vectors, two.chunk_vectors, atol=1e-3)
-        back = FolderEngine()
+        back = IndexEngine()
         back.write(again, name_vectors=names, settings=index.engine.settings())
         back.flush()
         with KnowledgeIndex(HashEmbedder(), engine=back) as returned:

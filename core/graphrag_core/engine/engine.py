@@ -13,11 +13,11 @@ import secrets
 import struct
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import numpy as np
 from typing_extensions import Self
@@ -29,10 +29,11 @@ from graphrag_core.engine.address import is_address, shown
 from graphrag_core.engine.arrays import BaseWriter, map_base
 from graphrag_core.engine.attributes import AttributeColumns
 from graphrag_core.engine.gate import Gate
+from graphrag_core.engine.reads import EmbedTokens, NameVectors, Reads
 from graphrag_core.engine.records import INTERNAL, Records, Stored
 from graphrag_core.engine.rows import Accesses, damaged
 from graphrag_core.engine.segments import Batch, together
-from graphrag_core.engine.snapshot import NameVectors, Snapshot
+from graphrag_core.engine.snapshot import Snapshot
 from graphrag_core.engine.sqlite import Sqlite
 from graphrag_core.engine.values import Cache
 from graphrag_core.engine.view import Removal, View
@@ -46,8 +47,8 @@ from graphrag_core.errors import (
     UnsupportedFormat,
 )
 from graphrag_core.filters import Filter
-from graphrag_core.model import Verification
-from graphrag_core.ports import Matrix, ParsedDocument
+from graphrag_core.model import Chunk, Document, FileMark, Stats, Verification
+from graphrag_core.ports import Matrix, ParsedDocument, StoredFile
 
 if TYPE_CHECKING:
     from graphrag_core.engine.postgres import Postgres
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     Database = Sqlite | Postgres
 
 _log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 _LEAST_CHANGED, _MOST_CHANGED, _PART = 3_000, 25_000, 4  # passages that came or went, from which on a base is replaced
 _BULK = 500  # passages of a write, from which on a base is replaced only when it has doubled
@@ -82,6 +84,8 @@ class IndexEngine:
     NotAnIndex, UnsupportedFormat, DiskError, DatabaseError, DamagedIndex
         The folder or the database cannot be used.
     """
+
+    embed_tokens: EmbedTokens = None
 
     def __init__(self, path: str | Path | None = None, *, read_only: bool = False) -> None:
         self._place = path
@@ -208,10 +212,15 @@ class IndexEngine:
             yield self._current(records), records
 
     @contextmanager
-    def opened(self, scope: Filter | None = None) -> Iterator[Snapshot]:
-        """Open a snapshot of the newest generation, restricted to the documents that match a filter."""
+    def _reads(self, scope: Filter | None = None) -> Iterator[Reads]:
         with self.reading() as (view, records):
-            yield Snapshot(view, records, scope, self._columns, self._names, self.accesses)
+            yield Reads(view, records, scope, self._columns, self._names, self.accesses, self.embed_tokens)
+
+    @contextmanager
+    def snapshot(self, scope: Filter | None = None) -> Iterator[Snapshot]:
+        """Open a snapshot of the newest generation, restricted to the documents that match a filter."""
+        with self._reads(scope) as reads:
+            yield Snapshot(reads)
 
     @property
     def generation(self) -> int:
@@ -492,7 +501,7 @@ class IndexEngine:
 
     # -- rows
 
-    def read(self, function: Callable[[Records], Any]) -> Any:
+    def read(self, function: Callable[[Records], _T]) -> _T:
         """Return what a function reads from the rows of one generation."""
         with self.reading() as (_, records):
             return function(records)
@@ -518,14 +527,58 @@ class IndexEngine:
         """Yield the ids of the documents that match a filter, in order of id."""
         after = ""
         while True:
-            with self.opened() as snapshot:
-                keys = None if scope is None else np.flatnonzero(snapshot.matching(snapshot.marked(scope)))
-                page = snapshot.records.document_ids(after, keys)
+            with self._reads() as reads:
+                keys = None if scope is None else np.flatnonzero(reads.matching(reads.marked(scope)))
+                page = reads.records.document_ids(after, keys)
             if not page:
                 return
             yield from page
             check_deadline()
             after = page[-1]
+
+    def mark_files(self, marks: Mapping[str, FileMark]) -> None:
+        """Store the files that documents were read from, by id."""
+        self.change(lambda records: records.mark_files(marks))
+
+    def files(self) -> list[StoredFile]:
+        """Return the files that documents were read from, in order of path."""
+        return self.read(Records.files)
+
+    def documents_of_file(self, path: str) -> dict[str, str]:
+        """Return the versions of a file's documents, by id."""
+        return self.read(lambda records: records.documents_of_file(path))
+
+    def stored(self, document_ids: Sequence[str]) -> dict[str, str]:
+        """Return the digests of the documents that exist, by id; empty if the extraction was incomplete."""
+        return self.read(lambda records: records.stored(document_ids))
+
+    def new_names(self, names: Iterable[str]) -> list[str]:
+        """Return the names that no passage mentions yet, each once."""
+        return self.read(lambda records: records.new_names(names))
+
+    def document(self, document_id: str) -> Document | None:
+        """Return a document as it was added."""
+        return self.read(lambda records: records.document(document_id))
+
+    def chunks_of(self, document_id: str) -> list[Chunk]:
+        """Return a document's passages, in order."""
+        return self.read(lambda records: records.chunks_of(document_id))
+
+    def parsed(self, document_ids: Sequence[str], *, accesses: bool = False) -> list[ParsedDocument]:
+        """Return documents as they were written, with their vectors; with ``accesses`` how often facts were used."""
+        return self.read(lambda records: records.parsed(document_ids, accesses=accesses))
+
+    def name_vectors(self, names: Sequence[str]) -> dict[str, Matrix]:
+        """Return the stored vectors of names; names without one are left out."""
+        return self.read(lambda records: records.name_vectors(names))
+
+    def __len__(self) -> int:
+        return self.read(lambda records: records.count("documents"))
+
+    def stats(self) -> Stats:
+        """Return the size of the index and its most frequent entities."""
+        with self._reads() as reads:
+            return Snapshot(reads).statistics()
 
     def verify(self) -> Verification:
         """Compare rows, segments, base and arrays with each other and with their checksums."""

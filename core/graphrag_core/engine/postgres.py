@@ -10,13 +10,11 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import secrets
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TypeVar
 
@@ -26,8 +24,8 @@ from graphrag_core import forks
 from graphrag_core.engine.address import Address, shown
 from graphrag_core.engine.arrays import Arrays, map_base
 from graphrag_core.engine.rows import Row, Unstorable
-from graphrag_core.engine.schema import LISTED, SCHEMA, WANTED
-from graphrag_core.engine.server_errors import NO_TABLES, PATIENCE, translated
+from graphrag_core.engine.server_errors import NO_TABLES, PATIENCE, explained
+from graphrag_core.engine.statements import COLUMNS, KINDS, creation, of_many, translated
 from graphrag_core.errors import (
     DatabaseError,
     DiskError,
@@ -62,90 +60,6 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between them; a server needs 
 # Every statement looks rows up by key. Without statistics of a new index the planner believes that it has hardly any
 # rows, and reads all of them for each key.
 _PLANNER = ("jit", "enable_seqscan", "enable_hashjoin", "enable_mergejoin", "enable_material")
-
-# -- the tables and the statements, which are written for SQLite
-
-_TYPES = {
-    "INTEGER": "bigint",
-    "REAL": "double precision",
-    "TEXT": 'text COLLATE "C"',
-    "BLOB": "bytea",
-    "": "jsonb",
-}
-_COLUMN = re.compile(r"(\w+)(?: (INTEGER|REAL|TEXT|BLOB))?( PRIMARY KEY)?( NOT NULL)?( UNIQUE)?\s*(?:,|\Z)")
-_KEY = re.compile(r",\s*PRIMARY KEY \(.*?\)", re.DOTALL)
-_TABLE = re.compile(r"CREATE TABLE (\w+) \((.*)\)", re.DOTALL)
-_OTHERS = """
-CREATE TABLE meta (name text PRIMARY KEY, value text NOT NULL);
-CREATE TABLE indexes (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text COLLATE "C" NOT NULL UNIQUE,
-    identity text NOT NULL);
-CREATE TABLE pieces (index integer NOT NULL, token text NOT NULL, number integer NOT NULL, data bytea NOT NULL,
-    PRIMARY KEY (index, token, number));
-ALTER TABLE pieces ALTER data SET STORAGE EXTERNAL;
-ALTER TABLE segments ALTER arrays SET STORAGE EXTERNAL;
-ALTER TABLE claims ADD rowid bigint GENERATED ALWAYS AS IDENTITY;
-CREATE INDEX attributes_name ON attributes (index, name)
-"""
-_REPLACED = (
-    (LISTED, "= ANY(?)"),
-    (WANTED, "unnest(?::bigint[]) AS wanted(value) JOIN"),
-    ("json_each(?) AS wanted", "unnest(?::text[]) AS wanted(value)"),
-    ("CROSS JOIN", "JOIN"),
-    ("length(CAST(surface AS BLOB))", "octet_length(surface)"),
-    ("+name = ?", "name = ?"),
-)
-
-
-def _own(table: str) -> str:
-    return "settings" if table == "meta" else table
-
-
-def _columns() -> dict[str, dict[str, str]]:
-    """Return the columns of each table of the schema, and their types."""
-    found = {}
-    for name, body in (match.groups() for match in map(_TABLE.search, SCHEMA.split(";")) if match):
-        found[_own(name)] = {own[0]: _TYPES[own[1]] for own in _COLUMN.findall(_KEY.sub("", body))}
-    return found
-
-
-COLUMNS = _columns()
-_READ = re.compile(rf"(?<!DELETE )\b(FROM|JOIN) ({'|'.join(['meta', *COLUMNS])})\b( [a-z]\b)?")
-_CHANGE = re.compile(r"\A((?:UPDATE|DELETE FROM) .*? WHERE)", re.DOTALL)
-
-
-def _statements() -> Iterator[str]:
-    """Yield the statements that create all tables."""
-    for statement in SCHEMA.split(";"):
-        if match := _TABLE.search(statement):
-            name, body = match.groups()
-            own = ["index integer NOT NULL"]
-            for column, kind, is_key, *_, is_unique in _COLUMN.findall(_KEY.sub("", body)):
-                own.append(f"{column} {_TYPES[kind]}" + (" NOT NULL" if f"{column} {kind} NOT NULL" in body else ""))
-                own += [f"PRIMARY KEY (index, {column})"] if is_key else []
-                own += [f"UNIQUE (index, {column})"] if is_unique else []
-            yield f"CREATE TABLE {_own(name)} ({', '.join(own)})"
-            # Else the server would believe that an index which is newer than its statistics has no rows.
-            yield f"ALTER TABLE {_own(name)} ALTER COLUMN index SET STATISTICS 0"
-        elif statement.strip():
-            yield re.sub(r" \((\w+)\)", r" (index, \1)", statement, count=1)
-    yield from _OTHERS.split(";")
-    yield f"INSERT INTO meta VALUES ('version', '{VERSION}')"
-
-
-@lru_cache(maxsize=4_096)
-def _translated(sql: str, index: int) -> str:
-    """Return a statement of :mod:`~graphrag_core.engine.records` for the rows of one index."""
-    for old, new in _REPLACED:
-        sql = sql.replace(old, new)
-    sql = re.sub(r"group_concat\((\w+)\)", r"string_agg(\1::text, ',')", sql)
-    sql = _CHANGE.sub(rf"\1 index = {index} AND", sql)
-
-    def rows(match: re.Match[str]) -> str:
-        table = _own(match[2])
-        columns = ", ".join([*COLUMNS[table], *(["rowid"] if table == "claims" else [])])
-        return f"{match[1]} (SELECT {columns} FROM {table} WHERE index = {index}) AS {(match[3] or match[2]).strip()}"
-
-    return _READ.sub(rows, sql).replace("?", "%s")
 
 
 class Session:
@@ -185,8 +99,9 @@ class Session:
             return cursor.fetchall() if cursor.description else []
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """Return the rows of a statement."""
-        return self._send(_translated(sql, self._database.index), parameters)
+        """Return the rows of a statement. Lists have each value once."""
+        distinct = [[*dict.fromkeys(one)] if isinstance(one, list) else one for one in parameters]
+        return self._send(translated(sql, self._database.index), distinct)
 
     def insert(self, table: str, rows: Sequence[Row]) -> None:
         """Insert rows, all in one statement."""
@@ -199,17 +114,11 @@ class Session:
             self._queue.append((sql, (self._database.index, *values)))
 
     def many(self, sql: str, parameters: Sequence[Row]) -> None:
-        """Run a statement for each row of parameters: as one statement, so that no two rows may change the same."""
+        """Run a statement for each row of parameters: as one, so that no two rows may change the same."""
         if parameters:
             columns = [[*own] for own in zip(*parameters, strict=True)]
-            kinds = {int: "bigint", float: "double precision", str: "text"}
-            marks = ", ".join(f"%b::{kinds[type(own[0])]}[]" for own in columns)
-            joined = f"{'USING' if sql.startswith('DELETE') else 'FROM'} unnest({marks}) AS v({{}}) WHERE"
-            names = [f"v{number}" for number in range(len(columns))]
-            for name in names:
-                sql = sql.replace("?", f"v.{name}", 1)
-            changed = _translated(sql, self._database.index)
-            self._queue.append((changed.replace("WHERE", joined.format(", ".join(names)), 1), columns))
+            kinds = tuple(KINDS[type(own[0])] for own in columns)
+            self._queue.append((of_many(sql, self._database.index, kinds), columns))
 
     def put(self, settings: Mapping[str, str]) -> None:
         """Store settings."""
@@ -373,7 +282,7 @@ class Postgres:
             if self._version(connection) is None:
                 connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
                 connection.execute(f"SET LOCAL search_path = {schema}")
-                for statement in _statements():
+                for statement in creation(VERSION):
                     connection.execute(statement)
 
     def _find(self, connection: Connection) -> tuple[int, str]:
@@ -407,7 +316,7 @@ class Postgres:
         try:
             yield
         except _ERRORS as error:
-            raise translated(error, self.shown, self.address.pool) from error
+            raise explained(error, self.shown, self.address.pool) from error
 
     def _borrow(self) -> Connection:
         """Take a connection out of the pool. Raise soon if there is no server: the pool itself waits for long."""
@@ -485,7 +394,7 @@ class Postgres:
             connection.execute("COMMIT")
         except psycopg.OperationalError as error:
             if not number or not self.repeated(lambda: self._has_committed(number)):
-                raise translated(error, self.shown, self.address.pool) from error
+                raise explained(error, self.shown, self.address.pool) from error
 
     def _has_committed(self, number: str) -> bool:
         """Return whether a transaction was committed: the answer to the commit was lost."""

@@ -22,12 +22,11 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphrag_core.engine.arrays import Arrays, pack, unpack
+from graphrag_core.engine.arrays import pack, unpack
 from graphrag_core.engine.codes import encode
 from graphrag_core.engine.rows import (
     ADDRESS,
@@ -40,7 +39,7 @@ from graphrag_core.engine.rows import (
     kept_accesses,
     statement,
 )
-from graphrag_core.engine.schema import LISTED, WANTED, listed
+from graphrag_core.engine.schema import LISTED, WANTED, Session, listed
 from graphrag_core.engine.segments import (
     FACT_BITS,
     LENGTHS,
@@ -82,25 +81,6 @@ _FACTS = (
     "f.key, f.start, f.stop, f.text, f.is_plain, f.names, f.relation, f.weight, f.confidence, f.source, f.status, "
     "f.value, f.created, f.valid_from, f.valid_to, f.last_accessed, f.access_count"
 )
-
-
-class Session(Protocol):
-    """A transaction of a database: what :mod:`~graphrag_core.engine.sqlite` and ``postgres`` bring."""
-
-    shared: bool
-    """Whether other processes may write."""
-
-    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]: ...
-    def insert(self, table: str, rows: Sequence[Row]) -> None: ...
-    def many(self, sql: str, parameters: Sequence[Row]) -> None: ...
-    def settings(self) -> dict[str, str]: ...
-    def put(self, settings: Mapping[str, str]) -> None: ...
-    def flush(self) -> None: ...
-    def restart(self) -> None: ...
-    def definitions(self) -> list[Row]: ...
-    def problems(self) -> list[Row]: ...
-    def base(self, name: str) -> tuple[Path | None, dict[str, Any], Arrays]: ...
-    def sizes(self) -> tuple[int, int]: ...
 
 
 class Stored(NamedTuple):
@@ -276,9 +256,9 @@ class Records:
 
     def _drop_unused(self, names: Sequence[int]) -> None:
         if names:
-            unused = f"SELECT key FROM names WHERE uses <= 0 AND key {LISTED}"
-            self.rows(f"DELETE FROM name_vectors WHERE key IN ({unused})", (listed(names),))
-            self.rows(f"DELETE FROM names WHERE key IN ({unused})", (listed(names),))
+            unused = self.rows(f"SELECT key FROM names WHERE key {LISTED} AND uses <= 0", (listed(names),))
+            self.session.many("DELETE FROM name_vectors WHERE key = ?", unused)
+            self.session.many("DELETE FROM names WHERE key = ?", unused)
 
     def _assigned(self, batch: Batch, meta: Mapping[str, str]) -> Assigned:
         """Return the keys of what a batch adds."""
@@ -339,10 +319,13 @@ class Records:
         return dict(self.rows(sql, (listed(storable(document_ids)),)))
 
     def document_ids(self, after: str, scope: Keys | None) -> list[str]:
-        """Return a page of ids of documents in order, after an id. ``scope`` are keys of documents."""
-        inside, parameters = ("", []) if scope is None else (f"AND key {LISTED}", [listed(scope)])
-        sql = f"SELECT id FROM documents WHERE id > ? {inside} ORDER BY id LIMIT {_PAGE}"
-        return [row[0] for row in self.rows(sql, (after, *parameters))]
+        """Return a page of ids of documents in order, after an id; all of a scope, which are keys of documents."""
+        if scope is not None:
+            sql = f"SELECT id FROM documents WHERE key {LISTED} AND id > ? ORDER BY id"
+            return [row[0] for row in self.rows(sql, (listed(scope), after))]
+        return [
+            row[0] for row in self.rows(f"SELECT id FROM documents WHERE id > ? ORDER BY id LIMIT {_PAGE}", (after,))
+        ]
 
     def document(self, document_id: str) -> Document | None:
         """Return a document, put together from its passages."""
@@ -389,7 +372,7 @@ class Records:
             document = document_of(own, chunks, None if file is None else FileMark(file, version))
             parsed = ParsedDocument(
                 document, own[2], digest, chunks, [part for part, _ in parts],
-                [names for _, names in parts], decoded("chunks", codes) if None not in codes else None, None,
+                [names for _, names in parts], decoded("chunks", codes) if None not in codes else None,
                 tokens or None, counts if None not in counts else None,
             )  # fmt: skip
             found.append((key, first, parsed))

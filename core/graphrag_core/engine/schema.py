@@ -1,12 +1,16 @@
-"""The tables of an index, and what a statement writes differently in SQLite and PostgreSQL.
+"""The tables of an index, and what a database brings for :mod:`~graphrag_core.engine.records`.
 
-Statements are written for SQLite. :mod:`~graphrag_core.engine.postgres` translates them.
+Statements are written for SQLite. :mod:`~graphrag_core.engine.statements` has them for PostgreSQL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from graphrag_core.engine.arrays import Arrays
+from graphrag_core.engine.rows import Row
 
 FORMAT = 6
 SCHEMA = """
@@ -61,3 +65,22 @@ def listed(values: Iterable[Any]) -> list[Any]:
     """Return values as the parameter of ``LISTED``."""
     found: list[Any] = values.tolist() if hasattr(values, "tolist") else [*values]
     return found
+
+
+class Session(Protocol):
+    """A transaction of a database: what :mod:`~graphrag_core.engine.sqlite` and ``postgres`` bring."""
+
+    shared: bool
+    """Whether other processes may write."""
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]: ...
+    def insert(self, table: str, rows: Sequence[Row]) -> None: ...
+    def many(self, sql: str, parameters: Sequence[Row]) -> None: ...
+    def settings(self) -> dict[str, str]: ...
+    def put(self, settings: Mapping[str, str]) -> None: ...
+    def flush(self) -> None: ...
+    def restart(self) -> None: ...
+    def definitions(self) -> list[Row]: ...
+    def problems(self) -> list[Row]: ...
+    def base(self, name: str) -> tuple[Path | None, dict[str, Any], Arrays]: ...
+    def sizes(self) -> tuple[int, int]: ...

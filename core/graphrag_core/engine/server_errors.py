@@ -60,7 +60,7 @@ _KINDS: dict[tuple[type[Exception], ...], type[GraphRAGError]] = {
 }
 
 
-def translated(error: Exception, where: str, pool: int) -> GraphRAGError:
+def explained(error: Exception, where: str, pool: int) -> GraphRAGError:
     """Return the library's error for one of psycopg. A transaction was rolled back, or never committed."""
     text = str(error).strip().partition("\n")[0]
     message = next((message for types, message in _MESSAGES.items() if isinstance(error, types)), "")

@@ -3,6 +3,8 @@
 :meth:`Pipeline.add` cuts documents into batches, and :meth:`Pipeline._add_batch` is the way of a batch.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import secrets
@@ -27,13 +29,15 @@ from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.validation import clean, extract, to_json, validate
 from graphrag_core.ingest.vectors import Vectors, embedded_names, new_texts, stored_vectors, with_given, with_vectors
 from graphrag_core.model import Added, Chunk, Document
-from graphrag_core.ports import Engine, Extractor, Matrix, ParsedDocument
+from graphrag_core.ports import Extractor, Matrix, ParsedDocument
 from graphrag_core.research import extract_with_findings, findings_identity
 from graphrag_core.telemetry import Stages
 from graphrag_core.text import fingerprint, hash64, normalise
 
 if TYPE_CHECKING:
     from tqdm import tqdm
+
+    from graphrag_core.engine.engine import IndexEngine
 
 NO_EMBEDDER = "none"
 """What an index that was filled without an embedder stores as the embedder's identity."""
@@ -78,7 +82,7 @@ def _length(document: Document) -> int:
 class Pipeline:
     """Prepares documents and writes them to an engine. The settings of ``KnowledgeIndex``."""
 
-    engine: Engine
+    engine: IndexEngine
     chunker: Chunker | None
     extractor: Extractor | None
     embedder: CheckedEmbedder | None
@@ -366,7 +370,7 @@ class Pipeline:
         names = self.engine.new_names(embedded_names(parsed)) if self.embed_names else []
         return list(dict.fromkeys((*new, *names)))
 
-    def _bar(self, text: str, total: int | None, progress: bool | None = None) -> "tqdm[None]":
+    def _bar(self, text: str, total: int | None, progress: bool | None = None) -> tqdm[None]:
         from tqdm import tqdm  # noqa: PLC0415 - takes long to import
 
         shown = self.progress if progress is None else progress

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from graphrag_core.errors import did_you_mean
 from graphrag_core.filters import Filter
 from graphrag_core.key_sets import distinct
 from graphrag_core.model import Chunk, Entity
-from graphrag_core.ports import Engine, Keys, Ranking, Scores, Snapshot
+from graphrag_core.ports import Keys, Ranking, Scores, Snapshot
 from graphrag_core.query.explanation import Explainer
 from graphrag_core.query.fusion import first
 from graphrag_core.query.plan import Embedded, Plan
@@ -25,6 +25,9 @@ from graphrag_core.remarks import Evidence
 from graphrag_core.result import Channel, Explanation, Hit, Lazy, Reason, Result, Step, Trace
 from graphrag_core.telemetry import Stages
 from graphrag_core.text.words import WORD_OR_IDENTIFIER
+
+if TYPE_CHECKING:
+    from graphrag_core.engine.engine import IndexEngine
 
 _log = logging.getLogger(__name__)
 _MAX_UNKNOWN = 5  # keys of a filter that are named
@@ -209,7 +212,7 @@ def _unknown_keys(snapshot: Snapshot, *, logs: bool) -> tuple[str, ...]:
 # -- the result
 
 
-def to_result(engine: Engine, plan: Plan, found: Found, stages: Stages) -> Result:
+def to_result(engine: IndexEngine, plan: Plan, found: Found, stages: Stages) -> Result:
     """Return the hits with what explains them."""
     settings, graph, ranked = plan.settings, found.searched.graph, found.searched.ranked
     keys, scores = _shown(ranked, found.kept, settings.k)
