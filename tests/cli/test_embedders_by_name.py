@@ -68,7 +68,7 @@ def test_a_busy_server_is_asked_again(embedder, server):
     ("code", "advice"),
     [
         (401, "refused the API key .*: check OPENAI_API_KEY"),
-        (404, "check the model's name"),
+        (404, "check the name of the model, 'small'"),
         (429, "rate limit"),
         (400, "check the model"),
     ],

@@ -323,11 +323,6 @@ def test_an_openai_compatible_endpoint_streams(retriever, server, model):
     assert server.keys == [""]
 
 
-def test_a_server_that_cannot_stream_is_read_whole(retriever, server, model):
-    server.whole = True
-    assert ask(retriever, QUESTION, model).text == "It delegates to the OAuth Provider [1]."
-
-
 def test_a_text_names_a_model(retriever, server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     model = as_chat_model(f"{server.url}/tiny")
@@ -341,9 +336,6 @@ def test_a_busy_server_is_asked_again_before_the_first_piece(retriever, server, 
     server.status = [429, 503]
     assert ask(retriever, QUESTION, model).cited
     assert len(server.bodies) == 3
-    server.cut_after, server.cuts = 0, 2
-    assert ask(retriever, QUESTION, model).cited
-    assert len(server.bodies) == 6
 
 
 def test_a_stream_that_breaks_keeps_the_text_and_is_not_asked_again(retriever, server, model):
@@ -375,7 +367,7 @@ def test_errors_say_where_and_what_to_do(retriever, server, model):
     with pytest.raises(LLMUnreachable, match=r"needs an API key .* set OPENAI_API_KEY"):
         ask(retriever, QUESTION, model)
     server.status = [404]
-    with pytest.raises(LLMError, match=r"404 for the model 'tiny'.*check the name"):
+    with pytest.raises(LLMError, match=r"HTTP 404: .*check the name of the model, 'tiny'"):
         ask(retriever, QUESTION, model)
     server.status = [400]
     with pytest.raises(LLMError, match="HTTP 400"):
@@ -383,7 +375,7 @@ def test_errors_say_where_and_what_to_do(retriever, server, model):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         nobody = OpenAIChat("tiny", f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
-        with pytest.raises(LLMUnreachable, match="is the server running"):
+        with pytest.raises(LLMUnreachable, match="start the server"):
             ask(retriever, QUESTION, nobody)
         nobody.close()
 

@@ -94,7 +94,7 @@ def kind_of(error: GraphRAGError) -> str:
     """Return the name of an error, for programs."""
     if isinstance(error, DeadlineExceeded):
         return TimeLimit.__name__
-    return next(kind.__name__ for kind in type(error).__mro__ if not kind.__name__.startswith("_"))
+    return type(error).__name__
 
 
 def message_of(error: GraphRAGError, *, restricted: bool) -> str:
