@@ -80,9 +80,9 @@ class NewOptions(RetrieverOptions, total=False):
 class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     """Retrieves documents by vector, keyword and knowledge graph, with the reason for each.
 
-    Create one with :meth:`from_documents`, :meth:`from_texts`, :meth:`from_vectorstore`,
-    :meth:`from_graph_documents` or :meth:`load`, or pass an existing ``index``. It is safe to use from many threads and
-    tasks at once. It is a LangChain ``DocumentIndex``, so ``langchain_core.indexing.index`` can sync it with a source.
+    Create one with :meth:`from_documents` or another constructor, or pass an existing ``index``. It is safe to use from
+    many threads and tasks at once. It is a LangChain ``DocumentIndex``, so ``langchain_core.indexing.index`` can sync
+    it with a source.
 
     Parameters
     ----------
@@ -116,17 +116,13 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     ``invoke``, ``ainvoke``, ``batch`` and ``abatch`` take the fields of ``settings``, the arguments of
     :meth:`graphrag_core.GraphRetriever.retrieve` (``as_of``, ``count_access``, and ``history``, also of
     LangChain messages), ``filter``, ``search_type``, ``fetch_k`` and ``lambda_mult``. A filter
-    maps metadata keys to values or operators: ``{"tenant": "acme", "year": {"$gte": 2020}}``. If the question cannot be
-    embedded, :class:`graphrag_core.errors.EmbedderError` is raised, which is also of the type that the embedding model
-    raised, so ``with_retry`` and ``with_fallbacks`` work with either type. Nothing is found for a blank query, which is
-    logged.
+    maps metadata keys to values or operators: ``{"tenant": "acme", "year": {"$gte": 2020}}``.
 
-    A document is returned with its id, its metadata, and what ``add_metadata`` names. :meth:`search` returns everything
-    about the hits. A document of more than 512 tokens is split into passages, unless ``chunker=None``. Their id is
-    ``"<document id>#<number>"``, and ``metadata["document_id"]`` is the id for :meth:`delete` and :meth:`get`.
+    A document is returned with its id, its metadata, and what ``add_metadata`` names. One of more than 512 tokens is
+    split into passages, unless ``chunker=None``. Their id is ``"<document id>#<number>"``, and
+    ``metadata["document_id"]`` is the id for :meth:`delete` and :meth:`get`.
 
-    A retriever with a ``path`` can be pickled and deep-copied, as :class:`graphrag_core.KnowledgeIndex` says. With
-    PostgreSQL a copy and a forked process open their own connections, and may write.
+    A retriever with a ``path`` can be pickled and deep-copied, as :class:`graphrag_core.KnowledgeIndex` says.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -164,10 +160,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
     @override
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with other values of some parameters, such as ``k``; it searches the same index.
-
-        A ``filter``, and one in ``search_kwargs``, narrows that of this retriever.
-        """
+        """Return a copy with other parameters, such as ``k``, of the same index; a filter narrows this one's."""
         if not update:
             return super().model_copy(deep=deep)
         fields = {name: getattr(self, name) for name in type(self).model_fields} | dict(update)
@@ -182,10 +175,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return self.model_copy(**options)
 
     def with_filter(self, filter: Where | None) -> Self:  # noqa: A002 - LangChain's word
-        """Return this retriever restricted further, such as to the tenant of a request.
-
-        It shares the index, the settings and the cache. What it finds also matches the filter of this retriever.
-        """
+        """Return this retriever restricted further, such as to a tenant; it shares the index and the cache."""
         return self.model_copy(update={"filter": filter})
 
     @override
@@ -195,10 +185,10 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
     @override
     def configurable_fields(self, **kwargs: AnyConfigurableField) -> RunnableSerializable[str, list[Document]]:
-        """Let the configuration of a call set parameters and fields of ``settings``, as LangChain's ``Runnable`` does.
+        """Let the configuration of a call set parameters and fields of ``settings``; a filter narrows the retriever's.
 
         ``retriever.configurable_fields(k=ConfigurableField(id="k"))`` takes ``k`` from
-        ``invoke(query, {"configurable": {"k": 2}})``. A configured filter narrows that of the retriever.
+        ``invoke(query, {"configurable": {"k": 2}})``.
         """
         known = [*type(self).model_fields, *_SETTINGS]
         for name in kwargs:
@@ -258,7 +248,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         ``source``. Each node becomes a typed entity and each relationship a fact of its source, in addition to what is
         extracted from the text. The sources are not split. ``settings`` as for :meth:`from_documents`.
         """
-        retriever = cls._open(embedding, **_unsplit(settings, "relationships of a graph document belong"))
+        retriever = cls._open(embedding, **_unsplit(settings))
         with closed_on_error(retriever):
             retriever.add_graph_documents(graph_documents)
         return retriever
@@ -280,8 +270,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         """Return a retriever for the documents of a vector store, with the vectors that the store has.
 
         Reads Chroma, FAISS, Qdrant, PGVector, PGVectorStore and InMemoryVectorStore. No document is embedded
-        again or split, and the store is not changed. Called again with the same ``path``, it adds what is new, replaces
-        what has changed and skips the rest.
+        again or split, and the store is not changed. Called again with the same ``path``, it adds what changed.
 
         Parameters
         ----------
@@ -289,12 +278,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             The store.
         embedding
             The model that computed the vectors; by default the store's own. It embeds the questions.
-        where
-            Restricts what is read, in the store's own filter language: a dict for Chroma, PGVector and PGVectorStore, a
-            ``models.Filter`` for Qdrant, a dict or a function of the metadata for FAISS, a function of the document for
-            InMemoryVectorStore.
-        ids
-            The documents to read; by default all.
+        where, ids
+            What is read, by default all: a filter in the store's own language (docs/stores.md), or ids.
         read
             A function for other stores. It gets the store and yields ``(id, text, metadata, vector)`` for each
             document; without a vector (None) the text is embedded.
@@ -307,36 +292,23 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             True or False to force a progress bar; None shows it on a terminal.
         settings
             As for :meth:`from_documents`. ``batch_size`` (1,000) is also the size of a request to the store.
-
-        Raises
-        ------
-        InputError
-            The store cannot be read, or has no embedding model.
-        EmbedderMismatch
-            The vectors are not from this embedding model, or the index in ``path`` is not.
         """
         if not isinstance(store, VectorStore):
             raise InputError(f"from_vectorstore takes a LangChain VectorStore, not {type(store).__qualname__}")
         model = embedding_of(store) if embedding is None else embedding
         rows = store_rows(store, where, ids, read, settings.get("batch_size", 1_000))
-        retriever = cls._open(model, **{"progress": show_progress, **_unsplit(settings, "a vector belongs")})
+        retriever = cls._open(model, **{"progress": show_progress, **_unsplit(settings)})
         with closed_on_error(retriever):
             copy_store(retriever.index, rows, remove_missing=remove_missing, check_embedding=check_embedding)
         return retriever
 
     @classmethod
     def load(cls, path: str | Path, embedding: Embedder | None, **settings: Unpack[RetrieverOptions]) -> Self:
-        """Return a retriever for the index in a folder or in PostgreSQL.
+        """Return a retriever for the index in a folder, or at the address of a PostgreSQL database.
 
-        Parameters
-        ----------
-        path
-            The folder, or the address of a database.
-        embedding
-            The embedding model that built the index; another one is refused. None if it has no vectors.
-        settings
-            As for :meth:`from_documents`; ``chunker``, ``extractor`` and ``llm`` apply to documents added from now on.
-            And ``read_only``, True if another process writes (:meth:`graphrag_core.KnowledgeIndex.open`).
+        ``embedding`` is the model that built the index; another one is refused. None if it has no vectors. ``settings``
+        as for :meth:`from_documents`; ``chunker``, ``extractor`` and ``llm`` apply to documents added from now on. And
+        ``read_only``, True if another process writes (:meth:`graphrag_core.KnowledgeIndex.open`).
         """
         return cls._open(embedding, path, must_exist=True, **settings)
 
@@ -367,10 +339,9 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     ) -> list[str]:
         """Add documents, replace those with a known id, and return the ids of those added.
 
-        A document without text is skipped, and an earlier version of it deleted, with a warning in the log.
-
-        ``ids`` replace ``Document.id``. ``embeddings`` are vectors computed by the retriever's embedding model, or None
-        for a document to embed: one with a vector is not embedded again and must not be split by a ``chunker``.
+        A document without text is skipped, and an earlier version of it deleted, with a warning in the log. ``ids``
+        replace ``Document.id``. ``embeddings`` are vectors computed by the retriever's embedding model, or None for a
+        document to embed: one with a vector is not embedded again and must not be split by a ``chunker``.
         """
         core, vectors = with_vectors(documents, ids, embeddings)
         self._add(core, vectors=vectors)
@@ -403,10 +374,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return await self.aadd_documents(from_texts(texts, metadatas, ids), embeddings=embeddings)
 
     def add_graph_documents(self, graph_documents: Iterable[Any]) -> list[str]:
-        """Add the sources of graph documents with their nodes and relationships; return their ids.
-
-        The sources are not split, unless the retriever was given a chunker.
-        """
+        """Add the sources of graph documents with their nodes and relationships, not split; return their ids."""
         from langchain_graphrag.extraction import from_graph_documents  # noqa: PLC0415 - slow to import
 
         documents = from_graph_documents(graph_documents)
@@ -559,10 +527,10 @@ def _to_reranker(reranker: Any) -> Any:
     return compressor_reranker(reranker) if isinstance(reranker, BaseDocumentCompressor) else reranker
 
 
-def _unsplit(settings: Mapping[str, Any], reason: str) -> dict[str, Any]:
+def _unsplit(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings for documents that must not be split."""
     if settings.get("chunker") is not None:
-        raise InputError(f"{reason} to a whole document: remove chunker")
+        raise InputError("vectors and relationships belong to a whole document: remove chunker")
     return {**settings, "chunker": None}
 
 

@@ -39,7 +39,7 @@ from llama_index.core.vector_stores.types import MetadataFilters
 from typing_extensions import Self, Unpack
 
 import graphrag_core
-from graphrag_core import Cache, GraphRetriever, KnowledgeIndex, Result, SearchSettings, extract
+from graphrag_core import Cache, GraphRetriever, KnowledgeIndex, SearchSettings, extract
 from graphrag_core.adapter import (
     AdapterRetriever,
     Options,
@@ -56,7 +56,7 @@ from graphrag_core.ingest.edges import ID, Edge, Edges, parse_edges
 from graphrag_core.ingest.remembered import Time
 from graphrag_core.model import Added
 from graphrag_core.query.plan import Plan
-from llama_graphrag.events import GraphRAGRetrievalEvent, dispatcher
+from llama_graphrag.events import report
 from llama_graphrag.filters import ids_where, to_where
 from llama_graphrag.models import EmbedModel, LlamaEmbedder, message_text, to_embedder
 from llama_graphrag.nodes import (
@@ -103,10 +103,7 @@ class NewOptions(RetrieverOptions, total=False):
 
 
 class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
-    """Retrieves nodes by vector, keyword and knowledge graph.
-
-    Nodes are returned as they were inserted: the same ids, text, metadata, relationships and templates.
-    :meth:`search` returns everything about the hits.
+    """Retrieves nodes by vector, keyword and knowledge graph, as they were inserted; :meth:`search` says everything.
 
     Parameters
     ----------
@@ -136,14 +133,11 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     Notes
     -----
-    Settings can be read and not assigned. To change them, make another retriever of the same index:
-    ``retriever.with_settings(method="keyword")``. Filters narrow: those of a call and of :meth:`with_filters` are
-    joined to those of the retriever by AND. Nothing is found for a blank question, which is logged. It is safe to use
+    Settings can be read and not assigned: make another retriever of the same index with :meth:`with_settings`. Filters
+    narrow: those of a call and of :meth:`with_filters` are joined to those of the retriever by AND. It is safe to use
     from many threads and tasks at once. In a coroutine await ``aretrieve`` and :meth:`ainsert_nodes`: they do not
-    block the event loop, and await the embedding model if it has its own coroutines.
-
-    A retriever with a ``path`` can be pickled and deep-copied, as :class:`graphrag_core.KnowledgeIndex` says. With
-    PostgreSQL a copy and a forked process open their own connections, and may write.
+    block the event loop, and await the embedding model if it has its own coroutines. A retriever with a ``path`` can be
+    pickled and deep-copied, as :class:`graphrag_core.KnowledgeIndex` says.
     """
 
     def __init__(
@@ -283,23 +277,13 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         read: ReadNodes | None = None,
         **settings: Unpack[NewOptions],
     ) -> Self:
-        """Index the nodes of an existing ``VectorStoreIndex``.
+        """Index the nodes of an existing ``VectorStoreIndex``, which is not changed.
 
-        Simple, Chroma, Qdrant, FAISS and PGVector stores are read, with their embeddings. Nodes without an embedding
-        are embedded; the log says how many. The docstore may be empty.
-
-        Parameters
-        ----------
-        index
-            It is not changed. To take over later changes, call this again with the same ``path``: unchanged nodes are
-            skipped, and with ``remove_missing=True`` deleted ones are deleted.
-        embed_model
-            Defaults to the embedding model of the index, which must be the one that the store was filled with.
-        read
-            Reads the nodes of a store that is not among those above: gets the index, returns its nodes with their
-            embeddings.
-        settings
-            As for :meth:`from_nodes`.
+        Simple, Chroma, Qdrant, FAISS and PGVector stores are read, with their embeddings; for another one ``read`` gets
+        the index and returns its nodes with their embeddings. Nodes without an embedding are embedded; the log says how
+        many. The docstore may be empty. ``embed_model`` defaults to that of the index, which must be the one that the
+        store was filled with; ``settings`` as for :meth:`from_nodes`. Call this again with the same ``path`` to take
+        over later changes.
         """
         return cls.from_nodes(read_vector_index(index, read), **_like(index, embed_model, settings))
 
@@ -321,17 +305,11 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     def from_persist_dir(
         cls, path: str | Path, embed_model: EmbedModel | None = None, **settings: Unpack[RetrieverOptions]
     ) -> Self:
-        """Open the index in a folder.
+        """Open the index in a folder filled by any part of the library, or at the address of a PostgreSQL database.
 
-        Parameters
-        ----------
-        path
-            A folder filled by any part of the library, or the address of a database (``postgresql://...``).
-        embed_model
-            The embedding model that built the index; False if it has no vectors.
-        settings
-            As for :meth:`from_nodes`, for nodes inserted from now on; without ``edges`` the index keeps its own. And
-            ``read_only``, True if another process writes (:meth:`graphrag_core.KnowledgeIndex.open`).
+        ``embed_model`` is the model that built the index; False if it has no vectors. ``settings`` as for
+        :meth:`from_nodes`, for nodes inserted from now on; without ``edges`` the index keeps its own. And
+        ``read_only``, True if another process writes (:meth:`graphrag_core.KnowledgeIndex.open`).
         """
         return cls._open(embed_model, path, must_exist=True, **settings)
 
@@ -352,10 +330,9 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         stored = extract.KnowledgeExtractor(knowledge=knowledge_of)
         extractors = [settings.get("extractor") or extract.SentenceExtractor(), stored]
         if llm is not None:
-            model = llm.metadata.model_name
-            extractors.append(
-                extract.LLMExtractor(lambda text: llm.complete(text).text, model=model, progress=show_progress)
-            )
+            name = llm.metadata.model_name
+            found = extract.LLMExtractor(lambda text: llm.complete(text).text, model=name, progress=show_progress)
+            extractors.append(found)
         settings |= {"chunker": None, "extractor": extract.Combined(*extractors)}
         settings |= {"edges": _node_edges(settings.get("edges")), "progress": show_progress}
         index, fields = open_index(to_embedder(embed_model), path, settings, must_exist=must_exist)
@@ -371,10 +348,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         node_ids: Sequence[str] | None = None,
         doc_ids: Sequence[str] | None = None,
     ) -> Self:
-        """Return this retriever restricted further, such as to the tenant of a request.
-
-        It shares the index, the settings and the cache. What it finds also matches the filters of this retriever.
-        """
+        """Return this retriever restricted further, such as to a tenant; it shares the index and the cache."""
         narrowed = copy(self)
         if filters is not None:
             both = filters if self._filters is None else MetadataFilters(filters=[self._filters, filters])
@@ -390,10 +364,9 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         return changed
 
     def with_memory(self, memory: BaseMemory) -> Self:
-        """Return this retriever for one conversation: each query has the messages of a memory as ``history``.
+        """Return this retriever for one conversation: ``retrieve`` has the messages of a memory as ``history``.
 
-        A follow-up question such as "who owns it?" then finds what the last turns name. :meth:`as_chat_engine` does
-        this by itself. It shares the index, the settings and the cache. To :meth:`search`, pass ``history``.
+        :meth:`as_chat_engine` does this by itself. It shares the index and the cache.
         """
         bound = copy(self)
         bound._memory = memory  # noqa: SLF001
@@ -404,21 +377,16 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         return GraphRAGVectorStore(self)
 
     def as_query_engine(self, llm: LLM | None = None, **settings: Any) -> RetrieverQueryEngine:
-        """Return a query engine that answers from what this retriever finds.
-
-        ``llm`` is ``Settings.llm`` by default; ``settings`` go to ``RetrieverQueryEngine.from_args``:
-        ``node_postprocessors``, ``response_mode``, ``streaming``, ...
-        """
+        """Return a query engine over this retriever; ``settings`` go to ``RetrieverQueryEngine.from_args``."""
         return RetrieverQueryEngine.from_args(self, llm=llm, **settings)
 
     def as_chat_engine(
         self, chat_mode: str = "condense_plus_context", llm: LLM | None = None, **settings: Any
     ) -> BaseChatEngine:
-        """Return a chat engine that answers from what this retriever finds.
+        """Return a chat engine over this retriever; ``settings`` go to its ``from_defaults``: ``memory``, ...
 
-        ``chat_mode`` is ``"condense_plus_context"`` (also ``"best"``), ``"context"`` or ``"condense_question"``.
-        ``llm`` is ``Settings.llm`` by default; ``settings`` go to the engine's ``from_defaults``: ``memory``, ...
-        The first two modes retrieve with the messages of the memory (:meth:`with_memory`).
+        ``chat_mode`` is ``"condense_plus_context"`` (also ``"best"``), ``"context"`` or ``"condense_question"``. The
+        first two retrieve with the messages of the memory (:meth:`with_memory`).
         """
         if chat_mode == "condense_question":
             return CondenseQuestionChatEngine.from_defaults(query_engine=self.as_query_engine(llm), llm=llm, **settings)
@@ -437,10 +405,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     # -- queries
 
     def retrieve(self, str_or_query_bundle: QueryType, **settings: Unpack[SearchOptions]) -> list[NodeWithScore]:
-        """Return the nodes for a query, best first.
-
-        ``settings`` as for :meth:`search`, for this call alone: ``similarity_top_k``, ``filters``, ``method``, ...
-        """
+        """Return the nodes for a query, best first; ``settings`` as for :meth:`search`, for this call alone."""
         token = _OF_CALL.set({**settings})
         try:
             return super().retrieve(str_or_query_bundle)
@@ -462,8 +427,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = None if self._memory is None else await self._memory.aget_all()
-        given = {"explain": self._explains, "history": history, **_OF_CALL.get()}
-        result = await self.asearch(query_bundle, **given)
+        result = await self.asearch(query_bundle, **{"explain": self._explains, "history": history, **_OF_CALL.get()})
         return await asyncio.to_thread(to_nodes, result, self._add_metadata)
 
     def _plan(self, query: QueryType, given: Mapping[str, Any]) -> Plan:
@@ -489,13 +453,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
                     embed=lambda: embedding.checked_query(model.get_agg_embedding_from_queries(texts)),
                     vector_key=tuple(texts),
                 )
-        return replace(plan, finish=self._report)
-
-    def _report(self, result: Result) -> Result:
-        if not (result.is_complete or result.embedder_failed):  # which the core logs
-            _log.warning("%s", result.fallback)
-        dispatcher.event(GraphRAGRetrievalEvent.from_result(result))
-        return result
+        return replace(plan, finish=report)
 
     # -- nodes
 
@@ -607,14 +565,14 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     def _are_changed(self, documents: Sequence[Document]) -> list[bool]:
         changed = []
-        hashes: dict[str, str] = {}  # of documents that came before
+        hashes: dict[str, str | None] = {}
         for document in documents:
-            nodes = self._nodes_of(document.id_)
-            known = hashes.get(document.id_)
-            if known is None and nodes:
-                known = source_hash(self.index.chunks(nodes[0])[0])
-            is_blank = not nodes and not document.get_content(MetadataMode.EMBED).strip()
-            changed.append(known != document.hash and not is_blank)
+            if document.id_ not in hashes:
+                nodes = self._nodes_of(document.id_)
+                is_blank = not nodes and not document.get_content(MetadataMode.EMBED).strip()
+                known = source_hash(self.index.chunks(nodes[0])[0]) if nodes else None
+                hashes[document.id_] = document.hash if is_blank else known
+            changed.append(hashes[document.id_] != document.hash)
             hashes[document.id_] = document.hash
         return changed
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from llama_index.core.schema import BaseNode, QueryBundle
+from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
     MetadataFilters,
@@ -59,7 +59,6 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
 
     @override
     async def async_add(self, nodes: Sequence[BaseNode], **_: Any) -> list[str]:
-        """Async version of :meth:`add`."""
         await self._retriever.ainsert_nodes(nodes)
         return [node.node_id for node in nodes]
 
@@ -70,7 +69,6 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
 
     @override
     async def adelete(self, ref_doc_id: str, **_: Any) -> None:
-        """Async version of :meth:`delete`."""
         await asyncio.to_thread(self.delete, ref_doc_id)
 
     @override
@@ -81,11 +79,8 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
         self._retriever.delete_nodes(self._ids(node_ids, filters))
 
     @override
-    async def adelete_nodes(
-        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **_: Any
-    ) -> None:
-        """Async version of :meth:`delete_nodes`."""
-        await asyncio.to_thread(self.delete_nodes, node_ids, filters)
+    async def adelete_nodes(self, *given: Any, **named: Any) -> None:
+        await asyncio.to_thread(self.delete_nodes, *given, **named)
 
     @override
     def clear(self) -> None:
@@ -94,7 +89,6 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
 
     @override
     async def aclear(self) -> None:
-        """Async version of :meth:`clear`."""
         await asyncio.to_thread(self.clear)
 
     @override
@@ -104,11 +98,8 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
         return [stored_node(chunk) for chunk in chunks]
 
     @override
-    async def aget_nodes(
-        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
-    ) -> list[BaseNode]:
-        """Async version of :meth:`get_nodes`."""
-        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
+    async def aget_nodes(self, *given: Any, **named: Any) -> list[BaseNode]:
+        return await asyncio.to_thread(self.get_nodes, *given, **named)
 
     @override
     def query(self, query: VectorStoreQuery, **settings: Any) -> VectorStoreQueryResult:
@@ -116,30 +107,30 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
 
         ``settings`` as for :meth:`GraphRAGRetriever.search <llama_graphrag.GraphRAGRetriever.search>`.
         """
-        return self._result(self._retriever.retrieve(self._read(query), **self._settings(query), **settings))
+        bundle, given = self._read(query)
+        return _to_result(self._retriever.retrieve(bundle, **given, **settings))
 
     @override
     async def aquery(self, query: VectorStoreQuery, **settings: Any) -> VectorStoreQueryResult:
-        """Async version of :meth:`query`."""
-        found = await self._retriever.aretrieve(self._read(query), **self._settings(query), **settings)
-        return self._result(found)
+        bundle, given = self._read(query)
+        return _to_result(await self._retriever.aretrieve(bundle, **given, **settings))
 
     def _ids(self, node_ids: Sequence[str] | None, filters: MetadataFilters | None) -> list[str]:
         where = parse_all(self._retriever.scope, to_where(filters), *ids_where(node_ids, None))
         return list(self._retriever.index.document_ids(where))
 
-    def _read(self, query: VectorStoreQuery) -> QueryBundle:
+    def _read(self, query: VectorStoreQuery) -> tuple[QueryBundle, dict[str, Any]]:
+        """Return the question and the settings of a query."""
         if not (query.query_str or "").strip() and self._retriever.settings.method != "vector":
             raise InputError(
                 "the query has no query_str, which keyword and graph search need: pass it, or use a retriever with "
                 "method='vector'"
             )
-        return QueryBundle(query.query_str or "the vector", embedding=query.query_embedding)
-
-    def _settings(self, query: VectorStoreQuery) -> dict[str, Any]:
         ids = {"node_ids": query.node_ids or None, "doc_ids": query.doc_ids or None}  # LlamaIndex may pass empty lists
-        return {"k": query.similarity_top_k, "filters": query.filters, **ids}
+        bundle = QueryBundle(query.query_str or "the vector", embedding=query.query_embedding)
+        return bundle, {"k": query.similarity_top_k, "filters": query.filters, **ids}
 
-    def _result(self, found: Sequence[Any]) -> VectorStoreQueryResult:
-        nodes, scores = [hit.node for hit in found], [hit.score for hit in found]
-        return VectorStoreQueryResult(nodes=nodes, similarities=scores, ids=[node.node_id for node in nodes])
+
+def _to_result(found: Sequence[NodeWithScore]) -> VectorStoreQueryResult:
+    nodes, scores = [hit.node for hit in found], [hit.score or 0.0 for hit in found]
+    return VectorStoreQueryResult(nodes=nodes, similarities=scores, ids=[node.node_id for node in nodes])

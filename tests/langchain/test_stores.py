@@ -432,9 +432,9 @@ class TestVectorsOfOnesOwn:
     def test_come_in_equal_numbers_and_of_one_dimension(self, embedding):
         documents = [Document(page_content="Keyring."), Document(page_content="OAuth.")]
         with GraphRAGRetriever.from_documents([], embedding) as retriever:
-            with pytest.raises(InputError, match="got 2 documents, 1 ids and 2 embeddings"):
+            with pytest.raises(InputError, match="got 2 documents and 1 ids"):
                 retriever.add_documents(documents, ids=["a"])
-            with pytest.raises(InputError, match="got 2 documents, 2 ids and 1 embeddings"):
+            with pytest.raises(InputError, match="got 2 documents and 1 embeddings"):
                 retriever.add_documents(documents, embeddings=[[1.0]])
             with pytest.raises(DocumentError, match="dimension"):
                 retriever.add_documents(documents, embeddings=[[1.0, 2.0], [1.0]])

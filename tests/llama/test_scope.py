@@ -63,9 +63,8 @@ async def test_filters_are_read_once(everything):
     assert tenants(limited.retrieve("Keyring")) == {"acme"}
     assert tenants(await limited.aretrieve("Keyring")) == {"acme"}
     hidden = MetadataFilter(key="tenant", value=["umbrella"], operator=FilterOperator.NIN)
-    tool = memory_search_tool(
-        everything, filters=MetadataFilters(filters=[hidden]), where={"tenant": {"nin": iter("u")}}
-    )
+    narrow = everything.with_filters(MetadataFilters(filters=[hidden]))
+    tool = memory_search_tool(narrow, where={"tenant": {"nin": iter("u")}})
     hidden.value.clear()
     for _ in range(2):
         assert "umbrella" not in str(tool(query="Keyring", max_results=6))
@@ -134,7 +133,7 @@ async def test_arguments_tools_and_engines_stay_in_the_scope(everything, own):
         assert tenants(await mine.aretrieve("Keyring", **given)) == {"acme"}
     for tool in (
         memory_search_tool(mine),
-        memory_search_tool(mine, filters=BOTH, node_ids=IDS),
+        memory_search_tool(mine.with_filters(BOTH, node_ids=IDS)),
         memory_search_tool(mine, where={"tenant": {"in": ["acme", "umbrella"]}}),
     ):
         for output in (tool(query="Keyring"), await tool.acall(query="Keyring")):
