@@ -8,12 +8,12 @@ import numpy as np
 
 from graphrag_core.embedders import WordLlama
 from graphrag_core.engine.engine import IndexEngine
+from graphrag_core.engine.snapshot import Snapshot
 from graphrag_core.errors import ChangedMeanwhile, DocumentError
 from graphrag_core.filters import Where, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.chunker import Chunker
 from graphrag_core.model import Document, Fact, Mark
-from graphrag_core.ports import Snapshot
 from graphrag_core.retriever import GraphRetriever
 from graphrag_core.testing import CHAIN, CHAIN_QUESTION, FixedExtractor, HashEmbedder
 
@@ -63,7 +63,7 @@ class EngineSuite:
         with engine.snapshot() as snapshot:
             assert not snapshot.has("chunks")
             assert not snapshot.has("entities")
-            assert len(snapshot.search_keywords("chunks", "tokens", 5)[0]) == 0
+            assert len(snapshot.search_keywords("tokens", 5)[0]) == 0
             assert snapshot.find_entities(["alpha"]) == {}
         assert engine.verify()
         engine.close()
@@ -88,7 +88,7 @@ class EngineSuite:
             index.engine.write([replace(parsed, chunks=[chunk], chunk_vectors=vector)])
             assert index.engine.chunks_of("d") == [chunk]
             with index.engine.snapshot() as snapshot:
-                assert snapshot.chunks(snapshot.search_keywords("chunks", "broker_url", 1)[0]) == [chunk]
+                assert snapshot.chunks(snapshot.search_keywords("broker_url", 1)[0]) == [chunk]
 
     def test_every_write_is_a_new_generation(self) -> None:
         """Adding, replacing and deleting count; reading does not."""
@@ -187,12 +187,12 @@ class EngineSuite:
     def test_keywords_are_found_by_stem_and_in_chinese(self) -> None:
         """Positive scores only, best first."""
         with self._filled() as index, index.engine.snapshot() as snapshot:
-            keys, scores = snapshot.search_keywords("chunks", "TOKEN", 5)
+            keys, scores = snapshot.search_keywords("TOKEN", 5)
             assert {chunk.id for chunk in snapshot.chunks(keys)} == {"a", "b"}
             assert (scores > 0).all()
-            assert [chunk.id for chunk in snapshot.chunks(snapshot.search_keywords("chunks", "大学", 5)[0])] == ["c"]
+            assert [chunk.id for chunk in snapshot.chunks(snapshot.search_keywords("大学", 5)[0])] == ["c"]
             for text in ("", "  ", '"', "AND OR NOT", "text:fox^9 (", "\\", "😀"):
-                snapshot.search_keywords("chunks", text, 5)
+                snapshot.search_keywords(text, 5)
 
     def test_identifiers_are_found_whole_and_by_their_parts(self) -> None:
         """Whatever joins the parts."""
@@ -200,9 +200,9 @@ class EngineSuite:
             index.add([Document("d", "Set CELERY_BROKER_URL."), Document("e", "A broker has a url; celery, too.")])
             with index.engine.snapshot() as snapshot:
                 for text in ("CELERY_BROKER_URL", "celery.broker.url", "celeryBrokerUrl", "celery-broker-url"):
-                    keys, _ = snapshot.search_keywords("chunks", text, 5)
+                    keys, _ = snapshot.search_keywords(text, 5)
                     assert [chunk.id for chunk in snapshot.chunks(keys)] == ["d", "e"]
-                assert len(snapshot.search_keywords("chunks", "broker", 5)[0]) == 2
+                assert len(snapshot.search_keywords("broker", 5)[0]) == 2
 
     def test_terms_are_counted_and_located(self) -> None:
         """As keyword search sees them; counts are those of all documents, but 0 for a term that none in scope has."""
@@ -333,7 +333,6 @@ class EngineSuite:
             assert snapshot.are_subjects(entities).tolist() == [True, True, False]
             assert snapshot.find_entities(["alpha", "nobody"]).keys() == {"alpha"}
             assert [entity.id for entity in snapshot.entities(snapshot.top_entities(2))] == ["alpha", "bravo"]
-            assert snapshot.linked_share == 1.0  # a mentions Bravo, b and c mention Alpha
 
     def test_facts_are_found_by_entity(self) -> None:
         """Of any, of all, of a relation; those that start at an entity."""
@@ -357,7 +356,7 @@ class EngineSuite:
             assert _edges(snapshot, "alpha", "entities") == {"bravo": 1.1}
             assert snapshot.find_entities(["dora"]) == {}
             assert snapshot.entity_counts(_entities(snapshot, "alpha")).tolist() == [2]
-            assert len(snapshot.search_keywords("chunks", "大学", 5)[0]) == 0
+            assert len(snapshot.search_keywords("大学", 5)[0]) == 0
             ((keys, _),) = snapshot.search_vectors("chunks", HashEmbedder().embed_query("x")[None, :], 9)
             assert {chunk.id for chunk in snapshot.chunks(keys)} == {"a", "b"}
 
@@ -488,7 +487,7 @@ class EngineSuite:
             for where, expected in cases:
                 assert "".join(index.document_ids(where)) == expected, where
                 with index.engine.snapshot(parse(where)) as snapshot:
-                    keys, _ = snapshot.search_keywords("chunks", "text", 9)
+                    keys, _ = snapshot.search_keywords("text", 9)
                     assert sorted(chunk.id for chunk in snapshot.chunks(keys)) == [*expected], where
 
     def test_a_key_that_no_document_has_matches_nothing(self) -> None:
@@ -598,7 +597,7 @@ def _tokens(index: KnowledgeIndex, where: Where | None = None) -> dict[str, list
 def _share_numbers(index: KnowledgeIndex, where: Where | None) -> bool:
     """Return whether chunks in a scope have the same number if they are of the same document."""
     with index.engine.snapshot(None if where is None else parse(where)) as snapshot:
-        keys, _ = snapshot.search_keywords("chunks", "Alpha", 100)
+        keys, _ = snapshot.search_keywords("Alpha", 100)
         documents = [chunk.document_id for chunk in snapshot.chunks(keys)]
         assert len(documents) > 2 * len(set(documents)) > 0
         numbers = snapshot.documents_of(keys).tolist()

@@ -11,6 +11,7 @@ import random
 import re
 import threading
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +19,12 @@ import numpy.typing as npt
 from graphrag_core import forks
 from graphrag_core.deadline import check_deadline
 from graphrag_core.model import Community, Entity
-from graphrag_core.ports import Keys, Snapshot
+from graphrag_core.ports import Keys
 from graphrag_core.text import FUNCTION, has_cjk
 from graphrag_core.text.words import WORD
+
+if TYPE_CHECKING:
+    from graphrag_core.engine.snapshot import Snapshot
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -25,11 +25,13 @@ from graphrag_core.ingest.pipeline import Pipeline
 from graphrag_core.ingest.validation import clean_name
 from graphrag_core.memory import Memory
 from graphrag_core.model import Community, Document, Edit, EditAction, Entity, Fact, GraphPath
-from graphrag_core.ports import Keys, Snapshot
+from graphrag_core.ports import Keys
 from graphrag_core.text import REFERS_TO, normalise
 
 if TYPE_CHECKING:
     from igraph import Graph
+
+    from graphrag_core.engine.snapshot import Snapshot
 
 _ALL = 1 << 40  # more entities than there are
 _ATTEMPTS = 10  # to change a setting that other processes change, too

@@ -87,7 +87,7 @@ def test_many_writing_processes_lose_nothing(url):
     with opened(url, read_only=True) as reader:
         while any(process.is_alive() for process in processes):
             with reader.engine.snapshot() as snapshot:
-                keys, _ = snapshot.search_keywords("chunks", "Written", 50)
+                keys, _ = snapshot.search_keywords("Written", 50)
                 assert len(keys) == len(snapshot.chunks(keys)) == snapshot.chunk_count
         for process in processes:
             process.join()
@@ -199,7 +199,7 @@ def test_a_query_whose_server_is_killed_says_so_and_the_next_one_answers(own_ser
     with opened(f"{own_server.url}?index=queried") as index:
         index.add(documents(6))
         with index.engine.snapshot() as snapshot:
-            keys, _ = snapshot.search_keywords("chunks", "tokens", 3)
+            keys, _ = snapshot.search_keywords("tokens", 3)
             own_server.kill()
             with pytest.raises(DatabaseError, match="retry"):
                 snapshot.chunks(keys)
@@ -223,7 +223,7 @@ def test_a_connection_lost_in_the_middle_of_a_query(own_server):
         with index.engine.snapshot() as snapshot:
             assert _end_connections(url, "idle in transaction%") == 1
             with pytest.raises(DatabaseError, match="retry"):
-                snapshot.chunks(snapshot.search_keywords("chunks", "token", 3)[0])
+                snapshot.chunks(snapshot.search_keywords("token", 3)[0])
         assert GraphRetriever(index).retrieve("Ada Lovelace tokens").hits
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,9 +39,12 @@ from graphrag_core.errors import check_integer
 from graphrag_core.filters import Filter, Where, parse
 from graphrag_core.ingest.remembered import FACT_KEY, changes_between, visible
 from graphrag_core.model import Chunk, Community, Entity, Fact
-from graphrag_core.ports import Keys, Snapshot
+from graphrag_core.ports import Keys
 from graphrag_core.retriever import GraphRetriever
 from graphrag_core.text import FUNCTION, normalise
+
+if TYPE_CHECKING:
+    from graphrag_core.engine.snapshot import Snapshot
 
 MAX_PAGE = 100
 """The most neighbours, passages or facts in one answer."""
@@ -573,7 +576,7 @@ def _near_names(snapshot: Snapshot, name: str) -> list[str]:
 
     A part with a spelling mistake is in no passage, so the most mentioned entities are looked at, too.
     """
-    passages, _ = snapshot.search_keywords("chunks", name, _PASSAGES_SEARCHED)
+    passages, _ = snapshot.search_keywords(name, _PASSAGES_SEARCHED)
     keys = np.union1d(snapshot.neighbours(passages, to="entities").targets, snapshot.top_entities(5_000))
     wanted = normalise(name)
     scored = []

@@ -11,10 +11,12 @@ import numpy.typing as npt
 from graphrag_core.deadline import check_deadline
 from graphrag_core.key_sets import among, distinct, ranges
 from graphrag_core.model import SENTENCE_WEIGHT
-from graphrag_core.ports import FactRows, Keys, Scores, Snapshot
+from graphrag_core.ports import FactRows, Keys, Scores
 
 if TYPE_CHECKING:
     from igraph import Graph
+
+    from graphrag_core.engine.snapshot import Snapshot
 
 MENTION = -1
 """The ``fact`` of an edge between a passage and an entity that it mentions."""

@@ -250,7 +250,6 @@ class Batch:
             "passage_document": documents + np.int32(keys.document),
             "id_count": np.array([*map(len, ids)], np.int32),
             "id": np.frombuffer(b"".join(ids), np.uint8),
-            "sample": np.array([*map(zlib.crc32, ids)], np.uint32),
             "mention_count": np.array(columns["mention_count"], np.int32),
             "mention": keys.names[np.array(columns["mention"], np.int64)].astype(np.int32),
             "mention_flags": np.array(columns["mention_flags"], np.uint8),

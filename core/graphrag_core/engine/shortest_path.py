@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from graphrag_core.engine.relations import Relations
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.model import Fact, GraphPath
-from graphrag_core.ports import Keys, Snapshot
+from graphrag_core.ports import Keys
+
+if TYPE_CHECKING:
+    from graphrag_core.engine.snapshot import Snapshot
 
 _MAX_NODES = 200_000  # entities that are visited before the search ends
 _HOP = 1_000.0  # the cost of a hop exceeds the cost of any weak link: fewer hops always win

@@ -66,7 +66,23 @@ class RecentRows(Generic[T]):
 
 
 class Snapshot:
-    """One generation of an index, restricted to a scope. See :class:`graphrag_core.ports.Snapshot`."""
+    """One generation of an index, restricted to a scope. All reads of a query go through it.
+
+    Chunks and entities are the nodes of the graph. An edge from a chunk to an entity weighs 1 for a mention and 5 more
+    if the entity is the chunk's subject. An edge between two entities weighs the sum of ``weight / 10`` over the facts
+    that hold both. Chunks, facts, mentions and counts outside the scope do not exist for a snapshot.
+
+    Attributes
+    ----------
+    generation, numbering
+        The number of changes the index has seen. Snapshots of a generation with one numbering have the same keys.
+    chunk_count, statistics_count
+        The number of chunks, and of those of all documents.
+    first_entity
+        Keys of chunks are below this number, keys of entities are not.
+    unknown_keys
+        The metadata keys of the scope that no document of the index has.
+    """
 
     def __init__(self, reads: Reads) -> None:
         self._reads, view = reads, reads.view
@@ -89,15 +105,13 @@ class Snapshot:
 
     @property
     def node_limit(self) -> int:
+        """All node keys seen so far are below this number, so that algorithms can use arrays."""
         return self._reads.graph.node_limit
-
-    @property
-    def linked_share(self) -> float:
-        return self._reads.view.linked_share()
 
     # -- search
 
     def search_vectors(self, kind: Kind, vectors: Matrix, k: int) -> list[Ranking]:
+        """Return for each vector the nearest ``k`` chunks or entities by cosine, and what ties with the last."""
         if kind == "entities":
             rankings = self._reads.nearest_names(vectors, k * _NAMES_PER_ENTITY)
             return [self._entities_of_names(*ranking, k) for ranking in rankings]
@@ -118,20 +132,34 @@ class Snapshot:
         order = order[np.sort(first)][:k]
         return entities[order], scores[order]
 
-    def search_keywords(self, kind: Kind, text: str, k: int) -> Ranking:
-        if kind == "facts":  # they are compared in the first passages
-            return _NONE, np.empty(0, np.float32)
+    def search_keywords(self, text: str, k: int) -> Ranking:
+        """Return the best ``k`` chunks by BM25 with a positive score, and what ties with the last.
+
+        Phrases in quotation marks count as phrases.
+        """
         return self._reads.keywords(text, k)
 
     def terms(self, text: str) -> list[str]:
+        """Return the terms of a text as keyword search sees them: stemmed, without stop words, each once.
+
+        An identifier has a term for each part and one for the whole.
+        """
         return [*content_terms(text)]
 
     def term_counts(self, terms: Sequence[str]) -> Keys:
+        """Return how many chunks of all documents contain each term in their title, headings or text.
+
+        0 for a term that no chunk in scope contains: a score must not tell whether other documents contain a word.
+        """
         if missing := [term for term in terms if term not in self._counts]:
             self._counts.update(zip(missing, self._reads.counts(missing).tolist(), strict=True))
         return np.array([self._counts[term] for term in terms], np.int64)
 
     def terms_in(self, kind: Kind, keys: Keys, terms: Sequence[str]) -> Flags:
+        """Return which terms chunks or the names of entities contain: one row for each key, one column for each term.
+
+        A chunk's title and headings belong to its text; the title and headings of a chunk do not belong to its facts.
+        """
         if len(keys) == 0:
             return np.zeros((0, len(terms)), np.bool_)
         if kind == "entities":
@@ -144,6 +172,7 @@ class Snapshot:
         return in_chunks
 
     def sentences(self, chunks: Keys, terms: Sequence[str]) -> Sentences:
+        """Return which terms chunks and each of their facts contain."""
         counts, facts, numbers = self._reads.facts_of(chunks)
         owners = np.arange(len(chunks)).repeat(counts)
         if self._edited is not None:
@@ -154,9 +183,11 @@ class Snapshot:
         return Sentences(masks & PASSAGE > 0, facts, owners, of_facts.astype(np.bool_))
 
     def documents_of(self, chunks: Keys) -> Keys:
+        """Return a number for each chunk, which chunks of the same document share."""
         return self._reads.view["passage_document"].take(chunks).astype(np.int64)
 
     def record_access(self, facts: Keys, now: float) -> None:
+        """Count an access of each fact. May be written later, with the next change of the index."""
         self._reads.accesses.note(self._reads.fact_keys(facts).tolist(), now)
 
     def _matched_names(self, entities: Keys, terms: Sequence[str]) -> tuple[Keys, Keys]:
@@ -183,6 +214,7 @@ class Snapshot:
         return [{key: known[key] for key in keys[end - count : end]} for end, count in ends]
 
     def similarities(self, kind: Kind, keys: Keys, vector: Matrix | None) -> Scores:
+        """Return the cosine similarity of chunks or facts to a vector; 0 where one of the two has no vector."""
         found = np.zeros(len(keys), np.float32)
         if vector is None or len(keys) == 0 or not self.has(kind, vectors=True):
             return found
@@ -199,6 +231,7 @@ class Snapshot:
         return self._reads.cosines_of_facts(keys, vector) if kind == "facts" else self._reads.cosines(keys, vector)
 
     def id_order(self, kind: Kind, keys: Keys) -> Keys:
+        """Return numbers that sort chunks by id, or facts by chunk id and position in the chunk."""
         if kind == "chunks":
             return self._reads.view.id_order(keys)
         chunks, numbers = self._reads.fact_places(keys)
@@ -238,6 +271,7 @@ class Snapshot:
         return self._reads.fact_keys(_NONE if self._edited is None else self._edited.every_hidden())
 
     def find_entities(self, names: Iterable[str]) -> dict[str, int]:
+        """Return the entities of normalised names; unknown names are left out."""
         # A question names no address but that of a file.
         by_id = {hash64(name): name for name in names if name[:1] != "→" or name[1:2] == "/"}
         if not by_id:
@@ -256,19 +290,27 @@ class Snapshot:
         return -max(ranked)[2]
 
     def entity_counts(self, entities: Keys) -> Keys:
+        """Return how many chunks mention each entity, in a scope at most 200."""
         counts = self._graph.passages(entities, MOST_COUNTED)
         return np.minimum(counts, MOST_COUNTED) if self.chunk_count < self.statistics_count else counts
 
     def are_subjects(self, entities: Keys) -> Flags:
+        """Return whether some chunk is about each entity."""
         return self._graph.counts(entities)[1]
 
     def spellings(self, entity: int) -> list[str]:
+        """Return the normalised names of an entity that documents write, the one that represents it first."""
         (names,) = self._names_of(np.array([entity]))
         entity_id = self._graph.ids(np.array([entity]))[0]
         norms = sorted({name.norm for name in names.values()}, key=lambda norm: (hash64(norm) != entity_id, norm))
         return [norm for norm in norms if norm[:1] != "→"]
 
     def mentions(self, chunks: Keys) -> Adjacency:
+        """Return the entities that chunks mention, in the order in which they were found.
+
+        An entity that a chunk is about weighs 6. A chunk that is about none is about the one with the longest name that
+        it opens with.
+        """
         edges = self._graph.walk(chunks)
         counts, targets, weights, _ = edges
         owners = np.arange(len(chunks)).repeat(counts)
@@ -287,6 +329,10 @@ class Snapshot:
         return [chunk.text[:_OPENING] for chunk in self.chunks(chunks)]
 
     def neighbours(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
+        """Return the edges of nodes, restricted to chunks or entities as targets if ``to`` is given.
+
+        With ``limit`` the strongest edges of each node, strongest first, ties by key.
+        """
         is_entity = nodes >= self.first_entity
         walked = ~is_entity if to == "entities" else is_entity if to == "chunks" else nodes >= 0
         places = np.flatnonzero(walked)
@@ -338,6 +384,10 @@ class Snapshot:
         relations: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> Keys:
+        """Return the facts that hold any of some entities, or with ``joint`` all of them, in order of key.
+
+        ``relations`` restricts them to triples of these relations, ``limit`` restricts their number per entity.
+        """
         wanted = distinct(entities)
         if joint and len(wanted) > 1:
             facts = _in_all(*self._graph.facts_of(wanted, limit))
@@ -347,6 +397,7 @@ class Snapshot:
         return facts if relations is None or len(facts) == 0 else self._reads.with_relations(facts, relations)
 
     def facts_in(self, chunks: Keys) -> Keys:
+        """Return the facts of chunks in the order of ids; of those that say the same the first."""
         _, facts, _ = self._reads.facts_of(chunks)
         if self._edited is not None:
             facts = facts[~self._edited.hidden(facts)]
@@ -355,18 +406,25 @@ class Snapshot:
         return facts[np.sort(first)]
 
     def outgoing_facts(self, entity: int, facts: Keys) -> tuple[Keys, Scores, npt.NDArray[np.float64]]:
+        """Return which of an entity's facts start at it: sentences, and triples whose subject it is.
+
+        With each fact's confidence and the time of its last access, or of its creation if it was never accessed.
+        """
         return self._reads.outgoing(facts, self._graph.names(np.array([entity]))[1])
 
     def are_triples(self, facts: Keys) -> Flags:
+        """Return which facts have a relation."""
         return self._graph.are_triples(facts)
 
     def fact_rows(self, facts: Keys) -> FactRows:
+        """Return facts as columns, in the order given."""
         counts, entities = self._graph.entities_of(facts)
         return FactRows(facts, self._reads.fact_places(facts)[0], self._reads.fact_columns(facts)[0], counts, entities)
 
     # -- records
 
     def facts(self, keys: Keys) -> list[Fact]:
+        """Return facts in the order given, with entity ids in place of names."""
         if len(keys) == 0:
             return []
         rows, known = self._read_facts(keys)
@@ -443,6 +501,7 @@ class Snapshot:
         return ends
 
     def entities(self, keys: Keys) -> list[Entity]:
+        """Return entities in the order given, described by the chunks in scope alone."""
         return self._entities.read(keys.tolist(), self._edited_entities)
 
     def _edited_entities(self, entities: Sequence[int]) -> list[Entity]:
@@ -481,6 +540,7 @@ class Snapshot:
         ]
 
     def top_entities(self, count: int) -> Keys:
+        """Return the entities that the most chunks mention, most first."""
         return self._without_numbers(self._graph.top(_TOP_CANDIDATES * count))[:count]
 
     def _without_numbers(self, entities: Keys) -> Keys:
@@ -489,6 +549,10 @@ class Snapshot:
         return entities[~np.isin(ids, self._reads.records.numbers_among(ids))]
 
     def search_names(self, start: str, inside: str) -> Keys:
+        """Return the entities of which a normalised name begins with one text and contains another.
+
+        In the order of :meth:`top_entities`. It may return more: callers check them.
+        """
         entities = self._of_names(self._reads.records.names_like(start, inside))
         new_names = {} if self._edited is None else self._edited.new_names[0]
         entities = distinct(entities[entities >= 0], np.array([*new_names], np.int64))

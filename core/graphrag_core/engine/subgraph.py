@@ -8,10 +8,12 @@ import numpy as np
 
 from graphrag_core.engine.relations import Relations
 from graphrag_core.key_sets import distinct
-from graphrag_core.ports import Keys, Snapshot
+from graphrag_core.ports import Keys
 
 if TYPE_CHECKING:
     from igraph import Graph
+
+    from graphrag_core.engine.snapshot import Snapshot
 
 _Edge = tuple[int, int, float, str, str]  # two vertices, weight, relation and fact
 

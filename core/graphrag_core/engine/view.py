@@ -42,9 +42,8 @@ from graphrag_core.engine.vectors import Vectors
 from graphrag_core.key_sets import distinct, ranges
 from graphrag_core.ports import Keys, Matrix
 
-_SAMPLE = 1_000  # passages from which the share of linked ones is estimated
 _COLUMNS: dict[str, npt.DTypeLike] = {
-    "passage": np.int64, "passage_document": np.int32, "sample": np.uint32,
+    "passage": np.int64, "passage_document": np.int32,
     "fact_passage": np.int32, "fact_weight": np.float32, "fact_triple": np.bool_, "fact_statement": np.uint32,
     "name": np.int32, "name_entity": np.int32, "entity": np.int64, "entity_address": np.bool_,
 }  # fmt: skip
@@ -191,7 +190,7 @@ class View:
         self.vectors = self.vectors.appended(vectors, first, count)
         facts = segment["fact_count"]
         self._append(
-            **{name: segment[name] for name in ("passage", "passage_document", "passage_length", "sample")},
+            **{name: segment[name] for name in ("passage", "passage_document", "passage_length")},
             **{name: segment[name] for name in ("fact_weight", "fact_triple", "fact_statement")},
             fact_passage=np.arange(first, first + count, dtype=np.int32).repeat(facts),
         )
@@ -313,7 +312,7 @@ class View:
         names = self.uses.take(np.arange(len(self.columns["name"]))) > 0
         entities = np.zeros(len(self.columns["entity"]), np.bool_)
         entities[self.columns["name_entity"].all()[names]] = True
-        kept = {"passage": alive, "sample": alive, "fact": facts, "name": names, "entity": entities}
+        kept = {"passage": alive, "fact": facts, "name": names, "entity": entities}
         place = {kind: np.cumsum(flags, dtype=np.int32) - np.int32(1) for kind, flags in kept.items()}
         by_id = self.entities_at(np.arange(len(entities)))
         by_id = by_id[entities[by_id]]
@@ -429,22 +428,6 @@ class View:
         entities = self.entities_of(np.array([EDGE_ID], np.int64))
         facts: Numbers = self.inverse["entity_facts"].gather(entities[entities >= 0])[1].astype(np.int64)
         return np.asarray(facts[self.alive[self.columns["fact_passage"].take(facts)]], np.int64)
-
-    def linked_share(self) -> float:
-        """Return the share of passages that mention the subject of another one, estimated from a sample."""
-        return self.derived("linked_share", self._linked_share)  # type: ignore[no-any-return]
-
-    def _linked_share(self) -> float:
-        passages = np.flatnonzero(self.alive)
-        if len(passages) == 0:
-            return 0.0
-        if len(passages) > _SAMPLE:
-            passages = passages[np.argpartition(self.columns["sample"].take(passages), _SAMPLE)[:_SAMPLE]]
-        counts, codes = self.forward["mention"].gather(passages)
-        entities = self.columns["name_entity"].take(codes >> NAME_BITS)
-        leads = (codes & (SUBJECT | AGAIN) == 0) & self.exists[entities]
-        leads &= self.counters.take(entities.astype(np.int64))[:, 1] > 0
-        return float(np.mean(np.bincount(np.arange(len(counts)).repeat(counts)[leads], minlength=len(counts)) > 0))
 
     def id_order(self, passages: Keys) -> Keys:
         """Return numbers that sort passages by id."""

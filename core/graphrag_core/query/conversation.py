@@ -9,17 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from graphrag_core.errors import InputError
-from graphrag_core.ports import Snapshot
 from graphrag_core.query.query import Carried, Query
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.result import Result
 from graphrag_core.text import FUNCTION, OPENERS, normalise
 from graphrag_core.text.words import is_ordinary
+
+if TYPE_CHECKING:
+    from graphrag_core.engine.snapshot import Snapshot
 
 History: TypeAlias = Iterable[str | Result]
 """The turns of a conversation, oldest first: what the user and the assistant said, or results that were shown."""

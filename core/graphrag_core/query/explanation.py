@@ -15,7 +15,7 @@ from graphrag_core.filters import Filter
 from graphrag_core.ingest.edges import shared_fields
 from graphrag_core.key_sets import distinct
 from graphrag_core.model import Chunk, Entity, Fact
-from graphrag_core.ports import Keys, Snapshot
+from graphrag_core.ports import Keys
 from graphrag_core.query.paths import EntityPath, choose_facts, find_paths, paths_from_passages
 from graphrag_core.query.query import Query
 from graphrag_core.result import Explanation, Hit, Link, Reason, Step
@@ -23,6 +23,7 @@ from graphrag_core.text import CJK, FUNCTION, has_cjk, label, normalise
 
 if TYPE_CHECKING:
     from graphrag_core.engine.engine import IndexEngine as Engine
+    from graphrag_core.engine.snapshot import Snapshot
 
 Span = tuple[int, int]
 

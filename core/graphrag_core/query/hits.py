@@ -14,7 +14,7 @@ from graphrag_core.errors import did_you_mean
 from graphrag_core.filters import Filter
 from graphrag_core.key_sets import distinct
 from graphrag_core.model import Chunk, Entity
-from graphrag_core.ports import Keys, Ranking, Scores, Snapshot
+from graphrag_core.ports import Keys, Ranking, Scores
 from graphrag_core.query.explanation import Explainer
 from graphrag_core.query.fusion import first
 from graphrag_core.query.plan import Embedded, Plan
@@ -28,6 +28,7 @@ from graphrag_core.text.words import WORD_OR_IDENTIFIER
 
 if TYPE_CHECKING:
     from graphrag_core.engine.engine import IndexEngine
+    from graphrag_core.engine.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
 _MAX_UNKNOWN = 5  # keys of a filter that are named

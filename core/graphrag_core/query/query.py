@@ -14,12 +14,13 @@ from graphrag_core.engine.relations import Relations
 from graphrag_core.errors import EmbedderError
 from graphrag_core.ingest.embedding import DEFAULT_VECTOR_WEIGHT, CheckedEmbedder, question_error
 from graphrag_core.key_sets import distinct, ordered
-from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores, Snapshot
+from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores
 from graphrag_core.text import REFERS_TO
 
 if TYPE_CHECKING:
     from igraph import Graph
 
+    from graphrag_core.engine.snapshot import Snapshot
     from graphrag_core.query.settings import ResolvedSettings
 
 OnEmbedderError = Literal["raise", "keyword"]
@@ -127,7 +128,7 @@ class Query:
         """
         vectors, problem = self._embed(texts)
         if vectors is None:
-            return [self.snapshot.search_keywords("chunks", text, k) for text in texts], problem
+            return [self.snapshot.search_keywords(text, k) for text in texts], problem
         return self.snapshot.search_vectors("chunks", vectors, k), ""
 
     def surroundings(

@@ -6,14 +6,18 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from graphrag_core.key_sets import among
-from graphrag_core.ports import Keys, Matrix, Snapshot
+from graphrag_core.ports import Keys, Matrix
 from graphrag_core.text import FUNCTION, OPENERS, normalise
 from graphrag_core.text.cjk import CJK, has_cjk
 from graphrag_core.text.words import NAME_WORD
+
+if TYPE_CHECKING:
+    from graphrag_core.engine.snapshot import Snapshot
 
 _CJK_RUN = re.compile(r"[\w·・]+")  # that has a Chinese or Japanese character
 _CJK_UNIT = re.compile(rf"[{CJK}·・]|(?:(?![{CJK}])\w)+")

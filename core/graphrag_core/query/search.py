@@ -84,7 +84,7 @@ def _search(query: Query, count: int) -> PlainSearch:
             keys, scores = keys[similar], scores[similar]
         channels["vector"] = _ordered(query, keys, scores)
     if not by_vector or (not by_vector_alone and weight < 1):
-        found = query.snapshot.search_keywords("chunks", with_arxiv_ids(query.text), count)
+        found = query.snapshot.search_keywords(with_arxiv_ids(query.text), count)
         channels["keyword"] = _ordered(query, *found)
     vectors = channels.get("vector", NOTHING)
     ranking = next(iter(channels.values()))

@@ -132,7 +132,7 @@ class SpreadingActivation(GraphStrategy):
     def _named_alike(self, query: Query) -> list[int]:
         """Return entities of the first passages whose names share words with the question, most shared first."""
         snapshot, terms = query.snapshot, query.snapshot.terms(query.text)
-        chunks, _ = snapshot.search_keywords("chunks", query.text, _MAX_MATCHED)
+        chunks, _ = snapshot.search_keywords(query.text, _MAX_MATCHED)
         entities = np.array([*dict.fromkeys(snapshot.neighbours(chunks, to="entities").targets.tolist())], np.int64)
         shared = snapshot.terms_in("entities", entities, terms).sum(axis=1) if terms else np.zeros(len(entities))
         order = np.argsort(-shared, kind="stable")

@@ -1,16 +1,21 @@
 """Personalised PageRank from the entities, facts and passages that match a question."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.deadline import check_deadline
-from graphrag_core.ports import Keys, Ranking, Snapshot
+from graphrag_core.ports import Keys, Ranking
 from graphrag_core.query.linear import Linear
 from graphrag_core.query.query import Expansion, Query, word_weights
 from graphrag_core.query.strategies.strategy import GraphStrategy
+
+if TYPE_CHECKING:
+    from graphrag_core.engine.snapshot import Snapshot
 
 Doubles = npt.NDArray[np.float64]
 _DISCOVERING = 4  # rounds in which further nodes are pushed; later ones change little
@@ -179,7 +184,7 @@ class _Scratch(NamedTuple):
     is_pushed: npt.NDArray[np.bool_]
 
     @classmethod
-    def taken(cls, size: int) -> "_Scratch":
+    def taken(cls, size: int) -> _Scratch:
         """Return the scratch arrays of the last walk, if they have room for this number of nodes."""
         try:
             scratch = _SPARE.pop()
@@ -189,7 +194,7 @@ class _Scratch(NamedTuple):
             scratch = cls(np.zeros(size), np.empty(size, np.int32), np.zeros(size, np.bool_))
         return scratch
 
-    def grown(self, nodes: int) -> "_Scratch":
+    def grown(self, nodes: int) -> _Scratch:
         """Return scratch arrays with room for this many more nodes."""
         width = 0, nodes
         return _Scratch(np.pad(self.residual, width), np.pad(self.last_seen, width), np.pad(self.is_pushed, width))
