@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test lint types layers check torture torture-sample notebooks docs wheel check-wheels test-oldest test-browser \
 	screenshots test-frameworks-oldest bench-index bench-lengths bench-speed bench-latency bench-quality bench-calibration \
-	bench-cutoffs bench-settings bench-live bench-postgres bench-postgres-load bench-postgres-bulk bench-growth bench-serve \
+	bench-cutoffs bench-settings bench-live bench-postgres bench-growth bench-serve \
 	bench-adapters bench-peers bench-similarity bench-graph bench-entities bench-hops bench-followups oracles-check clean
 
 demo: $(VENV)/.demo
@@ -115,17 +115,9 @@ bench-settings: $(VENV)/.dev
 bench-live: $(VENV)/.dev
 	$(BIN)/python benchmarks/live.py $(SIZES)
 
-# PostgreSQL beside a folder: make bench-postgres SIZES="10000 100000 1000000"; DATABASE_URL names a server.
+# PostgreSQL beside a folder and pgvector: make bench-postgres SIZES="30000 100000"; DATABASE_URL names a server.
 bench-postgres: $(VENV)/.dev
 	$(BIN)/python benchmarks/postgres.py $(SIZES)
-
-# 8 writers and 16 readers for some seconds, against 1 writer: make bench-postgres-load SECONDS=120
-bench-postgres-load: $(VENV)/.dev
-	$(BIN)/python benchmarks/postgres.py load $(SECONDS)
-
-# One process against two workers of Ray, and what took the time: make bench-postgres-bulk SIZE=100000
-bench-postgres-bulk: $(VENV)/.dev
-	$(BIN)/python benchmarks/postgres.py bulk $(SIZE)
 
 # Build, open, question, memory, disk and the cost of one more document as the index grows; writes docs/growth.md and draws
 # docs/growth.png: make bench-growth SIZES="10000 100000 1000000"

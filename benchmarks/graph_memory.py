@@ -23,7 +23,7 @@ from synthetic import ReadyVectors, documents
 
 from graphrag_core import KnowledgeIndex
 from graphrag_core.designs import DESIGNS
-from graphrag_core.engine.folder import FolderEngine
+from graphrag_core.engine.engine import IndexEngine
 from graphrag_core.query.query import Query
 from graphrag_core.strategies import PageRank
 from graphrag_core.text import normalise
@@ -38,7 +38,7 @@ def resident() -> int:
 
 
 def measure(size: int) -> None:
-    engine = FolderEngine()
+    engine = IndexEngine()
     with KnowledgeIndex(ReadyVectors(), engine=engine, progress=False) as index:
         index.add(documents(size))
         with engine.snapshot() as snapshot:

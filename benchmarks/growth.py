@@ -33,7 +33,7 @@ from speed import DIM, RandomVectors, questions
 from synthetic import documents
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.engine.folder import FolderEngine
+from graphrag_core.engine.engine import IndexEngine
 from graphrag_core.ports import Matrix
 
 SIZES = 10_000, 100_000
@@ -77,7 +77,7 @@ def measure(size: int, folder: Path) -> dict[str, Any]:
     found["open"] = (time.perf_counter() - start) * 1000
     numbers = np.random.default_rng(5).integers(0, size, QUESTIONS)
     asked = questions(index, size, QUESTIONS)
-    assert isinstance(index.engine, FolderEngine)
+    assert isinstance(index.engine, IndexEngine)
     with index.engine.reading() as (view, _):
         stored = view.vectors
     near = stored.take(numbers)

@@ -33,8 +33,8 @@ from synthetic import ReadyVectors, documents
 from graphrag_apps.documents import load_documents
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
-from graphrag_core.engine.folder import FolderEngine
-from graphrag_core.ingest.pipeline import embedded_texts
+from graphrag_core.engine.engine import IndexEngine
+from graphrag_core.ingest.vectors import embedded_texts
 from graphrag_core.text import chunk_text, sentences
 from graphrag_core.text.mentions import find_names
 
@@ -209,7 +209,7 @@ def reopen(folder: str) -> None:
 
 def _links(index: KnowledgeIndex) -> int:
     """Return the number of links in the graph, which loads it."""
-    assert isinstance(index.engine, FolderEngine)
+    assert isinstance(index.engine, IndexEngine)
     with index.engine.snapshot() as snapshot:
         return len(snapshot.neighbours(np.arange(snapshot.first_entity, snapshot.node_limit), to="entities").targets)
 
@@ -223,7 +223,7 @@ def _run(*arguments: str) -> dict[str, Any]:
 def _texts(ready: list[Document]) -> list[str]:
     """Return the texts of chunks."""
     pipeline = KnowledgeIndex(ReadyVectors()).pipeline
-    parsed = pipeline.parse(ready, pipeline.used_extractor())
+    parsed = pipeline.parse(ready)
     return [text for p in parsed for text in embedded_texts(p)]
 
 

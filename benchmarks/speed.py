@@ -20,7 +20,7 @@ import numpy as np
 from synthetic import documents
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex, Result
-from graphrag_core.engine.folder import FolderEngine
+from graphrag_core.engine.engine import IndexEngine
 from graphrag_core.ports import Matrix
 from graphrag_core.strategies import PageRank
 
@@ -65,7 +65,7 @@ def milliseconds(work: Callable[[], object]) -> float:
 
 def stored_vectors(index: KnowledgeIndex) -> Matrix:
     """Return the vectors of all passages, in the order in which they were added."""
-    assert isinstance(index.engine, FolderEngine)
+    assert isinstance(index.engine, IndexEngine)
     with index.engine.reading() as (view, _):
         return view.vectors.take(np.arange(len(view.vectors)))
 

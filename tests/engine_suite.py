@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from graphrag_core.embedders import WordLlama
+from graphrag_core.engine.engine import IndexEngine
 from graphrag_core.errors import ChangedMeanwhile, DocumentError
 from graphrag_core.filters import Where, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.chunker import Chunker
 from graphrag_core.model import Document, Fact, Mark
-from graphrag_core.ports import Engine, Snapshot
+from graphrag_core.ports import Snapshot
 from graphrag_core.retriever import GraphRetriever
 from graphrag_core.testing import CHAIN, CHAIN_QUESTION, FixedExtractor, HashEmbedder
 
@@ -40,7 +41,7 @@ class EngineSuite:
     Documents ``a`` (about Alpha), ``b`` (about Bravo) and ``c`` (of another tenant) state four facts.
     """
 
-    def make(self) -> Engine:
+    def make(self) -> IndexEngine:
         """Return a new, empty engine."""
         raise NotImplementedError
 
@@ -81,7 +82,7 @@ class EngineSuite:
     def test_chunks_know_their_headings_and_page(self) -> None:
         """Read by document and through a snapshot."""
         with self._filled() as index:
-            (parsed,) = index.pipeline.parse([Document("d", "Delta text.", "Manual")], index.pipeline.used_extractor())
+            (parsed,) = index.pipeline.parse([Document("d", "Delta text.", "Manual")])
             chunk = replace(parsed.chunks[0], headings=("Settings", "broker_url"), page=12)
             vector = HashEmbedder().embed_query("Delta text.")[None, :]
             index.engine.write([replace(parsed, chunks=[chunk], chunk_vectors=vector)])
@@ -102,7 +103,7 @@ class EngineSuite:
         """A stored document that is added without being removed is refused, and its batch with it."""
         with self._filled() as index:
             engine, before = index.engine, index.engine.generation
-            batch = index.pipeline.parse([Document("d", "New."), _DOCUMENTS[0]], index.pipeline.used_extractor())
+            batch = index.pipeline.parse([Document("d", "New."), _DOCUMENTS[0]])
             try:
                 engine.write(batch)
                 engine.flush()
@@ -127,7 +128,7 @@ class EngineSuite:
     def test_documents_are_read_as_they_were_written(self) -> None:
         """With chunks, facts, names and vectors, in the order asked for; rounded vectors stay close."""
         with self._filled() as index:
-            written = index.pipeline.parse(_DOCUMENTS, index.pipeline.used_extractor())
+            written = index.pipeline.parse(_DOCUMENTS)
             found = index.engine.parsed(["b", "none", "a"])
             for one, expected in zip(found, (written[1], written[0]), strict=True):
                 assert one.document == expected.document

@@ -3,19 +3,24 @@
 Nothing is extracted or embedded again: documents are read as they were written, with their vectors.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from graphrag_core.engine.address import is_address, shown
 from graphrag_core.errors import InputError, NotAnIndex, StorageError
 from graphrag_core.index import KnowledgeIndex, open_engine
-from graphrag_core.ports import Engine
 from graphrag_core.text import fingerprint
+
+if TYPE_CHECKING:
+    from graphrag_core.engine.engine import IndexEngine
 
 _UNFINISHED = "copied_from"  # the setting of a target that is not complete yet: what it is a copy of
 _EDITS = "edits"
@@ -77,8 +82,8 @@ def _is_same(source: str | Path, target: str | Path) -> bool:
 
 @dataclass
 class _Copy:
-    old: Engine
-    new: Engine
+    old: IndexEngine
+    new: IndexEngine
     source: str
     target: str
     batch_size: int
@@ -160,7 +165,7 @@ def _batches(ids: Iterable[str], size: int) -> Iterator[list[str]]:
         yield batch
 
 
-def _counts(engine: Engine) -> dict[str, int]:
+def _counts(engine: IndexEngine) -> dict[str, int]:
     """Return the counts that an index and its copy share."""
     stats = engine.stats()
     counts = {name: getattr(stats, name) for name in ("documents", "chunks", "entities", "facts")}

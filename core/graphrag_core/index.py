@@ -6,15 +6,14 @@ import json
 import logging
 import pickle
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
 from graphrag_core.engine.address import is_address, is_url, shown
-from graphrag_core.errors import EmbedderMismatch, InputError, NotAnIndex, ReadOnlyIndex, check_integer
+from graphrag_core.errors import EmbedderMismatch, InputError, ReadOnlyIndex, check_integer
 from graphrag_core.filters import Where, parse_all
 from graphrag_core.graph import KnowledgeGraph
 from graphrag_core.ingest.chunker import Chunker
@@ -24,8 +23,11 @@ from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.pipeline import NO_EMBEDDER, Pipeline
 from graphrag_core.memory import Memory
 from graphrag_core.model import Added, Chunk, Document, Stats, Verification
-from graphrag_core.ports import Embedder, Engine, Extractor
+from graphrag_core.ports import Embedder, Extractor
 from graphrag_core.research import research_documents
+
+if TYPE_CHECKING:
+    from graphrag_core.engine.engine import IndexEngine
 
 _log = logging.getLogger(__name__)
 
@@ -81,11 +83,11 @@ class KnowledgeIndex:
         batch_size: int = 1_000,
         progress: bool | None = None,
         edges: Edges | None = None,
-        engine: Engine | None = None,
+        engine: IndexEngine | None = None,
     ) -> None:
         check_integer(batch_size, "batch_size")
         self.embedding = None if embedder is None else CheckedEmbedder(embedder)
-        self.engine: Engine = _embedded_engine() if engine is None else engine
+        self.engine: IndexEngine = _embedded_engine() if engine is None else engine
         self.path = self.engine.path
         self.batch_size = batch_size
         self.pipeline = Pipeline(
@@ -160,7 +162,7 @@ class KnowledgeIndex:
         copied = deepcopy(engine, memo)
         return self if copied is engine else _restore(cls, embedder, copied, settings)  # in memory: itself
 
-    def _parts(self) -> tuple[type[KnowledgeIndex], Embedder | None, Engine, dict[str, Any]]:
+    def _parts(self) -> tuple[type[KnowledgeIndex], Embedder | None, IndexEngine, dict[str, Any]]:
         """Return what a copy is made of."""
         settings = {name: getattr(self.pipeline, name) for name in ("chunker", "extractor", "batch_size", "progress")}
         return type(self), None if self.embedding is None else self.embedding.embedder, self.engine, settings
@@ -169,7 +171,7 @@ class KnowledgeIndex:
     def exists(path: str | Path) -> bool:
         """Return whether a folder, or a PostgreSQL database, holds an index."""
         if is_address(path):
-            from graphrag_core.engine.postgres.database import exists  # noqa: PLC0415 - needs the extra postgres
+            from graphrag_core.engine.postgres import exists  # noqa: PLC0415 - needs the extra postgres
 
             return exists(str(path))
         from graphrag_core.engine.files import Folder  # noqa: PLC0415 - see _embedded_engine
@@ -418,13 +420,9 @@ class KnowledgeIndex:
             self.pipeline.derive_edges(wanted)
 
 
-def open_engine(path: str | Path, *, read_only: bool) -> Engine:
+def open_engine(path: str | Path, *, read_only: bool) -> IndexEngine:
     """Open the engine for a folder, or for the address of a database."""
-    if is_address(path):
-        from graphrag_core.engine.postgres import PostgresEngine  # noqa: PLC0415 - needs the extra postgres
-
-        return PostgresEngine(str(path), read_only=read_only)
-    if is_url(path):
+    if is_url(path) and not is_address(path):
         raise InputError(
             f"{shown(path)} is neither a folder nor an address of PostgreSQL (postgresql://user@host/database)"
         )
@@ -435,26 +433,16 @@ def open_engine(path: str | Path, *, read_only: bool) -> Engine:
 
 def stored_settings(path: str | Path) -> Mapping[str, str]:
     """Return the settings that are stored with an index; none if there is no index. No search index is opened."""
-    try:
-        if is_address(path):
-            from graphrag_core.engine.postgres.database import Database  # noqa: PLC0415 - needs the extra postgres
+    from graphrag_core.engine.engine import stored_settings as stored_in  # noqa: PLC0415 - see _embedded_engine
 
-            database = Database(str(path), read_only=True)
-            with closing(database):
-                sql = "SELECT name, value FROM settings WHERE index = %s"
-                return dict(database.rows(sql, (database.open(),)))
-        from graphrag_core.engine.engine import stored_settings as stored_in  # noqa: PLC0415 - see _embedded_engine
-
-        return stored_in(Path(path))
-    except NotAnIndex:
-        return {}
+    return stored_in(path)
 
 
-def _embedded_engine(path: str | Path | None = None, **settings: Any) -> Engine:
+def _embedded_engine(path: str | Path | None = None, **settings: Any) -> IndexEngine:
     # FAISS, tantivy and scipy take longer to import than all the rest.
-    from graphrag_core.engine.folder import FolderEngine  # noqa: PLC0415
+    from graphrag_core.engine.engine import IndexEngine  # noqa: PLC0415
 
-    return FolderEngine(path, **settings)
+    return IndexEngine(path, **settings)
 
 
 def _check_embedder(embedding: CheckedEmbedder, built_with: str, name: str) -> None:
@@ -472,7 +460,7 @@ def _check_embedder(embedding: CheckedEmbedder, built_with: str, name: str) -> N
 
 
 def _restore(
-    cls: type[KnowledgeIndex], embedder: Embedder | None, engine: Engine, settings: Mapping[str, Any]
+    cls: type[KnowledgeIndex], embedder: Embedder | None, engine: IndexEngine, settings: Mapping[str, Any]
 ) -> KnowledgeIndex:
     """Return an index on an engine that was opened, unpickled or copied; close the engine if that fails."""
     try:

@@ -1,20 +1,17 @@
 """The interfaces that can be implemented outside this library.
 
-``Embedder`` and ``Extractor`` are small; :mod:`graphrag_core.testing` has a compliance suite for each. ``Engine``
-stores an index and searches it; its reads go through a ``Snapshot``.
+``Embedder`` and ``Extractor`` are small; :mod:`graphrag_core.testing` has a compliance suite for each. ``Snapshot`` is
+what a strategy reads of an index.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.filters import Filter
-from graphrag_core.model import Chunk, Document, Entity, Extraction, Fact, FileMark, Stats, Verification
+from graphrag_core.model import Chunk, Document, Entity, Extraction, Fact
 
 Keys = npt.NDArray[np.int64]
 """Keys of chunks, entities or facts: opaque integers.
@@ -86,9 +83,8 @@ class ParsedDocument:
         The passages and what was extracted from each.
     names
         For each chunk the names it mentions, subjects first; the value is true for a subject.
-    chunk_vectors, fact_vectors
-        One row for each chunk, and one for each fact in the order of the extractions; None if
-        they are not embedded.
+    chunk_vectors
+        One row for each chunk; None if they are not embedded.
     chunk_tokens
         For each chunk the ids of its tokens, packed as little-endian 16-bit numbers: of its label, of each fact, and
         of the rest of the text; None if the embedder has no token ids.
@@ -103,7 +99,6 @@ class ParsedDocument:
     extractions: Sequence[Extraction]
     names: Sequence[Mapping[str, bool]]
     chunk_vectors: Matrix | None = None
-    fact_vectors: Matrix | None = None
     chunk_tokens: Sequence[bytes] | None = None
     token_counts: Sequence[bytes] | None = None
 
@@ -359,118 +354,3 @@ class Snapshot(Protocol):
 
     def record_access(self, facts: Keys, now: float) -> None:
         """Count an access of each fact. May be written later, with the next change of the index."""
-
-
-class Engine(Protocol):
-    """Stores an index and searches it. Safe to use from many threads.
-
-    An engine applies the edits of the graph in the setting ``edits`` (see :mod:`graphrag_core.engine.graph.edits`).
-    """
-
-    @property
-    def path(self) -> Path | str | None:
-        """The folder of the index or the address of its database, without a password; None for one in memory."""
-
-    @property
-    def shared(self) -> bool:
-        """Whether other processes may write at the same time."""
-
-    @property
-    def read_only(self) -> bool:
-        """Whether the index can only be read here."""
-
-    @property
-    def read_only_reason(self) -> str:
-        """Why the index cannot be changed here, and what to do; empty if it can."""
-
-    @property
-    def generation(self) -> int:
-        """The number of changes the index has seen."""
-
-    embed_tokens: Callable[[Keys, npt.NDArray[np.integer[Any]]], Matrix] | None
-    """Makes the vectors of facts of their tokens; None if the embedder has no tokens."""
-
-    def settings(self) -> dict[str, str]:
-        """Return the settings that were stored with the index."""
-
-    def write(
-        self,
-        added: Sequence[ParsedDocument] = (),
-        removed: Sequence[str] = (),
-        *,
-        name_vectors: Mapping[str, Matrix] | None = None,
-        settings: Mapping[str, str] | None = None,
-        expected: Mapping[str, str] | None = None,
-    ) -> None:
-        """Remove documents by id, add documents and store settings, in one transaction.
-
-        ``expected`` are settings that must still have these values (empty for none). If one has not, or if a name of
-        which a shared engine got no vector is not stored any more, nothing is written, and
-        :class:`~graphrag_core.errors.ChangedMeanwhile` is raised.
-
-        An engine may finish the transaction in the background. :meth:`stored` may be answered
-        meanwhile; all other methods wait for it, or see the generation before.
-        """
-
-    def flush(self) -> None:
-        """Wait until everything written is committed and can be searched. Raise what went wrong."""
-
-    def snapshot(self, scope: Filter | None = None) -> AbstractContextManager[Snapshot]:
-        """Open a snapshot of the newest generation, restricted to the documents that match a filter."""
-
-    def stored(self, document_ids: Sequence[str]) -> dict[str, str]:
-        """Return the digests of the documents that exist, by id; empty if the extraction was incomplete."""
-
-    def files(self) -> list[StoredFile]:
-        """Return the files that documents were read from."""
-
-    def documents_of_file(self, path: str) -> dict[str, str]:
-        """Return the versions of a file's documents, by id."""
-
-    def mark_files(self, marks: Mapping[str, FileMark]) -> None:
-        """Store the files that documents were read from, by id. The documents do not change."""
-
-    def new_names(self, names: Iterable[str]) -> list[str]:
-        """Return the names that no stored chunk mentions yet, each once."""
-
-    def document(self, document_id: str) -> Document | None:
-        """Return a document as it was added."""
-
-    def document_ids(self, scope: Filter | None = None) -> Iterator[str]:
-        """Yield the ids of the documents that match a filter, in order of id."""
-
-    def chunks_of(self, document_id: str) -> list[Chunk]:
-        """Return a document's chunks, in order."""
-
-    def parsed(self, document_ids: Sequence[str], *, accesses: bool = False) -> list[ParsedDocument]:
-        """Return documents as they were written, with their vectors; with ``accesses`` also how often facts were used.
-
-        Without it, :meth:`write` takes over the accesses of a document that it replaces.
-        """
-
-    def name_vectors(self, names: Sequence[str]) -> dict[str, Matrix]:
-        """Return the stored vectors of names; names without one are left out."""
-
-    def __len__(self) -> int:
-        """Return the number of documents."""
-
-    def stats(self) -> Stats:
-        """Return the size of the index and its most frequent entities."""
-
-    def verify(self) -> Verification:
-        """Compare the records with every search index."""
-
-    def rebuild(self) -> None:
-        """Build the search indexes again from the records, without embedding anything."""
-
-    def erase(self) -> bool | None:
-        """Remove all traces of deleted documents from the files and release their space; return False if some stay."""
-
-    def backup(self, path: str | Path) -> None:
-        """Write a copy of the last committed generation into a new folder."""
-
-    def refresh(self) -> bool:
-        """Let a read-only engine see what was written since; return whether anything was."""
-
-    def close(self) -> None:
-        """Save the search indexes and release locks and files. Closing twice does nothing."""

@@ -15,7 +15,7 @@ import pytest
 from support import SERVICES, snapshot, vector_search
 
 from graphrag_core import Chunker, Document, Extraction, Fact, KnowledgeExtractor, KnowledgeIndex, LLMExtractor, Mention
-from graphrag_core.engine.folder import FolderEngine
+from graphrag_core.engine.engine import IndexEngine
 from graphrag_core.errors import DocumentError, EmbedderMismatch, ExtractionError, IndexClosed
 from graphrag_core.testing import HashEmbedder
 
@@ -212,7 +212,7 @@ def test_equal_chunks_are_asked_about_once():
 
 
 def test_changed_triples_are_read_again():
-    engine = FolderEngine()
+    engine = IndexEngine()
     extractors = [KnowledgeExtractor(knowledge={"1": [("A", "likes", name)]}) for name in ("B", "C")]
     KnowledgeIndex(HashEmbedder(), engine=engine, extractor=extractors[0]).add([Document("1", "Text.")])
     index = KnowledgeIndex(HashEmbedder(), engine=engine, extractor=extractors[1])
@@ -240,7 +240,7 @@ def test_a_collision_names_the_right_chunk():
 
 READ_ONLY = """
 import encodings.cp437, os, sys
-import graphrag_core.engine.folder, scipy.sparse  # before the files of Python cannot be read any more
+import graphrag_core.engine.engine, scipy.sparse  # before the files of Python cannot be read any more
 from graphrag_core import GraphRetriever, KnowledgeIndex
 from graphrag_core.testing import HashEmbedder
 from graphrag_core.errors import DiskError

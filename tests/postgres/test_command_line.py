@@ -15,6 +15,7 @@ from graphrag_apps.demo import FOLDER
 from graphrag_apps.documents import FileSource, sync_files
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.engine.address import shown
+from graphrag_core.engine.engine import IndexEngine
 from graphrag_core.errors import DatabaseError, InputError, NotAnIndex
 from graphrag_core.testing import HashEmbedder
 
@@ -203,9 +204,7 @@ class TestCopies:
         assert accesses(url) == accesses(folder)
 
     def test_a_copy_that_was_interrupted_is_continued(self, folder, url, monkeypatch):
-        from graphrag_core.engine.postgres import PostgresEngine
-
-        calls, original = [], PostgresEngine.write
+        calls, original = [], IndexEngine.write
 
         def interrupted(self, *arguments, **settings):
             calls.append(arguments)
@@ -213,7 +212,7 @@ class TestCopies:
                 raise KeyboardInterrupt
             return original(self, *arguments, **settings)
 
-        monkeypatch.setattr(PostgresEngine, "write", interrupted)
+        monkeypatch.setattr(IndexEngine, "write", interrupted)
         with pytest.raises(KeyboardInterrupt):
             copy_index(folder, url, batch_size=1)
         monkeypatch.undo()

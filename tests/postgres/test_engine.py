@@ -6,7 +6,7 @@ import pytest
 from engine_suite import EngineSuite
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.engine.postgres import PostgresEngine
+from graphrag_core.engine.engine import IndexEngine
 from graphrag_core.testing import HashEmbedder
 
 
@@ -18,8 +18,8 @@ class TestPostgresEngine(EngineSuite):
         for engine in self.made:
             engine.close()
 
-    def make(self) -> PostgresEngine:
-        self.made.append(PostgresEngine(self.urls()))
+    def make(self) -> IndexEngine:
+        self.made.append(IndexEngine(self.urls()))
         return self.made[-1]
 
 

@@ -15,10 +15,9 @@ import pytest
 from postgres_server import running_server
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.engine.graph.snapshot import StoreSnapshot
-from graphrag_core.engine.postgres import PostgresEngine, writer
-from graphrag_core.engine.postgres import database as pool
-from graphrag_core.engine.postgres.database import Database, shown
+from graphrag_core.engine import postgres
+from graphrag_core.engine.address import Address, shown
+from graphrag_core.engine.server_errors import explained
 from graphrag_core.errors import (
     ChangedMeanwhile,
     DatabaseError,
@@ -28,6 +27,7 @@ from graphrag_core.errors import (
     ReadOnlyIndex,
     UnsupportedFormat,
 )
+from graphrag_core.strategies import PageRank
 from graphrag_core.testing import HashEmbedder
 
 TEXTS = [
@@ -199,15 +199,16 @@ def test_a_query_whose_server_is_killed_says_so_and_the_next_one_answers(own_ser
     with opened(f"{own_server.url}?index=queried") as index:
         index.add(documents(6))
         with index.engine.snapshot() as snapshot:
+            keys, _ = snapshot.search_keywords("chunks", "tokens", 3)
             own_server.kill()
             with pytest.raises(DatabaseError, match="retry"):
-                snapshot.search_keywords("chunks", "tokens", 3)
+                snapshot.chunks(keys)
         own_server.start()
         assert GraphRetriever(index).retrieve("Ada Lovelace tokens").hits
 
 
 def _end_connections(url: str, state: str) -> int:
-    with psycopg.connect(Database(url).address.conninfo, autocommit=True) as connection:
+    with psycopg.connect(Address.parse(url).conninfo, autocommit=True) as connection:
         found = connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'hybrid-graphrag' "
             f"AND pid <> pg_backend_pid() AND state LIKE '{state}'"
@@ -222,12 +223,12 @@ def test_a_connection_lost_in_the_middle_of_a_query(own_server):
         with index.engine.snapshot() as snapshot:
             assert _end_connections(url, "idle in transaction%") == 1
             with pytest.raises(DatabaseError, match="retry"):
-                snapshot.term_counts(["token"])
+                snapshot.chunks(snapshot.search_keywords("chunks", "token", 3)[0])
         assert GraphRetriever(index).retrieve("Ada Lovelace tokens").hits
 
 
 @pytest.mark.parametrize("where", [None, {"parity": 0}])
-def test_a_question_whose_connection_is_lost_is_asked_again(own_server, monkeypatch, where):
+def test_a_question_whose_connection_is_lost_is_asked_again(own_server, where):
     url = f"{own_server.url}?index=asked-{where is None}"
     with opened(url) as index:
         index.add(
@@ -235,87 +236,105 @@ def test_a_question_whose_connection_is_lost_is_asked_again(own_server, monkeypa
         )
         wanted = [hit.chunk.id for hit in GraphRetriever(index).retrieve("Ada Lovelace tokens", where=where).hits]
         lost: list[int] = []
-        find_entities = StoreSnapshot.find_entities
 
-        def lose(self, names) -> dict[str, int]:
-            if not lost:
-                lost.append(_end_connections(url, "idle in transaction%"))
-            return find_entities(self, names)
+        class Losing(PageRank):
+            """Walks while the connection is cut."""
 
-        monkeypatch.setattr(StoreSnapshot, "find_entities", lose)
-        found = GraphRetriever(index).retrieve("Ada Lovelace tokens", where=where)
+            def expand(self, *arguments, **named):
+                if not lost:
+                    lost.append(_end_connections(url, "idle in transaction%"))
+                return super().expand(*arguments, **named)
+
+    with opened(url, read_only=True) as index:  # which has read no row yet
+        found = GraphRetriever(index, graph=Losing()).retrieve("Ada Lovelace tokens", where=where)
         assert lost == [1]
         assert [hit.chunk.id for hit in found.hits] == wanted
 
 
-@pytest.mark.parametrize("when", ["before the lock", "at the end", "after the commit"])
-def test_a_connection_lost_in_the_middle_of_a_write(own_server, monkeypatch, when):
-    url = f"{own_server.url}?index=write-{when.replace(' ', '-')}"
-    lost: list[int] = []
-
-    def lose() -> None:
-        if not lost:
-            lost.append(_end_connections(url, "%"))
-
+@pytest.mark.parametrize("table", ["settings", "segments"])
+def test_a_connection_lost_in_the_middle_of_a_write(own_server, table):
+    """While it waits for the first table that it reads, or the last one that it changes."""
+    url = f"{own_server.url}?index=write-{table}"
     with opened(url) as index:
         index.add(documents(2))
-        commits = "SELECT count(*) FROM commits WHERE index = %s"
-        before = index.engine.database.value(commits, (index.engine.index,))
-        if when == "before the lock":
-            original = writer.lock
-            monkeypatch.setattr(writer, "lock", lambda *arguments: (lose(), original(*arguments))[1])
-        elif when == "at the end":
-            tidy = writer.keywords.tidy
-            monkeypatch.setattr(writer.keywords, "tidy", lambda *arguments: (tidy(*arguments), lose())[0])
-        else:  # the answer to the commit is lost
-            execute = psycopg.Cursor.execute
-
-            def execute_and_lose(self, query, *arguments, **named):
-                result = execute(self, query, *arguments, **named)
-                if query == "COMMIT" and not lost:
-                    lose()
-                    execute(self, "SELECT 1")
-                return result
-
-            monkeypatch.setattr(psycopg.Cursor, "execute", execute_and_lose)
-        index.add([Document("new", "Redis keeps sessions.")])
-        monkeypatch.undo()
-        assert lost == [1] or lost[0] >= 1
-        assert index.engine.database.value(commits, (index.engine.index,)) == before + 1, "written exactly once"
+        before = _segments(url)
+        with psycopg.connect(own_server.url) as other, ThreadPoolExecutor(1) as threads:
+            other.execute(f"LOCK TABLE graphrag.{table} IN ACCESS EXCLUSIVE MODE")
+            added = threads.submit(index.add, [Document("new", "Redis keeps sessions.")])
+            while not _end_connections(url, "active"):
+                time.sleep(0.01)
+            other.rollback()
+            assert added.result().added == 1
+        assert _segments(url) == before + 1, "written exactly once"
         assert index.verify(), str(index.verify())
 
 
-def test_an_error_in_a_batch_changes_nothing(url, monkeypatch):
+def test_a_connection_lost_after_the_commit(own_server, monkeypatch):
+    url = f"{own_server.url}?index=committed"
     with opened(url) as index:
         index.add(documents(2))
-        before = index.engine.generation
+        before, lost, execute = _segments(url), list[int](), psycopg.Connection.execute
 
-        def fail(*_: object, **__: object) -> None:
-            raise RuntimeError("failed")
+        def execute_and_lose(self, query, *arguments, **named):
+            result = execute(self, query, *arguments, **named)
+            if query == "COMMIT" and not lost:
+                lost.append(self.info.backend_pid)
+                with psycopg.connect(own_server.url, autocommit=True) as other:
+                    execute(other, f"SELECT pg_terminate_backend({self.info.backend_pid})")
+                execute(self, "SELECT 1")
+            return result
 
-        monkeypatch.setattr(writer, "store_counts", fail)
-        with pytest.raises(RuntimeError, match="failed"):
-            index.add([Document("new", "Redis keeps sessions.")])
+        monkeypatch.setattr(psycopg.Connection, "execute", execute_and_lose)
+        index.add([Document("new", "Redis keeps sessions.")])
         monkeypatch.undo()
+        assert len(lost) == 1
+        assert _segments(url) == before + 1, "written exactly once"
+        assert index.verify(), str(index.verify())
+
+
+def _segments(url: str) -> int:
+    """Return how many writes were committed since the base."""
+    address = Address.parse(url)
+    with psycopg.connect(address.conninfo) as connection:
+        sql = "SELECT count(*) FROM graphrag.segments s JOIN graphrag.indexes i ON i.id = s.index WHERE i.name = %s"
+        return connection.execute(sql, (address.name,)).fetchone()[0]
+
+
+def test_an_error_in_a_batch_changes_nothing(own_server):
+    with opened(f"{own_server.url}?index=failing") as index:
+        index.add(documents(2))
+        before = index.engine.generation
+        with psycopg.connect(own_server.url, autocommit=True) as connection:
+            connection.execute(
+                "CREATE FUNCTION fail() RETURNS trigger AS 'BEGIN RAISE ''failed''; END' LANGUAGE plpgsql"
+            )
+            connection.execute("CREATE TRIGGER fails BEFORE INSERT ON graphrag.segments EXECUTE FUNCTION fail()")
+            try:
+                with pytest.raises(DatabaseError, match="failed"):
+                    index.add([Document("new", "Redis keeps sessions.")])
+            finally:
+                connection.execute("DROP FUNCTION fail CASCADE")
         assert index.engine.generation == before
         assert "new" not in index
         assert index.verify(), str(index.verify())
+        index.add([Document("new", "Redis keeps sessions.")])
 
 
 # -- errors that say what to do
 
 
-def test_addresses_that_cannot_be_used(database):
+def test_addresses_that_cannot_be_used(database, url):
+    opened(url).close()
     with pytest.raises(DatabaseError, match="cannot be reached"):
-        PostgresEngine("postgresql://postgres@127.0.0.1:1/postgres")
+        KnowledgeIndex.open("postgresql://postgres@127.0.0.1:1/postgres")
     with pytest.raises(InputError, match="2 to 1000"):
-        PostgresEngine(f"{database}&pool=many")
+        KnowledgeIndex.open(f"{database}&pool=many")
     with pytest.raises(InputError, match="schema"):
-        PostgresEngine("postgresql://127.0.0.1/x?schema=a;drop")
+        KnowledgeIndex.open("postgresql://127.0.0.1/x?schema=a;drop")
     with pytest.raises(InputError, match="1 to 200"):
-        PostgresEngine("postgresql://127.0.0.1/x?index=")
+        KnowledgeIndex.open("postgresql://127.0.0.1/x?index=")
     with pytest.raises(NotAnIndex, match="has no index 'nobody'"):
-        PostgresEngine(f"{database}&index=nobody", read_only=True)
+        KnowledgeIndex.open(f"{database}&index=nobody", read_only=True)
     assert "secret" not in shown("postgresql://me:secret@host/db?index=a&password=secret")
     assert not KnowledgeIndex.exists(f"{database}&index=nobody")
 
@@ -323,13 +342,13 @@ def test_addresses_that_cannot_be_used(database):
 def test_missing_tables_of_a_reader_and_other_versions(own_server):
     url = f"{own_server.url}?schema=elsewhere"
     with pytest.raises(NotAnIndex, match="a role that may create tables"):
-        PostgresEngine(url, read_only=True)
-    PostgresEngine(url).close()
+        KnowledgeIndex.open(url, read_only=True)
+    KnowledgeIndex.open(url).close()
     with psycopg.connect(own_server.url, autocommit=True) as connection:
         for version, advice in (("999", "upgrade hybrid-graphrag"), ("1", "into another schema")):
             connection.execute("UPDATE elsewhere.meta SET value = %s WHERE name = 'version'", (version,))
             with pytest.raises(UnsupportedFormat, match=f"version {version}, .*{advice}"):
-                PostgresEngine(url)
+                KnowledgeIndex.open(url)
     with psycopg.connect(own_server.url, autocommit=True) as connection:
         connection.execute("DROP SCHEMA elsewhere CASCADE")
 
@@ -337,40 +356,28 @@ def test_missing_tables_of_a_reader_and_other_versions(own_server):
 def test_a_role_that_may_not_create_tables_is_told_what_to_do(own_server):
     with psycopg.connect(own_server.url, autocommit=True) as connection:
         connection.execute("CREATE ROLE reader LOGIN")
-        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
     with pytest.raises(DatabaseError, match="a role that may create tables"):
-        PostgresEngine(own_server.url.replace("postgres@", "reader@") + "?schema=forbidden")
-
-
-def test_a_statement_timeout_says_which_setting_to_raise(url):
-    with opened(url) as index:
-        index.add(documents(2))
-        with index.engine.snapshot() as snapshot:
-            snapshot._store.tables.rows("SELECT set_config('statement_timeout', '20', true)")
-            with pytest.raises(DatabaseError, match="statement_timeout"):
-                snapshot._store.tables.rows("SELECT pg_sleep(5)")
+        KnowledgeIndex.open(own_server.url.replace("postgres@", "reader@") + "?schema=forbidden")
 
 
 def test_a_statement_timeout_in_the_middle_of_a_question(url):
     with opened(url) as index:
         index.add(documents(3))
     with opened(f"{url}&options=-c%20statement_timeout%3D300", read_only=True) as index:
-        schema, retriever = index.engine.database.address.schema, GraphRetriever(index, cache=None)
-        with psycopg.connect(index.engine.database.address.conninfo) as other:
-            other.execute(f"LOCK TABLE {schema}.postings IN ACCESS EXCLUSIVE MODE")
+        address, retriever = Address.parse(url), GraphRetriever(index, cache=None)
+        with psycopg.connect(address.conninfo) as other:
+            other.execute(f"LOCK TABLE {address.schema}.passages IN ACCESS EXCLUSIVE MODE")
             with pytest.raises(DatabaseError, match="statement_timeout"):
                 retriever.retrieve("Ada Lovelace")
         assert retriever.retrieve("Ada Lovelace").hits, "the next question is answered"
 
 
 def test_an_exhausted_pool_says_how_to_enlarge_it(url, monkeypatch):
-    engine = PostgresEngine(f"{url}&pool=2")
-    with engine.snapshot(), engine.snapshot():
-        monkeypatch.setattr(pool, "_PATIENCE", 0.2)
-        monkeypatch.setattr(pool, "_SHORT_PATIENCE", 0.1)
+    with opened(f"{url}&pool=2") as index, index.engine.snapshot(), index.engine.snapshot():
+        monkeypatch.setattr(postgres, "PATIENCE", 0.2)
+        monkeypatch.setattr(postgres, "_SHORT_PATIENCE", 0.1)
         with pytest.raises(DatabaseError, match="pool=8"):
-            engine.snapshot().__enter__()
-    engine.close()
+            index.engine.snapshot().__enter__()
 
 
 def test_a_server_that_only_reads_refuses_writes_and_answers_questions(url):
@@ -387,9 +394,9 @@ def test_a_server_that_only_reads_refuses_writes_and_answers_questions(url):
             index.delete("d0")
 
 
-def test_a_full_disk_of_the_server_says_so(database):
+def test_a_full_disk_of_the_server_says_so():
     # No disk is filled here: the error of the driver is translated.
-    found = Database(database).translated(psycopg.errors.DiskFull("could not extend file: No space left on device"))
+    found = explained(psycopg.errors.DiskFull("could not extend file: No space left on device"), "the index", 16)
     assert isinstance(found, DiskError)
     assert "free disk space on the server" in str(found)
 
@@ -408,7 +415,7 @@ def test_two_processes_create_the_first_tables_of_a_database_at_once(own_server)
 
     def create(number):
         start.wait()
-        PostgresEngine(f"{address}?schema=tables{number}").close()
+        KnowledgeIndex.open(f"{address}?schema=tables{number}").close()
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(create, range(4)))

@@ -86,7 +86,7 @@ def _reported(check: Callable[[Records], Iterator[str]], records: Records) -> It
 
 
 def _structure(records: Records) -> Iterator[str]:
-    yield from (f"records: {row[0]}" for row in records.rows("PRAGMA integrity_check") if row[0] != "ok")
+    yield from (f"records: {row[0]}" for row in records.session.problems())
     meta = records.meta()
     if "generation" in meta and meta.get("checksum") != records.meta_checksum(meta):
         yield "records: the settings differ from their checksum"
@@ -105,7 +105,10 @@ def _documents(records: Records) -> Iterator[str]:
                 "SELECT * FROM facts WHERE key >= ? AND key < ? ORDER BY key",
                 (span[0] << FACT_BITS, span[1] << FACT_BITS),
             )
-            claims = records.rows("SELECT * FROM claims WHERE passage >= ? AND passage < ? ORDER BY rowid", span)
+            claims = records.rows(
+                "SELECT passage, name, type, description FROM claims WHERE passage >= ? AND passage < ? ORDER BY rowid",
+                span,
+            )
             of: defaultdict[int, list[tuple[object, ...]]] = defaultdict(list)
             for fact in facts:
                 of[fact[0] >> FACT_BITS].append(fact[:-2])

@@ -7,18 +7,17 @@ applies the segments that the view lacks. A view never changes, so readers do no
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 import secrets
 import struct
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import numpy as np
 from typing_extensions import Self
@@ -26,14 +25,15 @@ from typing_extensions import Self
 from graphrag_core import forks
 from graphrag_core.deadline import check_deadline
 from graphrag_core.engine import checks
+from graphrag_core.engine.address import is_address, shown
 from graphrag_core.engine.arrays import BaseWriter, map_base
 from graphrag_core.engine.attributes import AttributeColumns
-from graphrag_core.engine.files import Folder
 from graphrag_core.engine.gate import Gate
-from graphrag_core.engine.records import FORMAT, INTERNAL, SCHEMA, Records
+from graphrag_core.engine.reads import EmbedTokens, NameVectors, Reads
+from graphrag_core.engine.records import INTERNAL, Records, Stored
 from graphrag_core.engine.rows import Accesses, damaged
 from graphrag_core.engine.segments import Batch, together
-from graphrag_core.engine.snapshot import NameVectors, Snapshot
+from graphrag_core.engine.snapshot import Snapshot
 from graphrag_core.engine.sqlite import Sqlite
 from graphrag_core.engine.values import Cache
 from graphrag_core.engine.view import Removal, View
@@ -47,16 +47,19 @@ from graphrag_core.errors import (
     UnsupportedFormat,
 )
 from graphrag_core.filters import Filter
-from graphrag_core.model import Verification
-from graphrag_core.ports import Matrix, ParsedDocument
+from graphrag_core.model import Chunk, Document, FileMark, Stats, Verification
+from graphrag_core.ports import Matrix, ParsedDocument, StoredFile
+
+if TYPE_CHECKING:
+    from graphrag_core.engine.postgres import Postgres
+
+    Database = Sqlite | Postgres
 
 _log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
-_CREATION = 5.0  # seconds that a reader waits for a process that is creating the index
 _LEAST_CHANGED, _MOST_CHANGED, _PART = 3_000, 25_000, 4  # passages that came or went, from which on a base is replaced
 _BULK = 500  # passages of a write, from which on a base is replaced only when it has doubled
-_LONG_LOG = 4_000_000  # bytes of the write-ahead log, from which on it is emptied after a change
-_ATTEMPTS = 5
 _WRONG_NUMBERS = (OSError, ValueError, LookupError, ArithmeticError, TypeError, struct.error)  # of a damaged file
 
 _writers: weakref.WeakValueDictionary[Path, IndexEngine] = weakref.WeakValueDictionary()
@@ -69,64 +72,57 @@ class IndexEngine:
     Parameters
     ----------
     path
-        The folder, created if absent; None keeps the index in memory. An index whose last writer crashed is recovered.
-        An engine of this process that writes the same folder is closed.
+        The folder, created if absent, or the address of a PostgreSQL database; None keeps the index in memory. An index
+        whose last writer crashed is recovered. An engine of this process that writes the same folder is closed.
     read_only
-        One process may write while many read. A read-only engine sees one generation until :meth:`refresh`.
+        One process may write a folder while many read. A reader of a folder sees one generation until :meth:`refresh`.
 
     Raises
     ------
     IndexLocked
-        Another process is writing.
-    NotAnIndex, UnsupportedFormat, DiskError, DamagedIndex
-        The folder cannot be used.
+        Another process is writing the folder.
+    NotAnIndex, UnsupportedFormat, DiskError, DatabaseError, DamagedIndex
+        The folder or the database cannot be used.
     """
 
-    shared = False
+    embed_tokens: EmbedTokens = None
 
     def __init__(self, path: str | Path | None = None, *, read_only: bool = False) -> None:
-        self.path = None if path is None else Path(path)
-        self.read_only = read_only
-        self._folder = None if self.path is None else Folder(self.path)
+        self._place = path
+        self.path = path if path is None else shown(path) if is_address(path) else Path(path)
+        self.shared, self.read_only = is_address(path), read_only
         self._process, self._copied, self._inherited = os.getpid(), False, False
         self._closed = ""  # why the engine cannot be used any more
         self._released = False  # whether everything that close releases was released
-        self._file_lock: Any = None
         self._make_locks()
-        self._cache, self._columns, self._names = Cache(), AttributeColumns(), NameVectors()
+        self._forget()
         self.accesses = Accesses()
         self._replacing: threading.Thread | None = None
-        self._base: Path | None = None  # the file that the view maps
-        with ExitStack() as undo:
-            if self._folder is not None and read_only:
-                if not self._folder.records.is_file():
-                    raise NotAnIndex(f"{path} holds no index: check the path, or open it for writing first")
-            elif self._folder is not None:
-                self._folder.create()
-                self._close_other_writer(self._folder.path.resolve())
-                self._file_lock = self._folder.lock()
-                undo.callback(self._file_lock.release)
-            self._database = self._opened()
-            undo.callback(self._database.close)
-            self._identity = self._folder.identity() if self._folder else None
-            with self._database.reading() as session:
-                self._view = self._loaded(Records(session, self._cache))
-            forks.watch(self)
-            undo.pop_all()
-        if self._folder is not None and not read_only:
-            _writers[self._folder.path.resolve()] = self
-
-    def _make_locks(self) -> None:
-        self._writing, self._applying, self._gate = threading.RLock(), threading.RLock(), Gate()
-
-    def _close_other_writer(self, path: Path) -> None:
-        """Close the engine of this process that writes a folder."""
-        other = _writers.get(path)
-        if other is not None:
+        self._base: Path | None = None  # the file that the view maps, and its name
+        self._base_name = ""
+        folder = self.path.resolve() if isinstance(self.path, Path) and not read_only else None
+        if folder is not None and (other := _writers.get(folder)) is not None:
             other.replace(
                 f"{self.path} was opened for writing a second time in this process, which closed this object: use the "
                 "newer one"
             )
+        with ExitStack() as undo:
+            self._database: Database = connect(self._place, read_only=self.read_only)
+            undo.callback(self._database.close)
+            with self._database.reading() as session:
+                self._view = self._loaded(self._checked(Records(session, self._cache)))
+            self._seen = self._view.generation, self._view.token
+            forks.watch(self)
+            undo.pop_all()
+        if folder is not None:
+            _writers[folder] = self
+
+    def _make_locks(self) -> None:
+        self._writing, self._applying, self._gate = threading.RLock(), threading.RLock(), Gate()
+
+    def _forget(self) -> None:
+        """Forget what was read of rows: another database may have other rows of the same keys."""
+        self._cache, self._columns, self._names = Cache(), AttributeColumns(), NameVectors()
 
     def replace(self, reason: str) -> None:
         """Close the engine, and say why whenever it is used again."""
@@ -134,66 +130,32 @@ class IndexEngine:
             self.close()
             self._closed = reason
 
-    def _opened(self) -> Sqlite:
-        """Open the rows. A reader waits for a process that is creating the index."""
-        path = self._folder.records if self._folder else None
-        if path is not None and self._folder is not None and path.exists() and path.stat().st_size == 0:
-            self._check_empty(self._folder)
-        end = time.monotonic() + _CREATION
-        while True:
-            try:
-                database = Sqlite(path, SCHEMA, FORMAT, read_only=self.read_only)
-                break
-            except NotAnIndex as error:
-                if not self.read_only or self._folder is None or not self._folder.has_writer():
-                    raise
-                if time.monotonic() > end:
-                    raise NotAnIndex(f"{self.path} is being created by another process: try again") from error
-                time.sleep(_CREATION / 100)
-        try:
-            self._check_format(database)
-        except BaseException:
-            database.close()
-            raise
-        return database
-
-    def _check_empty(self, folder: Folder) -> None:
-        if folder.has_base:
+    def _checked(self, records: Records) -> Records:
+        """Check the settings of the index."""
+        meta = records.meta()
+        if "generation" in meta and meta.get("checksum") != records.meta_checksum(meta):
             raise DamagedIndex(
-                f"{folder.records} is empty, but was the database of an index: restore a backup, or delete the folder "
-                f"{folder.path} and index the documents again"
+                f"{self.path}: the settings of the index are damaged: restore a backup, or index the documents "
+                "again into another folder"
             )
-
-    def _check_format(self, database: Sqlite) -> None:
-        if database.version != FORMAT:
-            advice = (
-                "upgrade hybrid-graphrag" if database.version > FORMAT else
-                "index the documents again into another folder, with add() on KnowledgeIndex.open(another folder, "
-                "embedder) or with the command index. The release that wrote it can still read it"
-            )  # fmt: skip
-            raise UnsupportedFormat(
-                f"{self.path} has format {database.version}, this release reads format {FORMAT}: {advice}"
-            )
-        with database.reading() as session:
-            records = Records(session, self._cache)
-            meta = records.meta()
-            if "generation" in meta and meta.get("checksum") != records.meta_checksum(meta):
-                raise DamagedIndex(
-                    f"{self.path}: the settings of the index are damaged: restore a backup, or index the documents "
-                    "again into another folder"
-                )
+        return records
 
     # -- views
 
     def _loaded(self, records: Records) -> View:
         """Return the view of the rows' generation: from the base and the segments, or from the rows."""
-        meta = records.meta()
-        self._base = None
+        self._forget()
+        records.cache = self._cache
+        name = records.meta().get("base", "")
+        self._base, self._base_name = None, ""
         try:
-            path = None if "base" not in meta else self._base_path(meta["base"])
-            view = View.empty() if path is None else View(*map_base(path))
+            view = View.empty()
+            if name:
+                path, meta, arrays = records.session.base(name)
+                view = View(meta, arrays)
             if (found := self._followed(view, records)) is not None:
-                self._base = path
+                if name:
+                    self._base, self._base_name = path, name
                 return found
             problem = "its segments are missing"
         except _WRONG_NUMBERS as error:
@@ -201,19 +163,15 @@ class IndexEngine:
         _log.warning("%s: the arrays cannot be used (%s): they are built again from the rows", self.path, problem)
         return checks.rebuilt(records)
 
-    def _base_path(self, name: str) -> Path | None:
-        """Return the path of the base that the rows name."""
-        generation, token = name.split()
-        return None if self._folder is None else self._folder.base(int(generation), token)
-
     def _followed(self, view: View, records: Records) -> View | None:
         """Return the view after the changes that it lacks, as one; None if some of them are gone."""
         generation, token = records.generation()
         if (generation, token) == (view.generation, view.token):
             return view
         rows = records.segments(view.generation)
-        expected = [*range(view.generation + 1, generation + 1)]
-        if not rows or [row.generation for row in rows] != expected or rows[0].previous != view.token:
+        if not rows or [row.previous for row in rows] != [view.token, *(row.token for row in rows[:-1])]:
+            return None
+        if rows[-1].token != token:
             return None
         segments = [row.segment for row in rows if row.segment is not None]
         segment = together(segments) if segments else None
@@ -223,21 +181,24 @@ class IndexEngine:
         vectors = records.vectors(segment["passage"]) if segment is not None and len(segment["passage"]) else None
         return view.after(generation, token, segment, vectors, removal)
 
-    def _current(self, records: Records) -> View | None:
-        """Return the view of a session's generation; None if the session is older than the view."""
-        generation, token = records.generation()
+    def _current(self, records: Records) -> View:
+        """Return the view of a session's generation, or of the newest one if the session is older than the view."""
         view = self._view
-        if (view.generation, view.token) == (generation, token):
+        if (view.generation, view.token) == records.generation():
             return view
         with self._applying:
-            view = self._view
-            if view.generation > generation:
-                return None
-            try:
-                found = self._followed(view, records)
-            except _WRONG_NUMBERS as error:
-                _log.warning("%s: a change cannot be applied (%s)", self.path, error)
-                found = None
+            if self._view.generation > records.generation()[0]:  # the session began before the change of a thread
+                records.restart()
+            generation, token = records.generation()
+            view, found = self._view, None
+            if (view.generation, view.token) == (generation, token):
+                return view
+            # A reader maps a newer base rather than let its own arrays grow.
+            if view.generation < generation and (not self._is_due() or records.meta().get("base") == self._base_name):
+                try:
+                    found = self._followed(view, records)
+                except _WRONG_NUMBERS as error:
+                    _log.warning("%s: a change cannot be applied (%s)", self.path, error)
             self._view = found if found is not None else self._loaded(records)
             self._unsure = False
             return self._view
@@ -246,29 +207,30 @@ class IndexEngine:
     def reading(self) -> Iterator[tuple[View, Records]]:
         """Hold one generation: its arrays, and its rows."""
         self._check()
-        for attempt in range(_ATTEMPTS):
-            with self._gate.reading(wait=self.path is None), self._database.reading() as session:
-                records = Records(session, self._cache)
-                view = self._current(records)
-                if view is not None or attempt == _ATTEMPTS - 1:
-                    if view is None:
-                        raise damaged("an older state came back")
-                    yield view, records
-                    return
+        with self._gate.reading(wait=self.path is None), self._database.reading() as session:
+            records = Records(session, self._cache)
+            yield self._current(records), records
 
     @contextmanager
-    def opened(self, scope: Filter | None = None) -> Iterator[Snapshot]:
-        """Open a snapshot of the newest generation, restricted to the documents that match a filter."""
+    def _reads(self, scope: Filter | None = None) -> Iterator[Reads]:
         with self.reading() as (view, records):
-            yield Snapshot(view, records, scope, self._columns, self._names, self.accesses)
+            yield Reads(view, records, scope, self._columns, self._names, self.accesses, self.embed_tokens)
+
+    @contextmanager
+    def snapshot(self, scope: Filter | None = None) -> Iterator[Snapshot]:
+        """Open a snapshot of the newest generation, restricted to the documents that match a filter."""
+        with self._reads(scope) as reads:
+            yield Snapshot(reads)
 
     @property
     def generation(self) -> int:
         """The number of changes the index has seen."""
         if self._closed or self._inherited:
             self._check()
-        if self.read_only or not self._unsure:
+        if isinstance(self._database, Sqlite) and (self.read_only or not self._unsure):
             return self._view.generation
+        if not isinstance(self._database, Sqlite):
+            return int(self._database.settings().get("generation", "0"))
         with self.reading() as (view, _):
             return view.generation
 
@@ -293,14 +255,18 @@ class IndexEngine:
             self._check(writable=True)
             self._unsure = True
             accesses, token = {**self.accesses.pending}, secrets.token_hex(6)
-            with self._database.transaction() as session:
-                stored = Records(session, self._cache).store(
-                    batch, removed, name_vectors or {}, settings or {}, expected or {}, accesses, token
-                )
+
+            def store() -> Stored:
+                with self._database.transaction() as session:
+                    return Records(session, self._cache).store(
+                        batch, removed, name_vectors or {}, settings or {}, expected or {}, accesses, token
+                    )
+
+            stored = self._database.repeated(store)
             self.accesses.forget(accesses)
             with self._applying:
                 view = self._view
-                if view.generation == stored.generation - 1:
+                if view.token == stored.previous:
                     self._view = view.after(stored.generation, token, stored.segment, batch.vectors(), stored.removal)
                     self._unsure = False
         self._written += len(batch)
@@ -308,12 +274,7 @@ class IndexEngine:
 
     def _tidy(self, *, has_deleted: bool, is_bulk: bool) -> None:
         """Empty the log if it has deleted text or is long; replace the base if much has changed since."""
-        if self.path is not None and (has_deleted or self._has_old_text or self._database.log_bytes > _LONG_LOG):
-            self._has_old_text = True
-            try:
-                self._has_old_text = not self._database.truncate_log()
-            except GraphRAGError as error:
-                _log.warning("the write-ahead log could not be emptied: %s", error)
+        self._database.tidy(has_deleted=has_deleted)
         if self._is_due(is_bulk=is_bulk) and (self._replacing is None or not self._replacing.is_alive()):
             thread = threading.Thread(target=self._replace_quietly, name="graphrag-base", daemon=True)
             self._replacing = thread
@@ -330,7 +291,6 @@ class IndexEngine:
 
     _written = 0  # passages that were written since the last flush
     _unsure = False  # whether the rows may have a change that the view lacks
-    _has_old_text = True  # whether the log may have deleted text: a crash may have left some
 
     def _is_due(self, *, is_bulk: bool = False) -> bool:
         size = self._view.base_size
@@ -341,45 +301,43 @@ class IndexEngine:
 
     def _replace_quietly(self) -> None:
         try:
-            self._replace()
+            self._replace(wait=False)
         except Exception as error:  # noqa: BLE001 - nobody to raise it to: the next change tries again
             if not self._closed:
                 _log.warning("%s: the base could not be replaced yet: %s", self.path, error)
 
-    def _replace(self) -> None:
-        """Write a base from the view, beside readers and writers; then name it in a transaction."""
+    def _replace(self, *, wait: bool = True) -> None:
+        """Write a base from the view, beside readers and writers; then name it in a transaction.
+
+        Without ``wait`` nothing is done if another process does it.
+        """
         with self.reading() as (view, records):
             in_order = records.keys_in_order()
 
         def write(file: BinaryIO) -> None:
             view.write(BaseWriter(file), in_order)
 
-        if self._folder is None:
-            buffer, token = io.BytesIO(), ""
-            write(buffer)
-            source: Path | bytes = buffer.getvalue()
-        else:
-            token = self._folder.write_base(view.generation, write)
-            source = self._folder.base(view.generation, token)
-        meta, arrays = map_base(source)
-        with self._writing, self._gate.writing(alone=self.path is None):
-            self._check(writable=True)
-            with self._applying, self._database.transaction() as session:
-                records = Records(session, self._cache)
-                found = self._followed(View(meta, arrays), records)
-                if found is None:  # another base was written meanwhile
-                    self._drop_bases()
-                    return
-                records.set_base(view.generation, token, is_file=self._folder is not None)
-                self._view = found
-            self._database.release()
-        self._base = source if isinstance(source, Path) else None
+        with self._database.new_base(view.generation, write, wait=wait) as new:
+            if new is None:
+                return
+            name, source, transaction = new
+            meta, arrays = map_base(source)
+            with self._writing, self._gate.writing(alone=self.path is None):
+                self._check(writable=True)
+                with self._applying, transaction as session:
+                    records = Records(session, self._cache)
+                    found = self._followed(View(meta, arrays), records)
+                    if found is None:  # another base was written meanwhile
+                        raise damaged("the changes after the base are missing")
+                    records.set_base(view.generation, name)
+                    self._view = found
+                self._database.release()
+            self._base, self._base_name = source if isinstance(source, Path) else None, name
         self._drop_bases()
 
     def _drop_bases(self) -> None:
         """Delete all bases but the valid one."""
-        if self._folder is not None:
-            self._folder.drop_bases(self._base)
+        self._database.drop_bases(self._base)
 
     def rebuild(self) -> None:
         """Build the arrays again from the rows, and write a base."""
@@ -416,49 +374,38 @@ class IndexEngine:
         Opening the folder builds the arrays from the rows.
         """
         self._check()
-        folder = Folder(Path(path))
-        if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
-            raise InputError(f"{path} exists and is not empty: choose a new folder for the backup")
-        folder.replace_whole(lambda new: self._database.copy_to(new.records))
+        self._database.copy_to(path)
 
     # -- other processes
 
     def refresh(self) -> bool:
-        """Let a read-only engine see what was written since; return whether anything was."""
+        """Return whether anything was written since the last call. A reader of a folder sees it from now on."""
         self._check()
+        if not isinstance(self._database, Sqlite):
+            with self.reading() as (view, _):
+                before, self._seen = self._seen, (view.generation, view.token)
+            return self._seen != before
         if not self.read_only or self.path is None:
             return False
         with self._applying:
-            if self._folder is not None and self._folder.identity() not in (
-                None,
-                self._identity,
-            ):  # the path leads elsewhere now
+            if self._database.has_moved:  # the path leads elsewhere now
                 self._reopen()
                 return True
-            sql = "SELECT value FROM meta WHERE name IN ('generation', 'token') ORDER BY name"
-            newest = tuple(row[0] for row in self._database.newest(sql))
-            if newest in ((), (str(self._view.generation), self._view.token)):
-                if self._database.has_old_log:
-                    self._database.renew()
+            if not self._database.advance(self._view.generation, self._view.token):
                 return False
-            self._database.renew()
             with self._database.reading() as session:
-                records = Records(session, self._cache)
-                if self._current(records) is None:
-                    self._view = self._loaded(records)
+                self._current(Records(session, self._cache))
             return True
 
     def _reopen(self) -> None:
         """Open the folder again: another one is at its path, or this process inherited the engine."""
         before = None if self._inherited else self._database
-        database = self._opened()
-        cache, self._columns, self._names = Cache(), AttributeColumns(), NameVectors()
+        database = connect(self._place, read_only=self.read_only)
         with database.reading() as session:
-            records = Records(session, cache)
+            records = self._checked(Records(session, Cache()))
+            self._database = database
             view = self._followed(self._view, records) if self._inherited else None
-            view = view if view is not None else self._loaded(records)
-        self._cache, self._database, self._view = cache, database, view
-        self._identity = self._folder.identity() if self._folder else None
+            self._view = view if view is not None else self._loaded(records)
         self._inherited = False
         if before is not None:
             before.close()
@@ -488,21 +435,19 @@ class IndexEngine:
                     self._reopen()
 
     def after_fork_in_child(self) -> None:
-        """Become a reader. What is in a folder is opened again by the first read; the arrays are shared."""
+        """Become a reader of a folder, which the first read opens again. The arrays are shared."""
         if self._closed:
             return
         self._make_locks()
         self._columns.after_fork()
-        self._names = NameVectors()
-        self.read_only, self._replacing = True, None
+        self._names, self._replacing = NameVectors(), None
         pending, self.accesses = self.accesses.pending, Accesses()
         if self.path is None:
             self.accesses.pending = dict(pending)
-        self._inherited = self.path is not None
-        if self._file_lock is not None:
-            forks.close_copies(self._file_lock.lock_file)
-            forks.leak(self._file_lock)  # which would release the parent's lock
-            self._file_lock = None
+        if self.shared:
+            self._process = os.getpid()
+            return
+        self.read_only, self._inherited = True, self.path is not None
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.path is None:
@@ -512,7 +457,9 @@ class IndexEngine:
             )
         if self._closed:
             self._check()
-        return open_copy, (type(self), self.path.resolve())
+        if self.shared:
+            return partial(type(self), read_only=self.read_only), (self._place,)
+        return open_copy, (type(self), Path(self.path).resolve())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         if self.path is None:
@@ -540,12 +487,8 @@ class IndexEngine:
                         self._replace_quietly()
             finally:
                 self._closed = self._closed or closed
-                try:
-                    with self._gate.writing(alone=self.path is None):
-                        self._database.close()
-                finally:
-                    if self._file_lock is not None:
-                        self._file_lock.release()
+                with self._gate.writing(alone=self.path is None):
+                    self._database.close()
         self._released = True
 
     def _store_accesses(self) -> None:
@@ -558,7 +501,7 @@ class IndexEngine:
 
     # -- rows
 
-    def read(self, function: Callable[[Records], Any]) -> Any:
+    def read(self, function: Callable[[Records], _T]) -> _T:
         """Return what a function reads from the rows of one generation."""
         with self.reading() as (_, records):
             return function(records)
@@ -566,26 +509,76 @@ class IndexEngine:
     def change(self, function: Callable[[Records], object]) -> None:
         """Change rows of which the arrays know nothing, in a transaction."""
         self._check(writable=True)
-        with self._writing, self._gate.writing(alone=self.path is None), self._database.transaction() as session:
-            function(Records(session, self._cache))
+
+        def run() -> None:
+            with self._database.transaction() as session:
+                function(Records(session, self._cache))
+
+        with self._writing, self._gate.writing(alone=self.path is None):
+            self._database.repeated(run)
 
     def settings(self) -> dict[str, str]:
         """Return the settings that were stored with the index."""
-        meta: dict[str, str] = self.read(lambda records: records.meta())
+        self._check()
+        meta = self._database.settings()
         return {name: value for name, value in meta.items() if name not in INTERNAL}
 
     def document_ids(self, scope: Filter | None = None) -> Iterator[str]:
         """Yield the ids of the documents that match a filter, in order of id."""
         after = ""
         while True:
-            with self.opened() as snapshot:
-                keys = None if scope is None else np.flatnonzero(snapshot.matching(snapshot.marked(scope)))
-                page = snapshot.records.document_ids(after, keys)
+            with self._reads() as reads:
+                keys = None if scope is None else np.flatnonzero(reads.matching(reads.marked(scope)))
+                page = reads.records.document_ids(after, keys)
             if not page:
                 return
             yield from page
             check_deadline()
             after = page[-1]
+
+    def mark_files(self, marks: Mapping[str, FileMark]) -> None:
+        """Store the files that documents were read from, by id."""
+        self.change(lambda records: records.mark_files(marks))
+
+    def files(self) -> list[StoredFile]:
+        """Return the files that documents were read from, in order of path."""
+        return self.read(Records.files)
+
+    def documents_of_file(self, path: str) -> dict[str, str]:
+        """Return the versions of a file's documents, by id."""
+        return self.read(lambda records: records.documents_of_file(path))
+
+    def stored(self, document_ids: Sequence[str]) -> dict[str, str]:
+        """Return the digests of the documents that exist, by id; empty if the extraction was incomplete."""
+        return self.read(lambda records: records.stored(document_ids))
+
+    def new_names(self, names: Iterable[str]) -> list[str]:
+        """Return the names that no passage mentions yet, each once."""
+        return self.read(lambda records: records.new_names(names))
+
+    def document(self, document_id: str) -> Document | None:
+        """Return a document as it was added."""
+        return self.read(lambda records: records.document(document_id))
+
+    def chunks_of(self, document_id: str) -> list[Chunk]:
+        """Return a document's passages, in order."""
+        return self.read(lambda records: records.chunks_of(document_id))
+
+    def parsed(self, document_ids: Sequence[str], *, accesses: bool = False) -> list[ParsedDocument]:
+        """Return documents as they were written, with their vectors; with ``accesses`` how often facts were used."""
+        return self.read(lambda records: records.parsed(document_ids, accesses=accesses))
+
+    def name_vectors(self, names: Sequence[str]) -> dict[str, Matrix]:
+        """Return the stored vectors of names; names without one are left out."""
+        return self.read(lambda records: records.name_vectors(names))
+
+    def __len__(self) -> int:
+        return self.read(lambda records: records.count("documents"))
+
+    def stats(self) -> Stats:
+        """Return the size of the index and its most frequent entities."""
+        with self._reads() as reads:
+            return Snapshot(reads).statistics()
 
     def verify(self) -> Verification:
         """Compare rows, segments, base and arrays with each other and with their checksums."""
@@ -600,18 +593,26 @@ class IndexEngine:
         return f"<{type(self).__name__} {self.path or 'in memory'}{', closed' if self._closed else ''}>"
 
 
-def stored_settings(path: Path) -> dict[str, str]:
-    """Return the settings that are stored in a folder, none if it holds no index. No array is read."""
-    file = Folder(path).records
-    if not file.is_file():
-        return {}
-    with closing(Sqlite(file, SCHEMA, FORMAT, read_only=True)) as database, database.reading() as session:
-        meta = Records(session, Cache()).meta() if database.version == FORMAT else {}
-    return {name: value for name, value in meta.items() if name not in INTERNAL}
-
-
 def open_copy(kind: type[IndexEngine], path: Path) -> IndexEngine:
     """Open the folder of an engine that was pickled or copied. The copy is a reader: there is one writer."""
     engine = kind(path, read_only=True)
     engine._copied = True  # noqa: SLF001 - of this module
     return engine
+
+
+def connect(path: str | Path | None, *, read_only: bool) -> Database:
+    """Open the database of an index: of a folder, in memory, or of an address."""
+    if is_address(path):
+        from graphrag_core.engine.postgres import Postgres  # noqa: PLC0415 - needs the extra postgres
+
+        return Postgres(str(path), read_only=read_only)
+    return Sqlite(None if path is None else Path(path), read_only=read_only)
+
+
+def stored_settings(path: str | Path) -> dict[str, str]:
+    """Return the settings that are stored with an index, none if there is none. No array is read."""
+    try:
+        with closing(connect(path, read_only=True)) as database, database.reading() as session:
+            return {name: value for name, value in session.settings().items() if name not in INTERNAL}
+    except (NotAnIndex, UnsupportedFormat):
+        return {}

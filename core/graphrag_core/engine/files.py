@@ -78,9 +78,9 @@ class Folder:
 
     # -- the base
 
-    def base(self, generation: int, token: str) -> Path:
-        """Return the path of a base."""
-        return self.path / f"arrays-{generation}-{token}.base"
+    def base(self, name: str) -> Path:
+        """Return the path of a base, whose name is a generation and a token."""
+        return self.path / f"arrays-{name.replace(' ', '-')}.base"
 
     @property
     def has_base(self) -> bool:
@@ -88,9 +88,9 @@ class Folder:
         return any(self.path.glob("arrays-*.base"))
 
     def write_base(self, generation: int, write: Callable[[BinaryIO], None]) -> str:
-        """Write a base, synced; return its token. Nobody reads it until the rows name it."""
-        token = secrets.token_hex(6)
-        path = self.base(generation, token)
+        """Write a base, synced; return its name. Nobody reads it until the rows name it."""
+        name = f"{generation} {secrets.token_hex(6)}"
+        path = self.base(name)
         try:
             with path.open("wb") as file:
                 write(file)
@@ -102,7 +102,7 @@ class Folder:
             if isinstance(error, OSError):
                 raise DiskError(f"{path} cannot be written ({error}): free disk space, and repeat the call") from error
             raise
-        return token
+        return name
 
     def drop_bases(self, keep: Path | None) -> None:
         """Delete all bases but one. Windows keeps files that are mapped: the next writer deletes them."""

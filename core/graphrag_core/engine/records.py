@@ -15,11 +15,13 @@ removed. Other processes follow it. Each passage has a checksum, each document o
 
 from __future__ import annotations
 
-import sqlite3
+import json
+import time
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,14 +29,17 @@ import numpy as np
 from graphrag_core.engine.arrays import pack, unpack
 from graphrag_core.engine.codes import encode
 from graphrag_core.engine.rows import (
+    ADDRESS,
     Name,
     Row,
+    Unstorable,
     check_expected,
     check_unique,
     damaged,
     kept_accesses,
     statement,
 )
+from graphrag_core.engine.schema import LISTED, WANTED, Session, listed
 from graphrag_core.engine.segments import (
     FACT_BITS,
     LENGTHS,
@@ -45,7 +50,6 @@ from graphrag_core.engine.segments import (
     passage_checksum,
     unpacked,
 )
-from graphrag_core.engine.sqlite import LISTED, Session, listed
 from graphrag_core.engine.values import (
     Cache,
     as_written,
@@ -59,54 +63,12 @@ from graphrag_core.engine.values import (
     with_ids,
 )
 from graphrag_core.engine.view import Removal
-from graphrag_core.errors import ExtractionError
+from graphrag_core.errors import ChangedMeanwhile, ExtractionError
 from graphrag_core.filters import DOCUMENT_ID
 from graphrag_core.key_sets import ranges
 from graphrag_core.model import Chunk, Document, Extraction, Fact, FileMark, Mention
 from graphrag_core.ports import Keys, Matrix, ParsedDocument, StoredFile
 from graphrag_core.text import hash64, normalise, plain_runs
-
-FORMAT = 6
-SCHEMA = """
-CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE documents (
-    key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, title TEXT NOT NULL, heading TEXT, metadata TEXT NOT NULL,
-    digest TEXT NOT NULL, marks BLOB, added REAL NOT NULL, first INTEGER NOT NULL, passages INTEGER NOT NULL,
-    file TEXT, version TEXT, checksum INTEGER NOT NULL
-);
-CREATE INDEX documents_file ON documents (file) WHERE file IS NOT NULL;
-CREATE TABLE attributes (
-    name TEXT NOT NULL, kind TEXT NOT NULL, value NOT NULL, document INTEGER NOT NULL,
-    PRIMARY KEY (name, kind, value, document)
-) WITHOUT ROWID;
-CREATE INDEX attributes_document ON attributes (document);
-CREATE TABLE passages (
-    key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, document INTEGER NOT NULL, ordinal INTEGER NOT NULL,
-    start INTEGER NOT NULL, text BLOB NOT NULL, headings TEXT, page INTEGER, subjects INTEGER NOT NULL,
-    names BLOB NOT NULL, aliases TEXT, lengths BLOB NOT NULL, vector BLOB, tokens BLOB, token_counts BLOB,
-    checksum INTEGER NOT NULL
-);
-CREATE TABLE names (
-    key INTEGER PRIMARY KEY, surface TEXT NOT NULL, spelling INTEGER NOT NULL, entity INTEGER NOT NULL,
-    uses INTEGER NOT NULL
-);
-CREATE INDEX names_spelling ON names (spelling);
-CREATE TABLE facts (
-    key INTEGER PRIMARY KEY, start INTEGER, stop INTEGER, text TEXT, is_plain INTEGER NOT NULL, names BLOB NOT NULL,
-    relation TEXT, weight REAL NOT NULL, confidence REAL NOT NULL, source TEXT NOT NULL, status TEXT NOT NULL,
-    value TEXT, created REAL, valid_from REAL, valid_to REAL, last_accessed REAL, access_count INTEGER NOT NULL
-);
-CREATE TABLE claims (
-    passage INTEGER NOT NULL, name INTEGER NOT NULL, type TEXT NOT NULL, description TEXT NOT NULL
-);
-CREATE INDEX claims_passage ON claims (passage);
-CREATE INDEX claims_name ON claims (name);
-CREATE TABLE name_vectors (key INTEGER PRIMARY KEY, vector BLOB NOT NULL);
-CREATE TABLE segments (
-    generation INTEGER PRIMARY KEY, previous TEXT NOT NULL, token TEXT NOT NULL, arrays BLOB NOT NULL,
-    removed BLOB NOT NULL, checksum INTEGER NOT NULL
-);
-"""
 
 INTERNAL = frozenset(("generation", "token", "base", "checksum", "next_document", "next_passage", "next_name"))
 """The names in ``meta`` that are not settings of a caller."""
@@ -119,14 +81,13 @@ _FACTS = (
     "f.key, f.start, f.stop, f.text, f.is_plain, f.names, f.relation, f.weight, f.confidence, f.source, f.status, "
     "f.value, f.created, f.valid_from, f.valid_to, f.last_accessed, f.access_count"
 )
-_WANTED = "json_each(?) AS wanted CROSS JOIN"  # faster than a list of keys that are known to exist
 
 
 class Stored(NamedTuple):
-    """A change as it was stored."""
+    """A change as it was stored. ``previous`` is the token of the one before."""
 
     generation: int
-    token: str
+    previous: str
     segment: Segment | None
     removal: Removal
 
@@ -145,14 +106,19 @@ class Records:
     """The rows, as a session sees them."""
 
     def __init__(self, session: Session, cache: Cache) -> None:
-        self._session, self._cache = session, cache
+        self.session, self.cache = session, cache
         self._meta: dict[str, str] | None = None
         self.rows = session.rows
+
+    def restart(self) -> None:
+        """See the last commit."""
+        self.session.restart()
+        self._meta = None
 
     def _of_keys(self, columns: str, table: str, keys: Iterable[int]) -> dict[int, Row]:
         """Return columns of the rows of a table, by key, which is the first column. All must be there."""
         wanted = [*keys]
-        sql = f"SELECT {columns} FROM {_WANTED} {table} ON {table[-1]}.key = wanted.value"
+        sql = f"SELECT {columns} FROM {WANTED} {table} ON {table[-1]}.key = wanted.value"
         found = {row[0]: row for row in self.rows(sql, (listed(wanted),))}
         if len(found) < len({*wanted}):
             raise damaged(f"a row of {table[:-2]} is missing")
@@ -163,7 +129,7 @@ class Records:
     def meta(self) -> dict[str, str]:
         """Return all settings, including internal ones. They are read once."""
         if self._meta is None:
-            self._meta = dict(self.rows("SELECT name, value FROM meta"))
+            self._meta = self.session.settings()
         return self._meta
 
     def generation(self) -> tuple[int, str]:
@@ -187,21 +153,18 @@ class Records:
             found.append(SegmentRow(generation, previous, token, segment, removal))
         return found
 
-    def set_base(self, generation: int, token: str, *, is_file: bool) -> None:
-        """Name the valid base, if it is a file; drop the segments that it has."""
-        if is_file:
-            meta = {**self.meta(), "base": f"{generation} {token}"}
-            self._put({"base": meta["base"], "checksum": self.meta_checksum(meta)})
+    def set_base(self, generation: int, name: str) -> None:
+        """Name the valid base, if it has a name; drop the segments that it has."""
+        if name:
+            checksum = self.meta_checksum({**self.meta(), "base": name})
+            self.session.put({"base": name, "checksum": checksum})
         self.rows("DELETE FROM segments WHERE generation <= ?", (generation,))
 
     def meta_checksum(self, meta: Mapping[str, str]) -> str:
         """Return the checksum of settings and of the definitions of the tables."""
-        tables = self.rows("SELECT name, sql FROM sqlite_master ORDER BY name")
+        tables = self.session.definitions()
         checked = sorted((name, value) for name, value in meta.items() if name != "checksum")
         return str(zlib.crc32(repr((checked, tables)).encode("utf-8", "surrogatepass")))
-
-    def _put(self, settings: Mapping[str, str]) -> None:
-        self._session.many("INSERT OR REPLACE INTO meta VALUES (?, ?)", [*settings.items()])
 
     # -- writing
 
@@ -212,10 +175,10 @@ class Records:
         """Remove documents, add a batch, store settings and accesses, and write the segment."""
         meta = self.meta()
         check_expected(meta, expected)
-        self._session.many(
-            "UPDATE facts SET access_count = access_count + ?, last_accessed = max(coalesce(last_accessed, 0), ?) "
-            "WHERE key = ?",
-            [(count, last, fact) for fact, (count, last) in accesses.items()],
+        self.session.many(
+            "UPDATE facts SET access_count = access_count + ?, last_accessed = "
+            "CASE WHEN last_accessed > ? THEN last_accessed ELSE ? END WHERE key = ?",
+            [(count, last, last, fact) for fact, (count, last) in accesses.items()],
         )
         before = [*self._accessed(removed)] if removed and len(batch) else []
         removal, released = self._remove(removed)
@@ -232,15 +195,17 @@ class Records:
             self._keep_accesses(before, batch, keys)
         self._drop_unused(released)
         generation = int(meta.get("generation", "0")) + 1
+        if self.session.shared:  # no other state has it, also if a backup was restored meanwhile
+            generation = max(generation, time.time_ns() // 1_000)
         changed |= {"generation": str(generation), "token": token}
         changed["checksum"] = self.meta_checksum({**meta, **changed})
-        self._put(changed)
+        self.session.put(changed)
         arrays = pack(segment) if segment is not None else b""
         gone = pack({"passages": removal.passages, "lengths": removal.lengths}) if len(removal.passages) else b""
         checksum = zlib.crc32(gone, zlib.crc32(arrays))
         row = generation, meta.get("token", ""), token, arrays, gone, checksum
-        self._session.insert("segments", [row])
-        return Stored(generation, token, segment, removal)
+        self.session.insert("segments", [row])
+        return Stored(generation, meta.get("token", ""), segment, removal)
 
     def _accessed(self, document_ids: Sequence[str]) -> Iterator[tuple[Hashable, float | None, int]]:
         """Yield what the facts of documents state that were accessed, with last access and access count."""
@@ -262,7 +227,7 @@ class Records:
             facts += [passage << FACT_BITS | at for at in range(len(extraction.facts))]
             passage += 1
         kept = kept_accesses(before, facts, batch.parsed, {name.surface for name in batch.names})
-        self._session.many(
+        self.session.many(
             "UPDATE facts SET access_count = ?, last_accessed = ? WHERE key = ?",
             [(count, last, fact) for fact, (count, last) in kept.items()],
         )
@@ -279,7 +244,7 @@ class Records:
         passages = self.rows(sql, (listed(documents),))
         released = Counter(unpack_names(b"".join(row[0] for row in passages)))
         lengths = np.array([LENGTHS.unpack(row[1]) for row in passages], np.int64).sum(axis=0)
-        many = self._session.many
+        many = self.session.many
         many("DELETE FROM facts WHERE key >= ? AND key < ?", [(a << FACT_BITS, b << FACT_BITS) for a, b in spans])
         many("DELETE FROM claims WHERE passage >= ? AND passage < ?", spans)
         many("DELETE FROM passages WHERE key >= ? AND key < ?", spans)
@@ -291,9 +256,9 @@ class Records:
 
     def _drop_unused(self, names: Sequence[int]) -> None:
         if names:
-            unused = f"SELECT key FROM names WHERE uses <= 0 AND key {LISTED}"
-            self.rows(f"DELETE FROM name_vectors WHERE key IN ({unused})", (listed(names),))
-            self.rows(f"DELETE FROM names WHERE key IN ({unused})", (listed(names),))
+            unused = self.rows(f"SELECT key FROM names WHERE key {LISTED} AND uses <= 0", (listed(names),))
+            self.session.many("DELETE FROM name_vectors WHERE key = ?", unused)
+            self.session.many("DELETE FROM names WHERE key = ?", unused)
 
     def _assigned(self, batch: Batch, meta: Mapping[str, str]) -> Assigned:
         """Return the keys of what a batch adds."""
@@ -312,18 +277,17 @@ class Records:
         return {(surface, entity): key for surface, entity, key in rows}
 
     def _insert(self, batch: Batch, keys: Assigned, name_vectors: Mapping[str, Matrix]) -> None:
-        session = self._session
-        for table, rows in batch.rows(keys).items():
-            try:
+        session = self.session
+        self._check_vectors(batch, keys, name_vectors)
+        for table, ids in (("documents", batch.ids), ("passages", batch.passage_ids)):
+            taken = self.rows(f"SELECT id FROM {table} WHERE id {LISTED}", (listed(ids),))
+            check_unique(ids, (row[0] for row in taken), of_chunks=table == "passages")
+        try:
+            for table, rows in batch.rows(keys).items():
                 session.insert(table, rows)
-            except (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError, OverflowError) as error:
-                if f"{table}.id" in str(error):
-                    ids = batch.passage_ids if table == "passages" else batch.ids
-                    first = keys.passage if table == "passages" else keys.document
-                    old = f"SELECT id FROM {table} WHERE key < ? AND id {LISTED}"
-                    taken = self.rows(old, (first, listed(ids)))
-                    check_unique(ids, (row[0] for row in taken), of_chunks=table == "passages")
-                raise ExtractionError(f"an extractor returned a value that cannot be stored ({error})") from error
+            session.flush()
+        except Unstorable as error:
+            raise ExtractionError(f"an extractor returned a value that cannot be stored ({error})") from error
         uses = [(batch.uses[at], int(keys.names[at])) for at in np.flatnonzero(~keys.is_new).tolist() if batch.uses[at]]
         session.many("UPDATE names SET uses = uses + ? WHERE key = ?", uses)
         new = [
@@ -335,6 +299,18 @@ class Records:
             codes = encode("names", np.array([vector for _, vector in new], np.float32))
             session.insert("name_vectors", [(key, code.tobytes()) for (key, _), code in zip(new, codes, strict=True)])
 
+    def _check_vectors(self, batch: Batch, keys: Assigned, vectors: Mapping[str, Matrix]) -> None:
+        """Raise if a new name lacks a vector: another process has deleted it since the writer asked."""
+        if not self.session.shared or not json.loads(self.meta().get("embeds", "{}")).get("names"):
+            return
+        new = {name.surface for name, is_new in zip(batch.names, keys.is_new.tolist(), strict=True) if is_new}
+        missing = sorted(name for name in new - {*vectors} if not name.startswith(ADDRESS))
+        known = self._surfaces(missing)
+        if missing := [name for name in missing if name not in known]:
+            raise ChangedMeanwhile(
+                f"{len(missing)} names were deleted by another process meanwhile: embed them and write again", missing
+            )
+
     # -- documents
 
     def stored(self, document_ids: Sequence[str]) -> dict[str, str]:
@@ -343,10 +319,13 @@ class Records:
         return dict(self.rows(sql, (listed(storable(document_ids)),)))
 
     def document_ids(self, after: str, scope: Keys | None) -> list[str]:
-        """Return a page of ids of documents in order, after an id. ``scope`` are keys of documents."""
-        inside, parameters = ("", []) if scope is None else (f"AND key {LISTED}", [listed(scope)])
-        sql = f"SELECT id FROM documents WHERE id > ? {inside} ORDER BY id LIMIT {_PAGE}"
-        return [row[0] for row in self.rows(sql, (after, *parameters))]
+        """Return a page of ids of documents in order, after an id; all of a scope, which are keys of documents."""
+        if scope is not None:
+            sql = f"SELECT id FROM documents WHERE key {LISTED} AND id > ? ORDER BY id"
+            return [row[0] for row in self.rows(sql, (listed(scope), after))]
+        return [
+            row[0] for row in self.rows(f"SELECT id FROM documents WHERE id > ? ORDER BY id LIMIT {_PAGE}", (after,))
+        ]
 
     def document(self, document_id: str) -> Document | None:
         """Return a document, put together from its passages."""
@@ -393,7 +372,7 @@ class Records:
             document = document_of(own, chunks, None if file is None else FileMark(file, version))
             parsed = ParsedDocument(
                 document, own[2], digest, chunks, [part for part, _ in parts],
-                [names for _, names in parts], decoded("chunks", codes) if None not in codes else None, None,
+                [names for _, names in parts], decoded("chunks", codes) if None not in codes else None,
                 tokens or None, counts if None not in counts else None,
             )  # fmt: skip
             found.append((key, first, parsed))
@@ -442,23 +421,26 @@ class Records:
 
     def mark_files(self, marks: Mapping[str, FileMark]) -> None:
         """Store the files that documents were read from, by id."""
-        sql = "UPDATE documents SET file = ?, version = ? WHERE id = ? AND (file, version) IS NOT (?, ?)"
-        self._session.many(sql, [(*mark, document_id, *mark) for document_id, mark in marks.items()])
+        self.session.many(
+            "UPDATE documents SET file = ?, version = ? WHERE id = ? AND "
+            "(coalesce(file, '') <> ? OR coalesce(version, '') <> ?)",
+            [(*mark, document_id, *mark) for document_id, mark in marks.items()],
+        )
 
     # -- passages, facts and names
 
     def chunks(self, keys: Sequence[int]) -> list[Chunk]:
         """Return passages in the order given."""
-        known = self._cache.chunks
+        known = self.cache.chunks
         if missing := {key for key in keys if key not in known}:
             columns = f"{_CHUNK}, t.*"
-            sql = f"SELECT {columns.replace('p.', 't.')} FROM {_WANTED} passages t ON t.key = wanted.value "
+            sql = f"SELECT {columns.replace('p.', 't.')} FROM {WANTED} passages t ON t.key = wanted.value "
             rows = self.rows(f"{sql} JOIN documents d ON d.key = t.document", (listed(missing),))
             if len(rows) < len(missing):
                 raise damaged("a passage is missing")
             if any(passage_checksum(row[10:-1]) != row[-1] for row in rows):
                 raise damaged("the row of a passage differs from its checksum")
-            self._cache.keep("chunks", {row[0]: chunk_of(row[:10]) for row in rows}, 10_000)
+            self.cache.keep("chunks", {row[0]: chunk_of(row[:10]) for row in rows}, 10_000)
         return [known[key] for key in keys]
 
     def keys_of_passages(self, ids: Sequence[str]) -> dict[str, int]:
@@ -500,7 +482,7 @@ class Records:
 
     def _fact_rows(self, passages: Sequence[int]) -> list[Row]:
         return self.rows(
-            f"SELECT {_FACTS} FROM {_WANTED} facts f ON "
+            f"SELECT {_FACTS} FROM {WANTED} facts f ON "
             f"f.key >= wanted.value << {FACT_BITS} AND f.key < (wanted.value + 1) << {FACT_BITS} ORDER BY f.key",
             (listed(passages),),
         )
@@ -515,12 +497,12 @@ class Records:
 
     def names(self, keys: Sequence[int]) -> dict[int, Name]:
         """Return names by key."""
-        known = self._cache.names
+        known = self.cache.names
         if missing := [key for key in keys if key not in known]:
             rows = self._of_keys("n.key, n.surface, n.spelling", "names n", missing)
             read = {key: Name(surface, normalise(surface), spelling) for key, surface, spelling in rows.values()}
-            self._cache.keep("names", {**{key: known[key] for key in keys if key in known}, **read})
-        return {key: self._cache.names[key] for key in keys}
+            self.cache.keep("names", {**{key: known[key] for key in keys if key in known}, **read})
+        return {key: self.cache.names[key] for key in keys}
 
     def new_names(self, names: Iterable[str]) -> list[str]:
         """Return the names that no passage mentions, each once."""
@@ -597,7 +579,7 @@ class Records:
         if names is not None:
             exists = "SELECT 1 FROM attributes WHERE name = wanted.value"
             sql = f"SELECT value FROM json_each(?) AS wanted WHERE EXISTS ({exists})"
-            return [row[0] for row in self.rows(sql, (listed(names),))]
+            return [row[0] for row in self.rows(sql, (listed(storable(names)),))]
         rows = self.rows(
             "WITH RECURSIVE k(name, number) AS (SELECT (SELECT min(name) FROM attributes), 1 UNION ALL "
             "SELECT (SELECT min(a.name) FROM attributes a WHERE a.name > k.name), k.number + 1 FROM k "
@@ -616,7 +598,7 @@ class Records:
             "GROUP BY kind, value ORDER BY kind, value",
             parameters,
         )
-        return [(row[0], row[1], row[2], row[3]) for row in rows]
+        return sorted([(row[0], row[1], row[2], row[3]) for row in rows], key=itemgetter(0, 1))
 
     # -- statistics
 

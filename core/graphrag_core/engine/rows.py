@@ -1,20 +1,15 @@
-"""Rows from documents: what both engines store in the same way.
+"""Parts of rows, accesses of facts, and checks before a write."""
 
-Engines differ in keys, in SQL and in how they pack lists of names. Everything else that a row has is decided here.
-"""
-
-import json
 import threading
 import zlib
 from collections import defaultdict
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
-from graphrag_core.engine.analysis import pack_terms
 from graphrag_core.errors import ChangedMeanwhile, DamagedIndex, IdTaken
-from graphrag_core.model import Chunk, Fact, FactSource, FactStatus
+from graphrag_core.model import FactSource, FactStatus
 from graphrag_core.ports import ParsedDocument
-from graphrag_core.text import chunk_text, fact_text, label
+from graphrag_core.text import chunk_text
 from graphrag_core.text.markup import plain
 
 Row = tuple[Any, ...]
@@ -23,9 +18,6 @@ ADDRESS = "→"
 
 LETTERS = {word: word[0] for word in (*get_args(FactSource), *get_args(FactStatus))}
 """How the sources and statuses of facts are stored."""
-
-TOKEN_BYTES = 2
-"""Of a packed token id."""
 
 Texts = tuple[str, ...]
 """The texts of the fields, body first; missing fields are empty."""
@@ -36,6 +28,10 @@ FIELDS = {"body": 1.0, "title": 0.4, "headings": 0.2, "terms": 0.5}
 The body has title and headings too: a term's score in the other fields comes on top. Measured on documentation and on
 passages with titles, where 0.3 to 0.6 for the title is best.
 """
+
+
+class Unstorable(ValueError):
+    """A database cannot store a value."""
 
 
 def damaged(problem: str) -> DamagedIndex:
@@ -51,116 +47,6 @@ class Name(NamedTuple):
     surface: str
     norm: str
     name_id: int
-
-
-class FactRow(NamedTuple):
-    """A fact as it is stored, with names instead of keys.
-
-    Attributes
-    ----------
-    text
-        None for the slice of the chunk's text from ``start`` to ``stop`` with spaces for newlines.
-    is_plain
-        Whether ``text`` is that slice without markup. Then it need not be stored.
-    names
-        The names of its entities. Those that no chunk of the batch mentions are left out.
-    columns
-        The columns from the relation to the end of its validity.
-    search_text
-        The text that is embedded and searched.
-    """
-
-    start: int | None
-    stop: int | None
-    text: str | None
-    is_plain: bool
-    names: list[str]
-    columns: Row
-    search_text: str
-
-
-class ChunkRows(NamedTuple):
-    """A chunk as it is stored, with names instead of keys.
-
-    Attributes
-    ----------
-    subjects
-        How many of the chunk's names are its subjects; they come first.
-    fields
-        The fields of keyword search.
-    terms, fact_terms, tokens
-        The packed terms of the chunk, the packed terms of its facts, and its packed token ids.
-    claims, aliases
-        The names, types and descriptions that the chunk gives entities; short and long names.
-    """
-
-    chunk: Chunk
-    names: Mapping[str, bool]
-    subjects: int
-    headings: str | None
-    fields: Texts
-    terms: bytes
-    fact_terms: bytes | None
-    tokens: bytes | None
-    claims: list[tuple[str, str, str]]
-    aliases: list[tuple[str, str]]
-    facts: list[FactRow]
-
-
-def document_row(key: int, parsed: ParsedDocument, generation: int, now: float) -> Row:
-    """Return the row of a document. The title of its chunks is null if it is the document's own."""
-    document, heading = parsed.document, parsed.chunks[0].title
-    marks = [(mark.kind, mark.start, mark.end, mark.value) for mark in document.marks]
-    packed = zlib.compress(json.dumps(marks, ensure_ascii=False, separators=(",", ":")).encode()) if marks else None
-    title = document.title
-    own = None if heading == title else heading
-    file = document.file or (None, None)
-    return key, document.id, title, own, parsed.metadata, parsed.digest, generation, now, packed, *file
-
-
-def chunk_rows(parsed: ParsedDocument, known: Container[str]) -> Iterator[ChunkRows]:
-    """Yield the rows of a document's chunks, for both engines.
-
-    ``known`` are the names that chunks of the batch mention. Others are left out of facts, aliases and descriptions.
-    """
-    heading = parsed.chunks[0].title
-    all_tokens: Sequence[bytes | None] = parsed.chunk_tokens or [None] * len(parsed.chunks)
-    rows = zip(parsed.chunks, parsed.extractions, parsed.names, all_tokens, strict=True)
-    for chunk, extraction, names, tokens in rows:
-        subjects = [name for name, is_subject in names.items() if is_subject]
-        text = plain(chunk.text)
-        fields = keyword_fields(heading, chunk.headings, subjects, text)
-        title = label(heading, chunk.headings)
-        terms, fact_terms = pack_terms(fields[0], [fact.text for fact in extraction.facts])
-        mentions = [mention for mention in extraction.mentions if mention.name in known]
-        yield ChunkRows(
-            chunk,
-            names,
-            len(subjects),
-            json.dumps(chunk.headings, ensure_ascii=False, separators=(",", ":")) if chunk.headings else None,
-            fields,
-            terms,
-            fact_terms,
-            tokens,
-            [(one.name, one.type, one.description) for one in mentions if one.type or one.description],
-            [(alias, one.name) for one in mentions for alias in one.aliases if alias in known],
-            [_fact_row(fact, title, chunk.text, known) for fact in extraction.facts],
-        )
-
-
-def _fact_row(fact: Fact, title: str, text: str, known: Container[str]) -> FactRow:
-    # A triple may have the same entity at both ends.
-    names = [name for name in (fact.entities if fact.relation else dict.fromkeys(fact.entities)) if name in known]
-    start, stop = fact.span or (None, None)
-    is_slice = fact.span is not None and text[start:stop].replace("\n", " ") == fact.text
-    is_plain = fact.span is not None and not is_slice and without_markup(text, *fact.span) == fact.text
-    columns = (
-        fact.relation or None, fact.weight, fact.confidence, LETTERS.get(fact.source, fact.source),
-        LETTERS.get(fact.status, fact.status), fact.value or None, fact.created, fact.last_accessed,
-        fact.access_count, fact.valid_from, fact.valid_to,
-    )  # fmt: skip
-    search_text = fact_text(title, fact.text, fact.relation, (*fact.entities, fact.value))
-    return FactRow(start, stop, None if is_slice else fact.text, is_plain, names, columns, search_text)
 
 
 def without_markup(text: str, start: int, stop: int) -> str:
@@ -229,12 +115,6 @@ class Accesses:
                 else:
                     self.pending[fact] = (more - count, last)
 
-    def take(self) -> dict[int, tuple[int, float]]:
-        """Return the access counts that are not stored yet, and reset them."""
-        with self._lock:
-            pending, self.pending = self.pending, {}
-        return pending
-
 
 def statement(document: str, text: Hashable, names: Hashable, relation: str | None, value: str | None) -> Hashable:
     """Return what a fact of a document states: equal for a sentence of the same text, and for the same triple."""
@@ -252,7 +132,7 @@ def statement_number(text: str, relation: str | None, names: bytes) -> int:
 def kept_accesses(
     before: Iterable[Row], keys: Iterable[int], added: Sequence[ParsedDocument], known: Container[str]
 ) -> dict[int, tuple[int, float]]:
-    """Return the accesses of facts of replaced documents that are stated again, as :meth:`Accesses.take` does.
+    """Return the accesses of facts of replaced documents that are stated again, by key: count and last access.
 
     ``before`` are statements with their last access and access count, ``keys`` the keys of all facts of the added
     documents, and ``known`` the names that their chunks mention.

@@ -29,7 +29,7 @@ from graphrag_core.engine.rows import ADDRESS, FIELDS, LETTERS, Row, keyword_fie
 from graphrag_core.filters import attributes
 from graphrag_core.model import Chunk, Extraction, Fact
 from graphrag_core.ports import Matrix, ParsedDocument
-from graphrag_core.text import fact_text, hash64, label, normalise, title_names
+from graphrag_core.text import hash64, label, normalise, title_names
 from graphrag_core.text.markup import plain
 
 FACT_BITS = 20
@@ -103,7 +103,7 @@ class Batch:
 
     def vectors(self) -> Matrix | None:
         """Return the vectors of the passages as they will be read back."""
-        return None if self._codes is None else decode("chunks", self._codes, self._codes.shape[1] - 4)
+        return None if self._codes is None else decode("chunks", self._codes)
 
     # -- preparation
 
@@ -387,11 +387,6 @@ def _document_row(key: int, parsed: ParsedDocument, now: float, first: int) -> R
 @lru_cache(maxsize=65_536)
 def _name_id(norm: str) -> int:
     return hash64(norm)
-
-
-def search_text(title: str, headings: Sequence[str], fact: Fact, names: Sequence[str]) -> str:
-    """Return the text by which a fact is compared with a question."""
-    return fact_text(label(title, headings), fact.text, fact.relation, (*names, fact.value))
 
 
 # -- how values are stored

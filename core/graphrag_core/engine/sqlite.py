@@ -1,4 +1,4 @@
-"""SQLite: connections, transactions and locks of the rows of an index in a folder or in memory.
+"""SQLite: the rows of an index in a folder or in memory, connections, transactions and locks; and the base beside them.
 
 The database has a write-ahead log, and a commit is synced. A writer has a connection for its transactions, and lends
 others for reading, each with a transaction of its own. A reader of a folder reads one state until :meth:`Sqlite.renew`.
@@ -7,21 +7,36 @@ In memory there is one connection.
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TypeVar
 
 from graphrag_core import forks
-from graphrag_core.engine.rows import Row
-from graphrag_core.errors import DamagedIndex, DiskError, FilterError, GraphRAGError, NotAnIndex
+from graphrag_core.engine.arrays import Arrays, map_base
+from graphrag_core.engine.files import Folder
+from graphrag_core.engine.rows import Row, Unstorable
+from graphrag_core.engine.schema import FORMAT, SCHEMA
+from graphrag_core.errors import (
+    DamagedIndex,
+    DiskError,
+    FilterError,
+    GraphRAGError,
+    InputError,
+    NotAnIndex,
+    UnsupportedFormat,
+)
+
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 
 APPLICATION_ID = 0x48475247  # "HGRG": identifies an index among SQLite files
-LISTED = "IN (SELECT value FROM json_each(?))"
-"""A condition on a column; its parameter is made by :func:`listed`."""
 
 _PAGE_BYTES = 8_192  # most rows are about a thousand bytes long, and small pages would be filled badly
 _BUSY_TIMEOUT = 10_000  # milliseconds to wait for another process
@@ -34,20 +49,22 @@ _SIGNS_OF_SIZE = (
     "parser stack overflow", "too many terms in compound SELECT", "too many SQL variables", "Expression tree is too",
     "too many columns",
 )  # fmt: skip
+_LONG_LOG = 4_000_000  # bytes of the write-ahead log, from which on it is emptied after a change
+_CREATION = 5.0  # seconds that a reader waits for a process that is creating the index
+_UNSTORABLE = (
+    sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError, OverflowError, UnicodeEncodeError
+)  # fmt: skip
 ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter if a message of SQLite quotes damaged text
-
-
-def listed(values: Iterable[Any]) -> str:
-    """Return values as the parameter of ``LISTED``."""
-    return json.dumps(values.tolist() if hasattr(values, "tolist") else [*values])
 
 
 class Session:
     """A connection of one thread at a time."""
 
+    shared = False
+
     def __init__(self, database: Sqlite, mode: str) -> None:
         self._database, self.lock = database, threading.RLock()
-        path = database.path
+        path = database.file
         name = ":memory:" if path is None else f"{path.resolve().as_uri()}?mode={mode}"
         self.connection = sqlite3.connect(name, uri=path is not None, check_same_thread=False, isolation_level=None)
         self.users = 0  # snapshots that read with it
@@ -58,7 +75,7 @@ class Session:
         """Return the rows of a statement."""
         try:
             with self.lock:
-                return self.connection.execute(sql, parameters).fetchall()
+                return self.connection.execute(sql, [_parameter(one) for one in parameters]).fetchall()
         except ERRORS as error:
             raise self._database.translated(error) from error
 
@@ -71,12 +88,53 @@ class Session:
             for start in range(0, len(rows), size):
                 page = rows[start : start + size]
                 marks = ", ".join([f"({', '.join('?' * len(page[0]))})"] * len(page))
-                self.connection.execute(f"INSERT INTO {table} VALUES {marks}", [v for row in page for v in row])
+                try:
+                    self.connection.execute(f"INSERT INTO {table} VALUES {marks}", [v for row in page for v in row])
+                except _UNSTORABLE as error:
+                    raise Unstorable(str(error)) from error
+
+    def flush(self) -> None:
+        """Do nothing: rows were inserted before."""
+
+    def settings(self) -> dict[str, str]:
+        """Return the settings."""
+        return dict(self.rows("SELECT name, value FROM meta"))
+
+    def put(self, settings: Mapping[str, str]) -> None:
+        """Store settings."""
+        self.many("INSERT OR REPLACE INTO meta VALUES (?, ?)", [*settings.items()])
+
+    def definitions(self) -> list[Row]:
+        """Return the definitions of the tables."""
+        return self.rows("SELECT name, sql FROM sqlite_master ORDER BY name")
+
+    def problems(self) -> list[Row]:
+        """Return what SQLite finds damaged."""
+        return [row for row in self.rows("PRAGMA integrity_check") if row[0] != "ok"]
 
     def many(self, sql: str, parameters: Sequence[Row]) -> None:
         """Run a statement for each row of parameters."""
         with self.lock:
             self.connection.executemany(sql, parameters)
+
+    def base(self, name: str) -> tuple[Path | None, dict[str, Any], Arrays]:
+        """Return the file of a base, its properties and its arrays."""
+        if (folder := self._database.folder) is None:
+            raise LookupError("there is no base in memory")
+        path = folder.base(name)
+        return path, *map_base(path)
+
+    def sizes(self) -> tuple[int, int]:
+        """Return the bytes on disk and of rows in memory."""
+        if (folder := self._database.folder) is not None:
+            return folder.size(), 0
+        (pages,), (size,) = self.rows("PRAGMA page_count")[0], self.rows("PRAGMA page_size")[0]
+        return 0, pages * size
+
+    def restart(self) -> None:
+        """Begin again and see the last commit, unless others read with this connection."""
+        if self._database.file is not None and not self._database.read_only:
+            self.begin()
 
     def begin(self) -> None:
         """Begin a transaction that sees the last commit before its first read, and nothing after it."""
@@ -94,21 +152,25 @@ class Session:
             self.connection.close()
 
 
+def _parameter(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, list) else value
+
+
 class Sqlite:
     """The database of an index. Safe to use from many threads.
 
     Parameters
     ----------
     path
-        The file; None for one in memory.
-    schema
-        The statements that create the tables.
-    version
-        The number of their format.
+        The folder; None for one in memory.
     """
 
-    def __init__(self, path: Path | None, schema: str, version: int, *, read_only: bool) -> None:
+    shared = False
+
+    def __init__(self, path: Path | None, *, read_only: bool) -> None:
         self.path, self.read_only = path, read_only
+        self.folder = None if path is None else Folder(path)
+        self.file = None if self.folder is None else self.folder.records
         self._lock = threading.RLock()  # of transactions
         self._pool = threading.Lock()
         self._held: list[Any] = []  # locks, by a thread that forks
@@ -116,24 +178,62 @@ class Sqlite:
         self._sessions: list[Session] = []
         self._mode = "ro" if read_only else "rwc"
         self._seen = 0  # when the file was last changed, as of the last look
+        self._file_lock: Any = None
+        self._has_old_text = True  # whether the log may have deleted text: a crash may have left some
         forks.watch(self)
         try:
-            self._main = self._opened(schema, version)
+            self._open()
         except BaseException as error:
             self._close_all()
             if isinstance(error, ERRORS):
                 raise self.translated(error) from error
             raise
 
-    def _opened(self, schema: str, version: int) -> Session:
+    def _open(self) -> None:
+        """Open the rows. A reader waits for a process that is creating the index."""
+        folder, end = self.folder, time.monotonic() + _CREATION
+        if folder is not None and self.read_only:
+            if not folder.records.is_file():
+                raise NotAnIndex(f"{self.path} holds no index: check the path, or open it for writing first")
+        elif folder is not None:
+            folder.create()
+            self._file_lock = folder.lock()
+        if folder is not None and folder.records.exists() and folder.records.stat().st_size == 0 and folder.has_base:
+            raise DamagedIndex(
+                f"{folder.records} is empty, but was the database of an index: restore a backup, or delete the folder "
+                f"{folder.path} and index the documents again"
+            )
+        while True:
+            try:
+                self._main = self._connected()
+                break
+            except NotAnIndex as error:
+                if not self.read_only or folder is None or not folder.has_writer():
+                    raise
+                if time.monotonic() > end:
+                    raise NotAnIndex(f"{self.path} is being created by another process: try again") from error
+                self._close_sessions()
+                time.sleep(_CREATION / 100)
+        self._identity = folder.identity() if folder else None
+        if self.version != FORMAT:
+            advice = (
+                "upgrade hybrid-graphrag" if self.version > FORMAT else
+                "index the documents again into another folder, with add() on KnowledgeIndex.open(another folder, "
+                "embedder) or with the command index. The release that wrote it can still read it"
+            )  # fmt: skip
+            raise UnsupportedFormat(
+                f"{self.path} has format {self.version}, this release reads format {FORMAT}: {advice}"
+            )
+
+    def _connected(self) -> Session:
         try:
-            return self._prepared(schema, version)
+            return self._prepared(SCHEMA, FORMAT)
         except DiskError:
-            if not self.read_only or self.path is None or Path(f"{self.path}-wal").exists():
+            if not self.read_only or self.file is None or Path(f"{self.file}-wal").exists():
                 raise
-            self._close_all()
+            self._close_sessions()
             self._mode = "ro&immutable=1"  # SQLite makes files beside the database, which this folder does not allow
-            return self._prepared(schema, version)
+            return self._prepared(SCHEMA, FORMAT)
 
     def _prepared(self, schema: str, version: int) -> Session:
         session = self._connect()
@@ -141,7 +241,7 @@ class Sqlite:
         if run("SELECT count(*) FROM sqlite_master")[0][0] == 0:
             if self.read_only:
                 raise NotAnIndex(
-                    f"creating the index in {self._folder} was interrupted: nothing was stored yet. Repeat the call "
+                    f"creating the index in {self.path} was interrupted: nothing was stored yet. Repeat the call "
                     "or the command that created it"
                 )
             run(f"PRAGMA page_size = {_PAGE_BYTES}")
@@ -150,7 +250,7 @@ class Sqlite:
             numbers = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {version};"
             session.connection.executescript(f"BEGIN; {schema} {numbers} COMMIT;")
         elif run("PRAGMA application_id")[0][0] != APPLICATION_ID:
-            raise NotAnIndex(f"{self.path} is an SQLite file, but not an index: choose another folder")
+            raise NotAnIndex(f"{self.file} is an SQLite file, but not an index: choose another folder")
         self.version = run("PRAGMA user_version")[0][0]
         if not self.read_only:
             run("PRAGMA synchronous = FULL")
@@ -160,10 +260,6 @@ class Sqlite:
             session.begin()
             run("SELECT count(*) FROM meta")
         return session
-
-    @property
-    def _folder(self) -> Path | None:
-        return None if self.path is None else self.path.parent
 
     def _connect(self) -> Session:
         session = Session(self, self._mode)
@@ -195,10 +291,14 @@ class Sqlite:
                     raise self.translated(error.__cause__ or error, in_transaction=True) from error
                 raise
 
+    def repeated(self, action: Callable[[], _T]) -> _T:
+        """Run an action."""
+        return action()
+
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """Lend a session in which nothing changes until the end. In memory and for a reader, all share one."""
-        if self.path is None:
+        if self.file is None:
             yield self._main
             return
         if self.read_only:
@@ -228,6 +328,11 @@ class Sqlite:
             session.roll_back()
             self._idle.append(session)
 
+    def settings(self) -> dict[str, str]:
+        """Return the settings of the index."""
+        with self.reading() as session:
+            return session.settings()
+
     def renew(self) -> None:
         """Let a reader see the last commit. Snapshots that are open keep what they see."""
         with self._pool:
@@ -240,7 +345,7 @@ class Sqlite:
 
     def newest(self, sql: str) -> list[Row]:
         """Return the rows of a statement as of the last commit of any process. A reader leaves an old log, too."""
-        if self.path is None or "immutable" in self._mode:
+        if self.file is None or "immutable" in self._mode:
             return self._main.rows(sql)
         with self._pool:
             session = self._idle.pop() if self._idle else self._connect()
@@ -251,13 +356,22 @@ class Sqlite:
                 self._idle.append(session)
 
     @property
-    def has_old_log(self) -> bool:
-        """Whether a writer has moved its log into the file since this reader looked, and cannot empty it."""
-        return self.read_only and self._file_time() != self._seen
+    def has_moved(self) -> bool:
+        """Whether another database is at the path now."""
+        return self.folder is not None and self.folder.identity() not in (None, self._identity)
+
+    def advance(self, generation: int, token: str) -> bool:
+        """Let a reader see the last commit; return whether it has another generation than the one given."""
+        sql = "SELECT value FROM meta WHERE name IN ('generation', 'token') ORDER BY name"
+        newest = tuple(row[0] for row in self.newest(sql))
+        is_newer = newest not in ((), (str(generation), token))
+        if is_newer or self._file_time() != self._seen:  # a writer cannot empty a log that a reader keeps
+            self.renew()
+        return is_newer
 
     def _file_time(self) -> int:
         try:
-            return 0 if self.path is None else self.path.stat().st_mtime_ns
+            return 0 if self.file is None else self.file.stat().st_mtime_ns
         except OSError:
             return 0
 
@@ -267,13 +381,22 @@ class Sqlite:
     def log_bytes(self) -> int:
         """The length of the write-ahead log."""
         try:
-            return 0 if self.path is None else Path(f"{self.path}-wal").stat().st_size
+            return 0 if self.file is None else Path(f"{self.file}-wal").stat().st_size
         except OSError:
             return 0
 
+    def tidy(self, *, has_deleted: bool) -> None:
+        """Empty the write-ahead log after a change if it has deleted text, or is long."""
+        if self.file is not None and (has_deleted or self._has_old_text or self.log_bytes > _LONG_LOG):
+            self._has_old_text = True
+            try:
+                self._has_old_text = not self.truncate_log()
+            except GraphRAGError as error:
+                _log.warning("the write-ahead log could not be emptied: %s", error)
+
     def truncate_log(self) -> bool:
         """Move the write-ahead log into the file and empty it; return whether no reader kept it."""
-        if self.path is None:
+        if self.file is None:
             return True
         main = self._main
         with self._lock, main.lock:
@@ -296,11 +419,17 @@ class Sqlite:
         with self._lock:
             self._main.run("VACUUM")
 
-    def copy_to(self, path: Path) -> None:
-        """Copy the last committed state to a new file, without waiting for a transaction in a file."""
+    def copy_to(self, path: str | Path) -> None:
+        """Copy the last committed state into a new folder, without waiting for a transaction in a file."""
+        folder = Folder(Path(path))
+        if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
+            raise InputError(f"{path} exists and is not empty: choose a new folder for the backup")
+        folder.replace_whole(lambda new: self._copy(new.records))
+
+    def _copy(self, path: Path) -> None:
         target = sqlite3.connect(path, isolation_level=None)
         try:
-            if self.path is None or "immutable" in self._mode:
+            if self.file is None or "immutable" in self._mode:
                 with self._main.lock:
                     self._main.connection.backup(target)
             else:
@@ -312,7 +441,7 @@ class Sqlite:
             target.execute("PRAGMA journal_mode = WAL")
             found = target.execute("PRAGMA quick_check(1)").fetchone()[0]
             if found != "ok":
-                raise DamagedIndex(f"{self.path} is damaged ({found}): the backup was not written")
+                raise DamagedIndex(f"{self.file} is damaged ({found}): the backup was not written")
         except ERRORS as error:
             raise self.translated(error) from error
         finally:
@@ -330,9 +459,40 @@ class Sqlite:
             self._close_all()
 
     def _close_all(self) -> None:
+        try:
+            self._close_sessions()
+        finally:
+            if self._file_lock is not None:
+                self._file_lock.release()
+
+    def _close_sessions(self) -> None:
         for session in self._sessions:
             session.close()
         self._sessions, self._idle = [], []
+
+    # -- the base
+
+    @contextmanager
+    def new_base(
+        self,
+        generation: int,
+        write: Callable[[BinaryIO], None],
+        *,
+        wait: bool,  # noqa: ARG002 - there is one writer
+    ) -> Iterator[tuple[str, Path | bytes, AbstractContextManager[Session]]]:
+        """Store a base: its name, its file, and the transaction that names it."""
+        if self.folder is None:
+            buffer = io.BytesIO()
+            write(buffer)
+            yield "", buffer.getvalue(), self.transaction()
+        else:
+            name = self.folder.write_base(generation, write)
+            yield name, self.folder.base(name), self.transaction()
+
+    def drop_bases(self, keep: Path | None) -> None:
+        """Delete all bases but one."""
+        if self.folder is not None:
+            self.folder.drop_bases(keep)
 
     # -- forks
 
@@ -359,7 +519,11 @@ class Sqlite:
         """
         held, self._held = self._held, []
         self._lock, self._pool = threading.RLock(), threading.Lock()
-        if self.path is None:
+        if self._file_lock is not None:
+            forks.close_copies(self._file_lock.lock_file)
+            forks.leak(self._file_lock)  # which would release the parent's lock
+            self._file_lock = None
+        if self.file is None:
             self._main.lock = threading.RLock()
             return
         for session in self._sessions:
@@ -379,10 +543,10 @@ class Sqlite:
             return error
         if "not a database" in text:
             return NotAnIndex(
-                f"{self.path} is not an index, or is damaged ({text}): restore a backup or choose another folder"
+                f"{self.file} is not an index, or is damaged ({text}): restore a backup or choose another folder"
             )
         if isinstance(error, UnicodeError) or any(sign in text for sign in _SIGNS_OF_DAMAGE):
-            return DamagedIndex(f"{self.path} is damaged ({text}): {index_again}")
+            return DamagedIndex(f"{self.file} is damaged ({text}): {index_again}")
         if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError):
             return error
         if any(sign in text for sign in _SIGNS_OF_SIZE):
@@ -391,5 +555,5 @@ class Sqlite:
             )
         unchanged = "; nothing was changed" if in_transaction else ""
         return DiskError(
-            f"{self.path}: {text}{unchanged}: free disk space, or check the folder's permissions, and retry"
+            f"{self.file}: {text}{unchanged}: free disk space, or check the folder's permissions, and retry"
         )

@@ -53,7 +53,7 @@ def decoded(kind: str, codes: Sequence[bytes]) -> Matrix | None:
     if len({*map(len, codes)}) > 1:
         raise damaged("a vector has another length")
     matrix = np.frombuffer(b"".join(codes), np.uint8).reshape(len(codes), -1)
-    return decode(kind, matrix, (matrix.shape[1] - 4) // (2 if kind == "names" else 1))
+    return decode(kind, matrix)
 
 
 def chunk_of(row: Row) -> Chunk:

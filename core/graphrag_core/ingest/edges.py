@@ -188,18 +188,16 @@ def _edge_facts(document: Document, edges: Sequence[Edge], title: str, name: str
 
 
 def without_edges(parsed: ParsedDocument) -> ParsedDocument:
-    """Return a document without what :func:`with_edges` added. Facts that are left have their vectors."""
-    facts = [fact for extraction in parsed.extractions for fact in extraction.facts]
-    is_text = [EDGE not in fact.entities for fact in facts]
+    """Return a document without what :func:`with_edges` added."""
+    facts = (fact for extraction in parsed.extractions for fact in extraction.facts)
     edge_facts = (fact for fact in facts if EDGE in fact.entities)
     added = {(name, fact.relation) for fact in edge_facts for name in fact.entities[1:-1]}
-    vectors = None if parsed.fact_vectors is None else parsed.fact_vectors[is_text]
     extractions = [_without_added(extraction, added) for extraction in parsed.extractions]
     names_of = []
     for names in parsed.names:
         text_names = takewhile(lambda name: name != EDGE, names)
         names_of.append({name: names[name] for name in text_names if not name.startswith(EDGE)})
-    return replace(parsed, extractions=extractions, names=names_of, fact_vectors=vectors)
+    return replace(parsed, extractions=extractions, names=names_of)
 
 
 def _without_added(extraction: Extraction, added: Container[tuple[str, str]]) -> Extraction:

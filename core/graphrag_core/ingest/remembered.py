@@ -8,17 +8,21 @@ A rejected fact, and one that is not valid at the time of a query, is hidden by 
 were outside the query's scope: :func:`visible`.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime, timezone
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from graphrag_core.errors import InputError
 from graphrag_core.filters import Filter, Group, Hidden, Internal, Value, json_value
 from graphrag_core.model import Chunk, Document, Extraction, Fact, FactSource, FactStatus, Mention
-from graphrag_core.ports import Engine
 from graphrag_core.text import fingerprint, normalise
+
+if TYPE_CHECKING:
+    from graphrag_core.engine.engine import IndexEngine
 
 Time = float | str | date
 """Seconds since the epoch, a date, or an ISO 8601 text such as "2024-05-01". Without a time zone: UTC."""
@@ -176,7 +180,7 @@ def may_hide(document: Document) -> bool:
     return stored.get("status") == "rejected" or "valid_from" in stored or "valid_to" in stored
 
 
-def visible(engine: Engine, scope: Filter | None, at: float) -> Filter | None:
+def visible(engine: IndexEngine, scope: Filter | None, at: float) -> Filter | None:
     """Return a scope without the facts that are rejected, or not valid at a time.
 
     A fact is valid from ``valid_from`` on and until just before ``valid_to``.
@@ -192,7 +196,7 @@ def visible(engine: Engine, scope: Filter | None, at: float) -> Filter | None:
     return Hidden(hidden) if scope is None else Group(all=True, parts=(scope, Hidden(hidden)))
 
 
-def changes_between(engine: Engine, start: float, end: float) -> bool:
+def changes_between(engine: IndexEngine, start: float, end: float) -> bool:
     """Return whether some fact begins or ceases to be valid after ``start`` and until ``end``."""
     if end <= start or SETTING not in engine.settings():
         return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,8 +19,11 @@ from graphrag_core.extract import source_and_rest, source_of
 from graphrag_core.filters import Filter, Group, Internal, attributes, parse_all
 from graphrag_core.ingest.remembered import visible
 from graphrag_core.model import ADAPTER_KEY, Chunk
-from graphrag_core.ports import Engine, Snapshot
+from graphrag_core.ports import Snapshot
 from graphrag_core.text import token_counter
+
+if TYPE_CHECKING:
+    from graphrag_core.engine.engine import IndexEngine as Engine
 
 EXPANDED_TOKENS = 1_000
 """The tokens up to which a passage is expanded. A longer passage is returned as it is."""

@@ -13,25 +13,45 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import update_wrapper
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.graph.counters import MENTION, SUBJECT
-from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs, kept_rows, once, remembered
+from graphrag_core.engine.adjacency import Graph, Pairs, kept_rows, once
+from graphrag_core.engine.arrays import Flags, Numbers
 from graphrag_core.key_sets import among, distinct, ranges
 from graphrag_core.model import Entity, Fact
 from graphrag_core.ports import Adjacency, Keys, Scores
 from graphrag_core.text import hash64, normalise
 
-if TYPE_CHECKING:
-    from graphrag_core.engine.store import StoreGraph
+S = TypeVar("S")
+T = TypeVar("T")
+
+MENTION_WEIGHT, SUBJECT_WEIGHT = 1, 6
+"""The weights of the edges between a chunk and what it mentions, or what it is about."""
 
 FactReader = Callable[[Keys], Sequence[tuple[Sequence[int], Fact]]]
 """Returns the ids of the entities that facts name, in order, and the facts."""
 
 _NONE: Keys = np.empty(0, np.int64)
+
+
+class remembered(Generic[S, T]):  # noqa: N801 - used like a property
+    """A property that is computed when it is first read, and kept in the object under its name.
+
+    ``functools.cached_property`` has a lock before Python 3.12: a child of a process that forks while another thread
+    computes would wait for it for ever. Here concurrent first readers may each compute the value.
+    """
+
+    def __init__(self, function: Callable[[S], T]) -> None:
+        self._function = function
+        update_wrapper(self, function)  # type: ignore[arg-type]
+
+    def __get__(self, owner: S, _: type) -> T:
+        value = vars(owner)[self._function.__name__] = self._function(owner)
+        return value
 
 
 def renamed(entity: Entity, name: str | None) -> Entity:
@@ -43,7 +63,7 @@ def renamed(entity: Entity, name: str | None) -> Entity:
 
 
 class EditedGraph:
-    """A :class:`~graphrag_core.engine.store.StoreGraph` with edits and explicit edges applied.
+    """A :class:`~graphrag_core.engine.adjacency.Graph` with edits and explicit edges applied.
 
     A merged entity has the number of the one that represents it.
 
@@ -57,7 +77,7 @@ class EditedGraph:
         Reads facts.
     """
 
-    def __init__(self, graph: StoreGraph, edits: str, read: FactReader) -> None:
+    def __init__(self, graph: Graph, edits: str, read: FactReader) -> None:
         self._graph = graph
         self._edits: list[dict[str, Any]] = json.loads(edits)["edits"] if edits else []
         self._read = read
@@ -168,7 +188,7 @@ class EditedGraph:
         counts, subjects = self._graph.counts(entities)
         if (several := among(entities, self._merged[0])).any():
             edges = self.walk(entities[several])
-            counts[several], subjects[several] = edges.counts, edges.totals > edges.counts * MENTION
+            counts[several], subjects[several] = edges.counts, edges.totals > edges.counts * MENTION_WEIGHT
         return counts, subjects
 
     def passages(self, entities: Keys, most: int) -> Keys:
@@ -303,7 +323,7 @@ class EditedGraph:
         """Return the title of each chunk: its first subject that is not an address; -1 if it has none."""
         edges = self._graph.walk(chunks)
         owner = np.arange(len(chunks)).repeat(edges.counts)
-        rows = np.flatnonzero(edges.weights == SUBJECT)
+        rows = np.flatnonzero(edges.weights == SUBJECT_WEIGHT)
         rows = rows[~self.are_addresses(edges.targets[rows])]
         owners, first = np.unique(owner[rows], return_index=True)
         found = np.full(len(chunks), -1, np.int64)
@@ -313,7 +333,7 @@ class EditedGraph:
     def _about(self, entities: Keys) -> Pairs:
         """Return the chunks that are about entities: the position of the entity, and the chunk."""
         edges = self._graph.walk(entities)
-        about = edges.weights == SUBJECT
+        about = edges.weights == SUBJECT_WEIGHT
         return np.arange(len(entities)).repeat(edges.counts)[about], edges.targets[about]
 
     def _titles_of(self, addresses: Keys) -> Keys:
@@ -336,7 +356,7 @@ class EditedGraph:
         owner, chunks = self._about(titles)
         edges = self._graph.walk(chunks)
         of = owner.repeat(edges.counts)
-        rows = np.flatnonzero((edges.weights == SUBJECT) & self.are_addresses(edges.targets))
+        rows = np.flatnonzero((edges.weights == SUBJECT_WEIGHT) & self.are_addresses(edges.targets))
         of, addresses = of[rows], edges.targets[rows]
         first = once(of, addresses)
         of, addresses = of[first], addresses[first]

@@ -1,1 +1,0 @@
-"""The knowledge graph, whatever the engine: which names are entities, how a change changes them, and edits. No SQL."""

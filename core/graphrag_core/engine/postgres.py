@@ -1,0 +1,504 @@
+"""PostgreSQL: the rows of an index in a database, which many processes on many machines read and write.
+
+Several indexes share the tables: each row has the number of its index. A write holds an advisory lock of its index from
+its first statement on, so that keys ascend in the order of commits. A base is stored in pieces, in a transaction that
+has an advisory lock for that and takes the one of writes at its end. A host keeps it as a file for all its processes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn, TypeVar
+
+from filelock import FileLock
+
+from graphrag_core import forks
+from graphrag_core.engine.address import Address, shown
+from graphrag_core.engine.arrays import Arrays, map_base
+from graphrag_core.engine.rows import Row, Unstorable
+from graphrag_core.engine.server_errors import NO_TABLES, PATIENCE, explained
+from graphrag_core.engine.statements import COLUMNS, KINDS, creation, of_many, translated
+from graphrag_core.errors import (
+    DatabaseError,
+    DiskError,
+    GraphRAGError,
+    InputError,
+    MissingDependency,
+    NotAnIndex,
+    UnsupportedFormat,
+)
+
+try:
+    import psycopg
+    from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
+except ImportError as error:  # pragma: no cover - without the extra
+    raise MissingDependency("psycopg", "postgres", "an index in PostgreSQL") from error
+
+Connection = psycopg.Connection[Row]
+
+VERSION = 6
+"""The version of the tables. A database of another one is refused."""
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+_LOCK = 0x48475248  # the first number of the advisory locks of writes; the second is the index
+_REPLACING = _LOCK + 1  # of the locks for replacing the base
+_ERRORS = (psycopg.Error, PoolTimeout, PoolClosed, TooManyRequests)
+_SETTINGS = "SELECT name, value FROM settings WHERE index = %s"
+_PIECE = 8 << 20  # bytes of a base in a row
+_SHORT_PATIENCE = 10.0  # seconds of PATIENCE, after which it is checked whether there is a server at all
+_ATTEMPTS = 6  # of what may be repeated after a lost connection
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between them; a server needs some to restart
+# Every statement looks rows up by key. Without statistics of a new index the planner believes that it has hardly any
+# rows, and reads all of them for each key.
+_PLANNER = ("jit", "enable_seqscan", "enable_hashjoin", "enable_mergejoin", "enable_material")
+
+
+class Session:
+    """A transaction. Changes are sent together with the next statement that reads, or with the end."""
+
+    shared = True
+
+    def __init__(self, database: Postgres, connection: Connection, *first: tuple[str, Sequence[Any]]) -> None:
+        self._database, self.connection, self._first = database, connection, first
+        self._queue: list[tuple[str, Sequence[Any]]] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._queue = [*self._first]
+        index = (self._database.index,)
+        self._settings: dict[str, str] = dict(self._send(_SETTINGS, index))
+
+    def restart(self) -> None:
+        """Begin again, and see the last commit."""
+        with self._database.errors():
+            self.connection.commit()
+        self._begin()
+
+    def settings(self) -> dict[str, str]:
+        """Return the settings, as they were when the transaction began."""
+        return self._settings
+
+    def _send(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Send what waits and a statement in one round trip; return the rows of the statement."""
+        queue, self._queue = self._queue, []
+        connection, cursor = self.connection, self.connection.cursor(binary=True)
+        with self._database.errors():
+            with connection.pipeline() if queue else nullcontext():
+                for waiting in queue:
+                    connection.execute(*waiting)
+                cursor.execute(sql, parameters)
+            return cursor.fetchall() if cursor.description else []
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Return the rows of a statement. Lists have each value once."""
+        distinct = [[*dict.fromkeys(one)] if isinstance(one, list) else one for one in parameters]
+        return self._send(translated(sql, self._database.index), distinct)
+
+    def insert(self, table: str, rows: Sequence[Row]) -> None:
+        """Insert rows, all in one statement."""
+        if rows:
+            columns = dict(zip(COLUMNS[table], zip(*rows, strict=True), strict=False))
+            kinds = {name: COLUMNS[table][name].partition(" COLLATE")[0] for name in columns}
+            marks = (f"%b::{'text[]::' if kind == 'jsonb' else ''}{kind}[]" for kind in kinds.values())
+            sql = f"INSERT INTO {table} (index, {', '.join(columns)}) SELECT %s, * FROM unnest({', '.join(marks)})"
+            values = [_stored(kinds[name], own) for name, own in columns.items()]
+            self._queue.append((sql, (self._database.index, *values)))
+
+    def many(self, sql: str, parameters: Sequence[Row]) -> None:
+        """Run a statement for each row of parameters: as one, so that no two rows may change the same."""
+        if parameters:
+            columns = [[*own] for own in zip(*parameters, strict=True)]
+            kinds = tuple(KINDS[type(own[0])] for own in columns)
+            self._queue.append((of_many(sql, self._database.index, kinds), columns))
+
+    def put(self, settings: Mapping[str, str]) -> None:
+        """Store settings."""
+        sql = (
+            "INSERT INTO settings SELECT %s, * FROM unnest(%b::text[], %b::text[]) "
+            "ON CONFLICT (index, name) DO UPDATE SET value = excluded.value"
+        )
+        self._queue.append((sql, (self._database.index, [*settings], [*settings.values()])))
+
+    def flush(self) -> None:
+        """Send the changes that wait. Raise ``Unstorable`` if the server cannot store a value."""
+        try:
+            self._send("SELECT")
+        except (InputError, UnicodeEncodeError) as error:
+            raise Unstorable(str(error)) from error
+
+    def end(self) -> str | None:
+        """Send the changes that wait; return the number of the transaction, if it has changed anything."""
+        found: str | None = self._send("SELECT pg_current_xact_id_if_assigned()::text")[0][0]
+        return found
+
+    def definitions(self) -> list[Row]:
+        """Return nothing: the version of the tables is that of the database."""
+        return []
+
+    problems = definitions
+
+    def sizes(self) -> tuple[int, int]:
+        """Return the bytes of all tables, of all indexes together, and of rows in memory."""
+        sql = (
+            "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ? AND c.relkind = 'r'"
+        )
+        return int(self.rows(sql, (self._database.address.schema,))[0][0]), 0
+
+    def base(self, name: str) -> tuple[Path, dict[str, Any], Arrays]:
+        """Return the file of a base, its properties and its arrays. It is downloaded if this host lacks it."""
+        path = self._database.file(name)
+        if path.exists():
+            try:
+                return path, *map_base(path, check=False)
+            except ValueError as error:
+                _log.warning("%s is damaged (%s): it is downloaded again", path, error)
+                path.unlink()
+        with FileLock(path.parent / "download.lock", thread_local=False):
+            if not path.exists():
+                self._download(name, path)
+        return path, *map_base(path, check=False)
+
+    def _download(self, name: str, path: Path) -> None:
+        new = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+        sql = "SELECT data FROM pieces WHERE index = %s AND token = %s ORDER BY number"
+        try:
+            with new.open("wb") as file, self._database.errors(), self.connection.cursor(binary=True) as cursor:
+                for (data,) in cursor.stream(sql, (self._database.index, name)):
+                    file.write(data)
+            map_base(new)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
+
+
+def _stored(kind: str, values: Sequence[Any]) -> list[Any]:
+    """Return the values of a column as they are sent."""
+    if kind == "jsonb":
+        return [json.dumps(value) for value in values]
+    if kind == "double precision":
+        return [None if value is None else float(value) for value in values]
+    return [*values]
+
+
+class Postgres:
+    """The database of an index. Safe to use from many threads.
+
+    Parameters
+    ----------
+    url
+        The address. Tables and index are created by the first opening for writing, if the role may.
+    read_only
+        Never write. The server may be a standby.
+
+    Raises
+    ------
+    DatabaseError
+        The server cannot be reached.
+    NotAnIndex, UnsupportedFormat
+        The tables or the index are missing, or of another release.
+    """
+
+    shared = True
+
+    def __init__(self, url: str, *, read_only: bool) -> None:
+        self.address, self.shown, self.read_only = Address.parse(url), shown(url), read_only
+        with self.errors(), self._connect() as connection:
+            self._check(connection)
+            self._configure(connection)
+            self.index, self._identity = self._find(connection)
+        self._make_pool()
+        forks.watch(self)
+
+    def _make_pool(self) -> None:
+        self._pool: ConnectionPool[Connection] = ConnectionPool(
+            self.address.conninfo, min_size=0, max_size=self.address.pool, timeout=PATIENCE, max_idle=60.0,
+            reconnect_timeout=5.0, configure=self._configure, open=True,
+            kwargs={"autocommit": True, "application_name": "hybrid-graphrag", "connect_timeout": 10},
+        )  # fmt: skip
+
+    def after_fork_in_child(self) -> None:
+        """Leave the connections to the parent, and open others when they are needed."""
+        forks.leak(self._pool)
+        self._make_pool()
+
+    def _connect(self) -> Connection:
+        return psycopg.connect(
+            self.address.conninfo, autocommit=True, connect_timeout=10, application_name="hybrid-graphrag"
+        )
+
+    def _configure(self, connection: Connection) -> None:
+        connection.execute(
+            "SELECT set_config('search_path', %s || current_setting('search_path'), false), "
+            "set_config(name, 'off', false) FROM unnest(%s::text[]) AS name",
+            (f"{self.address.schema}, ", [*_PLANNER]),
+        )
+
+    # -- opening
+
+    def _check(self, connection: Connection) -> None:
+        """Check the version of the tables; create them if they are missing."""
+        version = self._version(connection)
+        if version is None:
+            standby = connection.execute("SELECT pg_is_in_recovery()").fetchone() == (True,)
+            if self.read_only or standby:
+                where = ", on the primary server: this one is a standby" if standby else ""
+                raise NotAnIndex(f"{self.shown} has no tables of hybrid-graphrag: {NO_TABLES}{where}")
+            self._create(connection)
+            version = self._version(connection) or 0
+        if version != VERSION:
+            advice = (
+                "upgrade hybrid-graphrag on this machine" if version > VERSION else
+                "index the documents again into another schema (`schema=` in the address)"
+            )  # fmt: skip
+            raise UnsupportedFormat(
+                f"{self.shown} has tables of version {version}, this release knows version {VERSION}: {advice}"
+            )
+
+    def _version(self, connection: Connection) -> int | None:
+        """Return the version of the tables; None if there are none."""
+        schema = self.address.schema
+        if connection.execute("SELECT to_regclass(%s)", (f"{schema}.meta",)).fetchone() == (None,):
+            return None
+        row = connection.execute(f"SELECT value FROM {schema}.meta WHERE name = 'version'").fetchone()
+        if row is None:
+            raise DatabaseError(f"{self.shown}: the table meta lacks the version: restore a backup")
+        return int(row[0])
+
+    def _create(self, connection: Connection) -> None:
+        """Create the schema and all tables in one transaction, unless they are there."""
+        schema = self.address.schema
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"create {schema}",))
+            if self._version(connection) is None:
+                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+                connection.execute(f"SET LOCAL search_path = {schema}")
+                for statement in creation(VERSION):
+                    connection.execute(statement)
+
+    def _find(self, connection: Connection) -> tuple[int, str]:
+        """Return the number and the identity of the index, which is created if it is absent."""
+        name, sql = (self.address.name,), "SELECT id, identity FROM indexes WHERE name = %s"
+        found = connection.execute(sql, name).fetchone()
+        if found is None and self.read_only:
+            known = [row[0] for row in connection.execute("SELECT name FROM indexes ORDER BY name LIMIT 10").fetchall()]
+            listed = f"it has {', '.join(map(repr, known))}" if known else "it has none"
+            raise NotAnIndex(
+                f"{self.shown} has no index {self.address.name!r} ({listed}): check index=..., or open it for writing "
+                "first"
+            )
+        if found is None:
+            insert = "INSERT INTO indexes (name, identity) VALUES (%s, %s) ON CONFLICT DO NOTHING"
+            connection.execute(insert, (*name, secrets.token_hex(8)))
+            found = connection.execute(sql, name).fetchone()
+        if found is None:
+            raise DatabaseError(f"{self.shown}: the index {name[0]!r} was deleted while it was opened: retry")
+        return int(found[0]), str(found[1])
+
+    def close(self) -> None:
+        """Close all connections. Closing twice does nothing."""
+        self._pool.close(timeout=5.0)
+
+    # -- connections and errors
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Raise the library's errors for those of the driver."""
+        try:
+            yield
+        except _ERRORS as error:
+            raise explained(error, self.shown, self.address.pool) from error
+
+    def _borrow(self) -> Connection:
+        """Take a connection out of the pool. Raise soon if there is no server: the pool itself waits for long."""
+        with self.errors():
+            with suppress(PoolTimeout):
+                return self._pool.getconn(_SHORT_PATIENCE)
+            self._connect().close()
+            return self._pool.getconn(PATIENCE - _SHORT_PATIENCE)
+
+    def _give_back(self, connection: Connection) -> None:
+        with suppress(psycopg.Error):
+            connection.commit()  # after a rollback the driver would forget all prepared statements
+        self._pool.putconn(connection)
+
+    @contextmanager
+    def _lent(self) -> Iterator[Connection]:
+        """Lend a connection. What is not committed at the end is rolled back."""
+        connection = self._borrow()
+        try:
+            with self.errors():
+                yield connection
+        finally:
+            with suppress(psycopg.Error):
+                connection.rollback()
+            self._pool.putconn(connection)
+
+    def repeated(self, action: Callable[[], _T]) -> _T:
+        """Run an action; repeat it if the connection was lost or a transaction conflicted."""
+        pause = _FIRST_PAUSE
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return action()
+            except DatabaseError as error:
+                if not error.lost:
+                    raise
+                with suppress(Exception):
+                    self._pool.check()  # drops all connections that a restart of the server has closed
+            time.sleep(pause)
+            pause = min(3 * pause, _LONGEST_PAUSE)
+        return action()
+
+    # -- transactions
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """Lend a transaction that sees one state of the database and changes nothing."""
+        session = self.repeated(self._begun)
+        try:
+            yield session
+        finally:
+            self._give_back(session.connection)
+
+    def _begun(self) -> Session:
+        connection = self._borrow()
+        try:
+            return Session(self, connection, ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ()))
+        except BaseException:
+            self._give_back(connection)
+            raise
+
+    @contextmanager
+    def transaction(self) -> Iterator[Session]:
+        """Run statements in one transaction that has the lock of writers: all or nothing."""
+        with self._lent() as connection, self._locked(connection, ("BEGIN", ())) as session:
+            yield session
+
+    @contextmanager
+    def _locked(self, connection: Connection, *first: tuple[str, Sequence[Any]]) -> Iterator[Session]:
+        """Take the lock of writers in a transaction, and commit at the end."""
+        lock = "SELECT pg_advisory_xact_lock(%s, %s)", (_LOCK, self.index)
+        session = Session(self, connection, *first, lock)
+        yield session
+        number = session.end()
+        try:
+            connection.execute("COMMIT")
+        except psycopg.OperationalError as error:
+            if not number or not self.repeated(lambda: self._has_committed(number)):
+                raise explained(error, self.shown, self.address.pool) from error
+
+    def _has_committed(self, number: str) -> bool:
+        """Return whether a transaction was committed: the answer to the commit was lost."""
+        with self._lent() as connection:
+            for _ in range(_ATTEMPTS):
+                (status,) = connection.execute("SELECT pg_xact_status(%s::xid8)", (number,)).fetchone() or ("",)
+                if status != "in progress":
+                    break
+                time.sleep(_FIRST_PAUSE)
+            return bool(status == "committed")
+
+    def settings(self) -> dict[str, str]:
+        """Return the settings that the index has now."""
+
+        def read() -> dict[str, str]:
+            with self._lent() as connection:
+                return dict(connection.execute(_SETTINGS, (self.index,)).fetchall())
+
+        return self.repeated(read)
+
+    # -- the base
+
+    def file(self, name: str) -> Path:
+        """Return the file of a base on this host."""
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "hybrid-graphrag"
+        user = os.getuid() if hasattr(os, "getuid") else 0
+        last = Path(tempfile.gettempdir()) / f"hybrid-graphrag-{user}"
+        for folder in [Path(self.address.cache)] if self.address.cache else [home, last]:
+            own = folder / self._identity
+            with suppress(OSError):
+                own.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if os.access(own, os.W_OK) and (not user or own.stat().st_uid == user):
+                    return own / f"arrays-{name.replace(' ', '-')}.base"
+        raise DiskError(f"{self.shown}: no folder for the cache can be written: add cache=FOLDER to the address")
+
+    @contextmanager
+    def new_base(
+        self, generation: int, write: Callable[[BinaryIO], None], *, wait: bool
+    ) -> Iterator[tuple[str, Path, AbstractContextManager[Session]] | None]:
+        """Store a base: its name, its file, and the transaction that names it. None if another process stores one."""
+        name = f"{generation} {secrets.token_hex(6)}"
+        path = self.file(name)
+        with self._lent() as connection:
+            connection.execute("BEGIN")
+            lock = "pg_advisory_xact_lock" if wait else "pg_try_advisory_xact_lock"
+            if connection.execute(f"SELECT {lock}(%s, %s)", (_REPLACING, self.index)).fetchone() == (False,):
+                yield None
+                return
+            try:
+                with path.open("wb") as file:
+                    write(file)
+                with path.open("rb") as file:
+                    for number, data in enumerate(iter(lambda: file.read(_PIECE), b"")):
+                        row = self.index, name, number, data
+                        connection.execute("INSERT INTO pieces VALUES (%s, %s, %s, %b)", row)
+                connection.execute("DELETE FROM pieces WHERE index = %s AND token <> %s", (self.index, name))
+                yield name, path, self._locked(connection)
+            except OSError as error:
+                path.unlink(missing_ok=True)
+                raise DiskError(f"{path} cannot be written ({error}): free disk space, or add cache=FOLDER") from error
+
+    def drop_bases(self, keep: Path | None) -> None:
+        """Delete the files of all bases but one. Windows keeps files that are mapped."""
+        if keep is not None:
+            for path in keep.parent.glob("arrays-*.base"):
+                if path != keep:
+                    with suppress(OSError):
+                        path.unlink()
+
+    # -- what only some databases do
+
+    has_moved = False
+
+    def tidy(self, *, has_deleted: bool) -> None:
+        """Do nothing: there is no log of ours."""
+
+    def truncate_log(self) -> bool:
+        """Return whether there is no log of ours with deleted text: there never is."""
+        return True
+
+    def release(self) -> None:
+        """Do nothing: the server gives pages back itself."""
+
+    def vacuum(self) -> None:
+        """Let the server release the space of deleted rows, if the role owns the tables; else it does so later."""
+        try:
+            with self._lent() as connection:
+                for table in (*COLUMNS, "pieces"):
+                    connection.execute(f"VACUUM (ANALYZE) {self.address.schema}.{table}")
+        except GraphRAGError as error:
+            _log.warning("the tables could not be vacuumed: %s", error)
+
+    def copy_to(self, path: str | Path) -> NoReturn:
+        """Raise an error: a database is backed up with its own programs."""
+        raise InputError(
+            f"an index in PostgreSQL is not copied to {path}: use pg_dump --schema={self.address.schema}, the "
+            "snapshots of your provider, or `hybrid-graphrag copy` into a folder"
+        )
+
+
+def exists(url: str) -> bool:
+    """Return whether there is an index at an address. Raises if the server cannot be reached."""
+    try:
+        Postgres(url, read_only=True).close()
+    except NotAnIndex:
+        return False
+    return True
