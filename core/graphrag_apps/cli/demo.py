@@ -36,7 +36,7 @@ _PAGE = "hybrid-graphrag-demo.html"
 
 
 def demo() -> None:
-    """Compare all methods on sample documents, and see what the graph adds."""
+    """Compare all methods on sample documents."""
     console = output.stdout()
     console.width = min(console.width, _MAX_WIDTH)
     start = time.perf_counter()

@@ -58,7 +58,7 @@ def relations(
     json: Json = False,
     kb: Kb = None,
 ) -> None:
-    """List the facts that are triples: those of an LLM, remembered ones, and ones that were added."""
+    """List facts that are triples: of an LLM, remembered, or added."""
     scope = options.parse_filter(filter)
     with options.open_index(kb, embeds=False) as index:
         found = index.graph.relations(subject, relation, object, contains=contains, limit=limit or None, where=scope)
@@ -73,7 +73,7 @@ def relations(
 
 @graph.command()
 def communities(filter: Filter = None, limit: _Limit = 20, json: Json = False, kb: Kb = None) -> None:  # noqa: A002
-    """List the themes of the collection: groups of entities that are linked, the largest first."""
+    """List the themes: groups of linked entities, the largest first."""
     with options.open_index(kb, embeds=False) as index:
         found = index.graph.communities(where=options.parse_filter(filter))[: limit or None]
 
@@ -95,7 +95,7 @@ def explore(
     filter: Filter = None,  # noqa: A002
     kb: Kb = None,
 ) -> None:
-    """Write a part of the graph as one page to search and click through, which needs no server."""
+    """Write a part of the graph as one page to click through."""
     from graphrag_apps.explore import Explorer, static_page
     from graphrag_core.retriever import GraphRetriever
 

@@ -111,9 +111,9 @@ def index(
     workers: Annotated[str | None, Option(metavar="ray[:N]", help="Index into PostgreSQL by processes of Ray.")] = None,
     quiet: _Quiet = False,
 ) -> None:  # fmt: skip
-    """Bring the index up to date with files: add new ones, replace changed ones, delete missing ones.
+    """Bring the index up to date with files.
 
-    Ctrl-C is safe: the next run continues.
+    New ones are added, changed ones replaced, missing ones deleted. Ctrl-C is safe: the next run continues.
     """
     place, _ = options.index_place(kb)
     model = None if llm is None else () if llm == "none" else parse_llm(llm, os.environ.get("OPENAI_BASE_URL"))
@@ -285,9 +285,10 @@ def rebuild(
     graph: _Graph = None,
     quiet: _Quiet = False,
 ) -> None:
-    """Extract entities and facts again from the stored passages, and build the search indexes again.
+    """Extract entities and facts again from the stored passages.
 
-    Use it after an upgrade, or to extract with other settings. No passage is embedded again. Remembered facts and edits
+    The search indexes are built again, too. Use it after an upgrade, or to extract with other settings. No
+    passage is embedded again. Remembered facts and edits
     of the graph are kept. Ctrl-C is safe: run the same command again.
     """
     place, _ = options.index_place(kb)
@@ -314,7 +315,10 @@ def delete(
     quiet: _Quiet = False,
     kb: Kb = None,
 ) -> None:
-    """Delete documents: exactly what they added, also from the graph. A file that exists is indexed again."""
+    """Delete documents, also from the graph.
+
+    Exactly what they added is deleted. A file that still exists is added again by the next index.
+    """
     with options.open_index(kb, embeds=False, write=True) as opened:
         ids: dict[str, None] = {}
         missing = False

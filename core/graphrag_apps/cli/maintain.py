@@ -18,7 +18,7 @@ _RELATIONS = 20
 
 
 def stats(json: Json = False, kb: Kb = None) -> None:
-    """Show the size of the index and its most mentioned entities."""
+    """Show the size of the index and its top entities."""
     with options.open_index(kb, embeds=False) as index:
         found = index.stats()
     if json:
@@ -30,7 +30,7 @@ def stats(json: Json = False, kb: Kb = None) -> None:
 
 
 def verify(json: Json = False, kb: Kb = None) -> None:
-    """Compare records, vectors, keywords and graph with each other and with their checksums."""
+    """Check that records, vectors, keywords and graph agree."""
     with options.open_index(kb, embeds=False) as index, output.working("verifying"):
         found = index.verify()
     if json:
@@ -47,7 +47,7 @@ def backup(
     folder: Annotated[Path, Argument(metavar="FOLDER", help="The folder of the copy, which must be new.")],
     kb: Kb = None,
 ) -> None:
-    """Copy the index into a new folder, also while another process writes."""
+    """Copy the index into a new folder, also while it is written."""
     with options.open_index(kb, embeds=False) as index, output.working("copying"):
         index.backup(folder)
     output.line(f"copied to {folder}")
@@ -57,7 +57,7 @@ def copy(
     source: Annotated[str, Argument(help="A folder, or the address of a database.")],
     target: Annotated[str, Argument(help="A new folder, or the address of a database.")],
 ) -> None:
-    """Copy an index between folders and databases; nothing is embedded again."""
+    """Copy an index between folders and databases."""
     from graphrag_apps.copy import copy_index
 
     done = copy_index(source, target)
@@ -66,7 +66,7 @@ def copy(
 
 
 def config(json: Json = False) -> None:
-    """Show the settings that are in effect, and where they come from."""
+    """Show the settings in effect, and where they come from."""
     found = options.GIVEN.get().config
     place, source = options.index_place(None)
     effective: dict[str, tuple[Any, str]] = {"kb": (shown(place), source)}

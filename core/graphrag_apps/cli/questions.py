@@ -80,7 +80,10 @@ def explain(
     set: Set = None,  # noqa: A002
     kb: Kb = None,
 ) -> None:
-    """Show why each passage was found: searches, path through the graph, and what decided the order."""
+    """Show why each passage was found.
+
+    The searches that found it, its path through the graph, and what decided the order.
+    """
     settings, scope = options.search_settings(k, method, design, set), options.parse_filter(filter)
     with options.open_index(kb) as index:
         result = GraphRetriever(index, settings).retrieve(question, where=scope)
@@ -112,7 +115,10 @@ def ask(
     json: Json = False,
     kb: Kb = None,
 ) -> None:
-    """Answer a question with citations, by a language model or with the sentences that come nearest."""
+    """Answer a question with citations.
+
+    With a language model, or else by showing the sentences that come nearest.
+    """
     from graphrag_apps.ask import ask_stream
 
     settings, scope = options.search_settings(k, method, design, set), options.parse_filter(filter)

@@ -48,9 +48,10 @@ def serve(
     allowed_host: _Hosts = None,
     limit: _Limit = None,
 ) -> None:
-    """Serve the index over HTTP: query, ask, explain, documents, entities, path, stats. See /docs in a browser.
+    """Serve the index over HTTP.
 
-    Without --keys it listens on this machine only. Ctrl-C or SIGTERM ends it: running requests are finished.
+    Query, ask, explain, documents, entities, path, stats: see /docs in a browser. Without --keys it listens on
+    this machine only. Ctrl-C or SIGTERM ends it: running requests are finished.
     """
     create_app = servers.create_app  # a missing extra is an error before the index is opened
     loaded = _load_keys(keys, host, no_auth=no_auth)
@@ -74,9 +75,10 @@ def mcp(
     allowed_host: _Hosts = None,
     limit: _Limit = None,
 ) -> None:
-    """Serve the index to agents as tools (Model Context Protocol): search, ask, entity, neighbours, path, remember.
+    """Serve the index to agents as tools of the Model Context Protocol.
 
-    On stdin and stdout, for an application that starts this command, or with --http for clients with API keys.
+    The tools are search, ask, entity, neighbours, path and remember. On stdin and stdout, for an application that
+    starts this command, or with --http for clients with API keys.
     """
     mcp_server, mcp_app = servers.mcp_server, servers.mcp_app
     if not http and (keys is not None or no_auth):

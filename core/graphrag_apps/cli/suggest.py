@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
+from graphrag_apps.serve.operations import passages_of
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Chunk, Fact
 from graphrag_core.retriever import GraphRetriever
@@ -33,7 +34,7 @@ def _candidates(index: KnowledgeIndex) -> Iterator[tuple[str, Chunk]]:
     """Yield questions with their passages: one of each document, and no name twice."""
     used: set[str] = set()
     for fact in islice(index.graph.iter_facts(), _FACTS):
-        chunk = _passage(index, fact)
+        chunk = next(iter(passages_of(index, [fact])), None)
         if chunk is None or chunk.document_id in used:
             continue
         heading = chunk.headings[-1] if chunk.headings else chunk.title
@@ -41,11 +42,6 @@ def _candidates(index: KnowledgeIndex) -> Iterator[tuple[str, Chunk]]:
         if len(names) == 2 and _is_usable(heading) and used.isdisjoint(names):
             used.update((chunk.document_id, *names))
             yield f"What is said about {names[0]} and {names[1]} in {heading}?", chunk
-
-
-def _passage(index: KnowledgeIndex, fact: Fact) -> Chunk | None:
-    document_id = fact.chunk_id if fact.chunk_id in index else fact.chunk_id.rpartition("#")[0]
-    return next((chunk for chunk in index.chunks(document_id) if chunk.id == fact.chunk_id), None)
 
 
 def _names(index: KnowledgeIndex, fact: Fact) -> Iterator[str]:

@@ -29,7 +29,7 @@ from graphrag_apps.explore.page import POLICY as EXPLORE_POLICY
 from graphrag_apps.explore.page import SCRIPTS, STYLES
 from graphrag_apps.page.templates import asset
 from graphrag_apps.serve import operations
-from graphrag_apps.serve.errors import NotAllowed, TimeLimit
+from graphrag_apps.serve.errors import Refused
 from graphrag_apps.serve.gateway import Gateway
 from graphrag_apps.serve.http import Guard, error_response, key_of, limit_threads, route_of
 from graphrag_apps.serve.keys import Key
@@ -131,7 +131,7 @@ async def _pieces(stream: AnswerStream, limiter: anyio.CapacityLimiter, until: f
     with stream:
         while (piece := await anyio.to_thread.run_sync(next, stream, None, limiter=limiter)) is not None:
             if time.monotonic() > until:
-                raise TimeLimit("the time limit of an answer has passed: ask for less, or allow more time")
+                raise Refused(504, "the time limit of an answer has passed: ask for less, or allow more time")
             yield piece
 
 
@@ -316,7 +316,7 @@ async def health() -> Response:
 async def metrics(key: Caller, request: Request) -> Response:
     """Return counts and durations of requests, for Prometheus."""
     if key.restricted:
-        raise NotAllowed(f"the key {key.name!r} has a filter: metrics are about the whole server")
+        raise Refused(403, f"the key {key.name!r} has a filter: metrics are about the whole server")
     registry: prometheus_client.CollectorRegistry = request.app.state.registry
     return Response(prometheus_client.generate_latest(registry), media_type="text/plain; version=0.0.4; charset=utf-8")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from typing_extensions import Self
 
-from graphrag_apps.serve.errors import NotAllowed, TooLarge
+from graphrag_apps.serve.errors import Refused
 from graphrag_apps.serve.keys import ApiKeys, Key
 from graphrag_core.deadline import check_deadline
 from graphrag_core.errors import FilterError, InputError
@@ -115,21 +115,21 @@ class Gateway:
         self.hosts = hosts or (LOCAL if keys is None else ("*",))
 
     def authenticate(self, secret: str | None) -> Key:
-        """Return the key of a secret, with the filter of the server. Raise ``NotAuthenticated`` if there is none."""
+        """Return the key of a secret, with the filter of the server. Raise ``Refused`` if there is none."""
         key = Key("anyone", write=True) if self.keys is None else self.keys.authenticate(secret)
         return replace(key, where=parse_all(self.where, key.where))
 
     def check_write(self, key: Key) -> None:
-        """Raise ``NotAllowed`` unless the server and the key may write."""
+        """Raise ``Refused`` unless the server and the key may write."""
         if not self.write:
-            raise NotAllowed("this server is read-only: start it with --write")
+            raise Refused(403, "this server is read-only: start it with --write")
         if not key.write:
-            raise NotAllowed(f"the key {key.name!r} may read only")
+            raise Refused(403, f"the key {key.name!r} may read only")
 
     def check_question(self, question: str) -> None:
-        """Raise ``TooLarge`` if a question is too long."""
+        """Raise ``Refused`` if a question is too long."""
         if len(question) > self.limits.question:
-            raise TooLarge(f"the question has {len(question):,} characters: at most {self.limits.question:,}")
+            raise Refused(413, f"the question has {len(question):,} characters: at most {self.limits.question:,}")
 
     def scope(self, key: Key, where: Where | None = None) -> Filter | None:
         """Return the filter of a request: that of the key, narrowed by that of the caller.

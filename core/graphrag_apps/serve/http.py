@@ -22,15 +22,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from graphrag_apps.serve.errors import (
-    NotAuthenticated,
-    TimedOut,
-    TooLarge,
-    Unavailable,
-    kind_of,
-    message_of,
-    status_of,
-)
+from graphrag_apps.serve.errors import Refused, kind_of, message_of, status_of
 from graphrag_apps.serve.gateway import Gateway, Limits
 from graphrag_apps.serve.keys import Key
 from graphrag_core.deadline import deadline
@@ -57,10 +49,10 @@ def error_response(error: GraphRAGError, key: Key | None) -> JSONResponse:
 
 
 def key_of(scope: Scope) -> Key:
-    """Return the key of a request that passed :class:`Guard`; raise ``NotAuthenticated`` if it has none."""
+    """Return the key of a request that passed :class:`Guard`; raise ``Refused`` if it has none."""
     key = scope["state"].get("key")
     if not isinstance(key, Key):
-        raise NotAuthenticated("send a key in the header 'Authorization: Bearer KEY'")
+        raise Refused(401, "send a key in the header 'Authorization: Bearer KEY'")
     return key
 
 
@@ -105,7 +97,7 @@ class Guard:
         try:
             try:
                 state["key"] = self.gateway.authenticate(_secret(Headers(scope=scope)))
-            except NotAuthenticated:
+            except Refused:
                 if scope["method"] not in ("GET", "HEAD"):
                     raise
             if scope["method"] not in ("GET", "HEAD"):
@@ -135,10 +127,10 @@ class Guard:
                     if len(body) > limits.body_bytes:
                         raise _too_large(limits)
                     if self._unread > limits.unread_bytes and len(body) > _SMALL:
-                        raise Unavailable("too many large bodies arrive at once: send this one again")
+                        raise Refused(503, "too many large bodies arrive at once: send this one again")
         except TimeoutError as error:
             seconds = f"{limits.receive_seconds:g} seconds"
-            raise TimedOut(f"the body did not arrive within {seconds}: send it faster, or in parts") from error
+            raise Refused(408, f"the body did not arrive within {seconds}: send it faster, or in parts") from error
         finally:
             self._unread -= len(body)
         body += message.get("body", b"")
@@ -152,8 +144,8 @@ class Guard:
         return replay
 
 
-def _too_large(limits: Limits) -> TooLarge:
-    return TooLarge(f"the body has more than {limits.body_bytes:,} bytes: send less at once")
+def _too_large(limits: Limits) -> Refused:
+    return Refused(413, f"the body has more than {limits.body_bytes:,} bytes: send less at once")
 
 
 def _secret(headers: Headers) -> str | None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from graphrag_apps.config import load_toml
-from graphrag_apps.serve.errors import NotAllowed, NotAuthenticated
+from graphrag_apps.serve.errors import Refused
 from graphrag_core.errors import ConfigError, FilterError, InputError, unknown_name
 from graphrag_core.filters import (
     DOCUMENT_ID,
@@ -60,7 +60,7 @@ class Key:
 
         Raises
         ------
-        NotAllowed
+        Refused
             The document would be outside of the filter, or visible to others because a field has other values, too.
         """
         stamped = copy.deepcopy(dict(metadata))
@@ -76,7 +76,7 @@ class Key:
         named = {condition.key for condition in conditions(self.where)} & values.keys()
         alone = [{**values, name: value} for name in named for value in values[name]]
         if not all(matches(self.where, one, document_id) for one in (stamped, *alone)):
-            raise NotAllowed(f"the metadata is outside of the filter of the key {self.name!r}: leave its fields out")
+            raise Refused(403, f"the metadata is outside of the filter of the key {self.name!r}: leave its fields out")
         return stamped
 
 
@@ -121,10 +121,10 @@ class ApiKeys:
         return iter(self._keys.values())
 
     def authenticate(self, secret: str | None) -> Key:
-        """Return the key of a secret. Raise :class:`NotAuthenticated` if there is none."""
+        """Return the key of a secret. Raise ``Refused`` if there is none."""
         key = self._keys.get(_digest(secret)) if secret else None
         if key is None:
-            raise NotAuthenticated("send a valid key in the header 'Authorization: Bearer KEY'")
+            raise Refused(401, "send a valid key in the header 'Authorization: Bearer KEY'")
         return key
 
     @staticmethod

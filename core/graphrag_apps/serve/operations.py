@@ -15,7 +15,7 @@ from typing import Any
 
 from graphrag_apps.ask import AnswerStream, answer_from
 from graphrag_apps.config import search_settings
-from graphrag_apps.serve.errors import Conflict, NotFound
+from graphrag_apps.serve.errors import Refused
 from graphrag_apps.serve.gateway import Gateway
 from graphrag_apps.serve.keys import Key
 from graphrag_core.errors import IdTaken, InputError
@@ -119,12 +119,12 @@ def documents(index: KnowledgeIndex, scope: Filter | None, *, after: str = "", l
 
 
 def document(index: KnowledgeIndex, scope: Filter | None, document_id: str) -> dict[str, Any]:
-    """Return a document; raise ``NotFound`` if there is none within the filter."""
+    """Return a document; raise ``Refused`` if there is none within the filter."""
     if document_id not in _inside(index, scope, [document_id]):
-        raise NotFound(f"there is no document {document_id!r}")
+        raise Refused(404, f"there is no document {document_id!r}")
     found = index.get(document_id)
     if found is None:
-        raise NotFound(f"there is no document {document_id!r}")
+        raise Refused(404, f"there is no document {document_id!r}")
     return _document(found)
 
 
@@ -133,7 +133,7 @@ def add(index: KnowledgeIndex, key: Key, given: Iterable[Document]) -> dict[str,
 
     Raises
     ------
-    Conflict
+    Refused
         An id belongs to a document outside the filter, or could be that of a passage of one.
     """
     new = [Document(one.id, one.text, one.title, key.stamp(one.metadata, one.id)) for one in given]
@@ -151,9 +151,9 @@ def add(index: KnowledgeIndex, key: Key, given: Iterable[Document]) -> dict[str,
 
 
 def delete(index: KnowledgeIndex, scope: Filter | None, document_id: str) -> dict[str, Any]:
-    """Delete a document; raise ``NotFound`` if there is none within the filter."""
+    """Delete a document; raise ``Refused`` if there is none within the filter."""
     if not (_inside(index, scope, [document_id]) and index.delete(document_id)):
-        raise NotFound(f"there is no document {document_id!r}")
+        raise Refused(404, f"there is no document {document_id!r}")
     return {"deleted": 1}
 
 
@@ -170,8 +170,10 @@ def _inside(index: KnowledgeIndex, scope: Filter | None, document_ids: Sequence[
     return set(index.document_ids(parse_all(scope, {DOCUMENT_ID: {"in": list(document_ids)}})))
 
 
-def _taken(document_id: object) -> Conflict:
-    return Conflict(f"the id {document_id!r} cannot be used: choose another, such as one that begins with your name")
+def _taken(document_id: object) -> Refused:
+    return Refused(
+        409, f"the id {document_id!r} cannot be used: choose another, such as one that begins with your name"
+    )
 
 
 # -- the graph
@@ -207,10 +209,10 @@ def passages_of(index: KnowledgeIndex, facts: Iterable[Fact]) -> list[Chunk]:
 
 
 def known_entity(index: KnowledgeIndex, scope: Filter | None, name: str) -> Entity:
-    """Return an entity; raise ``NotFound`` if there is none within the filter."""
+    """Return an entity; raise ``Refused`` if there is none within the filter."""
     found = index.graph.entity(name, where=scope)
     if found is None:
-        raise NotFound(f"there is no entity {name!r:.200}: search for passages instead, or list entities")
+        raise Refused(404, f"there is no entity {name!r:.200}: search for passages instead, or list entities")
     return found
 
 
