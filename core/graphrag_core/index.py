@@ -170,13 +170,9 @@ class KnowledgeIndex:
     @staticmethod
     def exists(path: str | Path) -> bool:
         """Return whether a folder, or a PostgreSQL database, holds an index."""
-        if is_address(path):
-            from graphrag_core.engine.postgres import exists  # noqa: PLC0415 - needs the extra postgres
+        from graphrag_core.engine.connect import exists  # noqa: PLC0415 - see _embedded_engine
 
-            return exists(str(path))
-        from graphrag_core.engine.files import Folder  # noqa: PLC0415 - see _embedded_engine
-
-        return Folder(Path(path)).records.is_file()
+        return exists(path)
 
     # -- writing
 
@@ -433,7 +429,7 @@ def open_engine(path: str | Path, *, read_only: bool) -> IndexEngine:
 
 def stored_settings(path: str | Path) -> Mapping[str, str]:
     """Return the settings that are stored with an index; none if there is no index. No search index is opened."""
-    from graphrag_core.engine.engine import stored_settings as stored_in  # noqa: PLC0415 - see _embedded_engine
+    from graphrag_core.engine.connect import stored_settings as stored_in  # noqa: PLC0415 - see _embedded_engine
 
     return stored_in(path)
 

@@ -14,10 +14,10 @@ import struct
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from typing_extensions import Self
@@ -28,32 +28,26 @@ from graphrag_core.engine import checks
 from graphrag_core.engine.address import is_address, shown
 from graphrag_core.engine.arrays import BaseWriter, map_base
 from graphrag_core.engine.attributes import AttributeColumns
+from graphrag_core.engine.connect import Database, connect
 from graphrag_core.engine.gate import Gate
 from graphrag_core.engine.reads import EmbedTokens, NameVectors, Reads
-from graphrag_core.engine.records import INTERNAL, Records, Stored
+from graphrag_core.engine.records import INTERNAL, Records
 from graphrag_core.engine.rows import Accesses, damaged
 from graphrag_core.engine.segments import Batch, together
 from graphrag_core.engine.snapshot import Snapshot
 from graphrag_core.engine.sqlite import Sqlite
 from graphrag_core.engine.values import Cache
-from graphrag_core.engine.view import Removal, View
+from graphrag_core.engine.view import Removal, Stored, View
 from graphrag_core.errors import (
     DamagedIndex,
     GraphRAGError,
     IndexClosed,
     InputError,
-    NotAnIndex,
     ReadOnlyIndex,
-    UnsupportedFormat,
 )
 from graphrag_core.filters import Filter
 from graphrag_core.model import Chunk, Document, FileMark, Stats, Verification
 from graphrag_core.ports import Matrix, ParsedDocument, StoredFile
-
-if TYPE_CHECKING:
-    from graphrag_core.engine.postgres import Postgres
-
-    Database = Sqlite | Postgres
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -598,21 +592,3 @@ def open_copy(kind: type[IndexEngine], path: Path) -> IndexEngine:
     engine = kind(path, read_only=True)
     engine._copied = True  # noqa: SLF001 - of this module
     return engine
-
-
-def connect(path: str | Path | None, *, read_only: bool) -> Database:
-    """Open the database of an index: of a folder, in memory, or of an address."""
-    if is_address(path):
-        from graphrag_core.engine.postgres import Postgres  # noqa: PLC0415 - needs the extra postgres
-
-        return Postgres(str(path), read_only=read_only)
-    return Sqlite(None if path is None else Path(path), read_only=read_only)
-
-
-def stored_settings(path: str | Path) -> dict[str, str]:
-    """Return the settings that are stored with an index, none if there is none. No array is read."""
-    try:
-        with closing(connect(path, read_only=True)) as database, database.reading() as session:
-            return {name: value for name, value in session.settings().items() if name not in INTERNAL}
-    except (NotAnIndex, UnsupportedFormat):
-        return {}

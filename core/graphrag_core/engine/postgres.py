@@ -157,12 +157,13 @@ class Session:
     def base(self, name: str) -> tuple[Path, dict[str, Any], Arrays]:
         """Return the file of a base, its properties and its arrays. It is downloaded if this host lacks it."""
         path = self._database.file(name)
-        if path.exists():
-            try:
-                return path, *map_base(path, check=False)
-            except ValueError as error:
-                _log.warning("%s is damaged (%s): it is downloaded again", path, error)
-                path.unlink()
+        try:
+            return path, *map_base(path, check=False)
+        except FileNotFoundError:
+            pass
+        except ValueError as error:
+            _log.warning("%s is damaged (%s): it is downloaded again", path, error)
+            path.unlink(missing_ok=True)
         with FileLock(path.parent / "download.lock", thread_local=False):
             if not path.exists():
                 self._download(name, path)
@@ -493,12 +494,3 @@ class Postgres:
             f"an index in PostgreSQL is not copied to {path}: use pg_dump --schema={self.address.schema}, the "
             "snapshots of your provider, or `hybrid-graphrag copy` into a folder"
         )
-
-
-def exists(url: str) -> bool:
-    """Return whether there is an index at an address. Raises if the server cannot be reached."""
-    try:
-        Postgres(url, read_only=True).close()
-    except NotAnIndex:
-        return False
-    return True

@@ -22,7 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +45,6 @@ from graphrag_core.engine.segments import (
     LENGTHS,
     Assigned,
     Batch,
-    Segment,
     inflate,
     passage_checksum,
     unpacked,
@@ -62,7 +61,7 @@ from graphrag_core.engine.values import (
     unpack_names,
     with_ids,
 )
-from graphrag_core.engine.view import Removal
+from graphrag_core.engine.view import Removal, SegmentRow, Stored
 from graphrag_core.errors import ChangedMeanwhile, ExtractionError
 from graphrag_core.filters import DOCUMENT_ID
 from graphrag_core.key_sets import ranges
@@ -81,25 +80,6 @@ _FACTS = (
     "f.key, f.start, f.stop, f.text, f.is_plain, f.names, f.relation, f.weight, f.confidence, f.source, f.status, "
     "f.value, f.created, f.valid_from, f.valid_to, f.last_accessed, f.access_count"
 )
-
-
-class Stored(NamedTuple):
-    """A change as it was stored. ``previous`` is the token of the one before."""
-
-    generation: int
-    previous: str
-    segment: Segment | None
-    removal: Removal
-
-
-class SegmentRow(NamedTuple):
-    """A change that another process made."""
-
-    generation: int
-    previous: str
-    token: str
-    segment: Segment | None
-    removal: Removal
 
 
 class Records:
@@ -180,8 +160,10 @@ class Records:
             "CASE WHEN last_accessed > ? THEN last_accessed ELSE ? END WHERE key = ?",
             [(count, last, last, fact) for fact, (count, last) in accesses.items()],
         )
-        before = [*self._accessed(removed)] if removed and len(batch) else []
-        removal, released = self._remove(removed)
+        sql = f"SELECT key, id, first, passages FROM documents WHERE id {LISTED} ORDER BY first"
+        gone = self.rows(sql, (listed(removed),)) if removed else []
+        before = [*self._accessed(gone)] if gone and len(batch) else []
+        removal, released = self._remove(gone)
         changed, segment = {**settings}, None
         if len(batch):
             keys = self._assigned(batch, meta)
@@ -201,17 +183,14 @@ class Records:
         changed["checksum"] = self.meta_checksum({**meta, **changed})
         self.session.put(changed)
         arrays = pack(segment) if segment is not None else b""
-        gone = pack({"passages": removal.passages, "lengths": removal.lengths}) if len(removal.passages) else b""
-        checksum = zlib.crc32(gone, zlib.crc32(arrays))
-        row = generation, meta.get("token", ""), token, arrays, gone, checksum
+        lost = pack({"passages": removal.passages, "lengths": removal.lengths}) if len(removal.passages) else b""
+        row = generation, meta.get("token", ""), token, arrays, lost, zlib.crc32(lost, zlib.crc32(arrays))
         self.session.insert("segments", [row])
         return Stored(generation, meta.get("token", ""), segment, removal)
 
-    def _accessed(self, document_ids: Sequence[str]) -> Iterator[tuple[Hashable, float | None, int]]:
+    def _accessed(self, documents: Sequence[Row]) -> Iterator[tuple[Hashable, float | None, int]]:
         """Yield what the facts of documents state that were accessed, with last access and access count."""
-        for document, first, count in self.rows(
-            f"SELECT id, first, passages FROM documents WHERE id {LISTED}", (listed(document_ids),)
-        ):
+        for _, document, first, count in documents:
             span = first << FACT_BITS, (first + count) << FACT_BITS
             sql = f"SELECT {_FACTS} FROM facts f WHERE key >= ? AND key < ? AND access_count > 0 ORDER BY key"
             for fact, names in self._facts(self.rows(sql, span)):
@@ -232,14 +211,11 @@ class Records:
             [(count, last, fact) for fact, (count, last) in kept.items()],
         )
 
-    def _remove(self, document_ids: Sequence[str]) -> tuple[Removal, list[int]]:
-        """Delete documents; return their passages, and the names that they used."""
-        rows = self.rows(
-            f"SELECT key, first, passages FROM documents WHERE id {LISTED} ORDER BY first", (listed(document_ids),)
-        )
+    def _remove(self, rows: Sequence[Row]) -> tuple[Removal, list[int]]:
+        """Delete documents, given their rows; return their passages, and the names that they used."""
         if not rows:
             return _NOTHING, []
-        documents, spans = [row[0] for row in rows], [(first, first + count) for _, first, count in rows]
+        documents, spans = [row[0] for row in rows], [(first, first + count) for *_, first, count in rows]
         sql = f"SELECT p.names, p.lengths FROM {_OF_DOCUMENT} WHERE d.key {LISTED}"
         passages = self.rows(sql, (listed(documents),))
         released = Counter(unpack_names(b"".join(row[0] for row in passages)))
@@ -251,7 +227,7 @@ class Records:
         many("DELETE FROM attributes WHERE document = ?", [(key,) for key in documents])
         many("DELETE FROM documents WHERE key = ?", [(key,) for key in documents])
         many("UPDATE names SET uses = uses - ? WHERE key = ?", [(count, key) for key, count in released.items()])
-        _, first, count = zip(*rows, strict=True)
+        _, _, first, count = zip(*rows, strict=True)
         return Removal(ranges(np.array(first, np.int64), np.array(count, np.int64)), np.asarray(lengths)), [*released]
 
     def _drop_unused(self, names: Sequence[int]) -> None:
@@ -279,9 +255,14 @@ class Records:
     def _insert(self, batch: Batch, keys: Assigned, name_vectors: Mapping[str, Matrix]) -> None:
         session = self.session
         self._check_vectors(batch, keys, name_vectors)
-        for table, ids in (("documents", batch.ids), ("passages", batch.passage_ids)):
-            taken = self.rows(f"SELECT id FROM {table} WHERE id {LISTED}", (listed(ids),))
-            check_unique(ids, (row[0] for row in taken), of_chunks=table == "passages")
+        taken = defaultdict[str, list[str]](list)
+        sql = " UNION ALL ".join(
+            f"SELECT '{kind}', id FROM {kind} WHERE id {LISTED}" for kind in ("documents", "passages")
+        )
+        for kind, own in self.rows(sql, (listed(batch.ids), listed(batch.passage_ids))):
+            taken[kind].append(own)
+        check_unique(batch.ids, taken["documents"])
+        check_unique(batch.passage_ids, taken["passages"], of_chunks=True)
         try:
             for table, rows in batch.rows(keys).items():
                 session.insert(table, rows)

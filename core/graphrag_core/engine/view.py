@@ -65,6 +65,25 @@ class Removal(NamedTuple):
     lengths: Numbers
 
 
+class Stored(NamedTuple):
+    """A change as it was stored. ``previous`` is the token of the one before."""
+
+    generation: int
+    previous: str
+    segment: Segment | None
+    removal: Removal
+
+
+class SegmentRow(NamedTuple):
+    """A change that another process made."""
+
+    generation: int
+    previous: str
+    token: str
+    segment: Segment | None
+    removal: Removal
+
+
 class View:
     """One generation of an index.
 
