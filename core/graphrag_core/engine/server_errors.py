@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import re
 
-import psycopg
-from psycopg import errors as sql_errors
-from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
+from graphrag_core.errors import (
+    DatabaseError,
+    DiskError,
+    GraphRAGError,
+    InputError,
+    MissingDependency,
+    NotAnIndex,
+    ReadOnlyIndex,
+)
 
-from graphrag_core.errors import DatabaseError, DiskError, GraphRAGError, InputError, NotAnIndex, ReadOnlyIndex
+try:
+    import psycopg
+    from psycopg import errors as sql_errors
+    from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
+except ImportError as error:  # pragma: no cover - without the extra
+    raise MissingDependency("psycopg", "postgres", "an index in PostgreSQL") from error
 
 NO_TABLES = "open the index once for writing, with a role that may create tables"
 PATIENCE = 30.0
