@@ -417,7 +417,7 @@ def _names_in(run: str, initial: bool, dated: bool) -> Names:
     """
     if " in " not in run and " at " not in run and " on " not in run:
         return _names_of(run, initial, dated)
-    names: Names = ()
+    names = list[tuple[str, int, bool]]()
     start = 0  # of the name that is read, and of the place before that
     for place in _PLACE.finditer(run):
         if place.start() - start > _LONGEST_PLACED:
@@ -427,9 +427,9 @@ def _names_in(run: str, initial: bool, dated: bool) -> Names:
             del words[0]
         is_dated = run[place.end() : place.end() + _LONGEST_PLACED].split(" ", 1)[0].casefold() in CALENDAR
         if is_dated or _has_place(words, place.group()):
-            names += _part_of(run, start, place.start(), initial, dated)
+            names.extend(_part_of(run, start, place.start(), initial, dated))
             start = place.end()
-    return names + _part_of(run, start, len(run), initial, dated)
+    return (*names, *_part_of(run, start, len(run), initial, dated))
 
 
 def _has_place(words: list[str], joint: str) -> bool:
