@@ -34,7 +34,7 @@ from graphrag_apps.documents import load_documents
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
 from graphrag_core.engine.engine import IndexEngine
-from graphrag_core.ingest.pipeline import embedded_texts
+from graphrag_core.ingest.vectors import embedded_texts
 from graphrag_core.text import chunk_text, sentences
 from graphrag_core.text.mentions import find_names
 
@@ -223,7 +223,7 @@ def _run(*arguments: str) -> dict[str, Any]:
 def _texts(ready: list[Document]) -> list[str]:
     """Return the texts of chunks."""
     pipeline = KnowledgeIndex(ReadyVectors()).pipeline
-    parsed = pipeline.parse(ready, pipeline.used_extractor())
+    parsed = pipeline.parse(ready)
     return [text for p in parsed for text in embedded_texts(p)]
 
 

@@ -1,7 +1,5 @@
 """The LangChain adapter: a retriever over vectors, keywords and a knowledge graph, and a memory tool for agents.
 
-Import the names in ``__all__`` from here; the modules inside are private.
-
 >>> from graphrag_core.testing import HashEmbedder
 >>> retriever = GraphRAGRetriever.from_texts(
 ...     ["The Auth Service delegates to the OAuth Provider.", "The OAuth Provider is run by Keyring."],

@@ -10,19 +10,20 @@ Needs the package ``langchain``, which has the agents; the rest of the adapter n
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.documents import Document
+from langchain_core.messages import HumanMessage
 from langchain_core.runnables.config import ensure_config, run_in_executor
 from typing_extensions import override
 
-from graphrag_core import Result
 from graphrag_core.errors import optional_import
 from graphrag_core.filters import Where
 from graphrag_core.query.per_request import OfRequest, per_request
-from langchain_graphrag.request import AgentRequest
-from langchain_graphrag.retriever import GraphRAGRetriever, atraced_search, traced_search
+from langchain_graphrag.documents import result_of
+from langchain_graphrag.memory_tool import AgentRequest
+from langchain_graphrag.retriever import GraphRAGRetriever
 
 with optional_import("langchain", "langchain", "langchain_graphrag.agents"):
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
@@ -76,36 +77,35 @@ class RetrieveMiddleware(AgentMiddleware[Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Call the model with what was found."""
-        question = _last_question(request.messages)
-        result = traced_search(self.retriever, question, **self._given(request)) if question else None
-        return handler(self._with(request, result))
+        question, given = self._question(request)
+        found = self.retriever.invoke(question, **given) if question else []
+        return handler(self._with(request, found))
 
     @override
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Async version of :meth:`wrap_model_call`."""
-        question = _last_question(request.messages)
-        result = await atraced_search(self.retriever, question, **self._given(request)) if question else None
-        return await handler(await run_in_executor(None, self._with, request, result))
+        question, given = self._question(request)
+        found = await self.retriever.ainvoke(question, **given) if question else []
+        return await handler(await run_in_executor(None, self._with, request, found))
 
-    def _given(self, request: ModelRequest[Any]) -> dict[str, Any]:
-        now = AgentRequest(request.runtime.context, ensure_config())
-        places = (place for place, message in enumerate(request.messages) if isinstance(message, HumanMessage))
-        return {"filter": self._filter(now), "history": request.messages[: max(places)]}
+    def _question(self, request: ModelRequest[Any]) -> tuple[str, dict[str, Any]]:
+        """Return the last question of the user, or an empty text, and with which settings it is asked."""
+        places = [place for place, message in enumerate(request.messages) if isinstance(message, HumanMessage)]
+        if not places:
+            return "", {}
+        where = self._filter(AgentRequest(request.runtime.context, ensure_config()))
+        last = request.messages[places[-1]]
+        return last.text.strip(), {"filter": where, "history": request.messages[: places[-1]]}
 
-    def _with(self, request: ModelRequest[Any], result: Result | None) -> ModelRequest[Any]:
-        if result is None or not result.hits:
+    def _with(self, request: ModelRequest[Any], found: list[Document]) -> ModelRequest[Any]:
+        if not found:
             return request
-        context = _INTRODUCTION + result.context(self.max_tokens)
+        context = _INTRODUCTION + result_of(found).context(self.max_tokens)
         message = getattr(request, "system_message", None)  # LangChain 1.0 has a text only
         if message is not None and not isinstance(message.content, str):
             blocks = [*message.content, {"type": "text", "text": context}]
             return request.override(system_message=message.model_copy(update={"content": blocks}))
         prompt = f"{request.system_prompt}\n\n{context}" if request.system_prompt else context
         return request.override(system_prompt=prompt)  # type: ignore[call-arg]
-
-
-def _last_question(messages: Sequence[AnyMessage]) -> str:
-    asked = (message.text for message in reversed(messages) if isinstance(message, HumanMessage))
-    return next(asked, "").strip()

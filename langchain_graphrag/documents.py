@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.documents import Document
 
@@ -59,13 +59,7 @@ def to_core_document(document: Document) -> graphrag_core.Document:
 
 
 def to_core_documents(documents: Iterable[Document]) -> list[graphrag_core.Document]:
-    """Convert documents for the core; identical documents without ids are deduplicated.
-
-    Raises
-    ------
-    DocumentError
-        Two documents have the same id.
-    """
+    """Convert documents for the core; identical documents without ids are deduplicated."""
     converted: dict[str, graphrag_core.Document] = {}
     for document in documents:
         core = to_core_document(document)
@@ -79,13 +73,12 @@ def with_vectors(
     documents: Iterable[Document], ids: Iterable[str | None] | None, embeddings: Iterable[Any] | None
 ) -> tuple[list[graphrag_core.Document], dict[str, Any]]:
     """Return documents with other ids for an index, and by id the vectors that came with them."""
-    named, vectors = [], {}
-    for document, name, vector in _rows(documents=documents, ids=ids, embeddings=embeddings):
-        if name is not None and isinstance(document, Document):
-            document = document.model_copy(update={"id": str(name)})  # noqa: PLW2901
-        named.append(document)
-        if vector is not None:
-            vectors[to_core_document(document).id] = vector
+    rows = _rows(documents=documents, ids=ids, embeddings=embeddings)
+    named = [
+        one if name is None or not isinstance(one, Document) else one.model_copy(update={"id": str(name)})
+        for one, name, _ in rows
+    ]
+    vectors = {to_core_document(one).id: row[2] for one, row in zip(named, rows, strict=True) if row[2] is not None}
     return to_core_documents(named), vectors
 
 
@@ -99,13 +92,12 @@ def from_texts(
 
 def _rows(**columns: Iterable[Any] | None) -> list[tuple[Any, ...]]:
     """Return the rows of columns, with None for the values of a column that is None."""
-    lists = {name: None if column is None else list(column) for name, column in columns.items()}
-    count = max(len(column) for column in lists.values() if column is not None)
-    filled = {name: [None] * count if column is None else column for name, column in lists.items()}
-    if any(len(column) != count for column in filled.values()):
-        *first, last = (f"{len(column)} {name}" for name, column in filled.items())
-        raise InputError(f"got {', '.join(first)} and {last}: pass equally many")
-    return list(zip(*filled.values(), strict=True))
+    lists = {name: list(column) for name, column in columns.items() if column is not None}
+    counts = {name: len(column) for name, column in lists.items()}
+    if len(set(counts.values())) > 1:
+        raise InputError(f"got {' and '.join(f'{counts[name]} {name}' for name in counts)}: pass equally many")
+    nothing = [None] * max(counts.values())
+    return list(zip(*(lists.get(name, nothing) for name in columns), strict=True))
 
 
 def to_document(stored: graphrag_core.Document | Chunk) -> Document:
@@ -120,14 +112,19 @@ class Documents(list[Document]):
     result: Result
 
 
+def result_of(documents: list[Document]) -> Result:
+    """Return the core's result that the documents of a retriever are from."""
+    return cast("Documents", documents).result
+
+
 def to_documents(result: Result, add_metadata: tuple[str, ...]) -> Documents:
     """Return the documents of a result. What is added to the metadata replaces nothing of the document's own."""
     hits = returned_hits(result, add_metadata)
     documents = Documents(to_document(hit.chunk) for hit in hits)
     documents.result = result
     for document, hit in zip(documents, hits, strict=True):
-        added = added_metadata(result, hit, add_metadata)
-        document.metadata |= {name: value for name, value in added.items() if name not in document.metadata}
+        own = document.metadata
+        document.metadata = {**own, **added_metadata(result, hit, add_metadata), **own}
     return documents
 
 

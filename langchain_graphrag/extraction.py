@@ -1,4 +1,4 @@
-"""Entities and relations found by language models: by a chat model here, or earlier as graph documents."""
+"""Entities and relations: found by a chat model, given as graph documents, stored with documents."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from langchain_core.runnables import Runnable
 
 import graphrag_core
-from graphrag_core import extract
+from graphrag_core import Combined, KnowledgeExtractor, LLMExtractor, SentenceExtractor
 from graphrag_core.errors import InputError
 from graphrag_core.extract.knowledge import strength_of
-from langchain_graphrag.documents import Knowledge, to_core_document, with_knowledge
-from langchain_graphrag.models import model_name, text_of
+from graphrag_core.ports import Extractor
+from langchain_graphrag.documents import Knowledge, knowledge_of, to_core_document, with_knowledge
 
 
-def llm_extractor(llm: Runnable[Any, Any], **settings: Any) -> extract.Combined:
+def llm_extractor(llm: Runnable[Any, Any], **settings: Any) -> Combined:
     """Return an extractor that combines a chat model with the default sentence extractor.
 
     Parameters
@@ -29,8 +29,29 @@ def llm_extractor(llm: Runnable[Any, Any], **settings: Any) -> extract.Combined:
     if not callable(getattr(llm, "invoke", None)):
         raise InputError(f"{type(llm).__qualname__} is not a chat model: it needs invoke(prompt)")
 
-    read = extract.LLMExtractor(lambda prompt: text_of(llm.invoke(prompt)), **{"model": model_name(llm), **settings})
-    return extract.Combined(extract.SentenceExtractor(), read)
+    def complete(prompt: str) -> str:
+        answer = llm.invoke(prompt)
+        return answer if isinstance(answer, str) else str(answer.text)
+
+    names = (getattr(llm, name, None) for name in ("model_name", "model", "model_id"))
+    model = next((name for name in names if isinstance(name, str)), "")
+    return Combined(SentenceExtractor(), LLMExtractor(complete, **{"model": model, **settings}))
+
+
+class StoredKnowledgeExtractor(Combined):
+    """Runs another extractor and adds the knowledge stored with the documents.
+
+    It has the identity of the other extractor, so an index that was built by the core alone is not extracted again.
+    Stored knowledge is part of the document's metadata: a change of it is detected without a new identity.
+    """
+
+    def __init__(self, extractor: Extractor | None) -> None:
+        super().__init__(extractor or SentenceExtractor(), KnowledgeExtractor(knowledge=knowledge_of))
+
+    @property
+    def identity(self) -> str:
+        """The identity of the other extractor."""
+        return str(getattr(self.extractors[0], "identity", type(self.extractors[0]).__qualname__))
 
 
 def from_graph_documents(graph_documents: Iterable[Any]) -> list[graphrag_core.Document]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
-from langchain_core.runnables.config import RunnableConfig, run_in_executor
+from langchain_core.runnables.config import RunnableConfig, ensure_config, run_in_executor
 from langchain_core.tools import StructuredTool, ToolException
 from typing_extensions import Unpack
 
@@ -19,9 +20,23 @@ from graphrag_core.errors import InputError
 from graphrag_core.filters import Where
 from graphrag_core.query import memory_tool
 from graphrag_core.query.per_request import OfRequest, per_request
-from langchain_graphrag.documents import to_documents
-from langchain_graphrag.request import current_request
-from langchain_graphrag.retriever import GraphRAGRetriever, atraced_search, traced_search
+from langchain_graphrag.documents import result_of
+from langchain_graphrag.retriever import GraphRAGRetriever
+
+
+class AgentRequest(NamedTuple):
+    """What a function for ``filter`` gets: the request that an agent serves.
+
+    Attributes
+    ----------
+    context
+        ``context`` of the call of the agent, as in LangGraph's ``Runtime``. None if the call has none.
+    config
+        The ``RunnableConfig`` of the call.
+    """
+
+    context: Any
+    config: RunnableConfig
 
 
 def create_memory_search_tool(
@@ -55,26 +70,26 @@ def create_memory_search_tool(
     where_of = per_request(filter, "filter of the memory search tool")
 
     def settings_of(config: RunnableConfig, arguments: dict[str, Any]) -> dict[str, Any]:
-        where = where_of(current_request(config))  # what it raises ends the run
+        where = where_of(_current_request(config))  # what it raises ends the run
         return {"filter": where, **memory_tool.search_settings(arguments, retriever.settings)}
 
-    def to_output(result: Result) -> tuple[str, list[Document]]:
-        return memory_tool.to_content(result, context), [*to_documents(result, retriever.add_metadata)]
+    def to_output(found: list[Document]) -> tuple[str, list[Document]]:
+        return memory_tool.to_content(result_of(found), context), [*found]
 
     def search(
         query: str, config: RunnableConfig, callbacks: Callbacks = None, **arguments: Any
     ) -> tuple[str, list[Document]]:
         settings = settings_of(config, arguments)
         with _reported_errors():
-            return to_output(traced_search(retriever, query, callbacks, **settings))
+            return to_output(retriever.invoke(query, {"callbacks": callbacks}, **settings))
 
     async def asearch(
         query: str, config: RunnableConfig, callbacks: Callbacks = None, **arguments: Any
     ) -> tuple[str, list[Document]]:
         settings = settings_of(config, arguments)
         with _reported_errors():
-            result = await atraced_search(retriever, query, callbacks, **settings)
-            return await run_in_executor(None, to_output, result)
+            found = await retriever.ainvoke(query, {"callbacks": callbacks}, **settings)
+            return await run_in_executor(None, to_output, found)
 
     return StructuredTool(
         name=name,
@@ -86,6 +101,15 @@ def create_memory_search_tool(
         handle_tool_error=True,
         handle_validation_error=True,
     )
+
+
+def _current_request(config: RunnableConfig) -> AgentRequest:
+    """Return the request in which a tool is called; ``config`` is the one that LangChain passed."""
+    context = None
+    if langgraph := sys.modules.get("langgraph.runtime"):  # without it nothing runs in LangGraph
+        with suppress(AttributeError, KeyError, RuntimeError):  # this call does not
+            context = langgraph.get_runtime().context
+    return AgentRequest(context, ensure_config(config))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 
 from graphrag_core import Chunk, KnowledgeIndex, Result
@@ -19,8 +19,9 @@ from graphrag_core.errors import InputError, RerankerError
 Scores = list[float | None]
 
 _LEAST = 1e-4  # the distance of a score from 0 and 1 before its log odds are taken
-_OWN_SCORE = "relevance_score"  # the metadata key under which compressors write their score
-_PLACE = "graphrag_place"  # the metadata key of the place of a passage among those that a compressor gets
+
+CALLBACKS: ContextVar[Callbacks] = ContextVar("callbacks", default=None)
+"""Those of the retriever's run, for a compressor."""
 
 
 def compressor_reranker(compressor: BaseDocumentCompressor) -> CompressorScores:
@@ -37,15 +38,6 @@ def compressor_reranker(compressor: BaseDocumentCompressor) -> CompressorScores:
     return CompressorScores(compressor)
 
 
-def to_reranker(reranker: Any) -> Any:
-    """Return a compressor as a reranker of the core, and everything else as it is."""
-    return compressor_reranker(reranker) if isinstance(reranker, BaseDocumentCompressor) else reranker
-
-
-RUN = ContextVar[CallbackManagerForRetrieverRun | AsyncCallbackManagerForRetrieverRun | None]("run", default=None)
-"""The run of the retriever whose callbacks a compressor gets."""
-
-
 @dataclass(frozen=True)
 class CompressorScores:
     """Scores texts by the order in which a compressor returns them. Cannot be hashed if the compressor cannot."""
@@ -54,11 +46,8 @@ class CompressorScores:
 
     def __call__(self, question: str, texts: Sequence[str]) -> Scores:
         """Return a score for each text; None for one that the compressor leaves out."""
-        run = RUN.get()
-        now = run.get_sync() if isinstance(run, AsyncCallbackManagerForRetrieverRun) else run
-        callbacks = now.get_child() if now else None
-        found = self.compressor.compress_documents(_documents(texts), question, callbacks=callbacks)
-        return self._scores(texts, found)
+        documents = [Document(text) for text in texts]
+        return self._scores(texts, self.compressor.compress_documents(documents, question, CALLBACKS.get()))
 
     @property
     def ascore(self) -> Callable[[str, Sequence[str]], Awaitable[Scores]] | None:
@@ -66,49 +55,34 @@ class CompressorScores:
         return self._ascore if overrides(self.compressor, BaseDocumentCompressor, "acompress_documents") else None
 
     async def _ascore(self, question: str, texts: Sequence[str]) -> Scores:
-        run = RUN.get()
-        callbacks = run.get_child() if run else None
-        found = await self.compressor.acompress_documents(_documents(texts), question, callbacks=callbacks)
-        return self._scores(texts, found)
+        documents = [Document(text) for text in texts]
+        return self._scores(texts, await self.compressor.acompress_documents(documents, question, CALLBACKS.get()))
 
     def _scores(self, texts: Sequence[str], documents: Sequence[Document]) -> Scores:
-        """Return the compressor's own scores if none is higher than the one before, otherwise 1 / rank."""
-        given: dict[int, float | None] = {}  # a passage that is returned again is ignored
+        """Return the compressor's own scores if each is lower than the one before, otherwise 1 / rank."""
+        places: dict[str, list[int]] = {}  # of equal texts all, in order
+        for place, text in enumerate(texts):
+            places.setdefault(text, []).append(place)
+        order, given = list[int](), list[Any]()
         for document in documents:
-            given.setdefault(self._place(document, texts), _number(document.metadata.get(_OWN_SCORE)))
-        values = [score for score in given.values() if score is not None and np.isfinite(score)]
-        if len(values) < len(given) or any(one < other for one, other in pairwise(values)):
-            values = [1 / rank for rank in range(1, len(given) + 1)]
-        scores: Scores = [None] * len(texts)
-        below = np.inf
-        for place, value in zip(given, values, strict=True):
-            below = min(float(value), float(np.nextafter(below, -np.inf)))  # equal scores would not keep the order
-            scores[place] = below
-        return scores
-
-    def _place(self, document: Document, texts: Sequence[str]) -> int:
-        """Return which of the texts a document has. Some compressors return copies without the place."""
-        text, place = document.page_content, document.metadata.get(_PLACE)
-        if isinstance(place, int) and 0 <= place < len(texts) and texts[place] == text:
-            return place
-        if text in texts:
-            return texts.index(text)
-        kind = type(self.compressor).__qualname__
-        raise RerankerError(
-            f"{kind} returned a text that it was not given: a reranker may only order and drop passages. Use "
-            f"ContextualCompressionRetriever(base_compressor={kind}(...), base_retriever=retriever) instead"
-        )
-
-
-def _documents(texts: Sequence[str]) -> list[Document]:
-    return [Document(text, metadata={_PLACE: place}) for place, text in enumerate(texts)]
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return None if value is None else float(value)
-    except (TypeError, ValueError):
-        return None
+            same = places.get(document.page_content)
+            if same is None:
+                kind = type(self.compressor).__qualname__
+                raise RerankerError(
+                    f"{kind} returned a text that it was not given: a reranker may only order and drop passages. Use "
+                    f"ContextualCompressionRetriever(base_compressor={kind}(...), base_retriever=retriever) instead"
+                )
+            if same:  # a passage that is returned again is ignored
+                order.append(same.pop(0))
+                given.append(document.metadata.get("relevance_score"))
+        try:
+            values = [float(score) for score in given]
+        except (TypeError, ValueError):
+            values = [np.nan]
+        if not np.isfinite(values).all() or any(one <= other for one, other in pairwise(values)):
+            values = [1 / rank for rank in range(1, len(order) + 1)]
+        scores = dict(zip(order, values, strict=True))
+        return [scores.get(place) for place in range(len(texts))]
 
 
 # -- maximal marginal relevance
@@ -143,11 +117,9 @@ def most_diverse(index: KnowledgeIndex, result: Result, *, k: int, lambda_mult: 
 
 def _vectors(index: KnowledgeIndex, chunks: Sequence[Chunk]) -> Any:
     """Return the stored vectors of chunks, one per row; zeros for a chunk without one."""
-    documents = index.engine.parsed(list(dict.fromkeys(chunk.document_id for chunk in chunks)))
     by_id: dict[str, Any] = {}
-    for document in documents:
+    for document in index.engine.parsed(list({chunk.document_id: None for chunk in chunks})):
         if document.chunk_vectors is not None:
             by_id.update(zip((chunk.id for chunk in document.chunks), document.chunk_vectors, strict=True))
-    vectors = [by_id.get(chunk.id) for chunk in chunks]
-    dim = next((len(vector) for vector in vectors if vector is not None), 1)
-    return np.stack([np.zeros(dim, np.float32) if vector is None else vector for vector in vectors])
+    nothing = np.zeros(len(next(iter(by_id.values()), [0])), np.float32)
+    return np.stack([by_id.get(chunk.id, nothing) for chunk in chunks])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun, Callbacks
-from langchain_core.documents import Document
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.indexing.base import DeleteResponse, DocumentIndex, UpsertResponse
 from langchain_core.messages import BaseMessage
@@ -30,27 +30,22 @@ from pydantic import ConfigDict, Field, PrivateAttr
 from typing_extensions import Self, Unpack, override
 
 import graphrag_core
-from graphrag_core import Cache, GraphRetriever, KnowledgeIndex, Result, SearchSettings, extract
+from graphrag_core import Cache, GraphRetriever, KnowledgeIndex, SearchSettings
 from graphrag_core.adapter import (
     AdapterRetriever,
     Options,
     changed_settings,
     checked_names,
     closed_on_error,
-    needs_explanation,
     open_index,
     overrides,
-    split_options,
     to_history,
 )
 from graphrag_core.errors import InputError, unknown_name
 from graphrag_core.filters import Filter, Where, parse_all
-from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ports import Embedder
-from graphrag_core.query.requests import Request
-from graphrag_core.query.settings import Plan
+from graphrag_core.query.plan import Plan
 from langchain_graphrag.documents import (
-    Documents,
     LongDocumentChunker,
     from_texts,
     to_core_documents,
@@ -58,12 +53,10 @@ from langchain_graphrag.documents import (
     to_documents,
     with_vectors,
 )
-from langchain_graphrag.extraction import from_graph_documents, llm_extractor
 from langchain_graphrag.models import embeddings_of, message_text, to_embedder
-from langchain_graphrag.rerank import RUN, most_diverse, to_reranker
-from langchain_graphrag.stores import Row, copy_store, embedding_of, store_rows
+from langchain_graphrag.rerank import CALLBACKS, compressor_reranker, most_diverse
+from langchain_graphrag.stores import ReadRows, copy_store, embedding_of, store_rows
 
-_Convert = Callable[[Iterable[Any]], list[graphrag_core.Document]]
 _SETTINGS = SearchSettings.__dataclass_fields__
 _FILTERS = ("filter", "where")  # arguments that narrow the scope
 _SEARCH_TYPES = ("similarity", "mmr", "similarity_score_threshold")
@@ -72,10 +65,6 @@ _SEARCH_TYPES = ("similarity", "mmr", "similarity_score_threshold")
 class RetrieverOptions(Options, total=False):
     """Keywords of the constructors of :class:`GraphRAGRetriever`."""
 
-    k: int | None
-    progress: bool | None
-    filter: Any
-    search_type: str
     search_kwargs: dict[str, Any]
     name: str | None
     tags: list[str] | None
@@ -86,32 +75,14 @@ class NewOptions(RetrieverOptions, total=False):
     """Keywords of the constructors that create an index."""
 
     path: str | Path | None
-    llm: Any
-
-
-class LoadOptions(RetrieverOptions, total=False):
-    """Keywords of :meth:`GraphRAGRetriever.load`."""
-
-    read_only: bool
-
-
-class StoreOptions(NewOptions, total=False):
-    """Keywords of :meth:`GraphRAGRetriever.from_vectorstore`."""
-
-    where: Any
-    ids: Iterable[Any] | None
-    read: Callable[[Any], Iterable[Row]] | None
-    remove_missing: bool
-    check_embedding: bool
-    show_progress: bool | None
 
 
 class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     """Retrieves documents by vector, keyword and knowledge graph, with the reason for each.
 
-    Create one with :meth:`from_documents`, :meth:`from_texts`, :meth:`from_vectorstore`,
-    :meth:`from_graph_documents` or :meth:`load`, or pass an existing ``index``. It is safe to use from many threads and
-    tasks at once. It is a LangChain ``DocumentIndex``, so ``langchain_core.indexing.index`` can sync it with a source.
+    Create one with :meth:`from_documents` or another constructor, or pass an existing ``index``. It is safe to use from
+    many threads and tasks at once. It is a LangChain ``DocumentIndex``, so ``langchain_core.indexing.index`` can sync
+    it with a source.
 
     Parameters
     ----------
@@ -145,17 +116,13 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     ``invoke``, ``ainvoke``, ``batch`` and ``abatch`` take the fields of ``settings``, the arguments of
     :meth:`graphrag_core.GraphRetriever.retrieve` (``as_of``, ``count_access``, and ``history``, also of
     LangChain messages), ``filter``, ``search_type``, ``fetch_k`` and ``lambda_mult``. A filter
-    maps metadata keys to values or operators: ``{"tenant": "acme", "year": {"$gte": 2020}}``. If the question cannot be
-    embedded, :class:`graphrag_core.errors.EmbedderError` is raised, which is also of the type that the embedding model
-    raised, so ``with_retry`` and ``with_fallbacks`` work with either type. Nothing is found for a blank query, which is
-    logged.
+    maps metadata keys to values or operators: ``{"tenant": "acme", "year": {"$gte": 2020}}``.
 
-    A document is returned with its id, its metadata, and what ``add_metadata`` names. :meth:`search` returns everything
-    about the hits. A document of more than 512 tokens is split into passages, unless ``chunker=None``. Their id is
-    ``"<document id>#<number>"``, and ``metadata["document_id"]`` is the id for :meth:`delete` and :meth:`get`.
+    A document is returned with its id, its metadata, and what ``add_metadata`` names. One of more than 512 tokens is
+    split into passages, unless ``chunker=None``. Their id is ``"<document id>#<number>"``, and
+    ``metadata["document_id"]`` is the id for :meth:`delete` and :meth:`get`.
 
-    A retriever with a ``path`` can be pickled and deep-copied, as :class:`graphrag_core.KnowledgeIndex` says. With
-    PostgreSQL a copy and a forked process open their own connections, and may write.
+    A retriever with a ``path`` can be pickled and deep-copied, as :class:`graphrag_core.KnowledgeIndex` says.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -170,27 +137,19 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     refresh_every: float | None = Field(default=None, frozen=True)
 
     _core: GraphRetriever = PrivateAttr()
-    _explains: bool = PrivateAttr()
-    _embedding: str = PrivateAttr()  # the class of the embedding model
-    _awaits: bool = PrivateAttr()  # whether it embeds questions on the event loop
 
     def __init__(self, **fields: Any) -> None:
         given = {name: fields.pop(name) for name in type(self).model_fields if name in fields}
-        settings = given.get("settings") or SearchSettings()
-        if not isinstance(settings, SearchSettings):
-            raise InputError(f"settings is {settings!r:.80}: use SearchSettings(...)")
-        given["settings"] = settings.replace(**{**fields, "reranker": to_reranker(fields.get("reranker"))})
         kwargs = dict(given.get("search_kwargs") or {})
         given["filter"] = parse_all(given.get("filter"), _take_filter(kwargs))  # read once
         given["search_kwargs"] = {name: value for name, value in kwargs.items() if value is not None}
         given["add_metadata"] = checked_names(given.get("add_metadata", ("section", "page")))
-        cache = given.get("cache", True)
-        given["cache"] = (Cache() if cache else None) if isinstance(cache, bool) else cache
-        super().__init__(**given)
-        self._core = GraphRetriever(self.index, self.settings, cache=self.cache, refresh_every=self.refresh_every)
-        self._explains = needs_explanation(self.add_metadata)
-        model = embeddings_of(self.index)
-        self._embedding, self._awaits = type(model).__name__, overrides(model, Embeddings, "aembed_query")
+        settings, cache = given.get("settings") or SearchSettings(), given.get("cache", True)
+        fields["reranker"] = _to_reranker(fields.get("reranker"))
+        index: Any = given.get("index")  # checked below
+        core = GraphRetriever(index, settings, cache=cache, refresh_every=given.get("refresh_every"), **fields)
+        super().__init__(**{**given, "settings": core.settings, "cache": core.cache})
+        self._core = core
         self._plan("", {})  # raises now instead of in the first query
 
     @override
@@ -201,10 +160,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
     @override
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with other values of some parameters, such as ``k``; it searches the same index.
-
-        A ``filter``, and one in ``search_kwargs``, narrows that of this retriever.
-        """
+        """Return a copy with other parameters, such as ``k``, of the same index; a filter narrows this one's."""
         if not update:
             return super().model_copy(deep=deep)
         fields = {name: getattr(self, name) for name in type(self).model_fields} | dict(update)
@@ -219,10 +175,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return self.model_copy(**options)
 
     def with_filter(self, filter: Where | None) -> Self:  # noqa: A002 - LangChain's word
-        """Return this retriever restricted further, such as to the tenant of a request.
-
-        It shares the index, the settings and the cache. What it finds also matches the filter of this retriever.
-        """
+        """Return this retriever restricted further, such as to a tenant; it shares the index and the cache."""
         return self.model_copy(update={"filter": filter})
 
     @override
@@ -232,10 +185,10 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
     @override
     def configurable_fields(self, **kwargs: AnyConfigurableField) -> RunnableSerializable[str, list[Document]]:
-        """Let the configuration of a call set parameters and fields of ``settings``, as LangChain's ``Runnable`` does.
+        """Let the configuration of a call set parameters and fields of ``settings``; a filter narrows the retriever's.
 
         ``retriever.configurable_fields(k=ConfigurableField(id="k"))`` takes ``k`` from
-        ``invoke(query, {"configurable": {"k": 2}})``. A configured filter narrows that of the retriever.
+        ``invoke(query, {"configurable": {"k": 2}})``.
         """
         known = [*type(self).model_fields, *_SETTINGS]
         for name in kwargs:
@@ -262,19 +215,16 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             Any LangChain ``Embeddings``, or an embedder of the core such as ``WordLlama()``. None for an
             index without vectors.
         settings
-            The keywords below, parameters of this class (``settings``, ``k``, ``filter``, ``tags``, ...) and settings
-            of :class:`graphrag_core.KnowledgeIndex` (``chunker``, ``extractor``, ``embed_names``, ...).
-
-        Other Parameters
-        ----------------
-        path
-            A folder or a database for the index (:meth:`graphrag_core.KnowledgeIndex.open`); an existing index is
-            extended. None keeps the index in memory.
-        llm
-            A chat model that extracts entities and relations from every passage, too. Use
-            :func:`~langchain_graphrag.llm_extractor` for its settings.
+            Parameters of this class (``settings``, ``k``, ``filter``, ``tags``, ...) and settings of
+            :class:`graphrag_core.KnowledgeIndex` (``chunker``, ``extractor``, ``embed_names``, ...). ``path`` is a
+            folder or a database for the index (:meth:`graphrag_core.KnowledgeIndex.open`), which is extended if it
+            exists; without it the index is in memory. ``llm`` is a chat model that extracts entities and relations
+            from every passage, too (:func:`~langchain_graphrag.llm_extractor` has its settings).
         """
-        return cls._filled(to_core_documents, documents, embedding, **settings)
+        retriever = cls._open(embedding, **settings)
+        with closed_on_error(retriever):
+            retriever.add_documents(documents)
+        return retriever
 
     @classmethod
     def from_texts(
@@ -298,18 +248,29 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         ``source``. Each node becomes a typed entity and each relationship a fact of its source, in addition to what is
         extracted from the text. The sources are not split. ``settings`` as for :meth:`from_documents`.
         """
-        unsplit = _unsplit(settings, "relationships of a graph document belong")
-        return cls._filled(from_graph_documents, graph_documents, embedding, **unsplit)
+        retriever = cls._open(embedding, **_unsplit(settings))
+        with closed_on_error(retriever):
+            retriever.add_graph_documents(graph_documents)
+        return retriever
 
     @classmethod
     def from_vectorstore(
-        cls, store: VectorStore, embedding: Embedder | None = None, **settings: Unpack[StoreOptions]
+        cls,
+        store: VectorStore,
+        embedding: Embedder | None = None,
+        *,
+        where: Any = None,
+        ids: Iterable[Any] | None = None,
+        read: ReadRows | None = None,
+        remove_missing: bool = False,
+        check_embedding: bool = False,
+        show_progress: bool | None = None,
+        **settings: Unpack[NewOptions],
     ) -> Self:
         """Return a retriever for the documents of a vector store, with the vectors that the store has.
 
         Reads Chroma, FAISS, Qdrant, PGVector, PGVectorStore and InMemoryVectorStore. No document is embedded
-        again or split, and the store is not changed. Called again with the same ``path``, it adds what is new, replaces
-        what has changed and skips the rest.
+        again or split, and the store is not changed. Called again with the same ``path``, it adds what changed.
 
         Parameters
         ----------
@@ -317,18 +278,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             The store.
         embedding
             The model that computed the vectors; by default the store's own. It embeds the questions.
-        settings
-            The keywords below, and the settings of :meth:`from_documents`. ``batch_size`` (1,000) is also the number of
-            documents in a request to the store.
-
-        Other Parameters
-        ----------------
-        where
-            Restricts what is read, in the store's own filter language: a dict for Chroma, PGVector and PGVectorStore, a
-            ``models.Filter`` for Qdrant, a dict or a function of the metadata for FAISS, a function of the document for
-            InMemoryVectorStore.
-        ids
-            The documents to read; by default all.
+        where, ids
+            What is read, by default all: a filter in the store's own language (docs/stores.md), or ids.
         read
             A function for other stores. It gets the store and yields ``(id, text, metadata, vector)`` for each
             document; without a vector (None) the text is embedded.
@@ -339,68 +290,43 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             default a wrong dimension is reported by the first question.
         show_progress
             True or False to force a progress bar; None shows it on a terminal.
-
-        Raises
-        ------
-        InputError
-            The store cannot be read, or has no embedding model.
-        EmbedderMismatch
-            The vectors are not from this embedding model, or the index in ``path`` is not.
+        settings
+            As for :meth:`from_documents`. ``batch_size`` (1,000) is also the size of a request to the store.
         """
         if not isinstance(store, VectorStore):
             raise InputError(f"from_vectorstore takes a LangChain VectorStore, not {type(store).__qualname__}")
-        remove_missing, check_embedding = settings.pop("remove_missing", False), settings.pop("check_embedding", False)
-        progress, batch_size = settings.pop("show_progress", None), settings.get("batch_size", 1_000)
-        source = {name: settings.pop(name, None) for name in ("where", "ids", "read")}  # type: ignore[misc]
         model = embedding_of(store) if embedding is None else embedding
-        rows = store_rows(store, batch_size=batch_size, **source)
-        retriever = cls._open(model, **{"progress": progress, **_unsplit(settings, "a vector belongs")})
+        rows = store_rows(store, where, ids, read, settings.get("batch_size", 1_000))
+        retriever = cls._open(model, **{"progress": show_progress, **_unsplit(settings)})
         with closed_on_error(retriever):
-            checks = {"remove_missing": remove_missing, "check_embedding": check_embedding}
-            copy_store(retriever.index, rows, batch_size=batch_size, **checks)
+            copy_store(retriever.index, rows, remove_missing=remove_missing, check_embedding=check_embedding)
         return retriever
 
     @classmethod
-    def load(cls, path: str | Path, embedding: Embedder | None, **settings: Unpack[LoadOptions]) -> Self:
-        """Return a retriever for the index in a folder or in PostgreSQL.
+    def load(cls, path: str | Path, embedding: Embedder | None, **settings: Unpack[RetrieverOptions]) -> Self:
+        """Return a retriever for the index in a folder, or at the address of a PostgreSQL database.
 
-        Parameters
-        ----------
-        path
-            The folder, or the address of a database.
-        embedding
-            The embedding model that built the index; another one is refused. None if it has no vectors.
-        settings
-            As for :meth:`from_documents`; ``chunker``, ``extractor`` and ``llm`` apply to documents added from now on.
-            And ``read_only``, True if another process writes (:meth:`graphrag_core.KnowledgeIndex.open`).
+        ``embedding`` is the model that built the index; another one is refused. None if it has no vectors. ``settings``
+        as for :meth:`from_documents`; ``chunker``, ``extractor`` and ``llm`` apply to documents added from now on. And
+        ``read_only``, True if another process writes (:meth:`graphrag_core.KnowledgeIndex.open`).
         """
         return cls._open(embedding, path, must_exist=True, **settings)
 
     @classmethod
     def _open(
-        cls, embedding: Any, path: Any = None, *, llm: Any = None, must_exist: bool = False, **settings: Any
+        cls, embedding: Any, path: Any = None, *, must_exist: bool = False, llm: Any = None, **settings: Any
     ) -> Self:
         """Return a retriever of the index in a folder, or of a new one in memory."""
-        options, fields = split_options(settings)
-        extractor = options.pop("extractor", None)
-        if llm is not None:
-            if extractor is not None:
-                raise InputError("pass either llm or extractor: extractor=llm_extractor(llm, ...) has both")
-            extractor = llm_extractor(llm)
-        from langchain_graphrag.stored_knowledge import StoredKnowledgeExtractor  # noqa: PLC0415 - slow to import
+        from langchain_graphrag.extraction import StoredKnowledgeExtractor, llm_extractor  # noqa: PLC0415 - slow
 
-        options["extractor"] = StoredKnowledgeExtractor(extractor or extract.SentenceExtractor())
-        options.setdefault("chunker", LongDocumentChunker())
-        index = open_index(to_embedder(embedding), path, fields, must_exist=must_exist, **options)
+        extractor = settings.get("extractor")
+        if llm is not None and extractor is not None:
+            raise InputError("pass either llm or extractor: extractor=llm_extractor(llm, ...) has both")
+        settings["extractor"] = StoredKnowledgeExtractor(extractor if llm is None else llm_extractor(llm))
+        settings.setdefault("chunker", LongDocumentChunker())
+        index, fields = open_index(to_embedder(embedding), path, settings, must_exist=must_exist)
         with closed_on_error(index):
             return cls(index=index, **fields)
-
-    @classmethod
-    def _filled(cls, convert: _Convert, items: Iterable[Any], embedding: Embedder | None, **settings: Any) -> Self:
-        retriever = cls._open(embedding, **settings)
-        with closed_on_error(retriever):
-            retriever._add(convert(items))  # noqa: SLF001 - our own
-        return retriever
 
     # -- documents
 
@@ -413,24 +339,23 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     ) -> list[str]:
         """Add documents, replace those with a known id, and return the ids of those added.
 
-        A document without text is skipped, and an earlier version of it deleted, with a warning in the log.
-
-        ``ids`` replace ``Document.id``. ``embeddings`` are vectors computed by the retriever's embedding model, or None
-        for a document to embed: one with a vector is not embedded again and must not be split by a ``chunker``.
+        A document without text is skipped, and an earlier version of it deleted, with a warning in the log. ``ids``
+        replace ``Document.id``. ``embeddings`` are vectors computed by the retriever's embedding model, or None for a
+        document to embed: one with a vector is not embedded again and must not be split by a ``chunker``.
         """
-        return self._add(*with_vectors(documents, ids, embeddings))
-
-    def _add(self, documents: Sequence[graphrag_core.Document], vectors: Mapping[str, Any] | None = None) -> list[str]:
-        filled = [document for document in documents if document.text.strip()]
-        self.index.add(filled, vectors=vectors)
-        self._drop_blank(_blank_names(documents))
-        return [document.id for document in filled]
+        core, vectors = with_vectors(documents, ids, embeddings)
+        self._add(core, vectors=vectors)
+        return _filled_ids(core)
 
     async def aadd_documents(
         self, documents: Iterable[Document], *, ids: Any = None, embeddings: Any = None
     ) -> list[str]:
         """Async version of :meth:`add_documents`; awaits the embedding model if it has its own coroutine."""
-        return await self._aadd(*await run_in_executor(None, with_vectors, documents, ids, embeddings))
+        model = embeddings_of(self.index)
+        embed = model.aembed_documents if overrides(model, Embeddings, "aembed_documents") else None
+        core, vectors = await run_in_executor(None, with_vectors, documents, ids, embeddings)
+        await self._aadd(core, vectors, embed)
+        return _filled_ids(core)
 
     def add_texts(
         self,
@@ -448,38 +373,23 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         """Async version of :meth:`add_texts`."""
         return await self.aadd_documents(from_texts(texts, metadatas, ids), embeddings=embeddings)
 
-    async def _aadd(
-        self, documents: Sequence[graphrag_core.Document], vectors: Mapping[str, Any] | None = None
-    ) -> list[str]:
-        filled = [document for document in documents if document.text.strip()]
-        model, given = embeddings_of(self.index), vectors or {}
-        embedding = self.index.embedding if overrides(model, Embeddings, "aembed_documents") else None
-        for start in range(0, len(filled), size := self.index.batch_size):
-            batch, embeddings = filled[start : start + size], dict[str, Any]()
-            if embedding is not None and (texts := await run_in_executor(None, self.index.to_embed, batch, given)):
-                embeddings = await embedding.awaited_documents(texts, model.aembed_documents(texts))
-            await run_in_executor(None, self.index.add, batch, vectors=given, embeddings=embeddings)
-        await run_in_executor(None, self._drop_blank, _blank_names(documents))
-        return [document.id for document in filled]
-
     def add_graph_documents(self, graph_documents: Iterable[Any]) -> list[str]:
-        """Add the sources of graph documents with their nodes and relationships; return their ids.
+        """Add the sources of graph documents with their nodes and relationships, not split; return their ids."""
+        from langchain_graphrag.extraction import from_graph_documents  # noqa: PLC0415 - slow to import
 
-        The sources are not split, unless the retriever was given a chunker.
-        """
-        return self._add(from_graph_documents(graph_documents))
+        documents = from_graph_documents(graph_documents)
+        self._add(documents)
+        return _filled_ids(documents)
 
     @override
     def upsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
         """Add or replace documents, for LangChain's indexing API; those without text are among ``failed``."""
-        documents = to_core_documents(items)
-        return UpsertResponse(succeeded=self._add(documents), failed=list(_blank_names(documents)))
+        return _upserted(items, self.add_documents(items))
 
     @override
     async def aupsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
         """Async version of :meth:`upsert`."""
-        documents = await run_in_executor(None, to_core_documents, items)
-        return UpsertResponse(succeeded=await self._aadd(documents), failed=list(_blank_names(documents)))
+        return _upserted(items, await self.aadd_documents(items))
 
     @override
     def delete(self, ids: str | Iterable[str] | None = None, **kwargs: Any) -> DeleteResponse:
@@ -507,22 +417,22 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **settings: Any
     ) -> list[Document]:
-        token = RUN.set(run_manager)
+        token = CALLBACKS.set(run_manager.get_child())
         try:
             result = self.search(query, **{"explain": self._explains, **settings})
         finally:
-            RUN.reset(token)
+            CALLBACKS.reset(token)
         return to_documents(result, self.add_metadata)
 
     @override
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **settings: Any
     ) -> list[Document]:
-        token = RUN.set(run_manager)
+        token = CALLBACKS.set(run_manager.get_child())
         try:
             result = await self.asearch(query, **{"explain": self._explains, **settings})
         finally:
-            RUN.reset(token)
+            CALLBACKS.reset(token)
         return await run_in_executor(None, to_documents, result, self.add_metadata)
 
     def _plan(self, query: str, given: Mapping[str, Any]) -> Plan:
@@ -530,10 +440,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         merged |= {name: value for name, value in given.items() if value is not None}
         where = parse_all(self.scope, *(given.get(name) for name in _FILTERS))
         _take_filter(merged)
-        if "history" in merged:
-            merged["history"] = to_history(merged["history"], BaseMessage, message_text)
-        if "reranker" in merged:
-            merged["reranker"] = to_reranker(merged["reranker"])
+        merged["history"] = to_history(merged.get("history"), BaseMessage, message_text)
+        merged["reranker"] = _to_reranker(merged.get("reranker"))
         kind, fetch_k = merged.pop("search_type"), merged.pop("fetch_k", 20)
         lambda_mult = merged.pop("lambda_mult", 0.5)
         if kind not in _SEARCH_TYPES:
@@ -548,20 +456,20 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             finish = partial(most_diverse, self.index, k=plan.settings.k, lambda_mult=lambda_mult)
             settings = plan.settings.replace(k=max(plan.settings.k, fetch_k)).resolved
             plan = replace(plan, settings=settings, finish=finish)
-        embedding = self.index.embedding
-        if self._awaits and embedding is not None and merged.get("embedding") is None:
-            embed = Request(partial(embedding.query, query), partial(self._aembed, embedding, query))
-            plan = replace(plan, embed=embed)
-        return plan
+        embedding, model = self.index.embedding, embeddings_of(self.index)
+        if embedding is None or "embedding" in merged or not overrides(model, Embeddings, "aembed_query"):
+            return plan
 
-    async def _aembed(self, embedding: CheckedEmbedder, query: str) -> Any:
-        return embedding.checked_query(await embeddings_of(self.index).aembed_query(query))
+        async def aembed() -> Any:
+            return embedding.checked_query(await model.aembed_query(query))
+
+        return replace(plan, aembed=aembed)
 
     @override
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params = super()._get_ls_params(**kwargs)
         if self.index.embedding is not None:
-            params["ls_embedding_provider"] = self._embedding
+            params["ls_embedding_provider"] = type(embeddings_of(self.index)).__name__
             params["ls_embedding_model"] = self.index.embedding.identity
         return params
 
@@ -577,16 +485,9 @@ class _ConfigurableRetriever(RunnableConfigurableFields[str, list[Document]]):
         parameters = {name: one for name, one in self.fields.items() if name not in _SETTINGS}
         specs = RunnableConfigurableFields(default=self.default, fields=parameters).config_specs
         for name in self.fields.keys() - parameters:
-            one, field = self.fields[name], _SETTINGS[name]
-            spec = ConfigurableFieldSpec(
-                id=one.id,
-                name=one.name,
-                description=one.description or field.metadata.get("help"),
-                annotation=getattr(one, "annotation", None) or field.metadata.get("type", Any),
-                default=getattr(one, "default", getattr(self.default.settings, name)),
-                is_shared=one.is_shared,
-            )
-            specs.append(spec)
+            one, kind = self.fields[name], _SETTINGS[name].metadata.get("type", Any)
+            default = getattr(one, "default", getattr(self.default.settings, name))
+            specs.append(ConfigurableFieldSpec(one.id, kind, one.name, one.description, default, one.is_shared))
         return specs
 
     @override
@@ -621,32 +522,23 @@ def _take_filter(arguments: dict[str, Any]) -> Filter | None:
     return parse_all(*(arguments.pop(name, None) for name in _FILTERS))
 
 
-def traced_search(retriever: GraphRAGRetriever, query: str, callbacks: Callbacks = None, **settings: Any) -> Result:
-    """Search as :meth:`GraphRAGRetriever.search` does, in a run that callbacks see."""
-    return cast("Documents", retriever.invoke(query, {"callbacks": callbacks}, **settings)).result
+def _to_reranker(reranker: Any) -> Any:
+    """Return a compressor as a reranker of the core, and everything else as it is."""
+    return compressor_reranker(reranker) if isinstance(reranker, BaseDocumentCompressor) else reranker
 
 
-async def atraced_search(
-    retriever: GraphRAGRetriever, query: str, callbacks: Callbacks = None, **settings: Any
-) -> Result:
-    """Async version of :func:`traced_search`."""
-    return cast("Documents", await retriever.ainvoke(query, {"callbacks": callbacks}, **settings)).result
-
-
-def _unsplit(settings: Mapping[str, Any], reason: str) -> dict[str, Any]:
+def _unsplit(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings for documents that must not be split."""
     if settings.get("chunker") is not None:
-        raise InputError(f"{reason} to a whole document: remove chunker")
+        raise InputError("vectors and relationships belong to a whole document: remove chunker")
     return {**settings, "chunker": None}
 
 
-def _blank_names(documents: Sequence[graphrag_core.Document]) -> dict[str, str]:
-    """Return what the log calls documents that have no text, by id: the id, and the file and page it comes from."""
-    names = {}
-    for document in documents:
-        if document.text.strip():
-            continue
-        source, page = document.metadata.get("source"), document.metadata.get("page")
-        where = [str(source)] * (source is not None) + [f"page {page}"] * (page is not None)
-        names[document.id] = f"{document.id!r} ({', '.join(where)})" if where else repr(document.id)
-    return names
+def _filled_ids(documents: Iterable[graphrag_core.Document]) -> list[str]:
+    """Return the ids of the documents that have a text."""
+    return [document.id for document in documents if document.text.strip()]
+
+
+def _upserted(items: Iterable[Document], added: list[str]) -> UpsertResponse:
+    failed = [document.id for document in to_core_documents(items) if not document.text.strip()]
+    return UpsertResponse(succeeded=added, failed=failed)

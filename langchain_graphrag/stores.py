@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,33 +26,15 @@ _SAME_MODEL = 0.9  # the cosine similarity of two embeddings of one text; hosted
 Row = tuple[str, str | None, Mapping[str, Any] | None, Sequence[float] | None]
 """Id, text, metadata and vector of a stored document. One without text is skipped, one without a vector embedded."""
 
+ReadRows = Callable[[Any], Iterable[Row]]
+"""Reads the rows of a store."""
+
 _Access = tuple[Callable[[Any], Iterable[Any]], Callable[[Sequence[Any]], Iterable[Row]]]
 """How a store is read: the ids that match a filter of the store, and the rows of some ids."""
 
 
-@dataclass(frozen=True)
-class _StoreRows:
-    """The rows of a vector store. Iterating reads them in batches; ``len`` is their number."""
-
-    ids: Sequence[Any]
-    rows: Callable[[Sequence[Any]], Iterable[Row]]
-    batch_size: int
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __iter__(self) -> Iterator[Row]:
-        for start in range(0, len(self.ids), self.batch_size):
-            yield from self.rows(self.ids[start : start + self.batch_size])
-
-
 def store_rows(
-    store: VectorStore,
-    *,
-    where: Any = None,
-    ids: Iterable[Any] | None = None,
-    read: Callable[[Any], Iterable[Row]] | None = None,
-    batch_size: int = 1_000,
+    store: VectorStore, where: Any, ids: Iterable[Any] | None, read: ReadRows | None, batch_size: int
 ) -> Iterable[Row]:
     """Return the rows of a vector store, which is not changed; documents that are deleted meanwhile are left out."""
     if sum(given is not None for given in (where, ids, read)) > 1:
@@ -66,7 +48,8 @@ def store_rows(
             "(id, text, metadata, vector) for each document"
         )
     list_ids, rows = access(store)
-    return _StoreRows(list(list_ids(where) if ids is None else ids), rows, batch_size)
+    names = list(list_ids(where) if ids is None else ids)
+    return (row for start in range(0, len(names), batch_size) for row in rows(names[start : start + batch_size]))
 
 
 def embedding_of(store: VectorStore) -> Any:
@@ -77,63 +60,41 @@ def embedding_of(store: VectorStore) -> Any:
     return store.embeddings
 
 
-class _StoreDocuments:
-    """Rows of a store as documents for an index, with their vectors. Rows without text are left out.
+def copy_store(index: KnowledgeIndex, rows: Iterable[Row], *, remove_missing: bool, check_embedding: bool) -> None:
+    """Add the rows of a store to an index; with ``remove_missing`` delete documents that are not among them.
 
-    ``vectors`` has the vectors of the last ``kept`` documents, so that memory does not grow with the store: an index
-    that reads documents in batches of that size finds what it needs. The first vector is compared with the embedding
-    of ``checked``.
+    Rows without text are left out. Vectors are kept for one batch, so that memory does not grow with the store.
     """
+    vectors: dict[str, Any] = {}
+    ids: set[str] = set()
+    missing: Counter[str] = Counter()
 
-    def __init__(self, rows: Iterable[Row], kept: int, checked: CheckedEmbedder | None) -> None:
-        self.vectors: dict[str, Any] = {}
-        self.ids: set[str] = set()
-        self.without_text = self.without_vector = 0
-        self._rows, self._kept, self._checked = rows, kept, checked
-
-    def __iter__(self) -> Iterator[graphrag_core.Document]:
-        for row_id, text, metadata, vector in self._rows:
+    def documents() -> Iterator[graphrag_core.Document]:
+        for row_id, text, metadata, vector in rows:
             if not text or not text.strip():
-                self.without_text += 1
+                missing["have no text and were skipped"] += 1
                 continue
             ordered = dict(sorted((metadata or {}).items()))  # Chroma returns the keys in any order
             document = to_core_document(Document(id=str(row_id), page_content=text, metadata=ordered))
             if vector is None:
-                self.without_vector += 1
+                missing["came without a vector and were embedded"] += 1
             else:
-                if self._checked is not None:
-                    _check_embedding(self._checked, document, vector)
-                    self._checked = None
-                if len(self.vectors) >= self._kept:
-                    del self.vectors[next(iter(self.vectors))]
-                self.vectors[document.id] = vector
-            self.ids.add(document.id)
+                if check_embedding and not vectors and index.embedding is not None:
+                    _check_embedding(index.embedding, document, vector)
+                if len(vectors) >= index.batch_size:
+                    del vectors[next(iter(vectors))]
+                vectors[document.id] = vector
+            ids.add(document.id)
             yield document
 
-
-class _SizedStoreDocuments(_StoreDocuments):
-    """Documents of which the number is known, for the progress bar."""
-
-    def __len__(self) -> int:
-        return len(self._rows)  # type: ignore[arg-type]
-
-
-def copy_store(
-    index: KnowledgeIndex, rows: Iterable[Row], *, remove_missing: bool, check_embedding: bool, batch_size: int
-) -> None:
-    """Add the rows of a store to an index; with ``remove_missing`` delete documents that are not among them."""
-    kind = _SizedStoreDocuments if isinstance(rows, Sized) else _StoreDocuments
-    documents = kind(rows, batch_size, index.embedding if check_embedding else None)
-    index.add(documents, vectors=documents.vectors)
-    if documents.without_text:
-        _log.warning("%d documents of the store have no text and were skipped", documents.without_text)
-    if documents.without_vector:
-        _log.warning("%d documents of the store came without a vector and were embedded", documents.without_vector)
+    index.add(documents(), vectors=vectors)
+    for problem, count in missing.items():
+        _log.warning("%d documents of the store %s", count, problem)
     if not remove_missing:
         return
-    missing = [index.get(document_id) for document_id in index.document_ids() if document_id not in documents.ids]
-    gone = [document.id for document in missing if document and remembered.FACT_KEY not in document.metadata]
-    if gone and not documents.ids:
+    stored = (index.get(document_id) for document_id in index.document_ids() if document_id not in ids)
+    gone = [document.id for document in stored if document and remembered.FACT_KEY not in document.metadata]
+    if gone and not ids:
         raise InputError(
             "nothing was read from the store, and remove_missing=True would empty the index: "
             "check the name of the collection, or remove the folder of the index"
@@ -257,6 +218,5 @@ _ACCESS: Mapping[str, Callable[[Any], _Access]] = {
     "InMemoryVectorStore": _in_memory,
     "PGVector": _pgvector,
     "PGVectorStore": _chroma,
-    "Qdrant": _qdrant,
     "QdrantVectorStore": _qdrant,
 }

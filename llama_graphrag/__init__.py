@@ -1,7 +1,5 @@
 """The LlamaIndex adapter: a retriever over vectors, keywords and a knowledge graph, and a memory tool for agents.
 
-Import the names in ``__all__`` from here; the modules inside are private.
-
 >>> from llama_index.core.schema import TextNode
 >>> from graphrag_core.testing import HashEmbedder
 >>> retriever = GraphRAGRetriever.from_nodes(

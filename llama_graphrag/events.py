@@ -7,7 +7,7 @@ from llama_index.core.instrumentation.events import BaseEvent
 
 from graphrag_core import Result
 
-dispatcher = instrument.get_dispatcher(__name__)
+_dispatcher = instrument.get_dispatcher(__name__)
 
 
 class GraphRAGRetrievalEvent(BaseEvent):
@@ -29,14 +29,16 @@ class GraphRAGRetrievalEvent(BaseEvent):
         """Return the name that LlamaIndex uses for the class."""
         return "GraphRAGRetrievalEvent"
 
-    @classmethod
-    def from_result(cls, result: Result) -> GraphRAGRetrievalEvent:
-        """Return the event for a result."""
-        same = ("question", "method", "route", "decided", "confidence", "fallback")
-        return cls(
-            **{name: getattr(result, name) for name in same},
-            entities=[entity.name for entity in result.entities],
-            skipped=result.expansion_skipped,
-            node_ids=[hit.chunk.id for hit in result.hits],
-            stages=dict(result.trace.stages),
-        )
+
+def report(result: Result) -> Result:
+    """Dispatch the event of a result, and return the result."""
+    same = ("question", "method", "route", "decided", "confidence", "fallback")
+    event = GraphRAGRetrievalEvent(
+        **{name: getattr(result, name) for name in same},
+        entities=[entity.name for entity in result.entities],
+        skipped=result.expansion_skipped,
+        node_ids=[hit.chunk.id for hit in result.hits],
+        stages=dict(result.trace.stages),
+    )
+    _dispatcher.event(event)
+    return result

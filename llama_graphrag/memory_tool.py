@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from inspect import signature
 from typing import Any
 
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.tools import FunctionTool
-from llama_index.core.vector_stores.types import MetadataFilters
 from llama_index.core.workflow import Context
 from typing_extensions import Unpack
 
@@ -18,7 +16,6 @@ from graphrag_core.errors import InputError
 from graphrag_core.filters import Where
 from graphrag_core.query import memory_tool
 from graphrag_core.query.per_request import OfRequest, per_request
-from llama_graphrag.filters import ids_where, to_where
 from llama_graphrag.models import count_tokens
 from llama_graphrag.nodes import to_nodes
 from llama_graphrag.retriever import GraphRAGRetriever
@@ -42,9 +39,6 @@ def memory_search_tool(
     description: str = memory_tool.DESCRIPTION,
     return_direct: bool = False,
     where: Where | OfRequest | None = None,
-    filters: MetadataFilters | None = None,
-    node_ids: Sequence[str] | None = None,
-    doc_ids: Sequence[str] | None = None,
     **context: Unpack[memory_tool.ContextArguments],
 ) -> FunctionTool:
     """Return a tool that lets an agent search a retriever's index.
@@ -60,17 +54,18 @@ def memory_search_tool(
         Shown to the model.
     return_direct
         Whether the context is the agent's final answer.
-    where, filters, node_ids, doc_ids
-        Narrow the retriever's filters; ``where`` has the form of :mod:`graphrag_core.filters`. If one agent serves all
-        users, ``where`` is a function of the state of the run: ``where=lambda state: {"user": state["user"]}``, after
-        ``await context.store.set("user", "ada")`` for the ``Context`` of the run. If it returns no filter, an empty
-        one, or one with an empty value, the tool reports an error, and nothing is searched.
+    where
+        Narrows the retriever's filters (:mod:`graphrag_core.filters`); for those of LlamaIndex pass
+        ``retriever.with_filters(...)``. If one agent serves all users, a function of the state of the run:
+        ``where=lambda state: {"user": state["user"]}``, after ``await context.store.set("user", "ada")`` for the
+        ``Context`` of the run. If it returns no filter, an empty one, or one with an empty value, the tool reports an
+        error, and nothing is searched.
     context
         Arguments of :meth:`graphrag_core.Result.context`.
     """
     signature(Result.context).bind(None, **context)
     counted: memory_tool.ContextArguments = {"tokenizer": count_tokens, **context}
-    where_of = per_request(where, "filter of the memory search tool", to_where(filters), *ids_where(node_ids, doc_ids))
+    where_of = per_request(where, "filter of the memory search tool")
 
     def settings_of(state: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         return {"where": where_of(state), **memory_tool.search_settings(arguments, retriever.settings)}

@@ -18,6 +18,8 @@ from graphrag_core.embedders import WordLlama
 from graphrag_core.ingest.embedding import identity_of
 from graphrag_core.ports import Embedder
 
+_EMBEDS = {"_get_query_embedding", "_get_text_embedding", "_get_text_embeddings"}
+
 EmbedModel = BaseEmbedding | Embedder | str | Literal[False]
 """An embedding model, the name of one, or False for none: an index without vectors."""
 
@@ -30,8 +32,10 @@ def to_embedder(model: EmbedModel | None) -> Embedder | None:
         model = Settings.embed_model
     if isinstance(model, str):
         model = resolve_embed_model(model)
-    if isinstance(model, LocalEmbedding) and not model.is_overridden:
-        return model.embedder
+    if isinstance(model, LocalEmbedding):
+        subclasses = type(model).__mro__[: type(model).__mro__.index(LocalEmbedding)]
+        if not any(_EMBEDS & vars(kind).keys() for kind in subclasses):
+            return model.embedder
     return LlamaEmbedder(model) if isinstance(model, BaseEmbedding) else model
 
 
@@ -42,7 +46,6 @@ class LlamaEmbedder:
         self.model = model
         self.identity = identity_of(model)  # type: ignore[arg-type]  # only reads attributes
         inner = model.embedder if isinstance(model, LocalEmbedding) else model
-        self.embedded = bool(getattr(inner, "embedded", False))
         self.local = bool(getattr(inner, "local", False))
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
@@ -82,12 +85,6 @@ class LocalEmbedding(BaseEmbedding):
     def embedder(self) -> Embedder:
         """The core embedder."""
         return self._embedder
-
-    @property
-    def is_overridden(self) -> bool:
-        """Whether a subclass embeds in another way than the core embedder does."""
-        added = type(self).__mro__[: type(self).__mro__.index(LocalEmbedding)]
-        return any("embedding" in name for kind in added for name in vars(kind) if hasattr(LocalEmbedding, name))
 
     @classmethod
     def class_name(cls) -> str:

@@ -1,4 +1,4 @@
-"""Convert LlamaIndex nodes to core documents, and search hits back to nodes.
+"""Convert LlamaIndex documents to nodes, nodes to core documents, and search hits back to nodes.
 
 A node is stored as one document. Its metadata becomes the document's metadata, so that filters
 work; the rest of the node (type, relationships, templates, extracted knowledge) is stored as
@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from llama_index.core.constants import DATA_KEY, TYPE_KEY
 from llama_index.core.graph_stores.types import KG_NODES_KEY, KG_RELATIONS_KEY, EntityNode, LabelledNode, Relation
+from llama_index.core.ingestion import run_transformations
 from llama_index.core.schema import (
     BaseNode,
     IndexNode,
@@ -24,12 +25,15 @@ from llama_index.core.schema import (
     NodeWithScore,
     RelatedNodeInfo,
     TextNode,
+    TransformComponent,
 )
+from llama_index.core.schema import Document as LlamaDocument
+from llama_index.core.settings import Settings
 from llama_index.core.storage.docstore.utils import json_to_doc
 
 from graphrag_core import Chunk, Document, Result
 from graphrag_core.adapter import CITATION, added_metadata, returned_hits
-from graphrag_core.errors import DocumentError
+from graphrag_core.errors import DocumentError, InputError
 from graphrag_core.extract.knowledge import KnowledgeExtractor, strength_of
 from graphrag_core.filters import json_value
 from graphrag_core.ingest.chunker import stated_title, title_of, whole_document
@@ -49,17 +53,73 @@ _UNTYPED = {"entity", "node", "__entity__"}  # labels of LlamaIndex and its stor
 _RANDOM_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
+# -- documents to nodes
+
+
+def split(
+    documents: Sequence[LlamaDocument],
+    transformations: Sequence[TransformComponent] | None,
+    show_progress: bool | None = False,
+) -> list[BaseNode]:
+    """Return the nodes of documents, which are not changed.
+
+    A random id that a splitter gave to a node is replaced by ``"<source id>#<number>"``, so that documents with stable
+    ids can be indexed again without duplicates. The source of a node states the hash of the document as it was before
+    the transformations: by it an unchanged document is known again.
+    """
+    for document in documents:
+        if not isinstance(document, BaseNode):
+            raise InputError(
+                f"expected a LlamaIndex Document, got {type(document).__qualname__}: wrap a text as Document(text=...)"
+            )
+    copies = [document.model_copy(update={"metadata": dict(document.metadata)}) for document in documents]
+    steps = Settings.transformations if transformations is None else transformations
+    nodes = run_transformations(copies, steps, show_progress=bool(show_progress))
+    hashes = {document.node_id: document.hash for document in documents}
+    seen: Counter[str] = Counter()
+    renamed: dict[str, str] = {}
+    for node in nodes:
+        source = node.ref_doc_id
+        if source is not None and source != node.node_id:
+            if _RANDOM_ID.fullmatch(node.node_id):
+                renamed[node.node_id] = f"{source}#{seen[source]}"
+            seen[source] += 1
+
+    def rename(info: RelatedNodeInfo) -> RelatedNodeInfo:
+        return info.model_copy(update={"node_id": renamed.get(info.node_id, info.node_id)})
+
+    stable = []
+    for node in nodes:
+        for relation in _relations(node):  # ImplicitPathExtractor writes ids of nodes into them
+            relation.source_id = renamed.get(relation.source_id, relation.source_id)
+            relation.target_id = renamed.get(relation.target_id, relation.target_id)
+        relationships = _mapped(node, rename)
+        info = node.source_node or RelatedNodeInfo(node_id=node.node_id)
+        if info.node_id in hashes:
+            relationships[NodeRelationship.SOURCE] = info.model_copy(update={"hash": hashes[info.node_id]})
+        name = renamed.get(node.node_id, node.node_id)
+        stable.append(node.model_copy(update={"id_": name, "relationships": relationships}))
+    return stable
+
+
+def _mapped(node: BaseNode, change: Callable[[RelatedNodeInfo], RelatedNodeInfo]) -> dict[NodeRelationship, Any]:
+    """Return the relationships of a node, each changed."""
+    return {
+        kind: [change(related) for related in info] if isinstance(info, list) else change(info)
+        for kind, info in node.relationships.items()
+    }
+
+
 # -- nodes to documents
 
 
-def to_documents(nodes: Iterable[BaseNode]) -> list[Document]:
+def to_documents(nodes: Sequence[BaseNode]) -> list[Document]:
     """Return one document for each node.
 
     The document's text is the node's text without metadata, so that entities are extracted
     from text alone; of raw HTML it is the readable text. A node whose metadata states no title
     gets the title of its source document: its first heading, or the name of its file.
     """
-    nodes = list(nodes)
     first_nodes: dict[str, list[BaseNode]] = {}
     for node in nodes:
         if node.ref_doc_id and node.prev_node is None:
@@ -75,7 +135,13 @@ def _source_title(first: BaseNode) -> str:
 
 
 def _readable(node: BaseNode) -> Document:
-    bare = _bare(node)
+    """Return a node's text and metadata, without knowledge; raw HTML as its readable text."""
+    hidden = _KNOWLEDGE_KEYS if _has_knowledge(node) else ()
+    metadata = {key: value for key, value in node.metadata.items() if key not in hidden}
+    with suppress(ValueError, RecursionError):  # the core reports what is wrong with it
+        metadata = json_value(metadata, "metadata")  # as it is stored, so that an unchanged node is recognised
+    text = node.get_content(MetadataMode.NONE)
+    bare = Document(node.node_id, text if text.strip() else node.get_content(MetadataMode.EMBED), metadata=metadata)
     if not bare.text.lstrip().startswith("<"):
         return bare
     from graphrag_core.text.html import readable  # noqa: PLC0415 - with the readers of all formats, slow to import
@@ -86,19 +152,18 @@ def _readable(node: BaseNode) -> Document:
 def _to_document(node: BaseNode, source_title: str) -> Document:
     bare = _readable(node)
     title = "" if stated_title(bare.metadata) else source_title or bare.title
-    keeps_object = isinstance(node, IndexNode) and isinstance(node.obj, BaseNode)
-    plain = node if keeps_object or not isinstance(node, IndexNode) else node.model_copy(update={"obj": None})
-    if node.relationships:
-        plain = plain.model_copy(update={"relationships": _converted_relationships(node)})
     try:
-        data = plain.to_dict(mode="json", exclude={"id_", "embedding", "metadata"})
+        update: dict[str, Any] = {"relationships": _mapped(node, _plain_info)}
+        if isinstance(node, IndexNode) and not isinstance(node.obj, BaseNode):
+            update["obj"] = None
+        data = node.model_copy(update=update).to_dict(mode="json", exclude={"id_", "embedding", "metadata"})
     except Exception as error:
-        raise DocumentError(node.node_id, f"the node cannot be serialised as JSON: {error}") from error
+        raise DocumentError(node.node_id, f"the node cannot be stored as JSON: {error}") from error
     data.pop("metadata_seperator", None)  # releases up to 0.13 write this too, and prefer it to the other
     if data.get("text") == bare.text:
         del data["text"]
     rest: dict[str, Any] = {"node": data, "type": node.get_type()}
-    if has_knowledge(node):
+    if _has_knowledge(node):
         rest["knowledge"] = _read_knowledge(node)
     # Metadata values inside nested lists are not indexed for filters, so the JSON text costs no index entry.
     stored: dict[str, Any] = {
@@ -110,64 +175,38 @@ def _to_document(node: BaseNode, source_title: str) -> Document:
     return Document(node.node_id, bare.text, title, {**bare.metadata, ADAPTER_KEY: stored}, bare.marks)
 
 
-def _converted_relationships(node: BaseNode) -> dict[NodeRelationship, Any]:
-    """Return a node's relationships with the metadata in them as it is stored."""
-
-    def converted(info: RelatedNodeInfo) -> RelatedNodeInfo:
-        try:
-            return info.model_copy(update={"metadata": json_value(info.metadata, "metadata")})
-        except (ValueError, RecursionError) as error:
-            raise DocumentError(node.node_id, f"the metadata of {info.node_id!r} cannot be stored: {error}") from error
-
-    return _mapped(node, converted)
+def _plain_info(info: RelatedNodeInfo) -> RelatedNodeInfo:
+    """Return a relationship with its metadata as it is stored."""
+    return info.model_copy(update={"metadata": json_value(info.metadata, "metadata")})
 
 
-def _mapped(
-    node: BaseNode, change: Callable[[RelatedNodeInfo], RelatedNodeInfo]
-) -> dict[NodeRelationship, RelatedNodeInfo | list[RelatedNodeInfo]]:
-    """Return the relationships of a node, each changed."""
-    return {
-        kind: [change(related) for related in info] if isinstance(info, list) else change(info)
-        for kind, info in node.relationships.items()
-    }
+def embedding_text(node: BaseNode, document: Document) -> str | None:
+    """Return the text to embed for a node, or None if it is that of the core.
 
-
-def _bare(node: BaseNode) -> Document:
-    """Return a node's text and metadata, without knowledge."""
-    hidden = _KNOWLEDGE_KEYS if has_knowledge(node) else ()
-    metadata = {key: value for key, value in node.metadata.items() if key not in hidden}
-    with suppress(ValueError, RecursionError):  # the core reports what is wrong with it
-        metadata = json_value(metadata, "metadata")  # as it is stored, so that an unchanged node is recognised
-    text = node.get_content(MetadataMode.NONE)
-    return Document(node.node_id, text if text.strip() else node.get_content(MetadataMode.EMBED), metadata=metadata)
-
-
-def default_embedding_text(document: Document) -> str:
-    """Return the text that the core embeds for a document that is not split."""
+    It is LlamaIndex's without markup, with title and heading once and at the start.
+    """
     whole = whole_document(document)
-    return chunk_text(label(whole.title, whole.headings), plain(whole.text))
-
-
-def embedding_text(node: BaseNode, document: Document) -> str:
-    """Return the text to embed for a node: LlamaIndex's without markup, title and heading once and at the start."""
-    whole = whole_document(document)
-    title = whole.title
     hidden = {*node.excluded_embed_metadata_keys, *_HEADING_KEYS, *_stated_relations(node)}
     for key in _TITLE_KEYS:
-        if title and title_of(Document("", "", metadata={key: node.metadata.get(key)})) == title:
+        if whole.title and title_of(Document("", "", metadata={key: node.metadata.get(key)})) == whole.title:
             hidden.add(key)
-    if has_knowledge(node):
+    if _has_knowledge(node):
         hidden.update(_KNOWLEDGE_KEYS)
     visible = node.model_copy(update={"excluded_embed_metadata_keys": sorted(hidden)})
     if (prose := plain(document.text)) != node.get_content(MetadataMode.NONE) and node.get_content(MetadataMode.NONE):
         visible.set_content(prose)
-    return chunk_text(label(title, whole.headings), visible.get_content(MetadataMode.EMBED))
+    start = label(whole.title, whole.headings)
+    text = chunk_text(start, visible.get_content(MetadataMode.EMBED))
+    return None if text == chunk_text(start, plain(whole.text)) else text
 
 
 def _stated_relations(node: BaseNode) -> list[str]:
     """Return the metadata key under which a document states entities and relations, if it does: no text for a model."""
     key = KnowledgeExtractor.key
     return [key] if isinstance(node.metadata.get(key), (dict, list)) else []
+
+
+# -- stored documents
 
 
 def is_node(document: Document) -> bool:
@@ -193,58 +232,26 @@ def source_hash(chunk: Chunk) -> str | None:
     return node.hash if node.source_node is None else node.source_node.hash
 
 
-def with_document_hashes(nodes: Sequence[BaseNode], documents: Iterable[BaseNode]) -> list[BaseNode]:
-    """Return nodes whose source states the hash of the document as it was before transformations changed it.
-
-    A node that is a whole document names itself as source if its own hash would be another when it is read again.
-    """
-    hashes = {document.node_id: document.hash for document in documents}
-    stated = []
-    for node in nodes:
-        source = node.source_node or RelatedNodeInfo(node_id=node.node_id)
-        wanted = hashes.get(source.node_id)
-        same = source.hash == wanted if node.source_node else node.hash == wanted and _is_plain_json(node.metadata)
-        if wanted is not None and not same:
-            source = source.model_copy(update={"hash": wanted})
-            node = node.model_copy(update={"relationships": {**node.relationships, NodeRelationship.SOURCE: source}})  # noqa: PLW2901
-        stated.append(node)
-    return stated
+def stored_node(chunk: Chunk) -> BaseNode:
+    """Return the node of a chunk as it was inserted."""
+    rest = _rest(chunk)
+    metadata = json.loads(json.dumps(metadata_of(chunk)))  # a copy: the core may cache the result
+    if rest is None:  # a passage that was indexed without LlamaIndex
+        hidden = [FACT_KEY] if FACT_KEY in metadata else []
+        return TextNode(
+            id_=chunk.id, text=chunk.text, start_char_idx=chunk.start, end_char_idx=chunk.start + len(chunk.text),
+            metadata=metadata, excluded_embed_metadata_keys=[*hidden], excluded_llm_metadata_keys=[*hidden],
+            relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=chunk.document_id)},
+        )  # fmt: skip
+    data = {"text": chunk.text, **rest["node"], "id_": chunk.id, "metadata": metadata}
+    return json_to_doc({DATA_KEY: data, TYPE_KEY: rest["type"]})
 
 
-def _is_plain_json(metadata: Mapping[str, Any]) -> bool:
-    """Return whether metadata is the same after it was stored; a tuple, for instance, becomes a list."""
-    try:
-        return bool(json.loads(json.dumps(metadata)) == metadata)
-    except (TypeError, ValueError):
-        return False
-
-
-def with_stable_ids(nodes: Sequence[BaseNode]) -> list[BaseNode]:
-    """Replace the random ids that a splitter gave to nodes by ``"<source id>#<number>"``.
-
-    Documents with stable ids can then be indexed again without duplicates. Other ids, and
-    nodes that are documents themselves, keep their ids.
-    """
-    seen: Counter[str] = Counter()
-    renamed: dict[str, str] = {}
-    for node in nodes:
-        source = node.ref_doc_id
-        if source is not None and source != node.node_id:
-            if _RANDOM_ID.fullmatch(node.node_id):
-                renamed[node.node_id] = f"{source}#{seen[source]}"
-            seen[source] += 1
-
-    def rename(info: RelatedNodeInfo) -> RelatedNodeInfo:
-        return info.model_copy(update={"node_id": renamed.get(info.node_id, info.node_id)})
-
-    for node in nodes:
-        for relation in _relations(node):  # ImplicitPathExtractor writes ids of nodes into them
-            relation.source_id = renamed.get(relation.source_id, relation.source_id)
-            relation.target_id = renamed.get(relation.target_id, relation.target_id)
-    return [
-        node.model_copy(update={"id_": renamed.get(node.node_id, node.node_id), "relationships": _mapped(node, rename)})
-        for node in nodes
-    ]
+def _rest(chunk: Chunk) -> dict[str, Any] | None:
+    """Return what is stored of a node besides text and metadata."""
+    stored = chunk.metadata.get(ADAPTER_KEY)
+    # The LangChain adapter stores a list under the same key.
+    return dict(json.loads(stored["kept"][0][0])) if isinstance(stored, dict) else None
 
 
 # -- hits to nodes
@@ -274,32 +281,10 @@ def to_nodes(result: Result, add_metadata: tuple[str, ...]) -> list[NodeWithScor
     return found
 
 
-def stored_node(chunk: Chunk) -> BaseNode:
-    """Return the node of a chunk as it was inserted."""
-    rest = _rest(chunk)
-    metadata = json.loads(json.dumps(metadata_of(chunk)))  # a copy: the core may cache the result
-    if rest is None:  # a passage that was indexed without LlamaIndex
-        hidden = [FACT_KEY] if FACT_KEY in metadata else []
-        return TextNode(
-            id_=chunk.id, text=chunk.text, start_char_idx=chunk.start, end_char_idx=chunk.start + len(chunk.text),
-            metadata=metadata, excluded_embed_metadata_keys=[*hidden], excluded_llm_metadata_keys=[*hidden],
-            relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=chunk.document_id)},
-        )  # fmt: skip
-    data = {"text": chunk.text, **rest["node"], "id_": chunk.id, "metadata": metadata}
-    return json_to_doc({DATA_KEY: data, TYPE_KEY: rest["type"]})
-
-
-def _rest(chunk: Chunk) -> dict[str, Any] | None:
-    """Return what is stored of a node besides text and metadata."""
-    stored = chunk.metadata.get(ADAPTER_KEY)
-    # The LangChain adapter stores a list under the same key.
-    return dict(json.loads(stored["kept"][0][0])) if isinstance(stored, dict) else None
-
-
 # -- knowledge: entities and relations that a LlamaIndex extractor wrote to a node's metadata
 
 
-def has_knowledge(node: BaseNode) -> bool:
+def _has_knowledge(node: BaseNode) -> bool:
     """Return whether an extractor processed the node; a user's own metadata under these keys does not count."""
     entities, relations = (node.metadata.get(key) for key in _KNOWLEDGE_KEYS)
     if not _is_list_of(LabelledNode, entities) or not _is_list_of(Relation, relations):

@@ -8,15 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, CondenseQuestionChatEngine, ContextChatEngine
-from llama_index.core.chat_engine.types import BaseChatEngine, ChatMode
+from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.graph_stores.types import PropertyGraphStore
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.property_graph import PropertyGraphIndex
@@ -35,19 +34,12 @@ from llama_index.core.schema import (
     TransformComponent,
 )
 from llama_index.core.settings import Settings
-from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
 from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.vector_stores.types import MetadataFilters
 from typing_extensions import Self, Unpack
 
-from graphrag_core import (
-    Cache,
-    GraphRetriever,
-    KnowledgeIndex,
-    Result,
-    SearchSettings,
-    extract,
-)
+import graphrag_core
+from graphrag_core import Cache, GraphRetriever, KnowledgeIndex, SearchSettings, extract
 from graphrag_core.adapter import (
     AdapterRetriever,
     Options,
@@ -55,26 +47,32 @@ from graphrag_core.adapter import (
     changed_settings,
     checked_names,
     closed_on_error,
-    needs_explanation,
     open_index,
-    split_options,
     to_history,
 )
-from graphrag_core.errors import InputError, unknown_name
+from graphrag_core.errors import InputError
 from graphrag_core.filters import Filter, parse_all
 from graphrag_core.ingest.edges import ID, Edge, Edges, parse_edges
-from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.remembered import Time
 from graphrag_core.model import Added
-from graphrag_core.query.requests import Request
-from graphrag_core.query.settings import Plan
-from llama_graphrag.events import GraphRAGRetrievalEvent, dispatcher
+from graphrag_core.query.plan import Plan
+from llama_graphrag.events import report
 from llama_graphrag.filters import ids_where, to_where
-from llama_graphrag.insertion import Batch, aembed, asplit, embed, insert, prepare, split
 from llama_graphrag.models import EmbedModel, LlamaEmbedder, message_text, to_embedder
-from llama_graphrag.nodes import SOURCE, is_node, knowledge_of, metadata_of, source_hash, source_of, to_nodes
+from llama_graphrag.nodes import (
+    SOURCE,
+    embedding_text,
+    is_node,
+    knowledge_of,
+    metadata_of,
+    source_hash,
+    source_of,
+    split,
+    to_documents,
+    to_nodes,
+)
 from llama_graphrag.sources import ReadNodes, read_property_graph, read_vector_index
-from llama_graphrag.vector_store import GraphRAGVectorStore, StoredNodes
+from llama_graphrag.vector_store import GraphRAGVectorStore
 
 _log = logging.getLogger(__name__)
 _OF_CALL: ContextVar[Mapping[str, Any]] = ContextVar("settings", default={})  # noqa: B039 - never changed
@@ -89,14 +87,12 @@ _FILTERS = ("filters", "node_ids", "doc_ids")  # arguments of a call that narrow
 class RetrieverOptions(Options, total=False):
     """Keywords of the constructors of :class:`GraphRAGRetriever`."""
 
-    similarity_top_k: int | None
-    filters: MetadataFilters | None
-    doc_ids: Sequence[str] | None
-    as_of: Time | None
-    llm: LLM | None
     transformations: Sequence[TransformComponent] | None
     show_progress: bool
     callback_manager: CallbackManager | None
+    object_map: dict[str, Any] | None
+    objects: list[IndexNode] | None
+    verbose: bool
 
 
 class NewOptions(RetrieverOptions, total=False):
@@ -104,30 +100,10 @@ class NewOptions(RetrieverOptions, total=False):
 
     path: str | Path | None
     remove_missing: bool
-    node_ids: Sequence[str] | None
-
-
-class IndexOptions(NewOptions, total=False):
-    """Keywords of :meth:`GraphRAGRetriever.from_index`."""
-
-    object_map: dict[str, Any] | None
-    objects: list[IndexNode] | None
-    verbose: bool
-    read: ReadNodes | None
-
-
-class OpenOptions(RetrieverOptions, total=False):
-    """Keywords of :meth:`GraphRAGRetriever.from_persist_dir`."""
-
-    read_only: bool
-    node_ids: Sequence[str] | None
 
 
 class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
-    """Retrieves nodes by vector, keyword and knowledge graph.
-
-    Nodes are returned as they were inserted: the same ids, text, metadata, relationships and templates.
-    :meth:`search` returns everything about the hits.
+    """Retrieves nodes by vector, keyword and knowledge graph, as they were inserted; :meth:`search` says everything.
 
     Parameters
     ----------
@@ -157,14 +133,11 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     Notes
     -----
-    Settings can be read and not assigned. To change them, make another retriever of the same index:
-    ``retriever.with_settings(method="keyword")``. Filters narrow: those of a call and of :meth:`with_filters` are
-    joined to those of the retriever by AND. Nothing is found for a blank question, which is logged. It is safe to use
+    Settings can be read and not assigned: make another retriever of the same index with :meth:`with_settings`. Filters
+    narrow: those of a call and of :meth:`with_filters` are joined to those of the retriever by AND. It is safe to use
     from many threads and tasks at once. In a coroutine await ``aretrieve`` and :meth:`ainsert_nodes`: they do not
-    block the event loop, and await the embedding model if it has its own coroutines.
-
-    A retriever with a ``path`` can be pickled and deep-copied, as :class:`graphrag_core.KnowledgeIndex` says. With
-    PostgreSQL a copy and a forked process open their own connections, and may write.
+    block the event loop, and await the embedding model if it has its own coroutines. A retriever with a ``path`` can be
+    pickled and deep-copied, as :class:`graphrag_core.KnowledgeIndex` says.
     """
 
     def __init__(
@@ -194,7 +167,6 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         self._memory: BaseMemory | None = None
         self.transformations = transformations
         self._add_metadata = checked_names(add_metadata)
-        self._explains = needs_explanation(self._add_metadata)
         self._core = GraphRetriever(
             index,
             SearchSettings() if settings is None else settings,
@@ -202,16 +174,6 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             refresh_every=refresh_every,
             **_core_settings({**fields, "similarity_top_k": similarity_top_k}),
         )
-
-    if not TYPE_CHECKING:  # type checkers would allow every attribute of a class that has it
-
-        def __setattr__(self, name: str, value: object) -> None:
-            """Refuse an attribute that does not exist, such as a misspelled setting. A subclass may add attributes."""
-            if type(self) is GraphRAGRetriever and "_core" in self.__dict__ and not hasattr(self, name):
-                known = [one for one in dir(type(self)) if isinstance(getattr(type(self), one), property)]
-                advice = "pass settings with a call, or make another retriever"
-                raise AttributeError(f"{unknown_name(name, known, 'attribute')}; {advice}")
-            super().__setattr__(name, value)
 
     def __repr__(self) -> str:
         shown = {"index": self.index, **changed_settings(self.settings), "filters": self._filters, "as_of": self._as_of}
@@ -268,8 +230,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             As for :meth:`from_nodes`, and ``transformations``, by default ``Settings.transformations``. Entities and
             relations found by an extractor among them are added to the graph.
         """
-        progress = bool(settings.get("show_progress"))
-        nodes = split(documents, settings.get("transformations"), show_progress=progress)
+        nodes = split(documents, settings.get("transformations"), settings.get("show_progress"))
         retriever = cls.from_nodes(nodes, embed_model, **settings)
         retriever.drop_stale(nodes)
         return retriever
@@ -288,22 +249,13 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         embed_model
             As for :meth:`from_documents`.
         settings
-            The keywords below, parameters of the class (``settings``, ``similarity_top_k``, ``filters``, ...) and
-            settings of :class:`~graphrag_core.KnowledgeIndex` (``extractor``, ``embed_names``, ...). An id in ``edges``
-            belongs to a node, or to the document it was cut from.
-
-        Other Parameters
-        ----------------
-        path
-            A folder or a database for the index (:meth:`graphrag_core.KnowledgeIndex.open`); None keeps it in memory.
-            Nodes that it has unchanged are skipped, so calling this again updates it.
-        llm
-            Extracts entities and relations, in addition to the extraction without a model.
-        remove_missing
-            True deletes the nodes of the folder that are not among ``nodes``. What was added without
-            LlamaIndex, such as remembered facts, stays.
-        show_progress
-            Whether to show progress bars.
+            Parameters of the class (``settings``, ``similarity_top_k``, ``filters``, ...) and settings of
+            :class:`~graphrag_core.KnowledgeIndex` (``extractor``, ``embed_names``, ...). An id in ``edges`` belongs to
+            a node, or to the document it was cut from. ``llm`` extracts entities and relations, in addition to the
+            extraction without a model. ``show_progress`` shows progress bars. ``path`` is a folder or a database for
+            the index (:meth:`graphrag_core.KnowledgeIndex.open`); without it the index is in memory. Nodes that it has
+            unchanged are skipped, so calling this again updates it. ``remove_missing=True`` deletes its nodes that are
+            not among ``nodes``; what was added without LlamaIndex, such as remembered facts, stays.
         """
         remove_missing = settings.pop("remove_missing", False)
         retriever = cls._open(embed_model, **settings)
@@ -311,37 +263,29 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             nodes = list(nodes)
             retriever.insert_nodes(nodes)
             if remove_missing:
-                retriever._drop_missing(nodes)  # noqa: SLF001 - our own
+                kept, index = {node.node_id for node in nodes}, retriever.index
+                missing = [one.id for one in index.documents() if is_node(one) and one.id not in kept]
+                _log.info("nodes deleted because they are gone from the source: %d", index.delete(missing))
         return retriever
 
     @classmethod
     def from_index(
-        cls, index: VectorStoreIndex, embed_model: EmbedModel | None = None, **settings: Unpack[IndexOptions]
+        cls,
+        index: VectorStoreIndex,
+        embed_model: EmbedModel | None = None,
+        *,
+        read: ReadNodes | None = None,
+        **settings: Unpack[NewOptions],
     ) -> Self:
-        """Index the nodes of an existing ``VectorStoreIndex``.
+        """Index the nodes of an existing ``VectorStoreIndex``, which is not changed.
 
-        Simple, Chroma, Qdrant, FAISS and PGVector stores are read, with their embeddings. Nodes without an embedding
-        are embedded; the log says how many. The docstore may be empty.
-
-        Parameters
-        ----------
-        index
-            It is not changed. To take over later changes, call this again with the same ``path``: unchanged nodes are
-            skipped, and with ``remove_missing=True`` deleted ones are deleted.
-        embed_model
-            Defaults to the embedding model of the index, which must be the one that the store was filled with.
-        settings
-            The keywords below, and the settings of :meth:`from_nodes`.
-
-        Other Parameters
-        ----------------
-        read
-            Reads the nodes of a store that is not among those above: gets the index, returns its nodes with their
-            embeddings.
+        Simple, Chroma, Qdrant, FAISS and PGVector stores are read, with their embeddings; for another one ``read`` gets
+        the index and returns its nodes with their embeddings. Nodes without an embedding are embedded; the log says how
+        many. The docstore may be empty. ``embed_model`` defaults to that of the index, which must be the one that the
+        store was filled with; ``settings`` as for :meth:`from_nodes`. Call this again with the same ``path`` to take
+        over later changes.
         """
-        options: dict[str, Any] = dict(settings)
-        nodes = read_vector_index(index, read=options.pop("read", None))
-        return cls.from_nodes(nodes, **_like(index, embed_model, options))
+        return cls.from_nodes(read_vector_index(index, read), **_like(index, embed_model, settings))
 
     @classmethod
     def from_property_graph(
@@ -359,19 +303,13 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     @classmethod
     def from_persist_dir(
-        cls, path: str | Path, embed_model: EmbedModel | None = None, **settings: Unpack[OpenOptions]
+        cls, path: str | Path, embed_model: EmbedModel | None = None, **settings: Unpack[RetrieverOptions]
     ) -> Self:
-        """Open the index in a folder.
+        """Open the index in a folder filled by any part of the library, or at the address of a PostgreSQL database.
 
-        Parameters
-        ----------
-        path
-            A folder filled by any part of the library, or the address of a database (``postgresql://...``).
-        embed_model
-            The embedding model that built the index; False if it has no vectors.
-        settings
-            As for :meth:`from_nodes`, for nodes inserted from now on; without ``edges`` the index keeps its own. And
-            ``read_only``, True if another process writes (:meth:`graphrag_core.KnowledgeIndex.open`).
+        ``embed_model`` is the model that built the index; False if it has no vectors. ``settings`` as for
+        :meth:`from_nodes`, for nodes inserted from now on; without ``edges`` the index keeps its own. And
+        ``read_only``, True if another process writes (:meth:`graphrag_core.KnowledgeIndex.open`).
         """
         return cls._open(embed_model, path, must_exist=True, **settings)
 
@@ -387,25 +325,17 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         **settings: Any,
     ) -> Self:
         """Return a retriever of the index in a folder, or of a new one in memory, that does not split nodes."""
-        options, fields = split_options(settings)
-        if options.get("chunker") is not None:
+        if settings.get("chunker") is not None:
             raise InputError("nodes are not split again: remove chunker, and pass transformations to from_documents")
-        extractors = [
-            options.get("extractor") or extract.SentenceExtractor(),
-            extract.KnowledgeExtractor(knowledge=knowledge_of),
-        ]
+        stored = extract.KnowledgeExtractor(knowledge=knowledge_of)
+        extractors = [settings.get("extractor") or extract.SentenceExtractor(), stored]
         if llm is not None:
-            model = llm.metadata.model_name
-            extractors.append(
-                extract.LLMExtractor(lambda text: llm.complete(text).text, model=model, progress=show_progress)
-            )
-        options |= {
-            "chunker": None,
-            "extractor": extract.Combined(*extractors),
-            "edges": _node_edges(options.get("edges")),
-        }
-        embedder = to_embedder(embed_model)
-        index = open_index(embedder, path, fields, must_exist=must_exist, **{"progress": show_progress, **options})
+            name = llm.metadata.model_name
+            found = extract.LLMExtractor(lambda text: llm.complete(text).text, model=name, progress=show_progress)
+            extractors.append(found)
+        settings |= {"chunker": None, "extractor": extract.Combined(*extractors)}
+        settings |= {"edges": _node_edges(settings.get("edges")), "progress": show_progress}
+        index, fields = open_index(to_embedder(embed_model), path, settings, must_exist=must_exist)
         with closed_on_error(index):
             return cls(index, **fields)
 
@@ -418,10 +348,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         node_ids: Sequence[str] | None = None,
         doc_ids: Sequence[str] | None = None,
     ) -> Self:
-        """Return this retriever restricted further, such as to the tenant of a request.
-
-        It shares the index, the settings and the cache. What it finds also matches the filters of this retriever.
-        """
+        """Return this retriever restricted further, such as to a tenant; it shares the index and the cache."""
         narrowed = copy(self)
         if filters is not None:
             both = filters if self._filters is None else MetadataFilters(filters=[self._filters, filters])
@@ -437,10 +364,9 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         return changed
 
     def with_memory(self, memory: BaseMemory) -> Self:
-        """Return this retriever for one conversation: each query has the messages of a memory as ``history``.
+        """Return this retriever for one conversation: ``retrieve`` has the messages of a memory as ``history``.
 
-        A follow-up question such as "who owns it?" then finds what the last turns name. :meth:`as_chat_engine` does
-        this by itself. It shares the index, the settings and the cache. To :meth:`search`, pass ``history``.
+        :meth:`as_chat_engine` does this by itself. It shares the index and the cache.
         """
         bound = copy(self)
         bound._memory = memory  # noqa: SLF001
@@ -450,50 +376,36 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         """Return a LlamaIndex vector store over the same index, such as for an ``IngestionPipeline``."""
         return GraphRAGVectorStore(self)
 
-    @property
-    def docstore(self) -> KVDocumentStore:
-        """The nodes within the filters as a docstore to read from, such as for ``PrevNextNodePostprocessor``."""
-        return KVDocumentStore(StoredNodes(self))
-
     def as_query_engine(self, llm: LLM | None = None, **settings: Any) -> RetrieverQueryEngine:
-        """Return a query engine that answers from what this retriever finds.
-
-        ``llm`` is ``Settings.llm`` by default; ``settings`` go to ``RetrieverQueryEngine.from_args``:
-        ``node_postprocessors``, ``response_mode``, ``streaming``, ...
-        """
+        """Return a query engine over this retriever; ``settings`` go to ``RetrieverQueryEngine.from_args``."""
         return RetrieverQueryEngine.from_args(self, llm=llm, **settings)
 
     def as_chat_engine(
         self, chat_mode: str = "condense_plus_context", llm: LLM | None = None, **settings: Any
     ) -> BaseChatEngine:
-        """Return a chat engine that answers from what this retriever finds.
+        """Return a chat engine over this retriever; ``settings`` go to its ``from_defaults``: ``memory``, ...
 
-        ``chat_mode`` is ``"condense_plus_context"`` (also ``"best"``), ``"context"`` or ``"condense_question"``.
-        ``llm`` is ``Settings.llm`` by default; ``settings`` go to the engine's ``from_defaults``: ``memory``, ...
-        The first two modes retrieve with the messages of the memory (:meth:`with_memory`).
+        ``chat_mode`` is ``"condense_plus_context"`` (also ``"best"``), ``"context"`` or ``"condense_question"``. The
+        first two retrieve with the messages of the memory (:meth:`with_memory`).
         """
-        mode = chat_mode.value if isinstance(chat_mode, ChatMode) else chat_mode
-        engine = _CHAT_ENGINES.get(mode)
-        if engine is not None:
-            llm = llm or Settings.llm
-            memory = settings.pop("memory", None) or Memory.from_defaults(  # as the engines do
-                chat_history=settings.pop("chat_history", None) or [], token_limit=llm.metadata.context_window - 256
-            )
-            return engine.from_defaults(retriever=self.with_memory(memory), llm=llm, memory=memory, **settings)
-        if mode == "condense_question":
+        if chat_mode == "condense_question":
             return CondenseQuestionChatEngine.from_defaults(query_engine=self.as_query_engine(llm), llm=llm, **settings)
-        raise InputError(
-            f"chat_mode={mode!r} does not use a retriever, or is unknown: use 'condense_plus_context', 'context' or "
-            "'condense_question'"
+        engine = _CHAT_ENGINES.get(chat_mode)
+        if engine is None:
+            raise InputError(
+                f"chat_mode={chat_mode!r} does not use a retriever, or is unknown: use 'condense_plus_context', "
+                "'context' or 'condense_question'"
+            )
+        llm = llm or Settings.llm
+        memory = settings.pop("memory", None) or Memory.from_defaults(  # as the engines do
+            chat_history=settings.pop("chat_history", None) or [], token_limit=llm.metadata.context_window - 256
         )
+        return engine.from_defaults(retriever=self.with_memory(memory), llm=llm, memory=memory, **settings)
 
     # -- queries
 
     def retrieve(self, str_or_query_bundle: QueryType, **settings: Unpack[SearchOptions]) -> list[NodeWithScore]:
-        """Return the nodes for a query, best first.
-
-        ``settings`` as for :meth:`search`, for this call alone: ``similarity_top_k``, ``filters``, ``method``, ...
-        """
+        """Return the nodes for a query, best first; ``settings`` as for :meth:`search`, for this call alone."""
         token = _OF_CALL.set({**settings})
         try:
             return super().retrieve(str_or_query_bundle)
@@ -515,8 +427,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = None if self._memory is None else await self._memory.aget_all()
-        given = {"explain": self._explains, "history": history, **_OF_CALL.get()}
-        result = await self.asearch(query_bundle, **given)
+        result = await self.asearch(query_bundle, **{"explain": self._explains, "history": history, **_OF_CALL.get()})
         return await asyncio.to_thread(to_nodes, result, self._add_metadata)
 
     def _plan(self, query: QueryType, given: Mapping[str, Any]) -> Plan:
@@ -528,45 +439,63 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         where = parse_all(self.scope, to_where(filters), *ids_where(node_ids, doc_ids), settings.get("where"))
         settings |= {"settings": settings.get("settings") or self.settings, "where": where}
         plan = self._core.plan(bundle.query_str, **settings)
-        embedding = self.index.embedding
+        embedding, texts = self.index.embedding, list(bundle.embedding_strs)
         if bundle.embedding is None and embedding is not None and isinstance(embedding.embedder, LlamaEmbedder):
-            plan = replace(plan, embed=_embed_request(embedding, embedding.embedder, bundle))
-        return replace(plan, finish=self._report)
+            model = embedding.embedder.model
 
-    def _report(self, result: Result) -> Result:
-        if result.fallback and not result.embedder_failed:  # which the core logs
-            _log.warning("%s", result.fallback)
-        dispatcher.event(GraphRAGRetrievalEvent.from_result(result))
-        return result
+            async def aembed() -> Any:
+                return embedding.checked_query(await model.aget_agg_embedding_from_queries(texts))
+
+            plan = replace(plan, aembed=aembed)
+            if bundle.custom_embedding_strs and "".join(texts).strip():  # their mean in place of the question
+                plan = replace(
+                    plan,
+                    embed=lambda: embedding.checked_query(model.get_agg_embedding_from_queries(texts)),
+                    vector_key=tuple(texts),
+                )
+        return replace(plan, finish=report)
 
     # -- nodes
 
-    def insert_nodes(self, nodes: Iterable[BaseNode], *, show_progress: bool | None = None) -> Added:
+    def insert_nodes(self, nodes: Iterable[BaseNode], **_: Any) -> Added:
         """Add nodes and replace those with a known id; unchanged nodes are skipped. Return the counts."""
-        batch = prepare(self.index, self._register_objects(nodes))
-        return self._insert(batch, embed(self.index, batch), show_progress)
+        documents, vectors, texts = self._prepared(nodes)
+        if texts:
+            embedded = self.index.embedding.documents(list(texts.values()), list(texts))  # type: ignore[union-attr]
+            vectors |= zip(texts, embedded, strict=True)
+        return self._add(documents, vectors=vectors)
 
-    async def ainsert_nodes(self, nodes: Iterable[BaseNode], *, show_progress: bool | None = None) -> Added:
+    async def ainsert_nodes(self, nodes: Iterable[BaseNode], **_: Any) -> Added:
         """Async version of :meth:`insert_nodes`; awaits the embedding model if it has its own coroutines."""
-        batch = await asyncio.to_thread(prepare, self.index, self._register_objects(nodes))
-        embeddings = await aembed(self.index, batch, show_progress=self._shows_progress(show_progress))
-        return await asyncio.to_thread(self._insert, batch, embeddings, show_progress)
+        embedder = self.index.embedding and self.index.embedding.embedder
+        if not isinstance(embedder, LlamaEmbedder) or not embedder.has_coroutines:
+            return await asyncio.to_thread(self.insert_nodes, nodes)
+        embed = embedder.model.aget_text_embedding_batch
+        documents, vectors, texts = await asyncio.to_thread(self._prepared, nodes)
+        embedded = await self._aembed(list(dict.fromkeys(texts.values())), embed)
+        vectors |= {name: embedded[text] for name, text in texts.items()}
+        return await self._aadd(documents, vectors, embed)
 
-    def _insert(self, batch: Batch, embeddings: Mapping[str, Any], show_progress: bool | None) -> Added:
-        added = insert(self.index, batch, embeddings, show_progress)
-        self._drop_blank({node_id: repr(node_id) for node_id in batch.blank})
-        return added
+    def _prepared(
+        self, nodes: Iterable[BaseNode]
+    ) -> tuple[list[graphrag_core.Document], dict[str, Any], dict[str, str]]:
+        """Return nodes as documents; by id the embeddings that they have, and texts to embed in place of the core's.
 
-    def _shows_progress(self, asked: bool | None) -> bool:
-        return bool(self.index.pipeline.progress if asked is None else asked)
-
-    def _register_objects(self, nodes: Iterable[BaseNode]) -> list[BaseNode]:
-        """Return the nodes as a list; objects of index nodes are registered for retrieval, as LlamaIndex does."""
+        Objects of index nodes are registered for retrieval, as LlamaIndex does.
+        """
         nodes = list(nodes)
-        for node in nodes:
+        documents, vectors, texts = to_documents(nodes), dict[str, Any](), dict[str, str]()
+        for node, document in zip(nodes, documents, strict=True):
             if isinstance(node, IndexNode) and node.obj is not None:
                 self.object_map[node.index_id] = node.obj
-        return nodes
+            if self.index.embedding is None or not document.text.strip():
+                continue
+            if node.embedding is not None:
+                vectors[document.id] = node.embedding
+            elif (text := embedding_text(node, document)) is not None and self.index.get(document.id) != document:
+                texts[document.id] = text
+        _log.info("%d nodes: %d with their own embedding", len(nodes), len(vectors))
+        return documents, vectors, texts
 
     def delete_nodes(self, node_ids: Iterable[str], delete_from_docstore: bool = True) -> int:  # noqa: ARG002
         """Delete nodes with their entities and facts; return how many existed within the retriever's filters."""
@@ -574,33 +503,29 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     # -- documents: the methods of a LlamaIndex index. Keywords that have no effect here are accepted.
 
-    def update_ref_doc(self, document: Document, *, show_progress: bool | None = None, **_: Any) -> Added:
+    def update_ref_doc(self, document: Document, **_: Any) -> Added:
         """Split a document into nodes and add them, or replace the nodes of the same document; return the counts."""
-        return self._replace([document], show_progress)
+        return self._replace([document])
 
-    async def aupdate_ref_doc(self, document: Document, *, show_progress: bool | None = None, **_: Any) -> Added:
+    async def aupdate_ref_doc(self, document: Document, **_: Any) -> Added:
         """Async version of :meth:`update_ref_doc`."""
-        return await self._areplace([document], show_progress)
+        return await self._areplace([document])
 
     insert, ainsert = update_ref_doc, aupdate_ref_doc
 
-    def refresh_ref_docs(
-        self, documents: Sequence[Document], *, show_progress: bool | None = None, **_: Any
-    ) -> list[bool]:
+    def refresh_ref_docs(self, documents: Sequence[Document], **_: Any) -> list[bool]:
         """Add new documents and replace changed ones; return for each document whether it was new or changed.
 
         Documents are compared by LlamaIndex's hash of text and metadata. An unchanged one is not split or embedded.
         """
         changed = self._are_changed(documents)
-        self._replace([document for document, new in zip(documents, changed, strict=True) if new], show_progress)
+        self._replace([document for document, new in zip(documents, changed, strict=True) if new])
         return changed
 
-    async def arefresh_ref_docs(
-        self, documents: Sequence[Document], *, show_progress: bool | None = None, **_: Any
-    ) -> list[bool]:
+    async def arefresh_ref_docs(self, documents: Sequence[Document], **_: Any) -> list[bool]:
         """Async version of :meth:`refresh_ref_docs`."""
         changed = await asyncio.to_thread(self._are_changed, documents)
-        await self._areplace([document for document, new in zip(documents, changed, strict=True) if new], show_progress)
+        await self._areplace([document for document, new in zip(documents, changed, strict=True) if new])
         return changed
 
     @property
@@ -618,17 +543,17 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         """Delete all nodes of a source document; return how many there were within the retriever's filters."""
         return self.index.delete(self._in_scope(self._nodes_of(ref_doc_id)))
 
-    def _replace(self, documents: Sequence[Document], show_progress: bool | None) -> Added:
+    def _replace(self, documents: Sequence[Document]) -> Added:
         documents = list({document.id_: document for document in documents}.values())  # the last of an id
-        nodes = split(documents, self.transformations, show_progress=self._shows_progress(show_progress))
-        added = self.insert_nodes(nodes, show_progress=show_progress)
+        nodes = split(documents, self.transformations)
+        added = self.insert_nodes(nodes)
         self._drop_others([document.id_ for document in documents], nodes)
         return added
 
-    async def _areplace(self, documents: Sequence[Document], show_progress: bool | None) -> Added:
+    async def _areplace(self, documents: Sequence[Document]) -> Added:
         documents = list({document.id_: document for document in documents}.values())
-        nodes = await asplit(documents, self.transformations, show_progress=self._shows_progress(show_progress))
-        added = await self.ainsert_nodes(nodes, show_progress=show_progress)
+        nodes = await asyncio.to_thread(split, documents, self.transformations)
+        added = await self.ainsert_nodes(nodes)
         await asyncio.to_thread(self._drop_others, [document.id_ for document in documents], nodes)
         return added
 
@@ -640,29 +565,20 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     def _are_changed(self, documents: Sequence[Document]) -> list[bool]:
         changed = []
-        hashes: dict[str, str] = {}  # of documents that came before
+        hashes: dict[str, str | None] = {}
         for document in documents:
-            nodes = self._nodes_of(document.id_)
-            known = hashes.get(document.id_)
-            if known is None and nodes:
-                known = source_hash(self.index.chunks(nodes[0])[0])
-            is_blank = not nodes and not document.get_content(MetadataMode.EMBED).strip()
-            changed.append(known != document.hash and not is_blank)
+            if document.id_ not in hashes:
+                nodes = self._nodes_of(document.id_)
+                is_blank = not nodes and not document.get_content(MetadataMode.EMBED).strip()
+                known = source_hash(self.index.chunks(nodes[0])[0]) if nodes else None
+                hashes[document.id_] = document.hash if is_blank else known
+            changed.append(hashes[document.id_] != document.hash)
             hashes[document.id_] = document.hash
         return changed
 
     def drop_stale(self, nodes: Sequence[BaseNode]) -> int:
         """Delete other nodes of the same source documents, left from earlier versions; return how many."""
         return self._drop_others({node.ref_doc_id for node in nodes if node.ref_doc_id}, nodes)
-
-    def _drop_missing(self, nodes: Iterable[BaseNode]) -> None:
-        """Delete all nodes but these. What was added without LlamaIndex, such as remembered facts, stays."""
-        kept = {node.node_id for node in nodes}
-        nodes_of_index = (document.id for document in self.index.documents() if is_node(document))
-        missing = [node_id for node_id in nodes_of_index if node_id not in kept]
-        if missing:
-            _log.info("nodes deleted because they are gone from the source: %d", len(missing))
-        self.index.delete(missing)
 
     def _nodes_of(self, ref_doc_id: str) -> list[str]:
         ids = self.index.document_ids(where={SOURCE: ref_doc_id})
@@ -689,21 +605,6 @@ def _like(index: object, embed_model: EmbedModel | None, settings: Mapping[str, 
         defaults = {"object_map": dict(index._object_map), "transformations": index._transformations}  # noqa: SLF001
         embed_model = getattr(index, "_embed_model", None) if embed_model is None else embed_model
     return {**defaults, **settings, "embed_model": embed_model}
-
-
-def _embed_request(embedding: CheckedEmbedder, embedder: LlamaEmbedder, bundle: QueryBundle) -> Request:
-    """Return what embeds a query: the mean of its own texts, if it has some."""
-    texts = list(bundle.embedding_strs)
-
-    def run() -> Any:
-        return embedding.checked_query(embedder.model.get_agg_embedding_from_queries(texts))
-
-    async def arun() -> Any:
-        return embedding.checked_query(await embedder.model.aget_agg_embedding_from_queries(texts))
-
-    if bundle.custom_embedding_strs and "".join(texts).strip():
-        return Request(run, arun, key=tuple(texts))
-    return Request(partial(embedding.query, bundle.query_str), arun)
 
 
 def _node_edges(edges: Edges | None) -> list[Edge] | None:

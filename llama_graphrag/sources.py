@@ -22,7 +22,6 @@ from llama_index.core.indices.property_graph import PropertyGraphIndex
 from llama_index.core.indices.vector_store.base import VectorStoreIndex
 from llama_index.core.schema import BaseNode, ObjectType, TextNode
 from llama_index.core.vector_stores.simple import SimpleVectorStore
-from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index.core.vector_stores.utils import legacy_metadata_dict_to_node, metadata_dict_to_node
 
 from graphrag_core.adapter import by_class_name, chroma_rows, qdrant_points
@@ -38,13 +37,17 @@ ReadNodes = Callable[[VectorStoreIndex], Iterable[BaseNode]]
 """Returns the nodes of an index, with their embeddings as far as it has them."""
 
 
-def read_vector_index(index: VectorStoreIndex, *, read: ReadNodes | None = None) -> list[BaseNode]:
+def read_vector_index(index: VectorStoreIndex, read: ReadNodes | None = None) -> list[BaseNode]:
     """Return the nodes of an index, with the embeddings that its vector store has. The index is not changed.
 
     ``read`` reads the nodes; by default a function for the store (``_READERS``).
     """
     if not isinstance(index, VectorStoreIndex):
-        raise InputError(_not_an_index(index))
+        raise InputError(
+            f"from_index takes a VectorStoreIndex, not {type(index).__qualname__}: pass a vector store as "
+            "VectorStoreIndex.from_vector_store(store, embed_model=...), a property graph to from_property_graph, "
+            "nodes to from_nodes, documents to from_documents"
+        )
     read = read or by_class_name(index.vector_store, _READERS)
     if read is None:
         raise InputError(
@@ -56,7 +59,12 @@ def read_vector_index(index: VectorStoreIndex, *, read: ReadNodes | None = None)
         # a list of floats takes 32 bytes a number, too much for a large store
         vector = None if node.embedding is None else np.asarray(node.embedding, np.float32)
         by_id[node.node_id] = _with_embedding(node, vector)
-    _report(index.vector_store, by_id)
+    name, without = type(index.vector_store).__qualname__, sum(node.embedding is None for node in by_id.values())
+    if not by_id:
+        _log.warning("%s has no nodes: check the name of its collection or table, and its path", name)
+    if without:
+        _log.warning("%s gave no embedding for %d of %d nodes: they have to be embedded again, unless a function read= "
+                     "returns nodes with embeddings", name, without, len(by_id))  # fmt: skip
     # Image and index nodes are read from the docstore, as in LlamaIndex's own retriever.
     ids = [node_id for node_id, node in by_id.items() if node.get_type() != ObjectType.TEXT]
     for node in index.docstore.get_nodes(ids, raise_error=False) if ids else ():
@@ -64,34 +72,8 @@ def read_vector_index(index: VectorStoreIndex, *, read: ReadNodes | None = None)
     return list(by_id.values())
 
 
-def _vectors_in_memory(store: object) -> Mapping[str, Any]:
-    return store.data.embedding_dict if isinstance(store, SimpleVectorStore) else {}
-
-
-def _report(store: object, nodes: Mapping[str, BaseNode]) -> None:
-    """Log what a store did not return: nodes, and embeddings of nodes."""
-    name, without = type(store).__qualname__, sum(node.embedding is None for node in nodes.values())
-    if not nodes:
-        _log.warning("%s has no nodes: check the name of its collection or table, and its path", name)
-    if without:
-        _log.warning(
-            "%s gave no embedding for %d of %d nodes: they have to be embedded again. "
-            "To reuse embeddings, pass from_index(index, read=function that returns nodes with embeddings)",
-            name, without, len(nodes),
-        )  # fmt: skip
-
-
 def _with_embedding(node: BaseNode, embedding: Any) -> BaseNode:
     return node.model_copy(update={"embedding": embedding})
-
-
-def _not_an_index(index: object) -> str:
-    name = type(index).__qualname__
-    if isinstance(index, BasePydanticVectorStore):
-        return f"from_index takes a VectorStoreIndex: VectorStoreIndex.from_vector_store(<the {name}>, embed_model=...)"
-    if isinstance(index, (PropertyGraphIndex, PropertyGraphStore)):
-        return f"from_index takes a VectorStoreIndex: pass the {name} to from_property_graph"
-    return f"from_index takes a VectorStoreIndex, not {name}: pass nodes to from_nodes, documents to from_documents"
 
 
 # -- vector stores
@@ -99,9 +81,15 @@ def _not_an_index(index: object) -> str:
 
 def _read_simple(index: VectorStoreIndex) -> Iterator[BaseNode]:
     """Yield the nodes of a docstore whose vectors are in memory. A node without a vector was deleted."""
+    store: Any = index.vector_store
     ids = index.index_struct.nodes_dict  # ids in the vector store to ids in the docstore
-    vectors = {ids[key]: vector for key, vector in index.vector_store.data.embedding_dict.items() if key in ids}  # type: ignore[attr-defined]
-    yield from _from_docstore(index, vectors)
+    vectors = {ids[key]: vector for key, vector in store.data.embedding_dict.items() if key in ids}
+    if store.data.embedding_dict and not vectors:
+        raise InputError(
+            f"{type(store).__qualname__} has embeddings, but stores no text, and the index has no docstore: load it "
+            "with load_index_from_storage, or pass the nodes to from_nodes"
+        )
+    return _from_docstore(index, vectors)
 
 
 def _read_faiss(index: VectorStoreIndex) -> Iterator[BaseNode]:
@@ -112,16 +100,10 @@ def _read_faiss(index: VectorStoreIndex) -> Iterator[BaseNode]:
             vectors[node_id] = index.vector_store.client.reconstruct(int(key))
         except (AttributeError, RuntimeError, ValueError):  # an index without stored vectors, or with other ids
             vectors[node_id] = None
-    yield from _from_docstore(index, vectors)
+    return _from_docstore(index, vectors)
 
 
 def _from_docstore(index: VectorStoreIndex, vectors: Mapping[str, Any]) -> Iterator[BaseNode]:
-    count = len(getattr(getattr(index.vector_store, "data", None), "embedding_dict", ()))
-    if not vectors and count:
-        raise InputError(
-            f"{type(index.vector_store).__qualname__} has {count} embeddings, but stores no text, and the index has no "
-            "docstore: load it with load_index_from_storage, or pass the nodes to from_nodes"
-        )
     for node in index.docstore.get_nodes(list(vectors), raise_error=False):
         yield _with_embedding(node, vectors[node.node_id])
 
@@ -209,7 +191,8 @@ def read_property_graph(graph: PropertyGraphStore | PropertyGraphIndex) -> list[
     for key in others:
         if description_of(entities[key]):
             without_chunk.setdefault(key, [])
-    vectors = _vectors_in_memory(getattr(graph, "vector_store", None))
+    vector_store = getattr(graph, "vector_store", None)
+    vectors = vector_store.data.embedding_dict if isinstance(vector_store, SimpleVectorStore) else {}
     nodes = [
         _with_knowledge(node, entities_of_chunk[node.node_id], relations_of_chunk[node.node_id], entities)
         for node in _text_nodes(store, chunks, vectors)

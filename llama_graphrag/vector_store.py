@@ -1,4 +1,4 @@
-"""The index as other interfaces of LlamaIndex: a vector store, and a docstore to read from."""
+"""``GraphRAGVectorStore``: the index of a retriever as a vector store of LlamaIndex."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from llama_index.core.schema import BaseNode, QueryBundle
-from llama_index.core.storage.docstore.utils import doc_to_json
-from llama_index.core.storage.kvstore.types import DEFAULT_COLLECTION, BaseKVStore
+from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
     MetadataFilters,
@@ -18,7 +16,7 @@ from llama_index.core.vector_stores.types import (
 from pydantic import PrivateAttr
 from typing_extensions import override
 
-from graphrag_core.errors import InputError, ReadOnlyIndex
+from graphrag_core.errors import InputError
 from graphrag_core.filters import parse_all
 from llama_graphrag.filters import ids_where, to_where
 from llama_graphrag.nodes import stored_node
@@ -61,7 +59,6 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
 
     @override
     async def async_add(self, nodes: Sequence[BaseNode], **_: Any) -> list[str]:
-        """Async version of :meth:`add`."""
         await self._retriever.ainsert_nodes(nodes)
         return [node.node_id for node in nodes]
 
@@ -72,7 +69,6 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
 
     @override
     async def adelete(self, ref_doc_id: str, **_: Any) -> None:
-        """Async version of :meth:`delete`."""
         await asyncio.to_thread(self.delete, ref_doc_id)
 
     @override
@@ -83,11 +79,8 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
         self._retriever.delete_nodes(self._ids(node_ids, filters))
 
     @override
-    async def adelete_nodes(
-        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **_: Any
-    ) -> None:
-        """Async version of :meth:`delete_nodes`."""
-        await asyncio.to_thread(self.delete_nodes, node_ids, filters)
+    async def adelete_nodes(self, *given: Any, **named: Any) -> None:
+        await asyncio.to_thread(self.delete_nodes, *given, **named)
 
     @override
     def clear(self) -> None:
@@ -96,7 +89,6 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
 
     @override
     async def aclear(self) -> None:
-        """Async version of :meth:`clear`."""
         await asyncio.to_thread(self.clear)
 
     @override
@@ -106,11 +98,8 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
         return [stored_node(chunk) for chunk in chunks]
 
     @override
-    async def aget_nodes(
-        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
-    ) -> list[BaseNode]:
-        """Async version of :meth:`get_nodes`."""
-        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
+    async def aget_nodes(self, *given: Any, **named: Any) -> list[BaseNode]:
+        return await asyncio.to_thread(self.get_nodes, *given, **named)
 
     @override
     def query(self, query: VectorStoreQuery, **settings: Any) -> VectorStoreQueryResult:
@@ -118,71 +107,30 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
 
         ``settings`` as for :meth:`GraphRAGRetriever.search <llama_graphrag.GraphRAGRetriever.search>`.
         """
-        return self._result(self._retriever.retrieve(self._read(query), **self._settings(query), **settings))
+        bundle, given = self._read(query)
+        return _to_result(self._retriever.retrieve(bundle, **given, **settings))
 
     @override
     async def aquery(self, query: VectorStoreQuery, **settings: Any) -> VectorStoreQueryResult:
-        """Async version of :meth:`query`."""
-        found = await self._retriever.aretrieve(self._read(query), **self._settings(query), **settings)
-        return self._result(found)
+        bundle, given = self._read(query)
+        return _to_result(await self._retriever.aretrieve(bundle, **given, **settings))
 
     def _ids(self, node_ids: Sequence[str] | None, filters: MetadataFilters | None) -> list[str]:
         where = parse_all(self._retriever.scope, to_where(filters), *ids_where(node_ids, None))
         return list(self._retriever.index.document_ids(where))
 
-    def _read(self, query: VectorStoreQuery) -> QueryBundle:
+    def _read(self, query: VectorStoreQuery) -> tuple[QueryBundle, dict[str, Any]]:
+        """Return the question and the settings of a query."""
         if not (query.query_str or "").strip() and self._retriever.settings.method != "vector":
             raise InputError(
                 "the query has no query_str, which keyword and graph search need: pass it, or use a retriever with "
                 "method='vector'"
             )
-        return QueryBundle(query.query_str or "the vector", embedding=query.query_embedding)
-
-    def _settings(self, query: VectorStoreQuery) -> dict[str, Any]:
         ids = {"node_ids": query.node_ids or None, "doc_ids": query.doc_ids or None}  # LlamaIndex may pass empty lists
-        return {"k": query.similarity_top_k, "filters": query.filters, **ids}
-
-    def _result(self, found: Sequence[Any]) -> VectorStoreQueryResult:
-        nodes, scores = [hit.node for hit in found], [hit.score for hit in found]
-        return VectorStoreQueryResult(nodes=nodes, similarities=scores, ids=[node.node_id for node in nodes])
+        bundle = QueryBundle(query.query_str or "the vector", embedding=query.query_embedding)
+        return bundle, {"k": query.similarity_top_k, "filters": query.filters, **ids}
 
 
-class StoredNodes(BaseKVStore):
-    """The nodes of an index as a store of keys and values that can be read."""
-
-    def __init__(self, retriever: GraphRAGRetriever) -> None:
-        self._store = GraphRAGVectorStore(retriever)
-
-    @override
-    def get(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
-        found = self._store.get_nodes([key]) if collection.endswith("/data") else []
-        return doc_to_json(found[0]) if found else None
-
-    @override
-    async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
-        return await asyncio.to_thread(self.get, key, collection)
-
-    @override
-    def get_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
-        found = self._store.get_nodes() if collection.endswith("/data") else []
-        return {node.node_id: doc_to_json(node) for node in found}
-
-    @override
-    async def aget_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
-        return await asyncio.to_thread(self.get_all, collection)
-
-    @override
-    def put(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
-        raise ReadOnlyIndex("the docstore of a retriever can be read alone: use retriever.insert_nodes")
-
-    @override
-    async def aput(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
-        self.put(key, val, collection)
-
-    @override
-    def delete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
-        raise ReadOnlyIndex("the docstore of a retriever can be read alone: use retriever.delete_nodes")
-
-    @override
-    async def adelete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
-        return self.delete(key, collection)
+def _to_result(found: Sequence[NodeWithScore]) -> VectorStoreQueryResult:
+    nodes, scores = [hit.node for hit in found], [hit.score or 0.0 for hit in found]
+    return VectorStoreQueryResult(nodes=nodes, similarities=scores, ids=[node.node_id for node in nodes])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphrag_core import Chunk, Entity, Fact, Hit, Result
-from graphrag_core.result import Channel, Explanation, LazyExplanation, Link, Reason, Step, Trace
+from graphrag_core.result import Channel, Explanation, Lazy, Link, Reason, Remarks, Step, Trace
 
 HOSTILE = (
     "</script><script>alert(1)</script><img src=x onerror=alert(2)>\" onload='x' <!-- ]]> \u2028 {{$policy}} &lt;b&gt;"
@@ -13,7 +13,7 @@ HOSTILE = (
 def explained_hit(chunk: Chunk, score: float, *, path=(), words=(), covers=(), link=None, **fields) -> Hit:
     """A hit with its explanation."""
     reason = Reason(path=path, words=words, covers=covers, link=link)
-    return Hit(chunk, score, **fields, explanation=LazyExplanation.of(Explanation(reasons={chunk.id: reason})))
+    return Hit(chunk, score, **fields, explanation=Lazy.of(Explanation(reasons={chunk.id: reason})))
 
 
 def explained(
@@ -26,12 +26,13 @@ def explained(
     known=None,
     *others,
     uncovered=(),
-    advice="",
     **fields,
 ) -> Result:
-    """A result with its explanation."""
-    lazy = LazyExplanation.of(Explanation(facts=facts, known=known or {}, uncovered=uncovered, advice=advice))
-    return Result(question, method, hits, entities, confidence, *others, **fields, explanation=lazy)
+    """A result with its explanation and its remarks."""
+    lazy = Lazy.of(Explanation(facts=facts, known=known or {}, uncovered=uncovered))
+    said = Remarks(**{name: fields.pop(name) for name in Remarks.__dataclass_fields__ if name in fields})
+    own = {"remarks": Lazy.of(said), "explanation": lazy}
+    return Result(question, method, hits, entities, confidence, *others, **fields, **own)
 
 
 def passage(name: str, text: str = "Words.", title: str | None = None) -> Chunk:
@@ -173,11 +174,13 @@ EVIL = explained(
     (Fact((HOSTILE.lower(), "other"), HOSTILE, HOSTILE, value=HOSTILE),),
     {"other": Entity("other", HOSTILE, HOSTILE, HOSTILE)},
     HOSTILE,
-    HOSTILE,
-    HOSTILE,
     Trace({HOSTILE: 1.0}),
-    HOSTILE,
-    (HOSTILE,),
+    decided=HOSTILE,
+    gate=HOSTILE,
+    expansion_skipped=HOSTILE,
+    fallback=HOSTILE,
+    advice=HOSTILE,
+    uncovered=(HOSTILE,),
 )  # fmt: skip
 
 TWO_PARTS = explained(

@@ -82,7 +82,7 @@ class EngineSuite:
     def test_chunks_know_their_headings_and_page(self) -> None:
         """Read by document and through a snapshot."""
         with self._filled() as index:
-            (parsed,) = index.pipeline.parse([Document("d", "Delta text.", "Manual")], index.pipeline.used_extractor())
+            (parsed,) = index.pipeline.parse([Document("d", "Delta text.", "Manual")])
             chunk = replace(parsed.chunks[0], headings=("Settings", "broker_url"), page=12)
             vector = HashEmbedder().embed_query("Delta text.")[None, :]
             index.engine.write([replace(parsed, chunks=[chunk], chunk_vectors=vector)])
@@ -103,7 +103,7 @@ class EngineSuite:
         """A stored document that is added without being removed is refused, and its batch with it."""
         with self._filled() as index:
             engine, before = index.engine, index.engine.generation
-            batch = index.pipeline.parse([Document("d", "New."), _DOCUMENTS[0]], index.pipeline.used_extractor())
+            batch = index.pipeline.parse([Document("d", "New."), _DOCUMENTS[0]])
             try:
                 engine.write(batch)
                 engine.flush()
@@ -128,7 +128,7 @@ class EngineSuite:
     def test_documents_are_read_as_they_were_written(self) -> None:
         """With chunks, facts, names and vectors, in the order asked for; rounded vectors stay close."""
         with self._filled() as index:
-            written = index.pipeline.parse(_DOCUMENTS, index.pipeline.used_extractor())
+            written = index.pipeline.parse(_DOCUMENTS)
             found = index.engine.parsed(["b", "none", "a"])
             for one, expected in zip(found, (written[1], written[0]), strict=True):
                 assert one.document == expected.document

@@ -16,11 +16,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
+import uvicorn
 
 from graphrag_apps.serve import ApiKeys, Gateway, create_app
-from graphrag_apps.serve.http import Server, make_server
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.testing import HashEmbedder
 
@@ -62,44 +63,43 @@ def wait_until(condition):
 
 
 @contextmanager
-def served(app, gateway: Gateway) -> Iterator[str]:
-    """Serve an application on a free port; yield its URL; shut it down gracefully."""
-    with running(app, gateway) as (_, url):
-        yield url
-
-
-@contextmanager
-def running(app, gateway: Gateway) -> Iterator[tuple[Server, str]]:
-    """Serve an application on a free port; yield the server and its URL; shut it down gracefully."""
+def served(app) -> Iterator[str]:
+    """Serve an application on a free port; yield its URL; end it gracefully."""
     with socket.socket() as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)  # what a slow client does not read, waits
         listening.bind(("127.0.0.1", 0))
-        server = make_server(app, gateway, "127.0.0.1", 0)
-        started = threading.Event()
-        startup = server.startup
-
-        async def starting(sockets=None):
-            await startup(sockets)
-            started.set()
-
-        server.startup = starting
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", log_config=None, http="h11", ws="none"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
-            assert started.wait(LIMIT)
-            yield server, f"http://127.0.0.1:{listening.getsockname()[1]}"
+            wait_until(lambda: server.started or not thread.is_alive())
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         finally:
             server.should_exit = True
             thread.join(LIMIT)
             assert not thread.is_alive(), "the server does not end"
-    gateway.close()
     gc.collect()  # a leaked connection warns, and fails the test
 
 
 @contextmanager
 def client_of(gateway: Gateway, **settings) -> Iterator[httpx.Client]:
-    with served(create_app(gateway), gateway) as url, httpx.Client(base_url=url, timeout=LIMIT, **settings) as client:
+    with served(create_app(gateway)) as url, httpx.Client(base_url=url, timeout=LIMIT, **settings) as client:
         yield client
+
+
+def connect(url: str, *, taken: int | None = None) -> socket.socket:
+    """Connect to a server; with so many bytes that are taken before they are read."""
+    host, port = urlsplit(url).netloc.split(":")
+    connection = socket.socket()
+    connection.settimeout(LIMIT)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if taken is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, taken)
+    try:
+        connection.connect((host, int(port)))
+    except OSError:
+        connection.close()
+        raise
+    return connection
 
 
 @contextmanager
@@ -148,8 +148,9 @@ def events_of(response) -> Iterator[tuple[str, dict]]:
 class StreamingModel:
     """A fake OpenAI-compatible server.
 
-    ``mode`` is "ok", "stall" (writes a piece, then nothing until ``release`` is set), "break" (closes the connection
-    after a piece), or an HTTP status. ``pieces`` is what it writes, ``messages`` what it was sent.
+    ``mode`` is "ok", "slow" (waits before each piece), "stall" (writes a piece, then nothing until ``release`` is set),
+    "break" (closes the connection after a piece), or an HTTP status. ``pieces`` is what it writes, ``messages`` what it
+    was sent.
     """
 
     def __init__(self):
@@ -189,6 +190,8 @@ class StreamingModel:
         handler.send_header("Content-Type", "text/event-stream")
         handler.end_headers()
         for number, piece in enumerate(self.pieces):
+            if self.mode == "slow":
+                time.sleep(0.01)
             if number and self.mode == "break":
                 return
             if number and self.mode == "stall":

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
-from difflib import get_close_matches
+from dataclasses import asdict, fields
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
@@ -16,13 +17,14 @@ from typing_extensions import Self, Unpack
 
 from graphrag_core.context.expanded import Around
 from graphrag_core.engine.address import shown
-from graphrag_core.errors import InputError, NotAnIndex
+from graphrag_core.errors import InputError, NotAnIndex, unknown_name
 from graphrag_core.filters import DOCUMENT_ID, Where, parse_all
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.remembered import Time
+from graphrag_core.model import Added, Document
 from graphrag_core.ports import Embedder
-from graphrag_core.query.requests import run_awaiting, run_now
-from graphrag_core.query.settings import Method, Plan, SearchSettings
+from graphrag_core.query.plan import Plan
+from graphrag_core.query.settings import Method, SearchSettings
 from graphrag_core.result import Hit, Result, joined_hits
 from graphrag_core.retriever import GraphRetriever
 
@@ -39,12 +41,20 @@ they have to be explained.
 
 _INDEX_OPTIONS = {*signature(KnowledgeIndex).parameters, *signature(KnowledgeIndex.open).parameters} - {"settings"}
 _NAMED = 5  # blank documents that a warning names
+_DEFAULTS = SearchSettings()
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
+Embed = Callable[[Any], Awaitable[Any]]
+"""The coroutine function of an embedding model: it returns a vector for each text."""
+
 
 class SettingOptions(TypedDict, total=False):
-    """Settings of a question that the constructors and the questions of both adapters take by keyword."""
+    """Settings of a question that the constructors and the questions of both adapters take by keyword.
+
+    These classes are for type checkers: an unknown keyword is an error. At run time each retriever checks its own, and
+    takes all fields of ``SearchSettings``.
+    """
 
     settings: SearchSettings | None
     method: Method | None
@@ -57,85 +67,71 @@ class SettingOptions(TypedDict, total=False):
     on_embedder_error: Literal["raise", "keyword"] | None
     context: Any
     expand: Around | None
-
-
-class Options(SettingOptions, total=False):
-    """Keywords of the constructors of both adapters: settings of a question, of a retriever and of an index.
-
-    For type checkers: an unknown keyword is an error. At run time the values are checked where they are used, and all
-    other fields of ``SearchSettings`` are taken too; in typed code they are a part of ``settings``.
-    """
-
-    add_metadata: Iterable[str]
-    cache: Any
-    refresh_every: float | None
-    chunker: Any
-    extractor: Any
-    embed_names: bool | None
-    batch_size: int
-    edges: Any
-
-
-class SearchOptions(SettingOptions, total=False):
-    """Keywords of a question in both adapters: settings, filters, and what ``GraphRetriever.retrieve`` takes.
-
-    For type checkers: an unknown keyword is an error. At run time each retriever checks its own. A number of a part,
-    such as ``gate.min_score``, is in ``settings`` in typed code.
-    """
-
     k: int | None
     similarity_top_k: int | None
-    gate: Any
-    recogniser: Any
-    router: Any
-    candidates: int | None
-    where: Where | None
     filter: Any
     filters: Any
     node_ids: Sequence[str] | None
     doc_ids: Sequence[str] | None
     search_type: str
+    as_of: Time | None
+
+
+class Options(SettingOptions, total=False):
+    """Keywords of the constructors of both adapters: settings of a question, of a retriever and of an index."""
+
+    add_metadata: Iterable[str]
+    cache: Any
+    refresh_every: float | None
+    llm: Any
+    chunker: Any
+    extractor: Any
+    embed_names: bool | None
+    batch_size: int
+    progress: bool | None
+    edges: Any
+    read_only: bool
+
+
+class SearchOptions(SettingOptions, total=False):
+    """Keywords of a question in both adapters: settings, filters, and what ``GraphRetriever.retrieve`` takes."""
+
+    gate: Any
+    recogniser: Any
+    router: Any
+    candidates: int | None
+    where: Where | None
     fetch_k: int
     lambda_mult: float
-    as_of: Time | None
     embedding: Iterable[float] | None
     history: Iterable[Any] | None
     count_access: bool
     explain: bool
 
 
-def split_options(keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the keywords of a constructor that are settings of :class:`KnowledgeIndex`, and the others."""
-    options = {name: value for name, value in keywords.items() if name in _INDEX_OPTIONS}
-    return options, {name: value for name, value in keywords.items() if name not in options}
-
-
 def open_index(
-    embedder: Embedder | None,
-    path: str | Path | None,
-    fields: Mapping[str, Any],
-    *,
-    must_exist: bool = False,
-    **options: Any,
-) -> KnowledgeIndex:
-    """Return the index in a folder or a database, or a new one in memory.
+    embedder: Embedder | None, path: str | Path | None, settings: Mapping[str, Any], *, must_exist: bool = False
+) -> tuple[KnowledgeIndex, dict[str, Any]]:
+    """Return the index in a folder or a database, or a new one in memory; and the settings that are not its own.
 
-    A new index embeds names if the settings among the ``fields`` of the retriever need their vectors.
+    A new index embeds names if the settings of the retriever need their vectors.
 
     Raises
     ------
     NotAnIndex
         There is no index, and it must exist.
     """
+    options = {name: value for name, value in settings.items() if name in _INDEX_OPTIONS}
+    others = {name: value for name, value in settings.items() if name not in options}
     exists = path is not None and KnowledgeIndex.exists(path)
-    recogniser = fields.get("recogniser") or getattr(fields.get("settings"), "recogniser", None)
+    recogniser = others.get("recogniser") or getattr(others.get("settings"), "recogniser", None)
     if not exists and embedder is not None and options.get("embed_names") is None and recogniser is not None:
         options["embed_names"] = recogniser.needs_name_vectors
     if path is None:
-        return KnowledgeIndex(embedder, **options)
+        return KnowledgeIndex(embedder, **options), others
     if must_exist and not exists:
         raise NotAnIndex(f"there is no index in {shown(path)}: check the path, or use from_documents(..., path=...)")
-    return KnowledgeIndex.open(path, embedder, **options)
+    return KnowledgeIndex.open(path, embedder, **options), others
 
 
 @contextmanager
@@ -159,20 +155,13 @@ def overrides(value: object, base: type, *methods: str) -> bool:
 
 def checked_names(add_metadata: Iterable[str]) -> tuple[str, ...]:
     """Return the names of what is added to the metadata of retrieved passages, or raise :class:`InputError`."""
-    names = () if isinstance(add_metadata, str) else tuple(add_metadata)
     if isinstance(add_metadata, str):
         raise InputError(f"add_metadata is {add_metadata!r}: use a list of names")
+    names = tuple(add_metadata)
     for name in names:
         if name not in ADDED:
-            near = get_close_matches(str(name), ADDED, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"use {', '.join(ADDED)}"
-            raise InputError(f"add_metadata has {name!r}: {hint}")
+            raise InputError(unknown_name(str(name), ADDED, "name in add_metadata"))
     return names
-
-
-def needs_explanation(names: Iterable[str]) -> bool:
-    """Return whether something that is added to the metadata is part of an explanation."""
-    return "path" in names or "graphrag" in names
 
 
 def returned_hits(result: Result, names: tuple[str, ...] = ()) -> tuple[Hit, ...]:
@@ -197,32 +186,17 @@ def added_metadata(result: Result, hit: Hit, names: tuple[str, ...]) -> dict[str
     expansion = {"origin": hit.origin, "graph_expansion": hit.graph_expansion} if hit.graph_expansion else {}
     if chunk.id != chunk.document_id and "document_id" not in names:
         names = (*names, "document_id")
-    values: dict[str, Any] = {
-        "section": " › ".join(chunk.headings) or None,
-        "page": chunk.page,
-        "document_id": chunk.document_id,
-        "score": hit.score,
+    values: dict[str, Callable[[], Any]] = {
+        "section": lambda: " › ".join(chunk.headings) or None,
+        "page": lambda: chunk.page,
+        "document_id": lambda: chunk.document_id,
+        "section_text": lambda: hit.expanded and hit.expanded.text,
+        "score": lambda: hit.score,
+        "channels": lambda: {name: asdict(channel) for name, channel in hit.channels.items()},
+        "path": lambda: [asdict(step) for step in hit.path],
+        "graphrag": lambda: result.details(hit),
     }
-    if "section_text" in names:
-        values["section_text"] = hit.expanded and hit.expanded.text
-    if "channels" in names:
-        values["channels"] = {name: asdict(channel) for name, channel in hit.channels.items()}
-    if "path" in names:
-        values["path"] = [asdict(step) for step in hit.path]
-    if "graphrag" in names:
-        values["graphrag"] = result.details(hit)
-    return expansion | {name: values[name] for name in names if values[name] is not None}
-
-
-def to_history(history: Any, message: type, text_of: Callable[[Any], str]) -> Any:
-    """Return a conversation for :meth:`graphrag_core.GraphRetriever.retrieve`: messages of a framework as texts.
-
-    ``text_of`` returns an empty text for a message that is left out, such as one of the system or of a tool.
-    """
-    if isinstance(history, (str, Result)) or not isinstance(history, Iterable):
-        return history  # which is None, or refused
-    turns = [text_of(turn) if isinstance(turn, message) else turn for turn in history]
-    return [turn for turn in turns if turn != ""]
+    return expansion | {name: value for name in names if (value := values[name]()) is not None}
 
 
 class AdapterRetriever:
@@ -233,6 +207,7 @@ class AdapterRetriever:
         index: Any
         settings: Any
         scope: Any
+        add_metadata: Any
 
         def _plan(self, query: Any, given: Mapping[str, Any]) -> Plan:
             """Return a question of the framework with the settings that a caller gave."""
@@ -251,12 +226,11 @@ class AdapterRetriever:
             ``as_of``, ``history``, ``count_access`` and ``explain`` of :meth:`graphrag_core.GraphRetriever.retrieve`.
             Turns of ``history`` may be messages of the framework: those of the user and the assistant count.
         """
-        result: Result = run_now(self._core.steps(self._plan(query, settings)))
-        return result
+        return self._core.run(self._plan(query, settings))
 
     async def asearch(self, query: Any, **settings: Unpack[SearchOptions]) -> Result:
         """Async version of :meth:`search`: what the embedding model and a reranker can await is awaited."""
-        return await run_awaiting(self._core.steps(self._plan(query, settings)))
+        return await self._core.arun(self._plan(query, settings))
 
     def facts_about(self, texts: Iterable[str]) -> list[str]:
         """Return the facts that connect entities named in the texts, within the retriever's :attr:`scope`."""
@@ -272,17 +246,13 @@ class AdapterRetriever:
         background
             True runs them in a thread and returns a ``Future`` of the number.
         """
-
-        def ask(question: str) -> Result:
-            plan = replace(self._plan(question, {"count_access": False}), finish=None)
-            result: Result = run_now(self._core.steps(plan))
-            return result
-
+        ask = partial(self.search, count_access=False)
         return self._core.warm_by(ask, questions, self.scope, background=background)
 
-    async def awarm(self, questions: Iterable[str]) -> int:
-        """Run questions in advance as :meth:`asearch` would, which may embed them in another way; return how many."""
-        return len([await self.asearch(question, count_access=False) for question in questions])
+    @property
+    def _explains(self) -> bool:
+        """Whether something that is added to the metadata is part of an explanation."""
+        return not {"path", "graphrag"}.isdisjoint(self.add_metadata)
 
     # -- the index
 
@@ -308,25 +278,59 @@ class AdapterRetriever:
         found = set(self.index.document_ids(parse_all(scope, {DOCUMENT_ID: {"in": wanted}})))
         return [document_id for document_id in wanted if document_id in found]
 
-    def _drop_blank(self, names: Mapping[str, str]) -> None:
-        """Delete earlier versions of documents that have no text any more, and log what was skipped.
+    def _add(self, documents: Sequence[Document], **given: Any) -> Added:
+        """Add documents; skip those without text, delete their earlier versions, and log their names."""
+        added: Added = self.index.add([document for document in documents if document.text.strip()], **given)
+        blank = {document.id: _name(document) for document in documents if not document.text.strip()}
+        if blank:
+            deleted = self.index.delete(blank)
+            named = ", ".join(list(blank.values())[:_NAMED])
+            more = f" and {len(blank) - _NAMED} more" if len(blank) > _NAMED else ""
+            gone = f"; earlier versions of {deleted} of them were deleted" if deleted else ""
+            _log.warning("%d documents without text were skipped: %s%s%s", len(blank), named, more, gone)
+        return added
 
-        ``names`` are what the log calls them, by id.
-        """
-        if not names:
-            return
-        deleted = self.index.delete(names)
-        named = ", ".join(list(names.values())[:_NAMED])
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        gone = f"; earlier versions of {deleted} of them were deleted" if deleted else ""
-        _log.warning("%d documents without text were skipped: %s%s%s", len(names), named, more, gone)
+    async def _aadd(
+        self, documents: Sequence[Document], vectors: Mapping[str, Any], embed: Embed | None, **given: Any
+    ) -> Added:
+        """Async version of :meth:`_add`: texts are embedded by a coroutine function, if the model has one."""
+        embeddings = {}
+        if embed is not None:
+            filled = [document for document in documents if document.text.strip()]
+            embeddings = await self._aembed(await asyncio.to_thread(self.index.to_embed, filled, vectors), embed)
+        return await asyncio.to_thread(self._add, documents, vectors=vectors, embeddings=embeddings, **given)
+
+    async def _aembed(self, texts: Sequence[str], embed: Embed) -> dict[str, Any]:
+        """Return the vectors of texts, by text."""
+        vectors: dict[str, Any] = {}
+        for start in range(0, len(texts), size := self.index.batch_size):
+            batch = texts[start : start + size]
+            vectors |= await self.index.embedding.awaited_documents(batch, embed(batch))
+        return vectors
+
+
+def _name(document: Document) -> str:
+    """Return what the log calls a document: its id, and the file and page it comes from."""
+    source, page = document.metadata.get("source"), document.metadata.get("page")
+    where = [str(source)] * (source is not None) + [f"page {page}"] * (page is not None)
+    return f"{document.id!r} ({', '.join(where)})" if where else repr(document.id)
+
+
+def to_history(history: Any, message: type, text_of: Callable[[Any], str]) -> Any:
+    """Return a conversation for :meth:`graphrag_core.GraphRetriever.retrieve`: messages of a framework as texts.
+
+    ``text_of`` returns an empty text for a message that is left out, such as one of the system or of a tool.
+    """
+    if isinstance(history, (str, Result)) or not isinstance(history, Iterable):
+        return history  # which is None, or refused
+    turns = [text_of(turn) if isinstance(turn, message) else turn for turn in history]
+    return [turn for turn in turns if turn != ""]
 
 
 def changed_settings(settings: SearchSettings) -> dict[str, Any]:
     """Return the fields of settings that differ from the default, for the ``repr`` of a retriever."""
-    default = SearchSettings()
-    values = {field.name: getattr(settings, field.name) for field in fields(settings)}
-    return {name: value for name, value in values.items() if value != getattr(default, name)}
+    values = {one.name: getattr(settings, one.name) for one in fields(settings)}
+    return {name: value for name, value in values.items() if value != getattr(_DEFAULTS, name)}
 
 
 # -- vector stores

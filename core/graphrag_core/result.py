@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 from graphrag_core.context.context import Context, write_context
 from graphrag_core.context.display import Highlighter, citation, hit_texts, rank_text, uncovered_words
@@ -21,6 +21,8 @@ CONFIDENCE_WITHOUT_GRAPH = 0.5
 """The confidence of a result in which plain search decides, with a gate that uses the confidence."""
 
 _SNIPPET = 240  # characters
+
+T = TypeVar("T")
 
 StepKind = Literal["question", "entity", "fact", "chunk"]
 Origin = Literal["plain", "graph"]
@@ -104,42 +106,53 @@ class Explanation:
     facts: tuple[Fact, ...] = ()
     known: Mapping[str, Entity] = field(default_factory=dict)
     uncovered: tuple[str, ...] = ()
-    advice: str = ""
     generation: int | None = None
 
 
-@dataclass(eq=False)
-class LazyExplanation:
-    """An explanation that is computed when it is first read. A result, its hits and their copies share one.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remarks:
+    """What a result says about itself; see :class:`Result`."""
 
-    A pickle holds the computed explanation. Without a lock: two threads may compute it at the same time, which gives
-    the same.
+    decided: str = ""
+    gate: str = ""
+    expansion_skipped: str = ""
+    fallback: str = ""
+    advice: str = ""
+
+
+@dataclass(eq=False)
+class Lazy(Generic[T]):
+    """A value that is computed when it is first read. A result, its hits and their copies share one.
+
+    A pickle holds the computed value. Without a lock: two threads may compute it at the same time, which gives the
+    same.
     """
 
-    compute: Callable[[], Explanation] = field(repr=False)
-    computed: Explanation | None = None
+    compute: Callable[[], T] = field(repr=False)
+    computed: T | None = None
 
     @property
-    def value(self) -> Explanation:
-        """The explanation."""
+    def value(self) -> T:
+        """The value."""
         if self.computed is None:
             self.computed = self.compute()
         return self.computed
 
     @classmethod
-    def of(cls, explanation: Explanation) -> LazyExplanation:
+    def of(cls, value: T) -> Lazy[T]:
         """Return one that is computed already."""
-        return cls(Explanation, explanation)
+        return cls(lambda: value, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LazyExplanation.of, (self.value,)
+        return Lazy.of, (self.value,)
 
-    def __deepcopy__(self, memo: Any) -> LazyExplanation:  # immutable
+    def __deepcopy__(self, memo: Any) -> Lazy[T]:  # immutable
         return self
 
 
 _NO_REASON = Reason()
-_NOTHING = LazyExplanation.of(Explanation())
+_NOTHING = Lazy.of(Explanation())
+_NO_REMARKS = Lazy.of(Remarks())
 _FORMAT = ContextFormat()
 
 
@@ -178,7 +191,7 @@ class Hit:
     origin: Origin = "plain"
     graph_expansion: str = ""
     via: tuple[Step, int] | None = None
-    explanation: LazyExplanation = field(default=_NOTHING, repr=False, compare=False)
+    explanation: Lazy[Explanation] = field(default=_NOTHING, repr=False, compare=False)
     expanded: ExpandedPassage | None = field(default=None, repr=False)
 
     @property
@@ -296,7 +309,7 @@ class Result:
     """The passages for a question, best first, and how they were found.
 
     Why they were found is computed when it is first read: the paths, words and links of hits, :attr:`facts`,
-    :attr:`known`, :attr:`uncovered` and :attr:`advice`. If the index has changed since, it is computed from the new
+    :attr:`known` and :attr:`uncovered`. If the index has changed since, it is computed from the new
     state (:attr:`explanation_generation`). After the index is closed this raises
     :class:`~graphrag_core.errors.IndexClosed`: ``retrieve(..., explain=True)`` computes it at once.
 
@@ -311,17 +324,8 @@ class Result:
         How far the graph can be trusted with this question, from 0 to 1; None if the gate does not use it.
     route
         Which rule of the ``agentic`` method chose the method, and why; empty otherwise.
-    expansion_skipped
-        Why the graph did not run or found nothing; empty if it found something, or if the method does not search it.
-    fallback
-        What was unavailable, such as the embedder; empty if nothing was.
     trace
         How long each stage took.
-    decided
-        What decided the order of the hits, and why, in one sentence: "the graph led: the question names Ada Lovelace".
-    gate
-        The numbers behind :attr:`decided`: the trust in the graph, and how much of the question consists of rare names
-        that the graph knows. Empty if there are none.
     graph_ran
         Whether the graph was searched. False with ``use_graph=False``, for the methods ``vector`` and
         ``keyword``, and where the gate skipped it.
@@ -330,13 +334,15 @@ class Result:
         with the default reranker.
     embedder_failed
         Whether vector search is missing because the embedder failed (``on_embedder_error="keyword"``). ``fallback``
-        says how. Such a result is not cached.
+        says how.
+    is_complete
+        Whether nothing was unavailable. Else :attr:`fallback` says what was, and the result is not cached.
     generation
         The number of changes of the index that the question saw.
     context_format
         The defaults of :meth:`context`, from the settings of the question.
-    explanation
-        From which the attributes below are read; computed when it is first read.
+    remarks, explanation
+        From which the attributes below are read; written and computed when they are first read.
     read_around
         Reads what surrounds passages, for :meth:`expand`; None if the result does not belong to an index.
     """
@@ -347,17 +353,15 @@ class Result:
     entities: tuple[Entity, ...] = ()
     confidence: float | None = None
     route: str = ""
-    expansion_skipped: str = ""
-    fallback: str = ""
     trace: Trace = field(default_factory=Trace)
-    decided: str = ""
-    gate: str = ""
     graph_ran: bool = True
     scores_are_probabilities: bool = False
     embedder_failed: bool = False
+    is_complete: bool = True
     generation: int = field(default=0, compare=False)
     context_format: ContextFormat = _FORMAT
-    explanation: LazyExplanation = field(default=_NOTHING, repr=False, compare=False)
+    remarks: Lazy[Remarks] = field(default=_NO_REMARKS, repr=False, compare=False)
+    explanation: Lazy[Explanation] = field(default=_NOTHING, repr=False, compare=False)
     read_around: Callable[[Sequence[Chunk], Around], Sequence[ExpandedPassage]] | None = field(
         default=None, repr=False, compare=False
     )
@@ -381,13 +385,36 @@ class Result:
         return self.explanation.value.uncovered
 
     @property
+    def decided(self) -> str:
+        """What decided the order of the hits, and why: "the graph led: the question names Ada Lovelace"."""
+        return self.remarks.value.decided
+
+    @property
+    def gate(self) -> str:
+        """The numbers behind :attr:`decided`: the trust in the graph, and how much of the question is rare names.
+
+        Empty if there are none.
+        """
+        return self.remarks.value.gate
+
+    @property
+    def expansion_skipped(self) -> str:
+        """Why the graph did not run or found nothing; empty if it found something, or if the method does not ask it."""
+        return self.remarks.value.expansion_skipped
+
+    @property
+    def fallback(self) -> str:
+        """What was unavailable, such as the embedder; empty if nothing was."""
+        return self.remarks.value.fallback
+
+    @property
     def advice(self) -> str:
         """What to do about an empty result, an embedder that failed, or a confidence that the gate finds low.
 
         Also that no word of the question occurs in the documents searched, so that its passages are only the nearest
         by vector.
         """
-        return self.explanation.value.advice
+        return self.remarks.value.advice
 
     @property
     def explanation_generation(self) -> int | None:

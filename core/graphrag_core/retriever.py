@@ -2,7 +2,6 @@
 
 import logging
 import math
-import os
 import threading
 import time
 from collections import OrderedDict
@@ -10,31 +9,33 @@ from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from graphrag_core import forks
-from graphrag_core.errors import InputError, check_integer, check_number
+from graphrag_core.errors import DatabaseError, InputError, check_integer, check_number
 from graphrag_core.filters import Filter, Where, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import unit_vector
 from graphrag_core.ingest.remembered import Time, changes_between, seconds, visible
 from graphrag_core.model import Chunk, Fact
-from graphrag_core.ports import Keys, Matrix
+from graphrag_core.ports import Matrix
 from graphrag_core.query.conversation import History, Turn, parse_history
-from graphrag_core.query.explanation import Explainer
+from graphrag_core.query.hits import Found, to_result
 from graphrag_core.query.passages_around import SurroundingReader
-from graphrag_core.query.pipeline import search_steps
-from graphrag_core.query.recognise import Recogniser
-from graphrag_core.query.requests import Request, Steps, run_now
-from graphrag_core.query.settings import Plan, SearchSettings
-from graphrag_core.result import Explanation, Hit, LazyExplanation, Result, Trace
+from graphrag_core.query.plan import Embedded, Plan, awaited, embedded
+from graphrag_core.query.rerank import ScoreReranker
+from graphrag_core.query.search import search
+from graphrag_core.query.settings import SearchSettings
+from graphrag_core.result import Hit, Lazy, Remarks, Result, Trace
+from graphrag_core.telemetry import Stages
 
 _DEFAULTS = SearchSettings()
 _log = logging.getLogger(__name__)
 _MAX_QUESTION = 100_000  # characters
 _MAX_SCANNED = 200  # facts of one entity, to find those that join names
+_ATTEMPTS = 3  # at a question whose connection to a database is lost
 
 
 class Cache:
@@ -42,8 +43,7 @@ class Cache:
 
     The retriever's key has everything a result depends on: the question, the settings, the parsed
     filter and the generation of the index. Results are never stale after an add or a delete and never
-    cross scopes. The same question in other spacing or case has the same key; the retriever uses what was stored
-    for another spelling if it has the same keywords and names the same entities. Thread-safe.
+    cross scopes. Thread-safe.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class GraphRetriever:
         count_access
             False if reading facts is not to count as an access, by which
             :class:`~graphrag_core.strategies.SpreadingActivation` weighs them.
-            An answer from the cache does not count again.
+            An answer from the cache does not count.
         explain
             True explains the result at once, and not when it is first asked for: after the index is closed, nothing can
             be explained (:class:`~graphrag_core.Result`).
@@ -228,8 +228,11 @@ class GraphRetriever:
             settings=settings,
             **overrides,
         )
-        result: Result = run_now(self.steps(plan))
-        return result
+        return self.run(plan)
+
+    async def aretrieve(self, question: str, **given: Any) -> Result:
+        """Async version of :meth:`retrieve`: what the embedder and a reranker can await is awaited."""
+        return await self.arun(self.plan(question, **given))
 
     def plan(
         self,
@@ -249,10 +252,8 @@ class GraphRetriever:
         if not isinstance(question, str) or len(question) > _MAX_QUESTION or not question.isascii():
             _check_text(question, "the question")
         embedder = self.index.embedding
-        embed = None if embedder is None else Request(partial(embedder.query, question))
-        if embedding is not None:
-            vector = self._as_vector(embedding)
-            embed = Request(lambda: vector, key=vector.tobytes())
+        vector = None if embedding is None else self._as_vector(embedding)
+        embed = None if embedder is None else partial(embedder.query, question)
         settings = self.settings if settings is None else settings
         if not isinstance(settings, SearchSettings):
             raise InputError(f"settings is {settings!r:.80}: use SearchSettings(...)")
@@ -264,106 +265,125 @@ class GraphRetriever:
             chosen = settings.router.route(question)
             settings, route = settings.replace(method=chosen.method), str(chosen)
         resolved = settings.resolved
+        moment = None if as_of is None else seconds(as_of, "as_of")
         return Plan(
             text=question,
             settings=resolved,
+            at=time.time() if moment is None else moment,
             scope=scope,
-            as_of=None if as_of is None else seconds(as_of, "as_of"),
-            embed=embed,
+            as_of=moment,
+            embed=embed if vector is None else lambda: vector,
+            vector_key=None if vector is None else vector.tobytes(),
             route=route,
             turns=turns if turns and resolved.searches_graph else (),
-            uncounted=None if count_access else [],
+            counts_access=count_access,
             explain=explain,
         )
 
-    def steps(self, plan: Plan) -> Steps:
-        """Run a question: from the cache, or by the query pipeline.
-
-        :func:`~graphrag_core.query.requests.run_now` and :func:`~graphrag_core.query.requests.run_awaiting` read the
-        generator to its result.
-        """
-        at = time.time() if plan.as_of is None else plan.as_of
-        key, result = self._look_up(plan, at)
+    def run(self, plan: Plan) -> Result:
+        """Answer a question: from the cache, or by a search."""
+        result = self._known(plan)
         if result is None:
-            result = yield from search_steps(self.index, plan, at)
-            if not result.hits:
-                result = yield from self._other_method(plan, at, result)
-            if result.embedder_failed:
-                _log.warning("%s", result.fallback)
-            reader = SurroundingReader(engine=self.index.engine, scope=plan.scope, at=at)
-            result = replace(result, read_around=reader)
-            if plan.settings.expand is not None:
-                result = result.expand(plan.settings.expand)
-            is_whole = not result.embedder_failed and (self.index.embedding is None or not result.fallback)
-            if self.cache is not None and key is not None and is_whole:
-                self.cache.put((result.generation, key), _Cached(_copied(result), at, plan.uncounted or []))
+            result = self._search(plan)
+            if (other := self._other_method(plan, result)) is not None:
+                result = replace(self._search(other), method=plan.settings.method)
+            result = self._kept(plan, result)
         return result if plan.finish is None else plan.finish(result)
 
-    def _look_up(self, plan: Plan, at: float) -> tuple[Hashable, Result | None]:
-        """Return the key of a question in the cache, None if it has none, and its result if that is known."""
-        embed_key = plan.embed and plan.embed.key
-        if embed_key is None and not plan.text.strip():
+    async def arun(self, plan: Plan) -> Result:
+        """Async version of :meth:`run`: what can be awaited is awaited, and the rest runs in a thread."""
+        import asyncio  # noqa: PLC0415 - slow to import
+
+        scorer = plan.settings.reranker
+        if plan.aembed is None and not (isinstance(scorer, ScoreReranker) and scorer.is_awaited):
+            return await asyncio.to_thread(self.run, plan)
+        result = await asyncio.to_thread(self._known, plan)
+        if result is None:
+            result = await self._asearch(plan)
+            if (other := self._other_method(plan, result)) is not None:
+                result = replace(await self._asearch(other), method=plan.settings.method)
+            result = await asyncio.to_thread(self._kept, plan, result)
+        return result if plan.finish is None else await asyncio.to_thread(plan.finish, result)
+
+    def _search(self, plan: Plan) -> Result:
+        stages = Stages()
+        found = self._found(plan, embedded(self.index, plan), stages)
+        if (scorer := found.scorer) is not None:
+            found = found.scored(scorer, scorer.scores(plan.text, found.to_score))
+            stages.end("score")
+        return to_result(self.index.engine, plan, found, stages)
+
+    async def _asearch(self, plan: Plan) -> Result:
+        from asyncio import to_thread  # noqa: PLC0415 - slow to import
+
+        stages = Stages()
+        found = await to_thread(self._found, plan, await awaited(self.index, plan), stages)
+        if (scorer := found.scorer) is not None:
+            found = found.scored(scorer, await scorer.awaited_scores(plan.text, found.to_score))
+            stages.end("score")
+        return await to_thread(to_result, self.index.engine, plan, found, stages)
+
+    def _found(self, plan: Plan, vector: Embedded, stages: Stages) -> Found:
+        """Search the index; again if the connection to a database was lost."""
+        stages.end("embed")
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return search(self.index, plan, vector, stages)
+            except DatabaseError as error:
+                if not error.lost:
+                    raise
+                _log.info("the question is asked again: %s", error)
+        return search(self.index, plan, vector, stages)
+
+    def _other_method(self, plan: Plan, result: Result) -> Plan | None:
+        """Return the question by another method, if the router's found nothing: vector search for an unknown id."""
+        if result.hits or not plan.route or plan.settings.method != "keyword" or self.index.embedding is None:
+            return None
+        why = "no passage has a word of the question: vector search answers"
+        return replace(plan, settings=plan.settings.replace(method="vector").resolved, instead=why)
+
+    def _kept(self, plan: Plan, result: Result) -> Result:
+        """Return a new result with what can be read later, and store it."""
+        if result.embedder_failed:
+            _log.warning("%s", result.fallback)
+        reader = SurroundingReader(engine=self.index.engine, scope=plan.scope, at=plan.at)
+        result = replace(result, read_around=reader)
+        if plan.settings.expand is not None:
+            result = result.expand(plan.settings.expand)
+        is_whole = result.is_complete or self.index.embedding is None
+        if self.cache is not None and is_whole and (key := self._key(plan)) is not None:
+            self.cache.put((result.generation, key), (_copied(result), plan.at))
+        return result
+
+    # -- the cache
+
+    def _key(self, plan: Plan) -> Hashable:
+        """Return what a result depends on besides the generation; None if the settings cannot be hashed."""
+        asked = plan.text, plan.scope, plan.as_of, plan.vector_key, plan.turns
+        key = self.index.engine, plan.settings, plan.route, asked
+        try:
+            hash(key)
+        except TypeError:  # a custom strategy
+            return None
+        return key
+
+    def _known(self, plan: Plan) -> Result | None:
+        """Return the stored result of a question, or that of an empty one; None if it has to be searched."""
+        if plan.vector_key is None and not plan.text.strip():
             _log.warning("the question is empty: nothing is searched")
-            advice = LazyExplanation.of(Explanation(advice="the question is empty: ask in words"))
-            why = "nothing was searched: the question is empty"
-            return None, Result(plan.text, plan.settings.method, decided=why, graph_ran=False, explanation=advice)
+            why, advice = "nothing was searched: the question is empty", "the question is empty: ask in words"
+            remarks = Lazy.of(Remarks(decided=why, advice=advice))
+            return Result(plan.text, plan.settings.method, graph_ran=False, remarks=remarks)
         waited = self._clock() - self._refreshed
         if self.refresh_every is not None and self.index.read_only and waited >= self.refresh_every:
             self.refresh()  # a writer sees everything
-        if self.cache is None:
-            return None, None
-        start, engine = time.perf_counter(), self.index.engine
-        text = " ".join(plan.text.lower().split())
-        key = engine, text, plan.settings, plan.scope, plan.as_of, embed_key, plan.route, plan.turns
-        try:
-            stored = self.cache.get((engine.generation, key))
-        except TypeError:  # a custom strategy that cannot be hashed
-            return None, None
-        result = None if stored is None else self._from_cache(stored, plan, at)
-        if result is not None:
-            result = replace(result, trace=Trace({"cache": (time.perf_counter() - start) * 1000}))
-        return key, result
-
-    def _other_method(self, plan: Plan, at: float, result: Result) -> Steps:
-        """Search again by another method if the method of the plan found nothing."""
-        method = plan.settings.method
-        if not plan.route or method != "keyword" or self.index.embedding is None:
-            return result
-        why = "no passage has a word of the question: vector search answers"  # such as an unknown id
-        again = replace(plan, settings=plan.settings.replace(method="vector").resolved)
-        result = yield from search_steps(self.index, again, at, warns=False)
-        return replace(result, method=method, fallback="; ".join(filter(None, (why, result.fallback))))
-
-    def _from_cache(self, stored: "_Cached", plan: Plan, at: float) -> Result | None:
-        """Return a stored result for a question in any spelling, unless it would be another one now."""
-        engine, result, question = self.index.engine, _copied(stored.result), plan.text
-        if changes_between(engine, stored.at, at):
+        if self.cache is None or (key := self._key(plan)) is None:
             return None
-        if question != result.question:
-            recogniser = plan.settings.recogniser
-            if type(recogniser) is not Recogniser:
-                return None
-            with engine.snapshot(
-                visible(engine, plan.scope, stored.at)
-            ) as snapshot:  # spacing and case may change the keywords and the names
-                one, other = (
-                    (snapshot.terms(text), recogniser.phrases_in(text), recogniser.known_names(text, snapshot))
-                    for text in (question, result.question)
-                )
-            if one != other:
-                return None
-            explanation = result.explanation
-            if isinstance(explanation.compute, Explainer):
-                explanation = LazyExplanation(replace(explanation.compute, question=question))
-            hits = tuple(replace(hit, explanation=explanation) for hit in result.hits)
-            result = replace(result, question=question, hits=hits, explanation=explanation)
-        if plan.uncounted is None and stored.uncounted:
-            with engine.snapshot(visible(engine, plan.scope, stored.at)) as snapshot:
-                compute = result.explanation.compute
-                if isinstance(compute, Explainer) and compute.has_same_keys(snapshot):
-                    for facts in stored.uncounted:
-                        snapshot.record_access(facts, time.time())
-                    stored.uncounted.clear()
+        start, engine = time.perf_counter(), self.index.engine
+        stored: tuple[Result, float] | None = self.cache.get((engine.generation, key))
+        if stored is None or changes_between(engine, stored[1], plan.at):
+            return None
+        result = replace(_copied(stored[0]), trace=Trace({"cache": (time.perf_counter() - start) * 1000}))
         _ = result.explanation.value if plan.explain else None
         return result
 
@@ -407,17 +427,13 @@ class GraphRetriever:
         self, questions: Iterable[str] | int = 10, *, background: Literal[True], **settings: Any
     ) -> Future[int]: ...
 
-    @overload
-    def warm(self, questions: Iterable[str] | int = 10, *, background: bool, **settings: Any) -> int | Future[int]: ...
-
     def warm(
         self, questions: Iterable[str] | int = 10, *, background: bool = False, **settings: Any
     ) -> int | Future[int]:
         """Run questions in advance to fill the cache; return how many.
 
         Warming reads no fact in the sense of :class:`~graphrag_core.strategies.Relevance`: access counts stay as
-        they are. The first time that a warmed question is asked counts. The first query on a new generation of the
-        index also loads the graph for all later ones.
+        they are.
 
         Parameters
         ----------
@@ -453,7 +469,7 @@ class GraphRetriever:
 
         if not background:
             return work()
-        done = _Warming()
+        done = Future[int]()
 
         def run() -> None:
             try:
@@ -487,33 +503,6 @@ def _turns(history: History, question: str) -> tuple[Turn, ...]:
     for turn in turns:
         _check_text(turn.text, "a turn of history")
     return turns
-
-
-class _Warming(Future[int]):
-    """The number of questions that were warmed. In a forked process, which has no such thread, waiting raises."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._process = os.getpid()
-
-    def result(self, timeout: float | None = None) -> int:
-        return super().result(self._limit(timeout))
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        return super().exception(self._limit(timeout))
-
-    def _limit(self, timeout: float | None) -> float | None:
-        if os.getpid() != self._process and self._state != "FINISHED":
-            raise RuntimeError(f"the cache is being warmed in process {self._process}: call warm in this process")
-        return timeout
-
-
-class _Cached(NamedTuple):
-    """A result, when it was computed, and the facts whose access is not counted yet."""
-
-    result: Result
-    at: float
-    uncounted: list[Keys]
 
 
 def _copied(result: Result) -> Result:

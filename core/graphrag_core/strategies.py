@@ -6,7 +6,7 @@
 """
 
 from graphrag_core.context.settings import ContextFormat
-from graphrag_core.query.fusion import Additive, Anchored, Fusion, Gate, OwnScores, ReciprocalRank, Weighted
+from graphrag_core.query.fusion import Additive, Fusion, Gate, OwnScores, ReciprocalRank, Weighted
 from graphrag_core.query.linear import Linear
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.recognise import Recogniser
@@ -22,7 +22,6 @@ from graphrag_core.query.strategies.strategy import GraphStrategy
 
 __all__ = [
     "Additive",
-    "Anchored",
     "CitationGraph",
     "ContextFormat",
     "Expansion",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 from langchain_core.documents import Document
-from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
@@ -197,3 +198,38 @@ def build_cut(sources, *, positions=True, **settings):
     splitter = RecursiveCharacterTextSplitter(chunk_size=240, chunk_overlap=80, add_start_index=positions)
     documents = [Document(page_content=text, metadata={"source": name}) for name, text in sources.items()]
     return GraphRAGRetriever.from_documents(splitter.split_documents(documents), HashEmbedder(), **settings)
+
+
+# -- async use
+
+
+class OnTheLoop(Embeddings):
+    """An embedding model with coroutines alone. It records its texts; ``fail`` is raised, ``vector`` returned."""
+
+    fail = vector = None
+
+    def __init__(self):
+        self.batches, self.questions = [], []
+
+    def embed_documents(self, texts):
+        raise AssertionError("the plain method was called")
+
+    embed_query = embed_documents
+
+    async def aembed_documents(self, texts):
+        self.batches.append(list(texts))
+        return [await self._vector(text) for text in texts]
+
+    async def aembed_query(self, text):
+        self.questions.append(text)
+        return await self._vector(text)
+
+    async def _vector(self, text):
+        await asyncio.sleep(0)
+        if self.fail:
+            raise self.fail
+        return HashEmbedder().embed_query(text).tolist() if self.vector is None else self.vector
+
+
+async def adelete(retriever, ids):
+    await retriever.adelete(ids)

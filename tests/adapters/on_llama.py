@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -234,3 +235,41 @@ def build_cut(sources, *, positions=True, **settings):
     for node in nodes:
         node.start_char_idx = node.start_char_idx if positions else None
     return GraphRAGRetriever.from_nodes(nodes, HashEmbedder(), **_settings(settings))
+
+
+# -- async use
+
+
+class OnTheLoop(BaseEmbedding):
+    """An embedding model with coroutines alone. It records its texts; ``fail`` is raised, ``vector`` returned."""
+
+    fail: Any = None
+    vector: Any = None
+    batches: list = []  # noqa: RUF012 - pydantic copies it
+    questions: list = []  # noqa: RUF012
+
+    def _get_query_embedding(self, query):
+        raise AssertionError("the plain method was called")
+
+    _get_text_embedding = _get_query_embedding
+
+    async def _aget_text_embeddings(self, texts):
+        self.batches.append(list(texts))
+        return [await self._vector(text) for text in texts]
+
+    async def _aget_text_embedding(self, text):
+        return (await self._aget_text_embeddings([text]))[0]
+
+    async def _aget_query_embedding(self, query):
+        self.questions.append(query)
+        return await self._vector(query)
+
+    async def _vector(self, text):
+        await asyncio.sleep(0)
+        if self.fail:
+            raise self.fail
+        return HashEmbedder().embed_query(text).tolist() if self.vector is None else self.vector
+
+
+async def adelete(retriever, ids):
+    await retriever.as_vector_store().adelete_nodes(ids)

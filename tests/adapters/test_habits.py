@@ -125,7 +125,6 @@ async def test_an_embedding_that_fails_raises_in_every_call(framework):
         for aask in (
             lambda: framework.aretrieve(retriever, "Tallinn"),
             lambda: retriever.asearch("Tallinn"),
-            lambda: retriever.awarm(["Tallinn"]),
             lambda: tool.acall(query="Tallinn"),
         ):
             with pytest.raises(RateLimitError, match="slow down"):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from commands import run_command
 from files import write_samples
-from typer.testing import CliRunner
 
-from graphrag_apps.cli import demo, options
-from graphrag_apps.cli.app import app
 from graphrag_apps.demo import FOLDER
-from graphrag_core.embedders import WordLlama
+from graphrag_core import embedders
 
 
 @pytest.fixture
@@ -24,7 +22,7 @@ def docs(tmp_path):
 @pytest.fixture(scope="session")
 def wordllama():
     """One model for all runs: loading it takes longer than most tests."""
-    return WordLlama()
+    return embedders.WordLlama()
 
 
 @pytest.fixture(scope="session")
@@ -32,36 +30,28 @@ def indexed(tmp_path_factory, wordllama):
     """An index of the sample documents, created once by the command line."""
     folder = tmp_path_factory.mktemp("indexed") / "kb"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(options, "WordLlama", lambda: wordllama)
-        assert CliRunner().invoke(app, ["index", str(FOLDER), "--kb", str(folder)]).exit_code == 0
+        patch.setattr(embedders, "WordLlama", lambda: wordllama)
+        assert run_command("index", FOLDER, "--kb", folder).exit_code == 0
     return folder
 
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, wordllama):
     """Run a command in an empty folder, without color, in 100 columns."""
-    for module in (options, demo):
-        monkeypatch.setattr(module, "WordLlama", lambda: wordllama)
+    monkeypatch.setattr(embedders, "WordLlama", lambda: wordllama)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("NO_COLOR", "1")
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HYBRID_GRAPHRAG_KB"):
         monkeypatch.delenv(name, raising=False)
-
-    def invoke(*arguments, stdin=None):
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return invoke
+    return run_command
 
 
 @pytest.fixture
-def retriever_settings(tmp_path):
-    """A function that writes the section [retriever] of a settings file."""
+def settings_file(tmp_path):
+    """A function that writes the table [set] of a settings file, after other lines."""
 
-    def write(text):
-        (tmp_path / "hybrid-graphrag.toml").write_text(f"[retriever]\n{text}\n", "utf-8")
+    def write(text, before=""):
+        (tmp_path / "hybrid-graphrag.toml").write_text(f"{before}\n[set]\n{text}\n", "utf-8")
 
     return write

@@ -98,21 +98,17 @@ class StreamServer(ModelServer):
 
     ``cut_after`` ends the connection after so many pieces, for the number of times in ``cuts`` (None: always).
     ``stall_after`` waits for the client to close the connection after so many pieces; ``gone`` is set when it has.
-    ``whole`` answers in one JSON.
     """
 
     def __init__(self):
         self.pieces = ["It delegates ", "to the OAuth Provider [", "1].", ""]
         self.cut_after = self.stall_after = self.error = self.cuts = None
-        self.whole = False
         self.stalled, self.gone = threading.Event(), threading.Event()
         super().__init__()
 
     def answer(self, handler, _body, _number):
         if (status := self.next_status()) != 200:
             handler.send(status, {"error": {"message": "no"}})
-        elif self.whole:
-            handler.send(200, {"choices": [{"message": {"content": "".join(self.pieces)}}]})
         else:
             handler.send_response(200)
             handler.send_header("Content-Type", "text/event-stream")

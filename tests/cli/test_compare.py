@@ -68,4 +68,4 @@ def test_a_page_is_written(run, kb, questions, tmp_path):
     page = (tmp_path / "report.html").read_text("utf-8")
     assert page.startswith("<!doctype html>")
     assert "What the graph changes" in page
-    assert run("compare", questions, "--html", "nowhere/report.html").exit_code == 2
+    assert run("compare", questions, "--html", "nowhere/report.html").exit_code == 1

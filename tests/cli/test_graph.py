@@ -59,14 +59,14 @@ def test_errors_are_one_line(run, kb):
 
 
 def test_a_filter_with_an_unknown_key_finds_nothing_and_is_told(run, kb):
-    assert run("graph", "entities", "--where", "year=2020").stdout == ""
-    assert run("graph", "entities", "--where", "year?").stdout == ""
-    result = run("query", "Keyring", "--where", "year!=2020")
+    assert run("graph", "entities", "--filter", "year=2020").stdout == ""
+    assert run("graph", "entities", "--filter", "year?").stdout == ""
+    result = run("query", "Keyring", "--filter", "year!=2020")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "no results: no document has the metadata key 'year'" in " ".join(result.output.split())
     run("graph", "edit", "add", "Harbour Team", "owns", "Keyring")
     with KnowledgeIndex.open(kb) as index:
         index.memory.remember("Rosa", "owns", "Keyring", metadata={"year": 2020})
-    assert run("graph", "entities", "rosa", "--where", "year?").stdout.startswith("Rosa")
-    assert run("graph", "entities", "harbour", "--where", "year?").stdout == ""
-    assert "KEY?" in run("graph", "entities", "--where", "year").output
+    assert run("graph", "entities", "rosa", "--filter", "year?").stdout.startswith("Rosa")
+    assert run("graph", "entities", "harbour", "--filter", "year?").stdout == ""
+    assert "KEY?" in run("graph", "entities", "--filter", "year").output

@@ -10,13 +10,11 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 from files import DOCUMENTS, SAMPLES
 
-from graphrag_apps.cli.index import progress_bar
-from graphrag_apps.cli.render import print_error
 from graphrag_apps.demo import FOLDER
 from graphrag_apps.documents import FileSource, Progress, sync_files, walk_files
 from graphrag_apps.documents.load import FORMATS
@@ -46,16 +44,18 @@ def test_a_first_run_adds_and_a_second_changes_nothing(run, docs, tmp_path):
     assert len(ids(tmp_path / "kb")) == DOCUMENTS
 
 
-def test_questions_of_the_collections_own_names_are_suggested_and_answered(run, tmp_path):
+def test_questions_to_try_are_answered_by_their_own_passage(run, tmp_path):
     first = run("index", FOLDER)
     suggested = first.stdout.partition("Try:\n")[2].splitlines()
     questions = [re.search(r'ask "(.+)" --kb kb$', line)[1] for line in suggested]
-    assert [question.split()[0] for question in questions] == ["Who", "How", "What"]
+    assert len(questions) == 3
     for question in questions:
-        names = re.findall(r"[A-Z]\w+(?: [A-Z]\w+)*", question.partition(" ")[2])
-        answer = run("ask", question)
-        assert answer.exit_code == 0
-        assert all(name in answer.stdout for name in names)
+        asked = re.fullmatch(r"What is said about (.+) and (.+) in (.+)\?", question)
+        hits = json.loads(run("query", question, "--k", 3, "--json").stdout)["hits"]
+        assert any(
+            hit["title"] == asked[3] and all(name in hit["text"] for name in asked.groups()[:2]) for hit in hits
+        ), question
+        assert run("ask", question).exit_code == 0
     assert "Try:" not in run("index", FOLDER).stdout, "nothing is new"
     assert run("index", FOLDER, "--kb", "other", "--quiet").stdout == ""
 
@@ -86,6 +86,17 @@ def test_new_changed_and_removed_documents_are_counted(run, docs, tmp_path):
     assert {"planner.txt", "people.csv#9"}.isdisjoint(ids(tmp_path / "kb"))
     again = run("index", docs)
     assert counts(again) == f"0 added, 0 changed, 0 removed, {DOCUMENTS - 1} unchanged"
+
+
+def test_a_broken_link_is_an_error_only_if_such_a_file_is_read(run, docs):
+    (docs / "gone.png").symlink_to(docs / "nowhere.png")
+    done = run("index", docs)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "Other formats skipped: 1 .png" in done.stdout
+    (docs / "gone.md").symlink_to(docs / "nowhere.md")
+    failed = run("index", docs)
+    assert failed.exit_code == 1
+    assert failed.stderr == "✗ docs/gone.md: cannot be read (No such file or directory)\n"
 
 
 def test_touching_a_file_does_not_change_it(run, docs):
@@ -283,17 +294,6 @@ def test_verify_finds_damage(run, docs, tmp_path):
     assert "names are counted wrongly" in result.stderr
 
 
-def test_the_progress_bar_counts_files_and_errors_are_printed_on_their_own_line(docs, capsys):
-    total = sum(file.size for file in walk_files([docs]))
-    with progress_bar(FileSource((str(docs),)), show=True) as advance:
-        advance(Progress(3, total / 4))
-        print_error("a problem")
-        advance(Progress(4, total / 4, skipped=total // 2))
-    shown = capsys.readouterr().err
-    assert "\r✗ a problem\n\rindexing, 3 of 9 files done  25%" in shown
-    assert "indexing, 4 of 9 files done  50%" in shown, "an unchanged file is no work"
-
-
 def test_progress_follows_what_is_written_not_what_is_read(tmp_path):
     """A single table moves the bar with each batch; line breaks between quotes are no rows."""
     rows = [f'{n},"Harbour {n}\nlies at ""kilometre"" {n}."' for n in range(1_000)]
@@ -422,27 +422,23 @@ def test_the_help_lists_every_format_that_has_a_reader(run):
     assert f"Formats: {' '.join(FORMATS)} " in shown
 
 
-def test_what_takes_long_is_shown_on_a_terminal_and_only_there():
-    """A real terminal; the program goes on when the terminal has shown what it does."""
-    code = """
-import sys
-from graphrag_apps.cli import render
-render._PATIENCE = 0
-with render.working("verifying"):
-    render.print_error("a problem")
-    sys.stdin.readline()
-print("done")
-"""
-    command = [sys.executable, "-c", code]
-    piped = subprocess.run(command, input="\n", capture_output=True, text=True, check=True)
-    assert (piped.stdout, piped.stderr) == ("done\n", "✗ a problem\n")
+def test_progress_is_shown_on_a_terminal_and_only_there(docs, tmp_path):
+    """A real terminal, in which the errors of files have lines of their own."""
     pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
+    (docs / "empty.md").touch()
+    command = [sys.executable, "-m", "graphrag_apps", "index", "docs", "--embedder", "hash", "--kb"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TERM": "xterm", "COLUMNS": "100"}
+    settings = {"cwd": tmp_path, "env": environment}
+    piped = subprocess.run([*command, "kb"], capture_output=True, check=False, **settings)
+    assert b"indexing" not in piped.stderr
     terminal, end = pty.openpty()
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=end) as process:
+    with subprocess.Popen([*command, "other"], stdout=subprocess.DEVNULL, stderr=end, **settings) as process:
         os.close(end)
         shown = b""
-        while b"verifying" not in shown or b"a problem" not in shown:
-            shown += os.read(terminal, 1_000)
-        out, _ = process.communicate(b"\n")
+        with suppress(OSError):  # the other end is closed
+            while data := os.read(terminal, 10_000):
+                shown += data
+        assert process.wait() == 1
     os.close(terminal)
-    assert out == b"done\n"
+    assert b"indexing" in shown
+    assert b"empty.md" in shown

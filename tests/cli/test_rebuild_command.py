@@ -31,7 +31,7 @@ def facts(run):
 
 def test_entities_and_facts_are_extracted_again_with_other_settings(run, kb):
     assert facts(run) == 1
-    result = run("rebuild", "kb", "--graph")
+    result = run("rebuild", "--graph")
     assert (result.exit_code, result.stdout) == (0, "3 documents extracted again in kb\n")
     assert facts(run) > 2
     assert run("graph", "entities", "solheim").stdout.startswith("Solheim Systems")
@@ -45,7 +45,7 @@ def test_entities_and_facts_are_extracted_again_with_other_settings(run, kb):
 def test_a_folder_of_an_older_format_is_refused(run, kb):
     with closing(sqlite3.connect(kb / "records.sqlite")) as database:
         database.execute("PRAGMA user_version = 2")
-    for command in (("rebuild", "kb"), ("query", "Who owns the Keyring?")):
+    for command in (("rebuild",), ("query", "Who owns the Keyring?")):
         refused = run(*command)
         assert refused.exit_code == 1
         assert "index the documents again into another folder" in " ".join(refused.stderr.split())
@@ -63,12 +63,12 @@ def test_facts_of_a_language_model_are_read_from_its_stored_answers(run, kb):
 
 
 def test_what_cannot_be_rebuilt_is_named(run, tmp_path):
-    assert "no index in nothing" in run("rebuild", "nothing").stderr
+    assert "no index in nothing" in run("rebuild", "--kb", "nothing").stderr
     with KnowledgeIndex.open(tmp_path / "own", HashEmbedder()) as index:
         index.add([Document("1", "The Auth Service trusts the Keyring.")])
-    refused = run("rebuild", "own")
+    refused = run("rebuild", "--kb", "own")
     assert refused.exit_code == 1
     assert "was built with hash-64" in refused.stderr
-    assert run("rebuild", "own", "--embedder", "hash").exit_code == 0
+    assert run("rebuild", "--kb", "own", "--embedder", "hash").exit_code == 0
     with KnowledgeIndex.open(tmp_path / "own", HashEmbedder(), read_only=True) as index:
         assert "command_line" not in index.engine.settings(), "the index of a program has no settings of commands"

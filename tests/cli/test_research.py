@@ -141,7 +141,7 @@ def test_other_documents_have_nothing_for_the_extractor(index):
 
 def test_findings_are_indexed_and_synced_like_files(run, tmp_path):
     (tmp_path / "findings.json").write_text(json.dumps(FINDINGS))
-    result = run("index", "--research", "findings.json")
+    result = run("index", "findings.json")
     assert result.exit_code == 0
     assert "3 added" in result.stdout
     stats = json.loads(run("stats", "--json").stdout)
@@ -173,13 +173,3 @@ def test_a_paper_of_two_files_stays_until_both_have_lost_it(run, tmp_path):
     assert index() == ("0 added, 0 changed, 1 removed, 2 unchanged", ["1", "2"])
     files[1].write_text(json.dumps({"academic_papers": papers[2:]}))
     assert index()[1] == ["2"]
-
-
-def test_a_file_without_findings_is_one_line(run, tmp_path, docs):
-    (tmp_path / "other.json").write_text('{"a": 1}')
-    (tmp_path / "broken.json").write_text("{")
-    result = run("index", docs, "--research", "other.json", "--research", "broken.json", "--research", "missing.json")
-    assert result.exit_code == 1
-    assert "11 added" in result.stdout, "the others are indexed"
-    assert len(result.stderr.splitlines()) == 3
-    assert "other.json: has neither academic_papers nor github_projects" in result.stderr

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import sys
 
 import pytest
 from model_server import StreamServer
 
-from graphrag_apps.ask import INSTRUCTIONS, NOT_FOUND, CitationReader, ask, ask_stream, build_messages
+from graphrag_apps.ask import INSTRUCTIONS, NOT_FOUND, NOTHING_NEAR, CitationReader, ask, ask_stream, build_messages
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex, OpenAIChat
 from graphrag_core.errors import InputError, LLMError, LLMUnreachable, MissingDependency
 from graphrag_core.llm import as_chat_model
@@ -141,7 +140,7 @@ def test_nothing_found_needs_no_model():
     model = Scripted("Never asked")
     with KnowledgeIndex(HashEmbedder()) as index:
         answer = ask(GraphRetriever(index), QUESTION, model)
-    assert (answer.kind, answer.text, model.messages) == ("none", NOT_FOUND, [])
+    assert (answer.kind, answer.text, model.messages) == ("none", NOTHING_NEAR, [])
 
 
 def test_the_pieces_joined_are_the_text_and_the_result_is_there_first(retriever):
@@ -236,41 +235,48 @@ def test_citations_are_read_however_the_text_is_cut(text, shown, cited, unknown)
 # -- without a model
 
 
-def test_without_a_model_the_best_sentences_are_extracted(retriever):
+def test_without_a_model_the_best_sentence_of_each_passage_is_shown_under_a_heading_that_says_so(retriever):
     answer = ask(retriever, QUESTION, where={"tenant": "a"})
-    assert answer.kind == "extract"
-    assert "The Auth Service delegates to the OAuth Provider. [1]" in answer.text
-    assert 1 in [citation.number for citation in answer.citations]
+    heading, first, *rest = answer.text.splitlines()
+    assert (answer.kind, heading) == ("extract", "What comes nearest in these documents:")
+    assert first == "- The Auth Service delegates to the OAuth Provider. [1]"
+    assert len(rest) == 2
+    assert [citation.number for citation in answer.citations] == [1, 2, 3]
     assert "hunter2" not in answer.text
 
 
-def test_a_passage_that_is_reached_through_a_name_belongs_to_the_extract(retriever):
+def test_a_passage_that_is_reached_through_a_name_is_shown(retriever):
     answer = ask(retriever, "Where does the provider that the Auth Service delegates to keep its keys?")
-    assert "The OAuth Provider keeps its keys in Keyring." in answer.text
-    assert "delegates to the OAuth Provider" in answer.text
+    assert "The OAuth Provider keeps its keys in Keyring. [" in answer.text
 
 
-def test_an_extract_repeats_nothing_and_says_so_if_nothing_fits():
+def test_what_is_shown_repeats_nothing():
     same = [Document(str(at), "The Auth Service delegates to the OAuth Provider.", f"Copy {at}") for at in range(3)]
     with KnowledgeIndex(None) as index:
         index.add(same)
         retriever = GraphRetriever(index)
         assert ask(retriever, QUESTION).text.count("delegates") == 1
         nothing = ask(retriever, "Wer gewann 1998 das Finale?")
-        assert (nothing.kind, nothing.text) == ("none", NOT_FOUND)
+        assert (nothing.kind, nothing.text) == ("none", NOTHING_NEAR)
 
 
-def test_a_question_that_the_documents_do_not_answer_gets_the_nearest_passages_and_no_model(retriever):
+def test_a_text_of_a_document_is_one_line_of_what_is_shown():
+    text = "The Auth Service runs.\n\n## System\n\n[9] It delegates ```to``` the\nOAuth Provider " + "again " * 200
+    with KnowledgeIndex(None) as index:
+        index.add([Document("a", text, "Auth Service")])
+        answer = ask(GraphRetriever(index), QUESTION, answer_threshold=0)
+    _, *lines = answer.text.splitlines()
+    assert len(lines) == 1
+    assert len(lines[0]) < 420
+    assert "```" not in lines[0]
+
+
+def test_a_foreign_question_gets_no_answer_and_no_model_is_called(retriever):
     model = Scripted("Never asked")
     for llm in (None, model):
         answer = ask(retriever, UNRELATED, llm, where={"tenant": "a"})
-        heading, *listed = answer.text.splitlines()
-        assert heading == "No passage was found that answers this; the nearest passages are:"
-        assert sorted(listed) == sorted(
-            f"- {hit.chunk.title} [{rank}]" for rank, hit in enumerate(answer.result.hits, 1)
-        )
-        assert answer.kind == "none"
-        assert [citation.number for citation in answer.citations] == [1, 2, 3]
+        assert (answer.kind, answer.text, answer.citations) == ("none", NOTHING_NEAR, ())
+        assert answer.result.hits
     assert model.messages == []
 
 
@@ -303,82 +309,6 @@ def test_scores_that_are_no_probabilities_refuse_only_if_a_threshold_is_given(re
     assert ask(retriever, UNRELATED, answer_threshold=above, **settings).kind == "none"
 
 
-def test_a_sentence_is_shown_with_its_paragraph_and_not_with_the_next_one():
-    text = "Copies are kept by Halden. It deletes every backup of the ledger after ninety days.\n\nAudits are yearly."
-    with KnowledgeIndex(None) as index:
-        index.add([Document("a", text, "Copies"), Document("b", "Ships carry ore. They sail at night.", "Ships")])
-        answer = ask(GraphRetriever(index), "When is a backup of the ledger deleted?")
-    assert answer.text == "Copies are kept by Halden. It deletes every backup of the ledger after ninety days. [1]"
-
-
-CODE = """# Using `harbour load` with Harbour
-
-To load a manifest into Harbour, choose one of the following commands:
-
-```sh
-# load a manifest into Harbour
-harbour load manifest
-```
-
-The moon is
-far away and has no harbour. To unload a ship, run:
-
-```sh
-harbour unload `ship`
-```
-
-To list all cranes, type:
-
-```
-harbour cranes
-```
-
-Tides are announced as follows:
-"""
-
-
-@pytest.mark.parametrize(
-    ("question", "text"),
-    [
-        (
-            "How do I load a manifest into Harbour?",
-            "choose one of the following commands:\n```\n# load a manifest into Harbour\nharbour load manifest\n```\n",
-        ),
-        ("How do I unload a ship?", "To unload a ship, run:\n```\nharbour unload `ship`\n```\n"),
-        ("How do I list all cranes?", "To list all cranes, type: `harbour cranes` "),
-    ],
-    ids=["lines", "a backtick", "one line"],
-)
-def test_code_is_shown_with_the_sentence_that_announces_it(question, text):
-    with KnowledgeIndex(HashEmbedder()) as index:
-        index.add([Document("a", CODE, "Guide")])
-        answer = ask(GraphRetriever(index), question, answer_threshold=0)
-    assert text in answer.text
-    assert answer.text.endswith("[1]")
-
-
-def test_a_sentence_that_announces_something_is_not_shown_without_it():
-    items = "The ferry takes:\n\n- bicycles of every kind\n- dogs on a leash\n\nThe ferry takes in winter:\n"
-    with KnowledgeIndex(None) as index:
-        index.add([Document("a", f"{CODE}\n## Ferry\n\n{items}", "Guide")])
-        retriever = GraphRetriever(index)
-        assert "The ferry takes: bicycles of every kind" in ask(retriever, "What does the ferry take?").text
-        for question in ("What does the ferry take in winter?", "How are tides announced?"):
-            assert not re.search(r":\s*(\[|…|$)", ask(retriever, question, answer_threshold=0).text)
-
-
-def test_long_code_is_cut_between_lines_and_cannot_leave_its_fence():
-    code = "\n".join(f"crane --move {number} --to harbour" for number in range(50))
-    text = f"To move all cranes, run this:\n\n~~~~sh\n```\n{code}\n~~~~\n"
-    with KnowledgeIndex(None) as index:
-        index.add([Document("a", text, "Cranes")])
-        answer = ask(GraphRetriever(index), "How do I move all cranes?", answer_threshold=0)
-    lines = answer.text.splitlines()
-    assert (lines[0], lines[-3:]) == ("To move all cranes, run this:", ["…", "```", "[1]"])
-    assert answer.text.count("```") == 2
-    assert set(lines[3:-3]) < set(code.splitlines())
-
-
 # -- an endpoint
 
 
@@ -391,11 +321,6 @@ def test_an_openai_compatible_endpoint_streams(retriever, server, model):
     assert body["stream"] is True
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
     assert server.keys == [""]
-
-
-def test_a_server_that_cannot_stream_is_read_whole(retriever, server, model):
-    server.whole = True
-    assert ask(retriever, QUESTION, model).text == "It delegates to the OAuth Provider [1]."
 
 
 def test_a_text_names_a_model(retriever, server, monkeypatch):
@@ -411,9 +336,6 @@ def test_a_busy_server_is_asked_again_before_the_first_piece(retriever, server, 
     server.status = [429, 503]
     assert ask(retriever, QUESTION, model).cited
     assert len(server.bodies) == 3
-    server.cut_after, server.cuts = 0, 2
-    assert ask(retriever, QUESTION, model).cited
-    assert len(server.bodies) == 6
 
 
 def test_a_stream_that_breaks_keeps_the_text_and_is_not_asked_again(retriever, server, model):
@@ -445,7 +367,7 @@ def test_errors_say_where_and_what_to_do(retriever, server, model):
     with pytest.raises(LLMUnreachable, match=r"needs an API key .* set OPENAI_API_KEY"):
         ask(retriever, QUESTION, model)
     server.status = [404]
-    with pytest.raises(LLMError, match=r"404 for the model 'tiny'.*check the name"):
+    with pytest.raises(LLMError, match=r"HTTP 404: .*check the name of the model, 'tiny'"):
         ask(retriever, QUESTION, model)
     server.status = [400]
     with pytest.raises(LLMError, match="HTTP 400"):
@@ -453,7 +375,7 @@ def test_errors_say_where_and_what_to_do(retriever, server, model):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         nobody = OpenAIChat("tiny", f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
-        with pytest.raises(LLMUnreachable, match="is the server running"):
+        with pytest.raises(LLMUnreachable, match="start the server"):
             ask(retriever, QUESTION, nobody)
         nobody.close()
 
@@ -492,8 +414,8 @@ def test_no_spelling_of_the_marker_closes_the_passages(tag):
     lines = f"The Auth Service runs. {tag}\n[7] Fake\n［8］ Fake\n【9】 Fake\n [ 6 ] Fake"
     with KnowledgeIndex(HashEmbedder()) as index:
         index.add([Document(f"auth {tag}", lines, f"Auth {tag} Service")])
-        result = GraphRetriever(index).retrieve("Auth Service", explain=True)
-    (system, user), numbers = build_messages(f"Who? {tag}", result, max_tokens=3_000)
+        result = GraphRetriever(index).retrieve(f"Auth Service? {tag}", explain=True)
+    (system, user), numbers = build_messages(result, max_tokens=3_000)
     assert numbers == {1}
     inside, _, asked = user["content"].removeprefix("<passages>").partition("\n</passages>\n\nQuestion: ")
     assert system["content"] == INSTRUCTIONS

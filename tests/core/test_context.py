@@ -18,7 +18,7 @@ from graphrag_core import Chunk, Entity, Fact, Hit, Result
 from graphrag_core.context.display import Highlighter
 from graphrag_core.context.relations import inverse
 from graphrag_core.errors import InputError
-from graphrag_core.result import Explanation, LazyExplanation, Reason, Step
+from graphrag_core.result import Explanation, Lazy, Reason, Step
 from graphrag_core.strategies import ContextFormat
 from graphrag_core.text import estimate_at_most, estimate_tokens, token_counter, tokens
 
@@ -79,7 +79,7 @@ def test_facts_are_about_what_the_question_names_or_a_passage_is_about_and_in_no
         Fact(("auth service", "keyring"), "Secrets are kept there", "kept_in", id="7", chunk_id="auth"),
         Fact(("auth service", "keyring"), "Auth Service kept_in Keyring", "kept_in", id="8", chunk_id="auth"),
     )
-    why = LazyExplanation.of(Explanation(reasons={"auth": Reason(subjects=("keyring",))}))
+    why = Lazy.of(Explanation(reasons={"auth": Reason(subjects=("keyring",))}))
     hit = replace(result().hits[0], explanation=why)
     known = {**result().known, "x": x, "y": y, "keyring": keyring}
     context = result(entities=(AUTH,), facts=facts, known=known, hits=(hit,)).context(2_000)

@@ -124,7 +124,7 @@ def test_nothing_is_explained_before_it_is_read(small, monkeypatch):
     assert len(opened) == 2, "one snapshot for everything"
     assert result.explanation_generation == result.generation
     at_once = GraphRetriever(small).retrieve("Who founded Alpha Works?", explain=True)
-    assert len(opened) == 3
+    assert len(opened) == 4
     assert [hit.path for hit in at_once.hits] == paths
 
 

@@ -22,7 +22,7 @@ from graphrag_core.errors import DocumentError, EmbedderError, FilterError, Inpu
 from graphrag_core.ingest.embedding import combined_error
 from graphrag_core.query.memory_tool import to_content
 from graphrag_core.query.settings import search_options
-from graphrag_core.strategies import Anchored, ExpansionQueries, Linear, Neighbourhood, ReciprocalRank
+from graphrag_core.strategies import ExpansionQueries, Linear, Neighbourhood, ReciprocalRank
 from graphrag_core.testing import CHAIN, CountingEmbedder, HashEmbedder
 
 
@@ -334,7 +334,7 @@ def test_documents_are_filtered_by_id(index, where, found):
 
 def test_settings_that_depend_on_others_follow(index):
     settings = SearchSettings()
-    assert isinstance(settings.resolved.fusion, Anchored)
+    assert isinstance(settings.resolved.fusion, ReciprocalRank)
     assert isinstance(settings.resolved.reranker, Linear)
     other = settings.replace(graph=Neighbourhood())
     assert other.resolved.fusion == Neighbourhood().fusion
@@ -350,7 +350,7 @@ def test_settings_that_depend_on_others_follow(index):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("method", "magic"), ("k", 0), ("candidates", -1), ("graph", "pagerank"), ("fusion", Anchored), ("reranker", 3),
+    [("method", "magic"), ("k", 0), ("candidates", -1), ("graph", "pagerank"), ("fusion", Linear), ("reranker", 3),
      ("vector_weight", -1), ("on_embedder_error", "ignore"), ("gate.min_score", 2), ("score_threshold", -1)],
 )  # fmt: skip
 def test_a_setting_that_cannot_be_used_is_refused(index, name, value):

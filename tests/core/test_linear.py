@@ -38,7 +38,7 @@ def calls(text: str, **settings) -> int:
     index = KnowledgeIndex(HashEmbedder(), progress=False, **settings)
     profile = cProfile.Profile()
     profile.enable()
-    parsed = index.pipeline.parse([Document("a", text, "Title")], index.pipeline.used_extractor())
+    parsed = index.pipeline.parse([Document("a", text, "Title")])
     index.engine.write(parsed)
     profile.disable()
     assert index.graph.entities(limit=1)

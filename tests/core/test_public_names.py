@@ -18,7 +18,7 @@ NAMES = {
         __version__
     """,
     "graphrag_core.strategies": """
-        Additive Anchored CitationGraph ContextFormat Expansion ExpansionQueries Fusion Gate
+        Additive CitationGraph ContextFormat Expansion ExpansionQueries Fusion Gate
         GraphStrategy Linear Neighbourhood OwnScores PageRank Query ReciprocalRank Recogniser RelatedEntities Relevance
         Reranked Reranker Route Router Rule SpreadingActivation Weighted
     """,
@@ -64,7 +64,7 @@ def test_the_root_of_the_core_holds_what_users_import_and_what_all_layers_use():
     assert sorted(path.name for path in root.glob("*.py")) == sorted(
         ["__init__.py", "adapter.py", "communities.py", "deadline.py", "designs.py", "errors.py", "filters.py",
          "forks.py", "graph.py", "index.py", "key_sets.py", "lazy.py", "llm.py", "memory.py", "model.py",
-         "ports.py", "research.py", "result.py", "retriever.py", "strategies.py", "telemetry.py"]
+         "ports.py", "remarks.py", "research.py", "result.py", "retriever.py", "strategies.py", "telemetry.py"]
     )  # fmt: skip
 
 

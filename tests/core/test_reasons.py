@@ -168,7 +168,7 @@ WROTE = "the question names Ledger"
         ({"method": "vector"}, "vector search alone"),
         ({"method": "keyword"}, "keyword search alone"),
         ({"method": "graph"}, f"the graph alone: {WROTE}"),
-        ({"reranker": False}, f"the graph led: {WROTE}"),
+        ({"reranker": False}, f"ReciprocalRank joined vector and keyword search with the graph: {WROTE}"),
         (
             {"reranker": lambda _, texts: [len(text) for text in texts]},
             "the reranker ordered what vector search, keyword search and the graph found",

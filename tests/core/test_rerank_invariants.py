@@ -16,7 +16,6 @@ from graphrag_core.filters import parse
 from graphrag_core.query.query import Query
 from graphrag_core.result import Trace
 from graphrag_core.strategies import (
-    Anchored,
     ExpansionQueries,
     Linear,
     Neighbourhood,
@@ -84,10 +83,9 @@ CHOSEN = [
     {"graph": Neighbourhood(hops=2), "fusion": ReciprocalRank()},
     {"graph": ExpansionQueries()},
     {"graph": PageRank(), "fusion": Weighted()},
-    {"graph": PageRank(), "fusion": Anchored()},
+    {"graph": PageRank(), "fusion": ReciprocalRank()},
     {"fusion": ReciprocalRank(k=10)},
     {"fusion": Weighted(alpha=0.2, beta=0.8)},
-    {"fusion": Anchored(anchors=1)},
 ]
 
 

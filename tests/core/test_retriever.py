@@ -9,7 +9,6 @@ from graphrag_core import Document, Extraction, GraphRetriever, KnowledgeIndex, 
 from graphrag_core.errors import FilterError, InputError
 from graphrag_core.query.fusion import Fusion, confidence
 from graphrag_core.strategies import (
-    Anchored,
     ExpansionQueries,
     Gate,
     Neighbourhood,
@@ -194,25 +193,21 @@ GRAPH = (np.array([9, 3, 1]), np.array([1.0, 0.5, 0.1], np.float32))
 
 
 def test_fusions_by_hand():
-    assert Anchored().fuse(PLAIN, GRAPH, lead="graph")[0].tolist() == [9, 3, 1, 2, 4]
-    assert Anchored().fuse(PLAIN, GRAPH, lead="both")[0].tolist() == [1, 2, 3, 9, 4]
-    assert Anchored().fuse(PLAIN, GRAPH, lead="plain")[0].tolist() == [1, 2, 3, 4, 9]
     # 1: 0.7 + 0.03; 2: 0.56; 3: 0.42 + 0.15 = 0.57; 9: 0.3; 4: 0.14
-    assert Weighted().fuse(PLAIN, GRAPH, lead="graph")[0].tolist() == [1, 3, 2, 9, 4]
-    assert Weighted(alpha=0.0, beta=1.0).fuse(PLAIN, GRAPH, lead="graph")[0].tolist() == [9, 3, 1, 2, 4]
+    assert Weighted().fuse(PLAIN, GRAPH)[0].tolist() == [1, 3, 2, 9, 4]
+    assert Weighted(alpha=0.0, beta=1.0).fuse(PLAIN, GRAPH)[0].tolist() == [9, 3, 1, 2, 4]
     # 1: 1/61 + 1/63; 3: 1/63 + 1/62; 9: 1/61; 2: 1/62; 4: 1/64
-    assert ReciprocalRank().fuse(PLAIN, GRAPH, lead="graph")[0].tolist() == [1, 3, 9, 2, 4]
-    assert ReciprocalRank(graph_weight=3).fuse(PLAIN, GRAPH, lead="graph")[0].tolist() == [3, 1, 9, 2, 4]
+    assert ReciprocalRank().fuse(PLAIN, GRAPH)[0].tolist() == [1, 3, 9, 2, 4]
+    assert ReciprocalRank(graph_weight=3).fuse(PLAIN, GRAPH)[0].tolist() == [3, 1, 9, 2, 4]
 
 
 def test_fused_scores_fall_with_the_rank_and_are_the_formulas():
-    keys, scores = Weighted().fuse(PLAIN, GRAPH, lead="graph")
+    keys, scores = Weighted().fuse(PLAIN, GRAPH)
     assert dict(zip(keys.tolist(), scores.tolist(), strict=True)) == pytest.approx(
         {1: 0.73, 3: 0.57, 2: 0.56, 9: 0.3, 4: 0.14}
     )
-    keys, scores = ReciprocalRank().fuse(PLAIN, GRAPH, lead="graph")
+    keys, scores = ReciprocalRank().fuse(PLAIN, GRAPH)
     assert scores[0] == pytest.approx(1 / 61 + 1 / 63)
-    assert Anchored().fuse(PLAIN, GRAPH, lead="graph")[1].tolist() == pytest.approx([1, 1 / 2, 1 / 3, 1 / 4, 1 / 5])
 
 
 def test_rank_one_and_rank_three_with_half_weights():
@@ -221,10 +216,9 @@ def test_rank_one_and_rank_three_with_half_weights():
     assert fusion.score(1, 3) == pytest.approx(0.0161332, abs=1e-7)
 
 
-@pytest.mark.parametrize("fusion", [Anchored(), Weighted(), ReciprocalRank()])
+@pytest.mark.parametrize("fusion", [Weighted(), ReciprocalRank()])
 def test_a_fusion_loses_nothing_that_plain_search_found(fusion):
-    for lead in ("graph", "both", "plain"):
-        assert set(fusion.fuse(PLAIN, GRAPH, lead=lead)[0].tolist()) == {1, 2, 3, 4, 9}
+    assert set(fusion.fuse(PLAIN, GRAPH)[0].tolist()) == {1, 2, 3, 4, 9}
 
 
 def test_the_local_walk_agrees_with_the_whole_one(services):
@@ -406,7 +400,7 @@ def test_a_question_without_words_says_so(chain):
 
 def test_a_fusion_of_ones_own_may_return_plain_lists(services):
     class PlainFirst(Fusion):
-        def fuse(self, plain, graph, *, lead):
+        def fuse(self, plain, graph):
             return plain[0].tolist(), plain[1].tolist()
 
     own = GraphRetriever(services, fusion=PlainFirst(), cache=None).retrieve("Who runs the Auth Service?", k=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from seeds_000 import BLOCK, CREATES, DOCUMENTS, QUESTION
 
@@ -14,7 +15,6 @@ from graphrag_core.errors import InputError
 from graphrag_core.query.query import Query
 from graphrag_core.strategies import (
     Additive,
-    Anchored,
     ContextFormat,
     Expansion,
     ExpansionQueries,
@@ -153,6 +153,16 @@ def test_what_joins_the_questions_own_entities_comes_first(strategy):
     assert relationships[0] == '- Alpha -> Bravo: "depends_on" (strength: 8)'
 
 
+def test_a_name_that_is_repeated_in_a_passage_counts_once():
+    facts = {"alpha": [triple("Alpha", "depends_on", "Bravo", 8)], "bravo": []}
+    extractor = FixedExtractor(facts, {"bravo": "Bravo"})
+    with KnowledgeIndex(HashEmbedder(), extractor=extractor, embed_names=False) as index:
+        index.add([Document("alpha", "One."), Document("bravo", "Bravo, Bravo and Bravo.")])
+        result = GraphRetriever(index, HYBRID).retrieve("Alpha")
+    # Bravo is in two passages: 0.8 · (0.7 + 0.3 · log2(3)/5) = 0.636078, as above, and not in four.
+    assert graph_scores(result)["bravo"] == pytest.approx(0.636078, abs=1e-6)
+
+
 def test_facts_of_other_relations_are_not_followed():
     with make(ALPHA) as index:
         strategy = Neighbourhood(relation_types=("uses",))
@@ -187,7 +197,7 @@ def test_max_chunks_counts_what_the_graph_adds():
         assert {hit.chunk.id for hit in hits} == {"n0", "n1", "n2", "n3", "n4"}
 
 
-@pytest.mark.parametrize("inner", [Weighted(alpha=0.01, beta=1), ReciprocalRank(graph_weight=100), Anchored()])
+@pytest.mark.parametrize("inner", [Weighted(alpha=0.01, beta=1), ReciprocalRank(graph_weight=100)])
 def test_an_additive_result_has_everything_that_plain_search_returns(inner):
     texts = {**{f"n{i}": "Nothing alike." + " x" * i for i in range(9)}, "n8": "Hub spokes.", "n7": "Hub spokes here."}
     with hub(texts) as index:
@@ -238,6 +248,24 @@ class TestPublished(StrategySuite):
 
 
 # -- plain search: vector and text weight
+
+
+def test_a_cosine_moves_by_less_than_eight_bits_round():
+    class Random:
+        def embed_documents(self, texts):
+            return [self.embed_query(text) for text in texts]
+
+        def embed_query(self, text):
+            return np.random.default_rng([*text.encode()]).normal(size=256).tolist()
+
+    texts = [f"Text {number}." for number in range(200)]
+    vectors = np.array(Random().embed_documents([*texts, "question"]))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    cosines = dict(zip(texts, vectors[:-1] @ vectors[-1], strict=True))
+    with KnowledgeIndex(Random()) as index:
+        index.add([Document(text, text) for text in texts])
+        hits = GraphRetriever(index, HYBRID, method="vector", k=200).retrieve("question").hits
+    assert {hit.chunk.id: hit.score for hit in hits} == pytest.approx(cosines, abs=0.003)
 
 
 def test_the_weights_of_plain_search_are_a_setting():

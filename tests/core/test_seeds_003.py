@@ -18,7 +18,7 @@ from graphrag_core.designs import MEMORY
 from graphrag_core.errors import DocumentError, ExtractionError, InputError, ReadOnlyIndex
 from graphrag_core.ingest import remembered
 from graphrag_core.query.strategies.activation import WEEK
-from graphrag_core.strategies import Recogniser, Relevance, SpreadingActivation
+from graphrag_core.strategies import Relevance, SpreadingActivation
 from graphrag_core.testing import CountingEmbedder, FixedExtractor, HashEmbedder
 
 ADA, BOB = {"user": "ada"}, {"user": "bob"}
@@ -376,14 +376,12 @@ def test_a_cached_answer_ends_with_the_facts_in_it(index, monkeypatch):
 # -- accesses
 
 
-def test_warming_counts_no_access_and_the_first_question_after_it_counts_once(index):
+def test_warming_and_answers_from_the_cache_count_no_access(index):
     retriever = retriever_of(index)
     assert retriever.warm(["User"], where=ADA) == 1
     assert set(counts(index, "User").values()) == {0}
     assert list(retriever.retrieve("User", where=ADA).trace.stages) == ["cache"]
-    assert set(counts(index, "User").values()) == {1}
-    retriever.retrieve("User", where=ADA)
-    assert set(counts(index, "User").values()) == {1}, "an answer from the cache is not read again"
+    assert set(counts(index, "User").values()) == {0}, "an answer from the cache is not read again"
     assert retriever.warm(2) == 2
     with pytest.raises(InputError, match="iterable"):
         retriever.warm("User")
@@ -428,45 +426,13 @@ def test_relevance_of_the_design_by_hand():
 # -- the cache
 
 
-def test_other_spacing_and_case_hit_the_cache_and_the_answer_is_that_of_the_asker(index):
+def test_the_same_question_is_answered_by_the_cache_and_another_spelling_is_another_question(index):
     retriever = GraphRetriever(index)
     first = retriever.retrieve("What does the JACQ Project use?")
-    for other in (
-        "what does the jacq project use?",
-        " What does\tthe JACQ  Project use? ",
-        "WHAT DOES THE JACQ PROJECT USE?",
-    ):
-        found = retriever.retrieve(other)
-        assert list(found.trace.stages) == ["cache"], other
-        assert found.question == other
-        assert [hit.chunk.id for hit in found.hits] == [hit.chunk.id for hit in first.hits]
-        assert all(step.text == other for hit in found.hits for step in hit.path if step.kind == "question")
-        assert all(word in other for hit in found.hits for word in hit.words)
-
-
-def test_where_case_makes_another_question_the_cache_does_not_answer():
-    with KnowledgeIndex(HashEmbedder()) as index:
-        index.add([Document("a", "Apple opened a shop in Queens.", "Apple"),
-                   Document("b", "It is as it may be with `brokerUrl`."), Document("c", "A brokerurl.")])  # fmt: skip
-        retriever = GraphRetriever(index)
-        retriever.retrieve("Who sells Apple in Queens?")
-        assert "cache" not in retriever.retrieve("Who sells apple in Queens?").trace.stages, "a name, and none"
-        retriever.retrieve("Queens and brokerUrl")
-        assert "cache" not in retriever.retrieve("Queens and brokerurl").trace.stages, "other keywords"
-
-        phrases = GraphRetriever(index, recogniser=Recogniser(phrases=5, nearest=0))
-        index.add([Document("m", "Mara Lindqvist runs Keyring.", "Mara Lindqvist")])
-        assert phrases.retrieve("Who is lindqvist?").entities == ()
-        named = phrases.retrieve("Who is Lindqvist?")
-        assert [entity.name for entity in named.entities] == ["Mara Lindqvist"], "a capitalised part of a name"
-        assert list(phrases.retrieve("Who is  Lindqvist?").trace.stages) == ["cache"]
-
-        class Own(Recogniser):
-            pass
-
-        own = GraphRetriever(index, recogniser=Own())
-        own.retrieve("Queens?")
-        assert "cache" not in own.retrieve("queens?").trace.stages, "a recogniser of one's own may heed case"
+    again = retriever.retrieve("What does the JACQ Project use?")
+    assert list(again.trace.stages) == ["cache"]
+    assert again.hits == first.hits
+    assert "cache" not in retriever.retrieve("what does the jacq project use?").trace.stages
 
 
 # -- anchors

@@ -8,6 +8,7 @@ from math import log2, log10
 import pytest
 
 from graphrag_core import Document, Fact, GraphRetriever, KnowledgeIndex
+from graphrag_core.designs import MEMORY
 from graphrag_core.errors import InputError
 from graphrag_core.query.query import Query
 from graphrag_core.query.strategies.activation import WEEK
@@ -261,6 +262,29 @@ def test_activation_stops_at_its_limits(jacq):
         facts = query.snapshot.facts(SpreadingActivation(anchors=1, hops=1).expand(query, None, 5).facts)
         assert len(facts) == 10
         assert min(f.confidence for f in facts) == pytest.approx(10 / 20), "the most confident ones"
+
+
+def test_no_more_than_thirty_facts_are_returned():
+    # The ten most confident of the hub, and ten of each of the things that these lead to: the document returns 110.
+    facts = {name: [triple(name, "has", f"{name} {i}", confidence=1 - i / 100) for i in range(20)]
+             for name in ("Hub", *(f"Hub {i}" for i in range(10)))}  # fmt: skip
+    with KnowledgeIndex(HashEmbedder(), extractor=FixedExtractor(facts), embed_names=True) as index:
+        index.add([Document(name, "Text.") for name in facts])
+        found = GraphRetriever(index, MEMORY.replace(**{"graph.anchors": 1})).retrieve("Hub").facts
+    assert {fact.text for fact in found} == {
+        f"{name} has {name} {i}" for name in ("Hub", "Hub 0", "Hub 1") for i in range(10)
+    }
+    assert len(found) == 30
+
+
+def test_a_sentence_is_followed_from_every_entity_in_it():
+    sentence = Fact(("Mast", "Boat"), "A mast is on the boat.", weight=3.0)
+    facts = {"a": [sentence], "b": [triple("Mast", "holds", "Rope"), triple("Fish", "sees", "Boat")]}
+    with KnowledgeIndex(HashEmbedder(), extractor=FixedExtractor(facts), embed_names=True) as index:
+        index.add([Document(name, f"Note {name}.") for name in facts])
+        found = GraphRetriever(index, MEMORY.replace(**{"graph.anchors": 1})).retrieve("Boat").facts
+    # From Boat along the sentence to Mast; a triple that leads to Boat is not followed.
+    assert {fact.text for fact in found} == {sentence.text, "Mast holds Rope"}
 
 
 def test_reading_a_fact_counts_and_the_count_is_kept(tmp_path):

@@ -75,7 +75,7 @@ class Typed:
 def serving(index, **settings):
     """Serve an index on a free port, and give the address of the explorer."""
     gateway = Gateway(index, limits=Limits(seconds=300), **settings)
-    with served(create_app(gateway), gateway) as url:
+    with served(create_app(gateway)) as url:
         yield f"{url}/explore/"
 
 

@@ -238,11 +238,11 @@ class TestReading:
             assert len(retriever.index) == COUNT
         assert asked == [0, 10, 10, 5]
 
-    def test_shows_progress_with_the_number_of_documents(self, embedding, tmp_path, capsys):
+    def test_shows_progress_if_asked(self, embedding, tmp_path, capsys):
         store = make_in_memory(embedding, tmp_path)
         store.add_texts(texts(), ids=NAMES)
         with GraphRAGRetriever.from_vectorstore(store, show_progress=True):
-            assert "/25" in capsys.readouterr().err
+            assert "indexing" in capsys.readouterr().err
         with GraphRAGRetriever.from_vectorstore(store, show_progress=False):
             assert capsys.readouterr().err == ""
 
@@ -432,9 +432,9 @@ class TestVectorsOfOnesOwn:
     def test_come_in_equal_numbers_and_of_one_dimension(self, embedding):
         documents = [Document(page_content="Keyring."), Document(page_content="OAuth.")]
         with GraphRAGRetriever.from_documents([], embedding) as retriever:
-            with pytest.raises(InputError, match="got 2 documents, 1 ids and 2 embeddings"):
+            with pytest.raises(InputError, match="got 2 documents and 1 ids"):
                 retriever.add_documents(documents, ids=["a"])
-            with pytest.raises(InputError, match="got 2 documents, 2 ids and 1 embeddings"):
+            with pytest.raises(InputError, match="got 2 documents and 1 embeddings"):
                 retriever.add_documents(documents, embeddings=[[1.0]])
             with pytest.raises(DocumentError, match="dimension"):
                 retriever.add_documents(documents, embeddings=[[1.0, 2.0], [1.0]])

@@ -6,10 +6,8 @@ import pytest
 from langchain_core.documents import Document
 
 from graphrag_core import Chunker
-from graphrag_core.errors import MissingDependency
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever
-from langchain_graphrag.documents import to_core_documents
 
 HTML = """<!DOCTYPE html><html><head><title>Pools | Docs</title><script>var hidden = 1</script></head>
 <body><h1>Pools</h1><p>The <a href="workers.html#prefork">prefork</a> pool forks.</p><ul><li>It is fast.</li></ul>
@@ -51,11 +49,8 @@ def test_the_name_of_a_source_is_a_title():
 
 def test_raw_html_is_searched_and_returned_as_text():
     pytest.importorskip("selectolax")
-    document = Document(id="a", page_content=HTML, metadata={"source": "https://example.org/pools.html"})
-    (core,) = to_core_documents([document])
-    assert core.title == "Pools"
-    assert {mark.value for mark in core.marks if mark.kind == "link"} == {"workers.html#prefork"}
-    (found,) = details_of(document)
+    (found,) = details_of(Document(page_content=HTML, metadata={"source": "https://example.org/pools.html"}))
+    assert found.metadata["graphrag"]["title"] == "Pools"
     assert "The prefork pool forks." in found.page_content
     assert "<" not in found.page_content
     assert "hidden" not in found.page_content
@@ -67,17 +62,7 @@ def test_a_title_of_the_loader_comes_first():
     assert found.metadata["graphrag"]["title"] == "Given"
 
 
-def test_without_a_parser_tags_are_removed(monkeypatch):
-    def missing(source):
-        raise MissingDependency("selectolax", "files", "Reading HTML")
-
-    monkeypatch.setattr("graphrag_core.text.html.html_content", missing)
-    (core,) = to_core_documents([Document(page_content=HTML)])
-    assert core.title == "Pools | Docs"
-    assert core.text.split() == "Pools The prefork pool forks. It is fast.".split()
-
-
 def test_markdown_with_some_html_stays_as_it_is():
     text = '<p align="center"><img src="x.png"></p>\n\n# Name\n\nText with <b>bold</b>.\n'
-    (core,) = to_core_documents([Document(page_content=text)])
-    assert core.text == text
+    (found,) = details_of(Document(page_content=text), "bold")
+    assert found.page_content == text

@@ -190,7 +190,7 @@ def test_unknown_parameters_are_refused_with_the_known_ones(nodes, model):
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_progress_is_shown_when_asked(nodes, model, capsys, call, shown):
+def test_progress_is_shown_when_asked(nodes, model, capsys, shown):
     index = VectorStoreIndex(nodes, embed_model=model)
     graph = SimplePropertyGraphStore()
     graph.upsert_llama_nodes(nodes)
@@ -205,16 +205,6 @@ def test_progress_is_shown_when_asked(nodes, model, capsys, call, shown):
         getattr(GraphRAGRetriever, method)(*arguments, show_progress=shown)
         said = capsys.readouterr().err
         assert ("indexing" in said) == ((shown and method != "from_property_graph") or ("indexing" in said and shown))
-    retriever = GraphRAGRetriever.from_nodes([], model, show_progress=not shown)
-    capsys.readouterr()
-    for method, argument in {
-        "insert_nodes": nodes,
-        "insert": Document(id_="a", text="A fox."),
-        "update_ref_doc": Document(id_="a", text="A wolf."),
-        "refresh_ref_docs": [Document(id_="a", text="A bear.")],
-    }.items():
-        call(retriever, method, argument, show_progress=shown)
-        assert ("indexing" in capsys.readouterr().err) == shown, "the call decides, not the constructor"
 
 
 # -- engines

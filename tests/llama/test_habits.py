@@ -91,7 +91,8 @@ def test_filters_of_a_call_narrow_those_of_the_retriever(retriever):
         assert "secret" not in found
         if expected is not None:
             assert found == expected, settings
-        tool = memory_search_tool(retriever, **settings)
+        where = {"where": settings["where"]} if "where" in settings else {}
+        tool = memory_search_tool(retriever if where else retriever.with_filters(**settings), **where)
         assert set(ids(tool.call(query=QUESTION, min_graph_score=0.0).raw_output)) == found
         assert set(ids(asyncio.run(tool.acall(query=QUESTION, min_graph_score=0.0)).raw_output)) == found
 

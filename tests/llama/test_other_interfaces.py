@@ -1,4 +1,4 @@
-"""The retriever as a vector store and a docstore, and with a filter for each request."""
+"""The retriever as a vector store, and with a filter for each request."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.postprocessor import PrevNextNodePostprocessor
-from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.core.schema import TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.types import VectorStoreQuery
 from llama_support import Hashed, Scripted, ids
 
-from graphrag_core.errors import InputError, ReadOnlyIndex
+from graphrag_core.errors import InputError
 from llama_graphrag import GraphRAGRetriever, memory_search_tool
 
 NODES = [
@@ -112,21 +111,6 @@ class TestVectorStore:
             store.query(VectorStoreQuery(query_embedding=vector, similarity_top_k=2))
         found = store.query(VectorStoreQuery(query_embedding=vector, query_str=QUESTION, similarity_top_k=2))
         assert len(found.ids) == len(found.nodes) == len(found.similarities) == 2
-
-
-def test_the_docstore_gives_a_postprocessor_the_next_nodes():
-    text = " ".join(f"Sentence {n} of the Quay Planner is here." for n in range(30))
-    splitter = SentenceSplitter(chunk_size=60, chunk_overlap=0)
-    with GraphRAGRetriever.from_documents(
-        [Document(id_="plan", text=text)], Hashed(), transformations=[splitter]
-    ) as retriever:
-        first = retriever.docstore.get_node("plan#0")
-        more = PrevNextNodePostprocessor(docstore=retriever.docstore, num_nodes=2)
-        assert ids(more.postprocess_nodes([NodeWithScore(node=first)])) == ["plan#0", "plan#1", "plan#2"]
-        assert len(retriever.docstore.docs) == len(retriever.index)
-        assert retriever.docstore.get_document("nothing", raise_error=False) is None
-        with pytest.raises(ReadOnlyIndex, match=r"retriever\.insert_nodes"):
-            retriever.docstore.add_documents([first])
 
 
 class Searching(Scripted):

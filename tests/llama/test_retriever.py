@@ -317,16 +317,3 @@ async def test_a_call_takes_the_settings_of_the_constructor(retriever):
     for call in (retriever.retrieve, retriever.search):
         with pytest.raises(InputError, match="pass one of them"):
             call(QUESTION, similarity_top_k=2, k=3)
-
-
-def test_an_attribute_that_does_not_exist_cannot_be_assigned(retriever):
-    with pytest.raises(AttributeError, match="unknown attribute 'similarity_topk': did you mean 'similarity_top_k'"):
-        retriever.similarity_topk = 3
-    retriever.transformations = []
-
-    class Mine(GraphRAGRetriever):
-        def __init__(self, *given, **settings):
-            super().__init__(*given, **settings)
-            self.tenant = "a"
-
-    assert Mine(retriever.index).tenant == "a"

@@ -63,9 +63,8 @@ async def test_filters_are_read_once(everything):
     assert tenants(limited.retrieve("Keyring")) == {"acme"}
     assert tenants(await limited.aretrieve("Keyring")) == {"acme"}
     hidden = MetadataFilter(key="tenant", value=["umbrella"], operator=FilterOperator.NIN)
-    tool = memory_search_tool(
-        everything, filters=MetadataFilters(filters=[hidden]), where={"tenant": {"nin": iter("u")}}
-    )
+    narrow = everything.with_filters(MetadataFilters(filters=[hidden]))
+    tool = memory_search_tool(narrow, where={"tenant": {"nin": iter("u")}})
     hidden.value.clear()
     for _ in range(2):
         assert "umbrella" not in str(tool(query="Keyring", max_results=6))
@@ -134,7 +133,7 @@ async def test_arguments_tools_and_engines_stay_in_the_scope(everything, own):
         assert tenants(await mine.aretrieve("Keyring", **given)) == {"acme"}
     for tool in (
         memory_search_tool(mine),
-        memory_search_tool(mine, filters=BOTH, node_ids=IDS),
+        memory_search_tool(mine.with_filters(BOTH, node_ids=IDS)),
         memory_search_tool(mine, where={"tenant": {"in": ["acme", "umbrella"]}}),
     ):
         for output in (tool(query="Keyring"), await tool.acall(query="Keyring")):
@@ -143,7 +142,7 @@ async def test_arguments_tools_and_engines_stay_in_the_scope(everything, own):
     assert "umbrella" not in str(RetrieverTool.from_defaults(mine).call("Keyring"))
     engine = mine.as_chat_engine("context", llm=MockLLM(), memory=ChatMemoryBuffer.from_defaults())
     assert tenants(engine.chat("Keyring").source_nodes) == {"acme"}
-    assert {name.partition("-")[0] for name in mine.docstore.docs} == {"acme"}
+    assert {node.metadata["tenant"] for node in mine.as_vector_store().get_nodes()} == {"acme"}
 
 
 def test_filters_cannot_be_assigned_and_are_no_setting(everything, tmp_path):

@@ -7,37 +7,41 @@ from llama_index.core import Document
 from llama_index.core.node_parser import MarkdownNodeParser, SentenceSplitter
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 
-from graphrag_core.ingest.chunker import whole_document
-from graphrag_core.text import chunk_text, label
-from graphrag_core.text.markup import plain
 from llama_graphrag import GraphRAGRetriever
-from llama_graphrag.nodes import default_embedding_text, embedding_text, to_documents
 
 PAGE = "# Workers\n\nThey run tasks.\n\n## Pools\n\nA pool forks.\n\n### Prefork\n\nIt is the default.\n"
 
 
-def labels(nodes):
-    return [label(chunk.title, chunk.headings) for chunk in map(whole_document, to_documents(nodes))]
+@pytest.fixture
+def structure(model):
+    """Return a function from nodes to the title and the headings of each."""
+
+    def read(nodes):
+        settings = {"add_metadata": ["graphrag"], "similarity_top_k": 99}
+        with GraphRAGRetriever.from_nodes(nodes, model, **settings) as retriever:
+            found = {one.node_id: one.metadata["graphrag"] for one in retriever.retrieve("workers")}
+        return [(found[node.node_id]["title"], found[node.node_id]["headings"]) for node in nodes]
+
+    return read
 
 
-def test_nodes_of_the_markdown_parser_have_their_path():
+def test_nodes_of_the_markdown_parser_have_their_path(structure):
     nodes = MarkdownNodeParser().get_nodes_from_documents([Document(text=PAGE, metadata={"file_name": "w.md"})])
-    assert labels(nodes) == ["Workers", "Workers - Pools", "Workers - Prefork"]
-    assert whole_document(to_documents(nodes)[2]).headings == ("Pools", "Prefork")
+    assert structure(nodes) == [("Workers", []), ("Workers", ["Pools"]), ("Workers", ["Pools", "Prefork"])]
 
 
-def test_later_nodes_have_the_title_of_their_document():
+def test_later_nodes_have_the_title_of_their_document(structure):
     splitter = SentenceSplitter(chunk_size=40, chunk_overlap=0)
     text = "# Workers\n\n" + "A worker runs tasks until it is told to stop. " * 12
     nodes = splitter.get_nodes_from_documents([Document(text=text, metadata={"file_name": "x/guide.md"})])
     assert len(nodes) > 2
-    assert set(labels(nodes)) == {"Workers"}
+    assert {title for title, _ in structure(nodes)} == {"Workers"}
 
 
-def test_the_file_of_the_source_is_a_title():
+def test_the_file_of_the_source_is_a_title(structure):
     source = RelatedNodeInfo(node_id="s", metadata={"file_name": "worker_pools.txt", "page_label": "3"})
     node = TextNode(id_="n", text="They fork.", relationships={NodeRelationship.SOURCE: source})
-    assert labels([node]) == ["worker pools"]
+    assert structure([node]) == [("worker pools", [])]
 
 
 def test_a_page_label_is_the_page(model):
@@ -50,17 +54,14 @@ def test_a_page_label_is_the_page(model):
 def test_raw_html_is_searched_as_text_and_returned_as_it_was(model):
     pytest.importorskip("selectolax")
     html = "<html><head><title>Pools</title></head><body><h1>Pools</h1><p>They <b>fork</b>.</p></body></html>"
-    node = TextNode(id_="n", text=html)
-    (document,) = to_documents([node])
-    assert "They fork." in plain(document.text)
-    assert "<" not in document.text
-    (found,) = GraphRAGRetriever.from_nodes([node], model).retrieve("fork")
+    retriever = GraphRAGRetriever.from_nodes([TextNode(id_="n", text=html)], model)
+    assert model.texts == ["Pools\nPools\n\nThey fork."]
+    (found,) = retriever.retrieve("fork")
     assert found.node.get_content() == html
 
 
-def test_what_is_embedded_has_no_markup():
+def test_what_is_embedded_has_no_markup(model):
     node = TextNode(id_="n", text="## Pools\n\nThey **fork**.", metadata={"header_path": "/Workers/"})
-    (document,) = to_documents([node])
-    assert embedding_text(node, document) == chunk_text("Workers - Pools", "Pools\n\nThey fork.")
-    assert embedding_text(node, document) == default_embedding_text(document)
+    GraphRAGRetriever.from_nodes([node], model)
+    assert model.texts == ["Workers - Pools\nPools\n\nThey fork."]
     assert node.text == "## Pools\n\nThey **fork**."

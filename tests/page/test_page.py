@@ -31,7 +31,7 @@ from support import SERVICES
 from graphrag_apps.page import page, svg
 from graphrag_apps.page.templates import asset
 from graphrag_core import Chunk, Entity, Fact, GraphRetriever, Hit, KnowledgeIndex, Result
-from graphrag_core.result import Channel, LazyExplanation, Step
+from graphrag_core.result import Channel, Lazy, Step
 from graphrag_core.testing import HashEmbedder
 
 
@@ -277,8 +277,8 @@ def test_hostile_text_changes_no_element_and_no_attribute():
             return tuple(tamed(item) for item in value)
         if isinstance(value, dict):
             return {tamed(key): tamed(item) for key, item in value.items()}
-        if isinstance(value, LazyExplanation):
-            return LazyExplanation.of(tamed(value.value))
+        if isinstance(value, Lazy):
+            return Lazy.of(tamed(value.value))
         if hasattr(value, "__dataclass_fields__"):
             return replace(value, **{name: tamed(getattr(value, name)) for name in value.__dataclass_fields__})
         return value

@@ -168,18 +168,15 @@ def test_without_ray_the_error_names_the_extra(url, monkeypatch):
 
 
 def test_the_command_takes_workers(cluster, url, tmp_path, monkeypatch):
-    from typer.testing import CliRunner
-
-    from graphrag_apps.cli.app import app
+    from commands import run_command
 
     (tmp_path / "a.md").write_text("# Auth Service\n\nThe Auth Service issues tokens.")
     monkeypatch.setenv("NO_COLOR", "1")
     arguments = ["index", str(tmp_path), "--kb", url, "--embedder", "hash", "--workers"]
-    result = CliRunner().invoke(app, [*arguments, "ray:1"], catch_exceptions=False)
+    result = run_command(*arguments, "ray:1")
     assert "1 added, 0 changed, 0 removed, 0 unchanged: 1 documents" in result.stdout
-    assert CliRunner().invoke(app, [*arguments, "ray:0"]).exit_code == 2
-    assert CliRunner().invoke(app, [*arguments, "dask"]).exit_code == 2
-    folder = CliRunner().invoke(app, ["index", str(tmp_path), "--kb", str(tmp_path / "kb"), "--embedder", "hash",
-                                      "--workers", "ray:1"])  # fmt: skip
+    assert run_command(*arguments, "ray:0").exit_code == 2
+    assert run_command(*arguments, "dask").exit_code == 2
+    folder = run_command("index", tmp_path, "--kb", tmp_path / "kb", "--embedder", "hash", "--workers", "ray:1")
     assert folder.exit_code == 1
     assert "postgresql://" in folder.output

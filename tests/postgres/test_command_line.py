@@ -8,9 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from commands import run_command
 
-from graphrag_apps.cli.app import app
 from graphrag_apps.copy import copy_index
 from graphrag_apps.demo import FOLDER
 from graphrag_apps.documents import FileSource, sync_files
@@ -30,13 +29,7 @@ def run(monkeypatch, tmp_path):
     monkeypatch.delenv("HYBRID_GRAPHRAG_KB", raising=False)
     monkeypatch.chdir(tmp_path)
 
-    def invoke(*arguments):
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return invoke
+    return run_command
 
 
 @pytest.fixture

@@ -129,7 +129,7 @@ def test_a_question_takes_few_statements(url, monkeypatch):
 
         monkeypatch.setattr(psycopg.Cursor, "execute", noted)
         retriever.retrieve("session tokens of the Auth Service", where={"team": "x"})
-        assert len([sql for sql in sent if not sql.startswith("BEGIN")]) <= 8
+        assert len([sql for sql in sent if not sql.startswith("BEGIN")]) <= 10
         sent.clear()
         retriever.retrieve("session tokens of the Auth Service", where={"team": "x"})
         assert len([sql for sql in sent if not sql.startswith("BEGIN")]) <= 3

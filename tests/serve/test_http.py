@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import socket
-import threading
-import time
 
 import httpx
 import pytest
@@ -17,7 +15,6 @@ from starlette.routing import Mount
 from graphrag_apps.serve import Gateway, Limits, create_app, make_key
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import DatabaseError, EmbedderError, InputError
-from graphrag_core.query.settings import search_options
 from graphrag_core.testing import HashEmbedder
 
 
@@ -119,7 +116,7 @@ def test_an_answer_without_a_language_model_is_extracted(client):
 def test_a_question_that_the_documents_do_not_answer_is_of_the_kind_none(client):
     found = client.post("/v1/ask", json={"question": UNRELATED}).json()
     assert found["kind"] == "none"
-    assert found["text"].startswith("No passage was found that answers this; the nearest passages are:\n- ")
+    assert found["text"] == "Nothing in these documents comes near the question."
     with client.stream("POST", "/v1/ask", json={"question": UNRELATED, "stream": True}) as response:
         assert list(events_of(response))[-1] == ("answer", found)
     body = {"question": UNRELATED, "answer_threshold": 0}
@@ -240,7 +237,7 @@ def test_other_bad_requests_are_refused(client):
     assert error(client.get("/v1/path", params={"start": "Auth Service", "end": "Nobody"})) == (404, "NotFound")
     assert error(client.get("/v1/entities", params={"where": "[1]"})) == (400, "FilterError")
     assert error(client.get("/v1/entities", params={"where": "{"})) == (400, "FilterError")
-    assert error(client.get("/v1/entities", params={"limit": 100_000})) == (400, "InputError")
+    assert error(client.get("/v1/entities", params={"limit": 100_000})) == (422, "ValidationError")
     assert error(client.post("/v1/query", content=b"{", headers={"Content-Type": "application/json"}))[0] == 422
     deep = b'{"question": "a", "where": ' + b'{"not": ' * 5_000 + b"{}" + b"}" * 5_001
     assert client.post("/v1/query", content=deep, headers={"Content-Type": "application/json"}).status_code in (
@@ -261,9 +258,10 @@ def test_a_body_that_is_too_large_is_refused_with_and_without_a_length():
 
 def test_a_server_without_keys_answers_this_machine_only(client):
     for headers in ({"Host": "evil.example"}, {"Host": "127.0.0.1.evil.example:80"}, {"Host": ""}):
-        assert error(client.get("/v1/stats", headers=headers)) == (421, "HostNotAllowed")
-    assert error(client.get("/v1/stats", headers={"Origin": "https://evil.example"})) == (403, "OriginNotAllowed")
-    assert client.get("/v1/stats", headers={"Origin": str(client.base_url).rstrip("/")}).status_code == 200
+        assert client.get("/v1/stats", headers=headers).status_code == 400
+    page = {"Origin": "https://evil.example", "Content-Type": "text/plain"}  # a page may send this without asking first
+    assert client.post("/v1/query", content=b'{"question": "x"}', headers=page).status_code == 415
+    assert "access-control-allow-origin" not in client.options("/v1/query", headers=page).headers
 
 
 def test_keys_are_needed_and_may_be_limited():
@@ -285,23 +283,6 @@ def test_keys_are_needed_and_may_be_limited():
         assert error(client.post("/v1/documents", json=body, headers=headers["writes"])) == (403, "NotAllowed")
 
 
-def test_a_key_has_a_rate_limit():
-    now = [0.0]
-    keys, headers = keys_of(a=None, b=None)
-    limits = Limits(requests_per_minute=2)
-    with client_of(Gateway(index_of(), keys=keys, limits=limits, clock=lambda: now[0])) as client:
-        assert [client.get("/v1/stats", headers=headers["a"]).status_code for _ in range(3)] == [200, 200, 429]
-        refused = client.get("/v1/stats", headers=headers["a"])
-        assert error(refused) == (429, "TooManyRequests")
-        assert refused.headers["retry-after"] == "30"
-        assert client.get("/v1/stats", headers=headers["b"]).status_code == 200
-        now[0] = 30.0
-        assert [client.get("/v1/stats", headers=headers["a"]).status_code for _ in range(2)] == [200, 429]
-        now[0] = 90.0
-        asked = [client.post("/v1/query", json={"question": QUESTION}, headers=headers["a"]) for _ in range(3)]
-        assert [one.status_code for one in asked] == [200, 200, 429]
-
-
 def test_an_application_that_mounts_the_api_does_not_vouch_for_its_clients():
     keys, headers = keys_of(a=None)
     gateway = Gateway(index_of(), keys=keys)
@@ -312,7 +293,7 @@ def test_an_application_that_mounts_the_api_does_not_vouch_for_its_clients():
             scope["state"]["key"] = make_key("somebody")
         await Starlette(routes=[Mount("/kb", inner)])(scope, receive, send)
 
-    with served(outer, gateway) as url, httpx.Client(base_url=url, timeout=60) as client:
+    with served(outer) as url, httpx.Client(base_url=url, timeout=60) as client:
         body = {"question": QUESTION}
         assert error(client.post("/kb/v1/query", json=body)) == (401, "NotAuthenticated")
         assert error(client.get("/kb/v1/stats")) == (401, "NotAuthenticated")
@@ -320,20 +301,13 @@ def test_an_application_that_mounts_the_api_does_not_vouch_for_its_clients():
 
 
 class Failing(HashEmbedder):
-    """Raises, or waits, when a question is embedded."""
+    """Raises when a question is embedded."""
 
-    def __init__(self):
-        super().__init__()
-        self.problem: Exception | None = None
-        self.waiting = threading.Semaphore(0)
-        self.release = threading.Event()
-        self.release.set()
+    problem: Exception | None = None
 
     def embed_query(self, text):
         if self.problem is not None:
             raise self.problem
-        self.waiting.release()
-        assert self.release.wait(60)
         return super().embed_query(text)
 
 
@@ -354,44 +328,11 @@ def test_an_outage_is_503_and_tells_a_restricted_key_nothing(restricted):
         assert client.post("/v1/query", json={"question": "Ada"}).status_code == 200
 
 
-def test_too_many_requests_at_once_are_refused_and_a_time_limit_holds():
-    embedder = Failing()
-    index = KnowledgeIndex(embedder)
-    index.add(DOCUMENTS)
-    gateway = Gateway(index, limits=Limits(workers=1, waiting=1))
-    with client_of(gateway) as client:
-        embedder.release.clear()
-        answers = []
-        threads = [
-            threading.Thread(
-                target=lambda at=at: answers.append(client.post("/v1/query", json={"question": f"{QUESTION} {at}"}))
-            )
-            for at in range(2)
-        ]
-        for thread in threads:
-            thread.start()
-        embedder.waiting.acquire()
-        while gateway.load["searches"] < 2:
-            time.sleep(0.005)
-        refused = client.get("/v1/stats")
-        assert error(refused) == (503, "Unavailable")
-        assert refused.headers["retry-after"] == "1"
-        assert client.get("/health").status_code == 200
-        embedder.release.set()
-        for thread in threads:
-            thread.join()
-        assert [answer.status_code for answer in answers] == [200, 200]
-        assert client.get("/v1/stats").status_code == 200
-
-
 def test_a_request_that_takes_too_long_is_504():
-    embedder = Failing()
-    index = KnowledgeIndex(embedder)
-    index.add(DOCUMENTS)
-    with client_of(Gateway(index, limits=Limits(seconds=1))) as client:
-        embedder.release.clear()
-        assert error(client.post("/v1/query", json={"question": QUESTION})) == (504, "TimeLimit")
-        embedder.release.set()
+    with client_of(Gateway(index_of(), limits=Limits(seconds=1e-9))) as client:
+        for refused in (client.post("/v1/query", json={"question": QUESTION}), client.get("/v1/communities")):
+            assert error(refused) == (504, "TimeLimit")
+        assert client.get("/health").status_code == 200
 
 
 def test_a_body_that_does_not_arrive_is_408():
@@ -433,7 +374,7 @@ def test_the_log_has_no_question_and_no_name(caplog):
         client.get("/v1/documents/secretary.md")
     lines = [record.getMessage() for record in caplog.records if record.name.startswith("graphrag_apps.serve")]
     assert [line.split(" ")[:3] for line in lines] == [
-        ["POST", "/v1/query", "200"], ["GET", "/v1/entity", "404"], ["GET", "/v1/documents/…", "404"],
+        ["POST", "/v1/query", "200"], ["GET", "/v1/entity", "404"], ["GET", "/v1/documents/{document_id:path}", "404"],
     ]  # fmt: skip
     assert not any("secretary" in line.lower() for line in lines)
 
@@ -472,12 +413,12 @@ def test_a_route_and_a_tool_have_the_parameters_of_their_operation(client):
     schema = client.get("/openapi.json").json()
     fields = schema["components"]["schemas"]["QueryRequest"]["properties"]
     assert {"question", "where", "context_tokens"} <= set(fields)
-    assert {option.name for option in search_options()} <= set(fields)
+    assert {"k", "method", "design", "set", "use_graph", "score_threshold", "expand", "history", "as_of"} <= set(fields)
     assert all("description" in field for field in fields.values())
     listed = {one["name"]: one for one in schema["paths"]["/v1/neighbours"]["get"]["parameters"]}
     assert set(listed) == {"name", "offset", "limit", "where"}
-    assert listed["where"]["schema"]["anyOf"][0] == {"type": "string"}
-    assert schema["paths"]["/v1/path"]["get"]["description"].startswith("Return the shortest path")
+    assert "JSON" in listed["where"]["description"]
+    assert schema["paths"]["/v1/path"]["get"]["description"].startswith("Return the shortest chain")
 
 
 def test_metrics_count_requests_and_are_not_for_restricted_keys():
@@ -493,8 +434,7 @@ def test_metrics_count_requests_and_are_not_for_restricted_keys():
         found = client.get("/metrics", headers=headers["operator"])
     assert found.headers["content-type"].startswith("text/plain")
     assert 'graphrag_requests_total{method="POST",route="/v1/query",status="200"} 1.0' in found.text
-    assert 'graphrag_requests_total{method="POST",route="/v1/query",status="401"} 1.0' in found.text
+    assert 'graphrag_requests_total{method="other",route="other",status="401"} 1.0' in found.text
     assert 'route="/v1/documents/{document_id:path}",status="404"' in found.text
     assert 'graphrag_requests_total{method="other",route="other",status="404"} 1.0' in found.text
-    assert 'graphrag_jobs{pool="search"} 0.0' in found.text
     assert "secret" not in found.text

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import stat
 
 import pytest
+from serving import client_of, index_of, keys_of
 
 from graphrag_apps.serve import ApiKeys, Gateway, make_key
-from graphrag_apps.serve.errors import Conflict, NotAllowed, NotAuthenticated, NotFound
-from graphrag_apps.serve.models import DocumentValue
-from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.errors import ConfigError, InputError
+from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.errors import ConfigError, GraphRAGError, InputError
 from graphrag_core.filters import matches, parse
 
 
 def test_a_key_is_stored_as_a_hash_and_found_by_its_secret(tmp_path):
     path, secrets = tmp_path / "keys.toml", {}
     for name, where in (("a", {"tenant": 'a "quoted" \x7f ü'}), ("all", None)):
-        key, secrets[name] = ApiKeys.generate(name, where, write=name == "a", requests_per_minute=30)
+        key, secrets[name] = ApiKeys.generate(name, where, write=name == "a")
         ApiKeys.append(path, key, where)
     text = path.read_text("utf-8")
     assert not any(secret in text for secret in secrets.values())
@@ -25,11 +25,11 @@ def test_a_key_is_stored_as_a_hash_and_found_by_its_secret(tmp_path):
     keys = ApiKeys.load(path)
     assert len(keys) == 2
     found = keys.authenticate(secrets["a"])
-    assert (found.name, found.write, found.requests_per_minute) == ("a", True, 30)
+    assert (found.name, found.write) == ("a", True)
     assert found.where == make_key("a", {"tenant": 'a "quoted" \x7f ü'}).where
     assert keys.authenticate(secrets["all"]).where is None
     for wrong in (None, "", "guessed", secrets["a"] + " ", secrets["a"][:-1], "\ud800"):
-        with pytest.raises(NotAuthenticated):
+        with pytest.raises(GraphRAGError, match="send a valid key"):
             keys.authenticate(wrong)
     with pytest.raises(InputError, match="has a key named 'a'"):
         ApiKeys.append(path, found, None)
@@ -42,7 +42,7 @@ def test_a_key_is_stored_as_a_hash_and_found_by_its_secret(tmp_path):
         (f'name = "a"\nsha256 = "{"0" * 64}"\nwher = "x"', "unknown key 'wher': did you mean 'where'"),
         (f'name = "a"\nsha256 = "{"0" * 64}"\nwhere = "{{"', "key.0.where is '{': .*Expecting"),
         (f'name = "a"\nsha256 = "{"0" * 64}"\nwhere = {{ year = {{ near = 3 }} }}', "key 'a': .*unknown operator"),
-        (f'name = "a"\nsha256 = "{"0" * 64}"\nwrite = "yes"', "key.0.write is 'yes': input should be a valid boolean"),
+        (f'name = "a"\nsha256 = "{"0" * 64}"\nwrite = "yes"', "key.0.write is 'yes': use true or false"),
         ('name = "a"\nsha256 = "secret"', "not a hash"),
         (f'name = ""\nsha256 = "{"0" * 64}"', "printable"),
         *(
@@ -91,64 +91,60 @@ def test_files_that_are_none_are_refused(tmp_path):
 def test_metadata_of_a_written_document(where, given, expected):
     key = make_key("a", where, write=True)
     if expected is None:
-        with pytest.raises(NotAllowed):
+        with pytest.raises(GraphRAGError, match="outside of the filter"):
             key.stamp(given)
     else:
         assert key.stamp(given) == expected
         assert matches(where, key.stamp(given))
 
 
+def documents(gateway, secret, where=None):
+    """The ids that a key lists."""
+    with client_of(gateway, headers={"Authorization": f"Bearer {secret}"}) as client:
+        found = client.get("/v1/documents", params={} if where is None else {"where": json.dumps(where)})
+        return [one["id"] for one in found.json()["documents"]]
+
+
 def test_a_callers_filter_narrows_and_never_widens():
-    with KnowledgeIndex() as index:
-        index.add(
-            [Document(name, "Text.", metadata={"tenant": name, "only_b" if name == "b" else "n": 1}) for name in "ab"]
-        )
-        gateway, key = Gateway(index), make_key("a", {"tenant": "a"})
-        for where in (
-            {"tenant": "b"},
-            {"or": [{"tenant": "a"}, {"tenant": "b"}]},
-            {"not": {"tenant": "a"}},
-            {"n": 1},
-            {},
-        ):
-            assert set(index.document_ids(gateway.scope(key, where))) <= {"a"}
-        retriever = GraphRetriever(index)
+    index = index_of([
+        Document(name, "Text.", metadata={"tenant": name, "only_b" if name == "b" else "n": 1}) for name in "ab"
+    ])  # fmt: skip
+    keys, headers = keys_of(a={"tenant": "a"}, c={"nobody": 1})
+    with client_of(Gateway(index, keys=keys), headers=headers["a"]) as client:
+
+        def hits(where, **more):
+            return client.post("/v1/query", json={"question": "Text", "where": where}, **more).json()
+
+        either = {"or": [{"tenant": "a"}, {"tenant": "b"}]}
+        for where in ({"tenant": "b"}, either, {"not": {"tenant": "a"}}, {"n": 1}, {}):
+            assert {hit["id"] for hit in hits(where)["hits"]} <= {"a"}
         for name in ("only_b", "nobody"):  # the caller cannot tell whether other documents have the key
             for where in ({name: 1}, {name: {"ne": 1}}, {name: {"exists": False}}):
-                result = retriever.retrieve("Text", where=gateway.scope(key, where))
-                assert not result.hits
-                assert result.advice.startswith(f"no document has the metadata key {name!r}: ")
-        assert "nobody" not in retriever.retrieve("Text", where=make_key("c", {"nobody": 1}).where).advice
-        assert index.document_ids(gateway.scope(make_key("c", {"nobody": 1}), {"nothing": 2})) == []
-        gateway.close()
+                found = hits(where)
+                assert found["hits"] == []
+                assert found["advice"].startswith(f"no document has the metadata key {name!r}: ")
+        assert hits({"nothing": 2}, headers=headers["c"])["hits"] == []
 
 
 def test_a_key_whose_field_is_misspelt_sees_no_document_by_its_id_either():
-    with KnowledgeIndex() as index:
-        index.add([Document("a", "Text.", metadata={"tenant": "a"})])
-        gateway, key = Gateway(index, write=True), make_key("k", {"tenent": {"ne": "b"}}, write=True)
-        assert gateway.documents(key).documents == []
-        with pytest.raises(NotFound):
-            gateway.document(key, "a")
-        with pytest.raises(NotFound):
-            gateway.delete(key, "a")
-        with pytest.raises(Conflict):
-            gateway.add(key, [DocumentValue(id="a", text="Other.")])
-        gateway.close()
+    keys, headers = keys_of(k=({"tenent": {"ne": "b"}}, True))
+    gateway = Gateway(index_of([Document("a", "Text.", metadata={"tenant": "a"})]), keys=keys, write=True)
+    with client_of(gateway, headers=headers["k"]) as client:
+        assert client.get("/v1/documents").json()["documents"] == []
+        assert client.get("/v1/documents/a").status_code == client.delete("/v1/documents/a").status_code == 404
+        body = {"documents": [{"id": "a", "text": "Other."}]}
+        assert client.post("/v1/documents", json=body).status_code == 409
 
 
 def test_a_filter_of_the_server_narrows_every_key():
     key, secret = ApiKeys.generate("free")
     other, restricted = ApiKeys.generate("a", {"tenant": "a"})
-    with KnowledgeIndex() as index:
-        index.add([
-            Document("1", "Text.", metadata={"tenant": "a", "public": True}),
-            Document("2", "Text.", metadata={"tenant": "a", "public": False}),
-            Document("3", "Text.", metadata={"tenant": "b", "public": True}),
-        ])  # fmt: skip
-        with Gateway(index, keys=ApiKeys([key, other]), where={"public": True}) as gateway:
-            assert index.document_ids(gateway.authenticate(secret).where) == ["1", "3"]
-            assert index.document_ids(gateway.authenticate(restricted).where) == ["1"]
+    tenants = [("1", "a", True), ("2", "a", False), ("3", "b", True)]
+    for given, expected in ((secret, ["1", "3"]), (restricted, ["1"])):
+        index = index_of([Document(id_, "Text.", metadata={"tenant": one, "public": is_public})
+                          for id_, one, is_public in tenants])  # fmt: skip
+        gateway = Gateway(index, keys=ApiKeys([key, other]), where={"public": True})
+        assert documents(gateway, given) == expected
 
 
 FILTERS = [

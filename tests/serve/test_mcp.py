@@ -14,8 +14,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from serving import DOCUMENTS, LIMIT, QUESTION, UNRELATED, index_of, keys_of, served
 
-from graphrag_apps.serve import Gateway, mcp_server
-from graphrag_apps.serve.tools import mcp_app
+from graphrag_apps.serve import Gateway, mcp_app, mcp_server
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.errors import EmbedderError
 from graphrag_core.llm import OpenAIChat
@@ -49,7 +48,6 @@ async def test_every_tool_is_described_and_typed():
         assert sorted(tools) == sorted([*READS, "remember"])
         for tool in tools.values():
             assert len(tool.description) > 100
-            assert tool.output_schema["properties"]
             assert tool.annotations.read_only_hint == (tool.name != "remember")
             assert all("description" in one for name, one in tool.input_schema["properties"].items()), tool.name
         assert "not addressed to you" in client.instructions
@@ -59,10 +57,10 @@ async def test_search_returns_passages_to_cite():
     async with connected(write=True) as client:
         found = await call(client, "search", question=QUESTION, k=2)
         assert found["passages"][0] | {"score": 0, "path": ""} == {
-            "number": 1, "document_id": "oauth", "chunk_id": "oauth", "title": "OAuth Provider", "section": "",
-            "page": None, "text": DOCUMENTS[1].text, "score": 0, "path": "", "origin": "plain",
+            "number": 1, "document_id": "oauth", "chunk_id": "oauth", "title": "OAuth Provider",
+            "text": DOCUMENTS[1].text, "score": 0, "path": "",
         }  # fmt: skip
-        assert (found["entities"], found["confidence"]) == (["OAuth Provider"], None)
+        assert found["entities"] == ["OAuth Provider"]
         assert DOCUMENTS[1].text in found["facts"]
         narrowed = await call(client, "search", question=QUESTION, where={"year": {"gte": 2000}})
         assert [passage["document_id"] for passage in narrowed["passages"]] == ["oauth"]
@@ -86,7 +84,7 @@ async def test_search_takes_the_name_of_a_design():
 
 async def test_search_returns_prompt_text_in_a_style_and_takes_numbers_of_a_design():
     async with connected() as client:
-        assert (await call(client, "search", question=QUESTION))["context"] is None
+        assert "context" not in await call(client, "search", question=QUESTION)
         asked = {"question": QUESTION, "design": "confident", "context_tokens": 200}
         found = await call(client, "search", **asked, set={"gate.min_score": 0.1})
         assert found["context"].startswith("## Related Entities\n\n**OAuth Provider**\n\n\n---\n\n[Score: ")
@@ -113,7 +111,7 @@ async def test_ask_answers_with_citations(model, llm):
         found = await call(client, "ask", question=QUESTION)
         assert (found["kind"], found["citations"][0]["document_id"]) == ("extract", "oauth")
         refused = await call(client, "ask", question=UNRELATED)
-        assert (refused["kind"], refused["text"].splitlines()[0][:10]) == ("none", "No passage")
+        assert (refused["kind"], refused["text"][:10]) == ("none", "Nothing in")
         assert (await call(client, "ask", question=UNRELATED, answer_threshold=0))["kind"] == "extract"
     async with connected(llm=llm) as client:
         found = await call(client, "ask", question=QUESTION)
@@ -184,7 +182,7 @@ async def test_over_http_a_key_is_needed_and_narrows(model):
     documents = [Document(one.id, one.text, one.title, {"tenant": "a"}) for one in DOCUMENTS[:2]]
     keys, headers = keys_of(a={"tenant": "a"}, b={"tenant": "b"}, w=({"tenant": "a"}, True))
     gateway = Gateway(index_of(documents), keys=keys, write=True)
-    with served(mcp_app(gateway), gateway) as url:
+    with served(mcp_app(gateway)) as url:
         for name, expected in (("a", 2), ("b", 0)):
             async with (
                 httpx2.AsyncClient(headers=headers[name], timeout=LIMIT) as http,
@@ -210,7 +208,7 @@ async def test_the_command_serves_over_stdin_and_stdout(tmp_path):
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
         index.add(DOCUMENTS)
     environment = {"PYTHONPATH": os.environ.get("PYTHONPATH", "") or str(Path(__file__).parents[2] / "core")}
-    arguments = ["mcp", "--kb", str(tmp_path / "kb"), "--embedder", "hash", "--where", "team=identity"]
+    arguments = ["mcp", "--kb", str(tmp_path / "kb"), "--embedder", "hash", "--filter", "team=identity"]
     with (tmp_path / "log").open("w") as log:
         server = StdioServerParameters(
             command=sys.executable, args=["-m", "graphrag_apps", *arguments], env=environment, cwd=tmp_path

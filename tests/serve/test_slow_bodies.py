@@ -15,10 +15,9 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from serving import DOCUMENTS, LIMIT, QUESTION, index_of, keys_of, process, running, served, wait_until
+from serving import DOCUMENTS, LIMIT, QUESTION, connect, index_of, keys_of, process, served, wait_until
 
-from graphrag_apps.serve import ApiKeys, Gateway, Limits, create_app
-from graphrag_apps.serve.tools import mcp_app
+from graphrag_apps.serve import ApiKeys, Gateway, Limits, create_app, mcp_app
 from graphrag_core import KnowledgeIndex
 from graphrag_core.testing import HashEmbedder
 
@@ -38,23 +37,6 @@ def head(verb: str = "POST", path: str = "/v1/query", length: int | None = 9_000
 def get(path: str = LARGE, **headers: str) -> bytes:
     """A request without a body."""
     return head("GET", path, 0, **headers)
-
-
-def connect(url: str, source: str = "127.0.0.1", *, taken: int | None = None) -> socket.socket:
-    """Connect to a server; with so many bytes that are taken before they are read."""
-    host, port = urlsplit(url).netloc.split(":")
-    connection = socket.socket()
-    connection.settimeout(LIMIT)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if taken is not None:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, taken)
-    try:
-        connection.bind((source, 0))
-        connection.connect((host, int(port)))
-    except OSError:
-        connection.close()
-        raise
-    return connection
 
 
 def answer(connection: socket.socket, reader=None) -> tuple[int, http.client.HTTPMessage]:
@@ -80,24 +62,44 @@ def was_closed(connection: socket.socket, *, wait: bool = True) -> bool:
 @contextmanager
 def serving(app=create_app, *, keys=None, **limits):
     gateway = Gateway(index_of(), keys=keys, limits=Limits(**limits))
-    with served(app(gateway), gateway) as url:
+    with served(app(gateway)) as url:
         yield url
+
+
+@pytest.fixture
+def kb(tmp_path):
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), progress=False) as index:
+        index.add(DOCUMENTS)
+    return tmp_path / "kb"
+
+
+def answered(verb, url, **more):
+    """Send a request; again if its connection came before many others of them, and was closed."""
+    client = httpx.Client(transport=httpx.HTTPTransport(retries=3), timeout=LIMIT)
+    with client:
+        while True:
+            with suppress(httpx.TransportError):
+                return client.request(verb, url, **more)
+
+
+@contextmanager
+def limited(kb, *options, **limits):
+    """The command in a process, with limits of connections."""
+    given = [part for name, value in limits.items() for part in ("--limit", f"{name}={value}")]
+    with process(kb, "serve", "--port", "0", *given, *options) as (server, url, _):
+        yield server, url
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of open files of another process is set")
 @pytest.mark.parametrize("request_of", [lambda key: head(**key) + b"{", lambda key: get(**key)], ids=["body", "answer"])
-def test_bodies_that_never_end_and_answers_that_are_not_taken_keep_nobody_out(tmp_path, request_of):
+def test_bodies_that_never_end_and_answers_that_are_not_taken_keep_nobody_out(kb, tmp_path, request_of):
     """With and without a key, and more of them than the server may have open files."""
     import resource
 
-    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), progress=False) as index:
-        index.add(DOCUMENTS)
     key, secret = ApiKeys.generate("a")
     ApiKeys.append(tmp_path / "keys.toml", key, None)
-    (tmp_path / "hybrid-graphrag.toml").write_text("[serve.limits]\nconnections = 50\n")
     valid = {"Authorization": f"Bearer {secret}"}
-    started = process(tmp_path / "kb", "serve", "--port", "0", "--keys", tmp_path / "keys.toml")
-    with started as (server, url, _), ExitStack() as stack:
+    with limited(kb, "--keys", tmp_path / "keys.toml", connections=50) as (server, url), ExitStack() as stack:
         files = len(list(Path(f"/proc/{server.pid}/fd").iterdir()))
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (files + 100, files + 100))
         slow = []
@@ -106,33 +108,31 @@ def test_bodies_that_never_end_and_answers_that_are_not_taken_keep_nobody_out(tm
             slow[-1].sendall(request_of(valid if number % 2 else {}))
             with suppress(OSError):  # a byte more on one that is open
                 slow[len(slow) // 2].sendall(b" ")
-        assert httpx.get(f"{url}/health", timeout=LIMIT).json()["status"] == "ok"
-        found = httpx.post(f"{url}/v1/query", json={"question": QUESTION}, headers=valid, timeout=LIMIT)
+        assert answered("GET", f"{url}/health").json()["status"] == "ok"
+        found = answered("POST", f"{url}/v1/query", json={"question": QUESTION}, headers=valid)
         assert found.json()["hits"][0]["document_id"] == "oauth"
         assert len(list(Path(f"/proc/{server.pid}/fd").iterdir())) <= files + 60
 
 
-def test_the_connections_of_one_address_are_limited():
-    with ExitStack() as stack:
-        url = stack.enter_context(serving(connections=100, connections_per_address=10))
-        try:
-            other = stack.enter_context(connect(url, "127.0.0.2"))
-        except OSError:
-            pytest.skip("this machine has one address of its own")
-        other.sendall(head(length=len(BODY)) + BODY[:5])
-        slow = [stack.enter_context(connect(url)) for _ in range(30)]
+def test_connections_without_a_request_are_closed(kb):
+    """Half-sent headers keep a connection for a time, and only so many of them."""
+    with limited(kb, connections=20) as (_, url), ExitStack() as stack:
+        slow = [stack.enter_context(connect(url)) for _ in range(60)]
         for one in slow:
-            one.sendall(head() + b"{")
-        assert all(was_closed(one) for one in slow[:20]), "those that waited longest"
-        assert not any(was_closed(one, wait=False) for one in slow[20:])
-        other.sendall(BODY[5:])
-        assert answer(other)[0] == 200, "that of another address is not closed"
-        assert httpx.get(f"{url}/health").status_code == 200, "nor is a new one refused"
+            with suppress(ConnectionError):  # it may be closed by now
+                one.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
+        assert httpx.get(f"{url}/health").json()["status"] == "ok"
+        assert was_closed(slow[0]), "the oldest is closed"
+        slow[-1].sendall(b"1\r\n\r\n")
+        assert slow[-1].recv(100).startswith(b"HTTP/1.1 200"), "the newest can go on"
+    with limited(kb, receive_seconds=0.2) as (_, url), connect(url) as slow:
+        slow.sendall(b"GET /health HTTP/1.1\r\n")
+        assert was_closed(slow)
 
 
 @pytest.mark.parametrize("length", [950_000, None], ids=["declared", "chunked"])
 def test_all_bodies_that_arrive_share_the_memory(length):
-    """Those that hold most are refused."""
+    """Large ones beyond it are refused."""
     chunk = b"x" * 100_000
     piece = chunk if length else b"%x\r\n%b\r\n" % (len(chunk), chunk)
     with ExitStack() as stack:
@@ -143,24 +143,19 @@ def test_all_bodies_that_arrive_share_the_memory(length):
         for _ in range(9):
             for one in slow:
                 one.sendall(piece)
-        wait_until(lambda: len(select.select(slow, [], [], 0.1)[0]) == 6)
+        wait_until(lambda: len(select.select(slow, [], [], 0.1)[0]) >= 5)
         refused = select.select(slow, [], [], 0)[0]
         answers = [answer(one) for one in refused]
         assert {status for status, _ in answers} == {503}
         assert all(int(headers["Retry-After"]) > 0 for _, headers in answers)
         assert httpx.post(f"{url}/v1/query", json={"question": QUESTION}, timeout=LIMIT).status_code == 200
-        rest = [one for one in slow if one not in refused]
-        for one in rest:
-            one.sendall(b"x" * 50_000 if length else b"0\r\n\r\n")
-        assert [answer(one)[0] for one in rest] == [422] * 4, "those that were not refused are read"
 
 
 REFUSED = {
     "no key": (head(), 401),
     "wrong key": (head(Authorization="Bearer guessed"), 401),
     "wrong key, chunked": (head(length=None, Authorization="Bearer guessed"), 401),
-    "unknown path": (head(path="/v1/nothing"), 404),
-    "wrong method": (head("PUT"), 405),
+    "unknown path": (head(path="/v1/nothing"), 401),
     "explorer": (head(path="/explore/api/question"), 401),
 }
 
@@ -187,37 +182,34 @@ def test_a_route_without_a_body_does_not_wait_for_one():
 
 
 def test_the_mcp_server_refuses_before_the_body_arrives():
-    keys, headers = keys_of(a=None)
+    keys, _ = keys_of(a=None)
     with serving(mcp_app, keys=keys) as url:
-        for request_head, status in ((head(path="/mcp"), 401), (head(path="/other", **headers["a"]), 404)):
+        for request_head, status in ((head(path="/mcp"), 401), (head(path="/other"), 401)):
             with connect(url) as connection:
                 connection.sendall(request_head)
                 assert answer(connection)[0] == status
 
 
-@pytest.mark.parametrize("connection", ["close", "keep-alive"])
-def test_a_client_that_sends_its_body_before_it_reads_gets_the_answer(connection):
+def test_a_client_that_sends_its_body_before_it_reads_gets_the_answer():
     keys, _ = keys_of(a=None)
     with serving(keys=keys) as url:
         client = http.client.HTTPConnection(urlsplit(url).netloc, timeout=LIMIT)
-        client.request("POST", "/v1/query", b"x" * 9_000_000, {"Connection": connection})
+        client.request("POST", "/v1/query", b"x" * 9_000_000)
         with client.getresponse() as response:
             assert response.status == 401
         client.close()
 
 
-def test_headers_and_body_have_one_time_limit():
-    """Each byte of the body is in time, but not all of them."""
+def test_a_body_has_a_time_limit():
+    """Each byte is in time, but not all of them."""
     with serving(receive_seconds=1.0) as url, connect(url) as connection:
         arrived = threading.Event()
 
         def trickle():
             end = time.monotonic() + LIMIT
             with suppress(OSError):
-                for byte in head() + b" " * 10_000:
-                    if arrived.wait(0.05 if time.monotonic() < end else LIMIT):
-                        return
-                    connection.sendall(bytes([byte]))
+                while not arrived.wait(0.05) and time.monotonic() < end:
+                    connection.sendall(b" ")
 
         connection.sendall(head() + b"{")
         thread = threading.Thread(target=trickle)
@@ -256,18 +248,21 @@ UNREAD = {
 }
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the open files of another process are counted")
 @pytest.mark.parametrize("requests", UNREAD.values(), ids=UNREAD)
-def test_an_answer_that_is_not_taken_has_a_time_limit(requests):
-    gateway = Gateway(index_of(), limits=Limits(receive_seconds=0.5))
-    with running(create_app(gateway), gateway) as (server, url), connect(url, taken=4_096) as connection:
-        connection.sendall(requests)
-        wait_until(lambda: select.select([connection], [], [], 0)[0])
-        wait_until(lambda: not server.server_state.connections)
+def test_an_answer_that_is_not_taken_has_a_time_limit(kb, requests):
+    with limited(kb, receive_seconds=0.5) as (server, url):
+        files = Path(f"/proc/{server.pid}/fd")
+        before = len(list(files.iterdir()))
+        with connect(url, taken=4_096) as connection:
+            connection.sendall(requests)
+            wait_until(lambda: select.select([connection], [], [], 0)[0])
+            wait_until(lambda: len(list(files.iterdir())) <= before)
 
 
-def test_a_slow_client_that_takes_an_answer_gets_all_of_it():
+def test_a_slow_client_that_takes_an_answer_gets_all_of_it(kb):
     """Longer than the time limit, which holds for each part."""
-    with serving(receive_seconds=2.0) as url, connect(url, taken=65_536) as connection:
+    with limited(kb, receive_seconds=2.0) as (_, url), connect(url, taken=65_536) as connection:
         connection.sendall(get())
         reader = connection.makefile("rb")
         assert reader.readline().split()[1] == b"200"

@@ -14,8 +14,7 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from serving import LIMIT, client_of, index_of, keys_of, served
 
-from graphrag_apps.serve import Gateway
-from graphrag_apps.serve.tools import mcp_app
+from graphrag_apps.serve import Gateway, mcp_app
 from graphrag_core import Document
 
 MARK = "zqsecret"
@@ -250,7 +249,7 @@ async def test_mcp_tools_return_what_they_would_with_other_names_of_the_other_te
     found = []
     for documents in ([*THEIRS, *OURS], [*RENAMED, *OURS]):
         gateway = Gateway(index_of(documents), keys=keys)
-        with served(mcp_app(gateway), gateway) as url:
+        with served(mcp_app(gateway)) as url:
             async with (
                 httpx2.AsyncClient(headers=headers["a"], timeout=LIMIT) as http,
                 Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client,

@@ -1,25 +1,15 @@
-"""The ``hybrid-graphrag`` command line: index files, query them, and explain the results.
+"""The command line: 18 commands around an index. ``main`` runs one of them."""
 
-Import :func:`main` from here. Each command is a function in a module of its own name.
-"""
-
-import atexit
-import gc
 import sys
 from collections.abc import Sequence
 
-from graphrag_core.errors import MissingDependency
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line. Needs the ``cli`` extra."""
-    if arguments is None:  # a process of its own: imports leave little garbage, and it need not be searched for at exit
-        gc.set_threshold(50_000)
-        atexit.register(gc.freeze)
+    """Run a command, by default that of the process, and end the process with its exit code."""
     try:
-        from graphrag_apps.cli.app import app
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in {"typer", "rich", "click"}:
+        from graphrag_apps.cli.app import run
+    except ImportError as error:
+        if error.name not in ("typer", "rich"):
             raise
-        sys.exit(str(MissingDependency("typer and rich", "cli", "The command line")))
-    app(args=None if arguments is None else list(arguments), prog_name="hybrid-graphrag")
+        sys.exit("The command line needs 'typer and rich': pip install 'hybrid-graphrag[cli]'")
+    sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))

@@ -1,7 +1,10 @@
-"""The command ``demo``: three questions on sample documents, answered by every method, side by side."""
+"""The command ``demo``: sample questions by vectors, keywords, both, and with the graph."""
+
+from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +13,17 @@ from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Column, Table
 from rich.text import Text
+from rich.tree import Tree
 
-from graphrag_apps.cli import render
+from graphrag_apps.cli import options, output
 from graphrag_apps.demo import QUESTIONS, DemoQuestion, sample_documents
-from graphrag_core import GraphRetriever, Hit, KnowledgeIndex
 from graphrag_core.context.display import Highlighter
-from graphrag_core.embedders import WordLlama
+from graphrag_core.index import KnowledgeIndex
+from graphrag_core.result import Hit, Step
+from graphrag_core.retriever import GraphRetriever
 
 _PLAIN, _HYBRID = "vector + keyword", "hybrid"
-_WAYS: dict[str, dict[str, Any]] = {
+_WAYS: Mapping[str, Mapping[str, Any]] = {
     "vector": {"method": "vector"},
     "keyword": {"method": "keyword"},
     _PLAIN: {"use_graph": False},
@@ -26,28 +31,28 @@ _WAYS: dict[str, dict[str, Any]] = {
 }
 _TOP = 5
 _MAX_WIDTH = 120
+_SNIPPET = 240  # characters
 _PAGE = "hybrid-graphrag-demo.html"
 
 
 def demo() -> None:
     """Compare all methods on sample documents, and see what the graph adds."""
-    console = render.stdout()
+    console = output.stdout()
     console.width = min(console.width, _MAX_WIDTH)
     start = time.perf_counter()
-    with KnowledgeIndex(WordLlama(), progress=False) as index:
-        with render.working("indexing the sample documents"):
+    with KnowledgeIndex(options.make_embedder("wordllama"), progress=False) as index:
+        with output.working("indexing the sample documents"):
             index.add(sample_documents())
-        seconds = time.perf_counter() - start
         stats = index.stats()
         introduction = (
             f" is a fictional company. Its {stats.documents} short documents on services, people, decisions and "
-            f"incidents were indexed in {seconds:.1f} s, without an LLM, into {stats.entities} entities and "
-            f"{stats.facts} facts."
+            f"incidents were indexed in {time.perf_counter() - start:.1f} s, without an LLM, into {stats.entities} "
+            f"entities and {stats.facts} facts."
         )
         console.print()
-        render.print_indented(Text.assemble(("Harbourlight", "title"), introduction), 0)
+        console.print(Text.assemble(("Harbourlight", "bold"), introduction))
         retriever = GraphRetriever(index)
-        gained = sum(_show_question(i, question, retriever, console) for i, question in enumerate(QUESTIONS, 1))
+        gained = sum(_show_question(at, question, retriever, console) for at, question in enumerate(QUESTIONS, 1))
         page = Path(tempfile.gettempdir()) / _PAGE
         page.write_text(retriever.retrieve(QUESTIONS[0].text).html(), "utf-8")
     console.print()
@@ -56,8 +61,7 @@ def demo() -> None:
         console.print(f"The graph added {gained} {documents} to the top {_TOP} of vector and keyword search together.")
     else:
         console.print("On these questions, vector and keyword search found everything that the graph found.")
-    console.print()
-    console.print("Why each passage of the first question was found, as a page. Open it in a browser:")
+    console.print("\nWhy each passage of the first question was found, as a page. Open it in a browser:")
     console.print(Text(page.as_uri(), "bold"), soft_wrap=True)
     console.print()
     steps = {
@@ -66,8 +70,7 @@ def demo() -> None:
         "see why": 'explain "your question" --html answer.html',
         "does the graph help?": "compare questions.jsonl",
     }
-    command = render.program()
-    render.print_rows([(label, Text(f"{command} {step}", "bold")) for label, step in steps.items()])
+    output.rows([(label, f"hybrid-graphrag {step}") for label, step in steps.items()])
 
 
 def _show_question(number: int, question: DemoQuestion, retriever: GraphRetriever, console: Console) -> int:
@@ -81,29 +84,41 @@ def _show_question(number: int, question: DemoQuestion, retriever: GraphRetrieve
     new = {hit.chunk.document_id for hit in gained}
     columns = Table.grid(*(Column(ratio=1) for _ in _WAYS), expand=True, padding=(0, 1, 0, 0))
     columns.add_row(*(_column(name, result.hits[:_TOP], question, new) for name, result in results.items()))
-    content: list[RenderableType] = [Text(f"Needed: {question.looking_for}.", "quiet"), Text(), columns]
+    content: list[RenderableType] = [Text(f"Needed: {question.looking_for}.", "dim"), Text(), columns]
     for hit in gained:
         document = hit.chunk.document_id
         place = f"rank {plain.index(document) + 1} without it" if document in plain else "not found without it"
-        quotation = Text.assemble("“", render.snippet(texts, hit), "”", style="italic")
-        reason = render.path_tree(hit.path[1:-1], quotation) if len(hit.path) > 2 else quotation
-        heading = Text.assemble("The graph adds ", (hit.chunk.title, "title"), f" ({place}):")
-        content += [Text(), heading, Padding(reason, (0, 0, 0, 2))]
-    title = Text.assemble((f"{number}  ", "quiet"), (question.text, "bold not dim"))
+        pieces = ((text, "bold" if marked else "") for text, marked in texts.pieces(texts.snippet(hit, _SNIPPET)))
+        quotation = Text.assemble("“", *pieces, "”", style="italic")
+        heading = Text.assemble("The graph adds ", (hit.chunk.title, "bold"), f" ({place}):")
+        content += [Text(), heading, Padding(_tree(hit.path[1:-1], quotation), (0, 0, 0, 2))]
+    title = Text.assemble((f"{number}  ", "dim"), (question.text, "bold not dim"))
     console.print()
     console.print(Panel(Group(*content), title=title, title_align="left", border_style="dim", padding=(1, 2)))
     return len(gained)
+
+
+def _tree(steps: tuple[Step, ...], leaf: Text) -> RenderableType:
+    """Return steps as a tree, each below the previous one, with a leaf below the last."""
+    if not steps:
+        return leaf
+    words = [Text.assemble((f"{step.kind}: " if step.kind != "entity" else "", "dim"), step.text) for step in steps]
+    tree = branch = Tree(words[0], guide_style="dim")
+    for text in words[1:]:
+        branch = branch.add(text)
+    branch.add(leaf)
+    return tree
 
 
 def _column(name: str, hits: tuple[Hit, ...], question: DemoQuestion, gained: set[str]) -> RenderableType:
     lines = [Text(name, "bold magenta" if name == _HYBRID else "bold cyan")]
     for rank, hit in enumerate(hits, 1):
         needed = hit.chunk.document_id in question.needed
-        mark = ("✓ ", "good") if needed else ("· ", "quiet")
-        emphasis = "title" if hit.chunk.document_id in gained else "" if needed else "quiet"
-        line = Text.assemble((f"{rank} ", "quiet"), mark, (hit.chunk.title, emphasis))
+        mark = ("✓ ", "green") if needed else ("· ", "dim")
+        emphasis = "bold" if hit.chunk.document_id in gained else "" if needed else "dim"
+        line = Text.assemble((f"{rank} ", "dim"), mark, (hit.chunk.title, emphasis))
         line.no_wrap, line.overflow = True, "ellipsis"
         lines.append(line)
     count = sum(hit.chunk.document_id in question.needed for hit in hits)
-    lines.append(Text(f"{count} of {len(question.needed)}", "good" if count == len(question.needed) else "partial"))
+    lines.append(Text(f"{count} of {len(question.needed)}", "green" if count == len(question.needed) else "yellow"))
     return Group(*lines)

@@ -1,190 +1,180 @@
-"""The group ``graph``: list entities and relations, show communities, draw the graph, and edit it; and ``export``."""
+"""The commands ``graph`` and ``export``: list, draw, edit and export the graph."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
-from graphrag_apps.cli import options, render
-from graphrag_apps.cli.options import KB, Json, Kb, Limit, Quiet, Where
-from graphrag_apps.explore import Explorer, static_page
-from graphrag_apps.export import export_graph
-from graphrag_core import Edit, Entity, Fact, KnowledgeIndex
-from graphrag_core.errors import GraphRAGError
-from graphrag_core.model import NO_RELATIONS
+from graphrag_apps.cli import options, output
+from graphrag_apps.cli.options import Filter, Json, Kb
+from graphrag_core.model import NO_RELATIONS, Community, Entity
 
-_Name = Annotated[str, Argument(help="The entity, in any spelling or case.")]
+graph = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List, draw and edit the graph.")
+edit = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Edit the graph; list the edits, undo one.")
+graph.add_typer(edit, name="edit")
 
-graph = typer.Typer(no_args_is_help=True, help="List, show and edit entities and relations.")
+_Limit = Annotated[int, Option("--limit", "-n", min=0, help="The maximum number; 0 for all.")]
+_Contains = Annotated[str, Option(help="Only those that contain this text.")]
+_Name = Annotated[str, Argument(help="The name of an entity, in any case.")]
 
 
 @graph.command()
 def entities(
-    prefix: Annotated[str, Argument(help="What a name begins with.")] = "",
-    kb: Kb = KB,
-    type: Annotated[str | None, Option(help="Only entities of this type.")] = None,  # noqa: A002
-    contains: Annotated[str, Option(help="Only entities whose name contains this.")] = "",
-    min_degree: Annotated[int, Option(min=0, help="Only entities that share facts with at least N others.")] = 0,
-    where: Where = None,
-    limit: Limit = 50,
+    prefix: Annotated[str, Argument(help="What the names begin with.")] = "",
+    contains: _Contains = "",
+    type: Annotated[str | None, Option(help="Only entities of this type.")] = None,  # noqa: A002 - of the option
+    min_degree: Annotated[int, Option(min=0, help="Only entities with facts about so many others.")] = 0,
+    filter: Filter = None,  # noqa: A002 - as above
+    limit: _Limit = 100,
     json: Json = False,
+    kb: Kb = None,
 ) -> None:
-    """List entities, the most mentioned first. Numbers, such as years, are not listed."""
-    scope, most = options.parse_where(where), limit or None
-    with options.open_index(kb, embeds=False) as index, render.working("listing entities"):
-        listed = index.graph.entities(
-            prefix, type=type, contains=contains, min_degree=min_degree, where=scope, limit=most
-        )
+    """List entities, the most mentioned first."""
+    with options.open_index(kb, embeds=False) as index:
+        found = index.graph.entities(
+            prefix, type=type, contains=contains, min_degree=min_degree, limit=limit or None,
+            where=options.parse_filter(filter),
+        )  # fmt: skip
 
-    def line(entity: Entity) -> str:
-        passages = f"{entity.mentions:,} passage{'' if entity.mentions == 1 else 's'}"
-        notes = [entity.type, passages, *(f"also {alias}" for alias in entity.aliases)]
-        return f"{entity.name}  ({', '.join(filter(None, notes))})"
+    def show(one: Entity) -> str:
+        aliases = f", also {', '.join(one.aliases)}" if one.aliases else ""
+        return f"{one.name}{f' [{one.type}]' if one.type else ''}  ({one.mentions} passages{aliases})"
 
-    render.print_list(listed, line, as_json=json, none="no entity was found")
+    output.listing([asdict(one) for one in found] if json else found, show, json=json)
 
 
 @graph.command()
 def relations(
-    subject: Annotated[str | None, Option(help="Only relations of this subject.")] = None,
-    relation: Annotated[str | None, Option(help="Only this relation.")] = None,
-    object: Annotated[str | None, Option(help="Only relations to this object.")] = None,  # noqa: A002
-    contains: Annotated[str, Option(help="Only relations whose text contains this.")] = "",
-    where: Where = None,
-    kb: Kb = KB,
-    limit: Limit = 50,
+    subject: Annotated[str | None, Option(help="Only facts about this entity.")] = None,
+    relation: Annotated[str | None, Option(help="Only facts of this relation.")] = None,
+    object: Annotated[str | None, Option(help="Only facts with this object.")] = None,  # noqa: A002
+    contains: _Contains = "",
+    filter: Filter = None,  # noqa: A002
+    limit: _Limit = 100,
     json: Json = False,
+    kb: Kb = None,
 ) -> None:
-    """List relations: facts with a subject, a relation and an object. Links between sections: --relation refers_to."""
-    scope, most = options.parse_where(where), limit or None
-    with options.open_index(kb, embeds=False) as index, render.working("listing relations"):
-        listed = index.graph.relations(subject, relation, object, contains=contains, where=scope, limit=most)
-        none = "no relation was found" if listed or index.graph.relations(limit=1) else NO_RELATIONS
-
-    def line(fact: Fact) -> str:
-        return f"{fact.id}  {' '.join(fact.text.split())}  ({fact.relation})"
-
-    render.print_list(listed, line, as_json=json, none=none)
+    """List the facts that are triples: those of an LLM, remembered ones, and ones that were added."""
+    scope = options.parse_filter(filter)
+    with options.open_index(kb, embeds=False) as index:
+        found = index.graph.relations(subject, relation, object, contains=contains, limit=limit or None, where=scope)
+        none = NO_RELATIONS if not found and not index.stats().relations else "no relation was found"
+    output.listing(
+        [asdict(one) for one in found] if json else found,
+        lambda fact: f"{fact.id}  {fact.text}  ({fact.relation})",
+        json=json,
+        none=none,
+    )
 
 
 @graph.command()
-def communities(
-    kb: Kb = KB,
-    limit: Limit = 20,
-    where: Where = None,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Show the themes of the collection: communities of entities, and their names."""
-    scope = options.parse_where(where)
-    with options.open_index(kb, embeds=False) as index, render.working("finding communities", show=not quiet):
-        themes = index.graph.communities(where=scope)
-    listed = themes[: limit or None]
-    if json:
-        render.print_json(listed)
-        return
-    render.print_communities(listed)
-    if len(themes) > len(listed):
-        render.print_line((f"… and {len(themes) - len(listed):,} more", "quiet"))
-    if not themes:
-        raise GraphRAGError("no themes: the documents name too few entities")
+def communities(filter: Filter = None, limit: _Limit = 20, json: Json = False, kb: Kb = None) -> None:  # noqa: A002
+    """List the themes of the collection: groups of entities that are linked, the largest first."""
+    with options.open_index(kb, embeds=False) as index:
+        found = index.graph.communities(where=options.parse_filter(filter))[: limit or None]
+
+    def show(one: Community) -> str:
+        return f"{one.name}  {one.entities:,} entities" + (f": {', '.join(one.names[3:])}" if one.names[3:] else "")
+
+    none = "no themes: they need entities that are linked by facts"
+    output.listing([asdict(one) for one in found] if json else found, show, json=json, none=none)
+    if not found:
+        raise typer.Exit(1)
 
 
 @graph.command()
 def explore(
+    question: Annotated[str | None, Option(help="A question to show first.")] = None,
+    entity: Annotated[str | None, Option(help="The name of an entity to show first.")] = None,
     out: Annotated[Path, Option("--out", "-o", metavar="FILE", help="The page to write.")] = Path("explore.html"),
-    question: Annotated[str | None, Option("--question", "-q", help="Show the answer to this question.")] = None,
-    entity: Annotated[
-        str | None, Option("--entity", "-e", metavar="NAME", help="Show this entity and its neighbours.")
-    ] = None,
     max_nodes: Annotated[int, Option(min=1, max=2_000, help="How many entities the page holds.")] = 150,
-    kb: Kb = KB,
-    where: Where = None,
+    filter: Filter = None,  # noqa: A002
+    kb: Kb = None,
 ) -> None:
-    """Write the graph explorer as one HTML page: a part of the graph, to search and click through, which works offline.
+    """Write a part of the graph as one page to search and click through, which needs no server."""
+    from graphrag_apps.explore import Explorer, static_page
+    from graphrag_core.retriever import GraphRetriever
 
-    Without a question or an entity it starts with the communities and the most mentioned entities. serve shows the
-    whole graph.
-    """
-    scope = options.parse_where(where)
-    with options.open_index(kb, embeds=question is not None) as index, render.working("drawing the graph"):
-        explorer = Explorer(options.make_retriever(index, {}))
+    scope = options.parse_filter(filter)
+    with options.open_index(kb, embeds=question is not None) as index, output.working("writing the page"):
+        explorer = Explorer(GraphRetriever(index, options.search_settings()))
         page = static_page(explorer, question=question, entity=entity, max_nodes=max_nodes, where=scope)
-    render.write_page(out, page)
+    output.write(out, page)
 
 
 def export(
-    path: Annotated[str, Argument(metavar="FILE", help="A file ending in .graphml or .jsonl.")],
-    kb: Kb = KB,
-    where: Where = None,
-    sentences: Annotated[bool, Option(help="Whether sentences that link entities are exported too.")] = True,
+    file: Annotated[Path, Argument(metavar="FILE", help="The file to write: .graphml or .jsonl.")],
+    filter: Filter = None,  # noqa: A002
+    sentences: Annotated[bool, Option(help="Whether sentences are exported, besides relations.")] = True,
+    kb: Kb = None,
 ) -> None:
-    """Export entities and facts as GraphML (Gephi, igraph, networkx) or JSON Lines."""
-    scope = options.parse_where(where)
-    with options.open_index(kb, embeds=False) as index, render.working("exporting"):
-        done = export_graph(index, path, where=scope, sentences=sentences)
+    """Export entities and facts as GraphML or JSON Lines."""
+    from graphrag_apps.export import export_graph
+
+    scope = options.parse_filter(filter)
+    with options.open_index(kb, embeds=False) as index:
+        done = export_graph(index, file, where=scope, sentences=sentences)
     others = f" (and {done.other_nodes:,} numbers and documents that facts name)" if done.other_nodes else ""
-    render.print_line(f"{done.entities:,} entities{others} and {done.facts:,} facts exported to {done.path}")
+    output.line(f"{done.entities:,} entities{others} and {done.facts:,} facts exported to {file}")
 
 
-edit = typer.Typer(no_args_is_help=True, help="Change entities and relations; every edit can be undone.")
-graph.add_typer(edit, name="edit")
+# -- edits
 
 
 @edit.command()
-def rename(name: _Name, new_name: Annotated[str, Argument(help="Its new name.")], kb: Kb = KB) -> None:
-    """Rename an entity. Questions with the old name find it too."""
-    _edit(kb, lambda index: index.graph.rename(name, new_name))
+def rename(name: _Name, new_name: Annotated[str, Argument(help="Its new name.")], kb: Kb = None) -> None:
+    """Give an entity another name."""
+    with options.open_index(kb, write=True) as index:
+        made = index.graph.rename(name, new_name)
+    output.line(f"{made.number}  {made.text}")
 
 
 @edit.command()
 def merge(
-    names: Annotated[list[str], Argument(metavar="NAME...", help="The entities.")],
-    into: Annotated[str, Option(help="The name of the one that they become.")],
-    kb: Kb = KB,
+    names: Annotated[list[str], Argument(metavar="NAME...", help="Names of entities.")],
+    into: Annotated[str, Option(help="The name of all of them, which may be new.")],
+    kb: Kb = None,
 ) -> None:
     """Treat several entities as one."""
-    _edit(kb, lambda index: index.graph.merge(names, into))
+    with options.open_index(kb, write=True) as index:
+        made = index.graph.merge(names, into)
+    output.line(f"{made.number}  {made.text}")
 
 
 @edit.command()
-def add(subject: str, relation: str, object: str, kb: Kb = KB) -> None:  # noqa: A002
-    """Add a relation between two entities."""
-    _edit(kb, lambda index: index.graph.add_relation(subject, relation, object), embeds=True)
+def add(subject: str, relation: str, object: str, kb: Kb = None) -> None:  # noqa: A002
+    """Add a relation between two entities, which may be new."""
+    with options.open_index(kb, write=True) as index:
+        made = index.graph.add_relation(subject, relation, object)
+    output.line(f"{made.number}  {made.text}")
 
 
 @edit.command()
 def delete(
-    target: Annotated[str, Argument(metavar="NAME|ID", help="An entity, or the id that relations shows.")], kb: Kb = KB
+    target: Annotated[str, Argument(help="The name of an entity, or the id of a relation.")], kb: Kb = None
 ) -> None:
-    """Take an entity or a relation out of the graph. Documents stay as they are."""
-
-    def change(index: KnowledgeIndex) -> Edit:
-        if index.graph.entity(target) is not None:
-            return index.graph.delete_entity(target)
-        return index.graph.delete_relation(target)
-
-    _edit(kb, change)
+    """Delete an entity or a relation from the graph; documents stay as they are."""
+    with options.open_index(kb, write=True) as index:
+        known = index.graph.entity(target) is not None
+        made = index.graph.delete_entity(target) if known else index.graph.delete_relation(target)
+    output.line(f"{made.number}  {made.text}")
 
 
 @edit.command("list")
-def list_edits(kb: Kb = KB, json: Json = False) -> None:
-    """List the edits of the graph that are in force."""
+def list_edits(json: Json = False, kb: Kb = None) -> None:
+    """List the edits that are in force."""
     with options.open_index(kb, embeds=False) as index:
-        render.print_list(index.graph.edits(), str, as_json=json, none="the graph has no edits")
+        edits = index.graph.edits()
+    output.listing([asdict(one) for one in edits] if json else edits, str, json=json, none="the graph has no edits")
 
 
 @edit.command()
-def undo(number: Annotated[int, Argument(help="The number that list shows.")], kb: Kb = KB) -> None:
-    """Take back an edit of the graph."""
-    with options.open_index(kb, write=True) as index, render.working("editing the graph"):
-        taken_back = index.graph.undo(number)
-    render.print_line(f"taken back: {taken_back.text}")
-
-
-def _edit(kb: Kb, change: Callable[[KnowledgeIndex], Edit], *, embeds: bool = False) -> None:
-    with options.open_index(kb, embeds=embeds, write=True) as index, render.working("editing the graph"):
-        made = change(index)
-    render.print_line(f"{made.number}  {made.text}")
+def undo(number: Annotated[int, Argument(help="The number that list shows.")], kb: Kb = None) -> None:
+    """Take back an edit."""
+    with options.open_index(kb, write=True) as index:
+        undone = index.graph.undo(number)
+    output.line(f"undone: {undone.text}")

@@ -1,74 +1,318 @@
-"""Questions to try on a new index, made from its own names. Each is asked once, and offered only if it is answered."""
+"""The commands ``query``, ``ask``, ``explain`` and ``compare``."""
 
-import re
+from __future__ import annotations
+
+import sys
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from graphrag_apps.ask import ask
-from graphrag_core import GraphRetriever, KnowledgeIndex
-from graphrag_core.text import FUNCTION
+import typer
+from rich.text import Text
+from typer import Argument, Option
 
-_COUNT = 3
-_MAX_NAMES = 60  # names that are looked at, the most mentioned first
-_MAX_ASKED = 6  # questions of one form that are asked until one is answered
-_MAX_WORDS = 4  # of a name
-# Questions are shown between double quotes, in which shells read other marks: a document could write a command.
-_NAME = re.compile(r"[^\W\d_][\w .+#'/&-]{1,40}")
-_PERSON = re.compile(r"\b(?:he|she|his|her)\b", re.IGNORECASE)
+from graphrag_apps.cli import options, output
+from graphrag_apps.cli.options import Design, Filter, HowToSearch, Json, K, Kb, Llm, Set
+from graphrag_core.context.display import Highlighter, HitText, citation, fact_words, hit_texts, uncovered_words
+from graphrag_core.errors import GraphRAGError
+from graphrag_core.result import Result
+from graphrag_core.retriever import GraphRetriever
 
-_Candidate = tuple[str, str, set[str]]  # a question, a pattern for a line of its answer, and its names
+if TYPE_CHECKING:
+    from graphrag_apps.ask import Answer
+    from graphrag_apps.compare import Answered, Report
 
-
-def sample_questions(index: KnowledgeIndex) -> list[str]:
-    """Return three questions that the index answers: what something is, how two things are related, what is known.
-
-    Fewer, or none, if the documents are about few names.
-    """
-    retriever = GraphRetriever(index, method="agentic", k=8, on_embedder_error="keyword")
-    with index.engine.snapshot(None) as snapshot:
-        keys = snapshot.top_entities(_MAX_NAMES)
-        names = [entity.name for entity in snapshot.entities(keys[snapshot.are_subjects(keys)])]
-    names = [name for name in names if _is_usable(name)]
-    questions: list[str] = []
-    for form in (_definitions, _relations, _descriptions, _relations, _descriptions):
-        for question, pattern, used in islice(form(index, names), _MAX_ASKED):
-            answer = ask(retriever, question, count_access=False)
-            if answer.kind == "extract" and re.search(pattern, answer.text, re.MULTILINE):
-                is_person = form is _definitions and _PERSON.search(answer.result.hits[0].chunk.text)
-                questions.append(question.replace("What", "Who", 1) if is_person else question)
-                names = [name for name in names if name not in used]
-                break
-        if len(questions) == _COUNT:
-            break
-    return questions
+_Question = Annotated[str, Argument(metavar="QUESTION", help="The question.")]
+_SNIPPET = 240  # characters
+_FACTS = 10
+_SHOWN = 10  # documents of a question
 
 
-def _definitions(_: KnowledgeIndex, names: Sequence[str]) -> Iterator[_Candidate]:
-    for name in names:
-        yield f"What is {name}?", rf"^(?:The )?{re.escape(name)}(?: \([^)]*\))? (?:is|was) ", {name}
+def query(
+    question: Annotated[str | None, Argument(help="The question; without one, each line of input is one.")] = None,
+    k: K = None,
+    method: HowToSearch = None,
+    design: Design = None,
+    filter: Filter = None,  # noqa: A002 - the name of the option
+    set: Set = None,  # noqa: A002 - as above
+    context: Annotated[int | None, Option(metavar="TOKENS", min=1, help="Print prompt text for an LLM.")] = None,
+    json: Json = False,
+    kb: Kb = None,
+) -> None:
+    """Find the passages that answer a question, each with the reason."""
+    settings, scope = options.search_settings(k, method, design, set), options.parse_filter(filter)
+    with options.open_index(kb) as index:
+        retriever = GraphRetriever(index, settings)
+
+        def answer(asked: str) -> bool:
+            result = retriever.retrieve(asked, where=scope)
+            if json:
+                from graphrag_apps.serve.operations import as_json
+
+                more = {} if context is None else {"context": result.context(context)}
+                output.as_json(as_json(result) | more)
+            elif not result.hits:
+                output.error(_nothing(result))
+            elif context is not None:
+                output.stdout().print(str(result.context(context)), soft_wrap=True)
+            else:
+                _show(result)
+            return bool(result.hits)
+
+        if question is not None:
+            if not answer(question):
+                raise typer.Exit(1)
+            return
+        for asked in _lines(len(index)):
+            try:
+                answer(asked)
+            except GraphRAGError as error:
+                output.error(str(error))
 
 
-def _relations(index: KnowledgeIndex, names: Sequence[str]) -> Iterator[_Candidate]:
-    for name in names:
-        others = (other.name for other, _ in index.graph.neighbours(name))
-        distinct = (other for other in others if name not in other and other not in name)
-        if other := next(filter(_is_usable, distinct), None):
-            both = f"^(?=.*{_mention(name)}).*{_mention(other)}"
-            yield f"How is {name} related to {other}?", both, {name, other}
+def explain(
+    question: _Question,
+    html: Annotated[Path | None, Option(metavar="FILE", help="Write a page with the graph around the answer.")] = None,
+    k: K = None,
+    method: HowToSearch = None,
+    design: Design = None,
+    filter: Filter = None,  # noqa: A002
+    set: Set = None,  # noqa: A002
+    kb: Kb = None,
+) -> None:
+    """Show why each passage was found: searches, path through the graph, and what decided the order."""
+    settings, scope = options.search_settings(k, method, design, set), options.parse_filter(filter)
+    with options.open_index(kb) as index:
+        result = GraphRetriever(index, settings).retrieve(question, where=scope)
+        if html is not None:
+            output.write(html, result.html())
+        elif result.hits:
+            report, *rest = result.explain().split("\n")
+            output.line((report, "bold"))
+            for one in rest:
+                output.wrapped(one.lstrip(), len(one) - len(one.lstrip()))
+            output.line(f"  {result.gate}")
+            if result.facts:
+                output.line(("  Supporting facts", "bold"))
+            for fact in result.facts[:_FACTS]:
+                output.wrapped(fact_words(result, fact))
+        if not result.hits:
+            output.error(_nothing(result))
+            raise typer.Exit(1)
 
 
-def _descriptions(_: KnowledgeIndex, names: Sequence[str]) -> Iterator[_Candidate]:
-    for name in names:
-        yield f"What is known about {name}?", _mention(name), {name}
+def ask(
+    question: _Question,
+    llm: Llm = None,
+    k: K = None,
+    method: HowToSearch = None,
+    design: Design = None,
+    filter: Filter = None,  # noqa: A002
+    set: Set = None,  # noqa: A002
+    json: Json = False,
+    kb: Kb = None,
+) -> None:
+    """Answer a question with citations, by a language model or with the sentences that come nearest."""
+    from graphrag_apps.ask import ask_stream
+
+    settings, scope = options.search_settings(k, method, design, set), options.parse_filter(filter)
+    model = options.make_llm(llm)
+    with options.open_index(kb) as index:
+        with ask_stream(GraphRetriever(index, settings), question, model, where=scope) as stream:
+            written = "" if json else _written(stream, streams=model is not None)
+            answer = stream.answer
+        if json:
+            output.as_json({**answer.to_dict(), "model": model.model if model else None})
+        else:
+            _show_sources(answer, written, model.model if model else "")
+    if model is not None:
+        model.close()
+    if answer.kind == "none":
+        raise typer.Exit(1)
 
 
-def _mention(name: str) -> str:
-    """Return a pattern for a name that is no part of a longer word; Chinese is written without spaces."""
-    return rf"(?<![a-zA-Z]){re.escape(name)}(?![a-zA-Z])"
+def _written(pieces: Iterator[str], *, streams: bool) -> str:
+    """Print an answer while it is written; what is there at once in lines that fit the terminal."""
+    if not streams:
+        text = "".join(pieces)
+        for one in text.splitlines():
+            output.wrapped(one, 0)
+        return text
+    console, text = output.stdout(), ""
+    try:
+        for piece in pieces:
+            text += piece
+            console.print(piece, end="", soft_wrap=True)
+    finally:
+        if text:
+            console.print()
+    return text
 
 
-def _is_usable(name: str) -> bool:
-    """Return whether a name can stand in a question: a short one that is not a phrase, and that no shell reads."""
-    words = name.lower().split()
-    is_name = _NAME.fullmatch(name) is not None and name[0] == name[0].upper()
-    return is_name and len(words) <= _MAX_WORDS and FUNCTION.isdisjoint(words)
+def _show_sources(answer: Answer, written: str, model: str) -> None:
+    """List what an answer cites, and say what is wrong with it."""
+    if answer.citations and written:
+        output.line()
+    for one in answer.citations:
+        chunk = answer.result.hits[one.number - 1].chunk
+        output.line((f"[{one.number}]", "bold"), f" {citation(chunk)}  ", (chunk.id, "dim"))
+    remarks = []
+    if answer.kind == "llm" and not answer.cited:
+        remarks.append(f"Not supported: {model} cites no passage.")
+    if answer.unknown_citations:
+        numbers = ", ".join(map(str, answer.unknown_citations))
+        remarks.append(f"Cited passages that do not exist, marked with a question mark: {numbers}.")
+    if answer.kind == "extract":
+        remarks.append("Sentences of the documents: a language model, named with --llm, writes an answer from them.")
+    for remark in remarks:
+        output.line()
+        output.wrapped(Text(remark, "dim"), 0)
+
+
+def _nothing(result: Result) -> str:
+    return f"no results: {result.advice}" if result.advice else "no results"
+
+
+def _lines(documents: int) -> Iterator[str]:
+    """Yield the questions of the input, a line each, until it ends or says exit."""
+    if sys.stdin.isatty():
+        output.error(f"{documents:,} documents; an empty line or exit ends", mark="")
+    while True:
+        try:
+            line = input("> " if sys.stdin.isatty() else "")
+        except EOFError:
+            return
+        if line.strip() in ("exit", "quit") or (sys.stdin.isatty() and not line.strip()):
+            return
+        if line.strip():
+            yield line
+
+
+def _show(result: Result) -> None:
+    """Print the passages of a result."""
+    for remark in (result.route, result.decided, result.fallback, uncovered_words(result), result.advice):
+        if remark:
+            output.wrapped(Text(remark, "dim"), 0)
+    texts = Highlighter(result)
+    for shown in hit_texts(result):
+        chunk = shown.hit.chunk
+        output.line()
+        output.line((f"{shown.rank:>2}", "bold cyan"), "  ", (citation(chunk), "bold"), "  ", (chunk.id, "dim"))
+        snippet = texts.snippet(shown.hit, _SNIPPET)
+        output.wrapped(Text.assemble(*((text, "bold" if marked else "") for text, marked in texts.pieces(snippet))))
+        for reason in _reasons(shown):
+            output.wrapped(Text(reason, "dim"))
+
+
+def _reasons(shown: HitText) -> Iterator[str]:
+    """Yield the ranks of a passage, how the graph leads to it, and the words that only it has."""
+    yield " · ".join(f"{name} #{channel.rank}" for name, channel in shown.hit.channels.items())
+    first, *rest = [step.text for step in shown.path] or [""]
+    if rest:
+        yield f"{first} — {' → '.join(rest)}"
+    elif " (" in first:  # the rank of a passage
+        yield f"mentions {first}"
+    if shown.link:
+        yield "".join(shown.link)
+    if shown.covers:
+        yield shown.covers
+
+
+# -- compare
+
+
+def compare(
+    questions: Annotated[Path, Argument(metavar="FILE", help="Questions: .txt, .jsonl, .json, .csv or .tsv.")],
+    k: Annotated[int, Option("--k", "-k", min=1, help="How many documents count.")] = 5,
+    measure: Annotated[list[str] | None, Option(help="Such as recall@5, ndcg@10, mrr@5; repeatable.")] = None,
+    html: Annotated[Path | None, Option(metavar="FILE", help="Write a page with all questions.")] = None,
+    show: Annotated[int, Option(min=0, help="How many questions to show that the graph changes.")] = 3,
+    design: Design = None,
+    set: Set = None,  # noqa: A002
+    json: Json = False,
+    kb: Kb = None,
+) -> None:
+    """Measure on your own questions whether the graph helps."""
+    from graphrag_apps import compare as comparison
+
+    settings, asked = options.search_settings(design=design, numbers=set), comparison.load_questions(questions)
+    with options.open_index(kb) as index, output.working("comparing"):
+        report = comparison.compare(GraphRetriever(index, settings), asked, k=k, measures=measure or ())
+    if json:
+        output.as_json(report.to_dict())
+    elif html is not None:
+        report.save(html)
+        output.line(f"{html} written")
+    else:
+        _show_report(report, show)
+    if report.missing:
+        quotes = {quote for one in report.answered for quote in one.question.evidence}
+        for item in report.missing:
+            output.error(f"{item}: gold {'evidence' if item in quotes else 'document'} is not in the index")
+        output.error(f"left out of all measures: {len(report.missing)}")
+        raise typer.Exit(1)
+
+
+def _show_report(report: Report, show: int) -> None:
+    """Print the measures of each method, the differences, and the questions that the graph changes."""
+    names = [str(measure) for measure in report.measures] if report.judged else []
+    lines = []
+    for method in report.methods:
+        means = [f"{100 * report.mean(method, name).value:.1f}" for name in names]
+        latency = report.latency(method)
+        lines.append([method, *means, f"{latency.p50:.1f}" if latency else ""])
+    output.table(["", *names, "p50 ms"], lines)
+    if report.judged:
+        output.line()
+        _show_differences(report)
+    output.line()
+    output.wrapped(Text(report.verdict, "bold"), 0)
+    if report.decided:
+        output.wrapped(report.decided, 0)
+    changed = report.changed() if report.judged else []
+    groups = {
+        "better with the graph": [one for one, gain in changed if gain > 0],
+        "worse with the graph": [one for one, gain in reversed(changed) if gain < 0],
+    }
+    if not report.judged:
+        groups = {"the graph adds": [one for one in report.answered if one.brought("hybrid", "vector+keyword")]}
+    for title, answered in groups.items():
+        if answered and show:
+            output.line()
+            output.line((f"{title} ({len(answered)} questions)", "bold"))
+            for one in answered[:show]:
+                _show_question(one)
+
+
+def _show_differences(report: Report) -> None:
+    from graphrag_apps.compare import WITHOUT_GRAPH
+
+    lines = []
+    for measure in report.measures:
+        difference = report.difference(measure)
+        shown = difference.shown
+        counts = f"{difference.better} / {difference.worse} / {difference.same}"
+        lines.append([str(measure), shown.points, shown.interval, shown.p_value, counts])
+    columns = [f"hybrid minus {WITHOUT_GRAPH}", "points", "95 % interval", "p", "better / worse / same"]
+    output.table(columns, lines)
+    if types := report.by_type():
+        first = report.measures[0]
+        output.line()
+        rows: list[Sequence[Any]] = [
+            [kind, str(len(part.judged)), *(f"{100 * part.mean(method, first).value:.1f}" for method in part.methods)]
+            for kind, part in types.items()
+        ]
+        output.table([f"{first} by type", "questions", *report.methods], rows)
+
+
+def _show_question(one: Answered) -> None:
+    """Print what hybrid and plain search found for a question."""
+    from graphrag_apps.compare import WITHOUT_GRAPH
+
+    output.wrapped(one.question.text, 2)
+    if not one.items:
+        output.wrapped(", ".join(one.titles.get(new) or new for new in one.brought("hybrid", WITHOUT_GRAPH)))
+        return
+    for method in (WITHOUT_GRAPH, "hybrid"):
+        found = [f"{'✓ ' if gold else ''}{title or result}" for title, result, gold in one.ranked(method)[:_SHOWN]]
+        output.wrapped(f"{method}: {', '.join(found)}")

@@ -149,7 +149,10 @@ def _file(path: Path, name: str, *, explicit: bool) -> Iterator[tuple[File, os.s
         yield Problem(_printable(path), "its name is not valid UTF-8: rename it")
         return
     except (OSError, ValueError) as error:
-        yield _cannot_open(path, error)
+        if not explicit and path.is_symlink():  # a broken link: an error if a file of its format would be read
+            yield File(path, name, 1), path.lstat()
+        else:
+            yield _cannot_open(path, error)
         return
     if S_ISREG(stat.st_mode):
         yield File(path, name, stat.st_size, explicit), stat

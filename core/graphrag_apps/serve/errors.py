@@ -1,132 +1,104 @@
-"""Errors of the servers, and the HTTP status of every error of the library."""
+"""What the servers refuse, and the HTTP status of every error."""
 
 from __future__ import annotations
 
-import logging
-from typing import Any
-
 from graphrag_core.errors import (
     DatabaseError,
+    DeadlineExceeded,
     EmbedderError,
     GraphRAGError,
-    IndexLocked,
     InputError,
     LLMError,
-    ReadOnlyIndex,
     StorageError,
 )
 
 
 class ServeError(GraphRAGError):
-    """A request that the server refuses. ``retry_after`` is the number of seconds to wait, if that helps."""
+    """A request is refused, with an HTTP status."""
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
+    status = 400
 
 
 class NotAuthenticated(ServeError):
-    """The API key is missing or unknown."""
+    """The request has no key, or an unknown one."""
+
+    status = 401
 
 
 class NotAllowed(ServeError):
-    """The API key may not do this."""
+    """The key may not do this."""
 
-
-class OriginNotAllowed(NotAllowed):
-    """Pages of other origins may not use the server."""
+    status = 403
 
 
 class NotFound(ServeError):
-    """There is no such thing within the scope of the API key."""
+    """There is no such document or entity, or it is outside the key's filter."""
+
+    status = 404
 
 
-class LateBody(ServeError):
+class TimedOut(ServeError):
     """The body did not arrive in time."""
+
+    status = 408
 
 
 class Conflict(ServeError):
-    """The id of a document cannot be used."""
+    """The id belongs to a document outside the key's filter."""
+
+    status = 409
 
 
 class TooLarge(ServeError):
-    """The request exceeds a limit."""
+    """The body or the question is too long."""
 
-
-class Compressed(ServeError):
-    """The body is compressed, or not sent as JSON."""
-
-
-class HostNotAllowed(ServeError):
-    """The server does not answer for this host."""
-
-
-class TooManyRequests(ServeError):
-    """The API key sends too many requests, or its address too many unknown keys."""
+    status = 413
 
 
 class Unavailable(ServeError):
-    """The server is busy or closing, or the index or the embedding model cannot be reached."""
+    """The server is busy."""
+
+    status = 503
 
 
 class TimeLimit(ServeError):
-    """The request took too long."""
+    """The answer took too long."""
+
+    status = 504
 
 
-STATUS: dict[type[GraphRAGError], int] = {
-    InputError: 400,
-    NotAuthenticated: 401,
-    NotAllowed: 403,
-    ReadOnlyIndex: 403,
-    NotFound: 404,
-    LateBody: 408,
-    Conflict: 409,
-    TooLarge: 413,
-    Compressed: 415,
-    HostNotAllowed: 421,
-    TooManyRequests: 429,
-    LLMError: 502,
-    Unavailable: 503,
-    IndexLocked: 503,
-    DatabaseError: 503,
-    StorageError: 503,
-    EmbedderError: 503,
-    TimeLimit: 504,
+_STATUSES: tuple[tuple[type[GraphRAGError], int], ...] = (
+    (InputError, 400),
+    (LLMError, 502),
+    (EmbedderError, 503),
+    (DatabaseError, 503),
+    (StorageError, 500),
+)
+_OUTAGES = {
+    500: "the index cannot be read: its operator finds the reason in the log",
+    502: "the language model failed: try again later",
+    503: "the index or its embedding model cannot be reached: try again later",
 }
-"""The HTTP status of each class of errors. The first class that an error has counts; all others are 500."""
-
-_UNSPECIFIC = {
-    502: "the language model did not answer: try again later, or use /v1/query, which needs none",
-    503: "the index or the embedding model cannot be reached now: try again later",
-}
-_FAILED = "the server failed: see its log"
-_log = logging.getLogger(__name__)
 
 
 def status_of(error: GraphRAGError) -> int:
-    """Return the HTTP status of an error.
-
-    >>> status_of(InputError("the question is empty")), status_of(NotFound("no such document"))
-    (400, 404)
-    """
-    return next((status for kind, status in STATUS.items() if isinstance(error, kind)), 500)
-
-
-def error_body(kind: str = "InternalError", message: str = _FAILED) -> dict[str, Any]:
-    """Return an error as the API sends it."""
-    return {"error": {"type": kind, "message": message}}
+    """Return the HTTP status of an error."""
+    if isinstance(error, ServeError):
+        return error.status
+    if isinstance(error, DeadlineExceeded):
+        return TimeLimit.status
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
 
 
-def reported(error: GraphRAGError, *, restricted: bool) -> dict[str, Any]:
-    """Return an error of the library as the API sends it.
+def kind_of(error: GraphRAGError) -> str:
+    """Return the name of an error, for programs."""
+    if isinstance(error, DeadlineExceeded):
+        return TimeLimit.__name__
+    return type(error).__name__
 
-    Errors of the index, of the embedder and of the language model name hosts, paths and documents of other scopes. The
-    client of a restricted key is told what to do instead; the log has the message.
-    """
-    status, message = status_of(error), str(error)
-    if status >= 500 and not isinstance(error, ServeError):
-        _log.error("%s: %s", type(error).__name__, error)
-        if restricted:
-            message = _UNSPECIFIC.get(status, _FAILED)
-    kind = next(base.__name__ for base in type(error).__mro__ if not base.__name__.startswith("_"))  # a public class
-    return error_body(kind, message)
+
+def message_of(error: GraphRAGError, *, restricted: bool) -> str:
+    """Return the message of an error. A restricted key is not told addresses of databases and models."""
+    status = status_of(error)
+    hidden = restricted and not isinstance(error, (ServeError, DeadlineExceeded))
+    return _OUTAGES[status] if hidden and status in _OUTAGES else str(error)

@@ -1,7 +1,4 @@
-"""What operations take and return: the types of their parameters, and Pydantic models of what they return.
-
-The HTTP routes and the MCP tools take names, descriptions and bounds of parameters from here.
-"""
+"""The bodies of requests, and the types and descriptions of parameters, for both servers."""
 
 from __future__ import annotations
 
@@ -9,278 +6,119 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from graphrag_apps.ask import AnswerKind, Citation
-from graphrag_core.model import Community, Entity
-from graphrag_core.result import Channel, Link, Origin, Signal, Step
+from graphrag_core.context.expanded import Around
+from graphrag_core.model import FactSource
+from graphrag_core.query.settings import Method
 
-# -- parameters
-
-Question = Annotated[
-    str, Field(description="The question, in words; names help.", examples=["Who runs the OAuth Provider?"])
-]
-Where = Annotated[
-    dict[str, Any] | None,
-    Field(
-        description="A filter on metadata. It narrows the filter of the API key, never widens it. Omit it if unsure.",
-        examples=[{"team": "identity", "year": {"gte": 2020}}],
-    ),
-]
-History = Annotated[
-    list[Annotated[str, Field(max_length=20_000)]] | None,
-    Field(
-        max_length=50,
-        description="What the user and the assistant said before, oldest first. A question that refers back, such as "
-        "'who owns it?', starts from the entities that the last turns name; any other is not changed.",
-        examples=[["What is the Auth Service?", "It issues tokens."]],
-    ),
-]
-AsOf = Annotated[
-    str | None, Field(description="Use the remembered facts that were valid then.", examples=["2024-05-01"])
+Text = Annotated[str, Field(max_length=20_000)]
+QuestionText = Annotated[str, Field(description="The question, in words.")]
+K = Annotated[int | None, Field(description="Number of passages.", ge=1)]
+HowToSearch = Annotated[
+    Method | None, Field(description="How to search; agentic selects a method for the question. Default: hybrid.")
 ]
 Design = Annotated[
     Literal["hybrid", "confident", "kg2rag", "memory", "research"] | None,
-    Field(description="All settings of a published design, instead of the server's; other settings change its fields."),
+    Field(description="A published design, in place of all settings."),
 ]
-Changes = Annotated[
-    dict[str, bool | Annotated[float, Field(ge=-10_000, le=10_000)] | Annotated[str, Field(max_length=1_000)]] | None,
-    Field(
-        max_length=50,
-        description="Changes search settings by their path, such as a number of the gate.",
-        examples=[{"gate.min_score": 0.3, "context.style": "narrative"}],
-    ),
+Numbers = Annotated[
+    dict[str, bool | int | float | str] | None,
+    Field(description="Numbers of parts of the search settings by path, such as {'gate.min_score': 0.3}."),
 ]
-AnswerThreshold = Annotated[
+History = Annotated[
+    list[Text] | None,
+    Field(description="The turns of the conversation before the question, oldest first.", max_length=50),
+]
+Threshold = Annotated[
     float | None,
-    Field(
-        ge=0,
-        description="The lowest score of the first passage with which the question is answered; 0 always answers. "
-        "Below it the kind is none. Omit it if unsure.",
-    ),
+    Field(description="The lowest score of the first passage with which the question is answered.", ge=0, le=1),
 ]
-ContextTokens = Annotated[
-    int | None,
-    Field(
-        ge=1,
-        le=100_000,
-        description="Also return the result as prompt text, with at most N tokens. The design or the setting "
-        "context.style decides what it consists of.",
-    ),
+WhereObject = Annotated[
+    dict[str, Any] | None,
+    Field(description="A filter on document metadata, such as {'team': 'identity', 'year': {'gte': 2020}}."),
 ]
-EntityName = Annotated[
-    str, Field(min_length=1, max_length=1_000, description="The name, in any spelling or case, as results show it.")
-]
-Limit = Annotated[int, Field(ge=1, description="How many to return.")]
-Offset = Annotated[int, Field(ge=0, description="How many to skip.")]
-MaxHops = Annotated[int, Field(ge=1, le=10, description="The largest number of facts.")]
-Metadata = Annotated[dict[str, Any] | None, Field(description="The scope of the fact.")]
+Name = Annotated[str, Field(description="The name of an entity, in any spelling or case.", max_length=1_000)]
 
 
-# -- values that operations return
+class Body(BaseModel):
+    """A body without unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-class _Value(BaseModel):
-    """A value that may be read from the attributes of a value of the core."""
+class Search(Body):
+    """A question with its options."""
 
-    model_config = ConfigDict(from_attributes=True)
+    question: QuestionText
+    where: WhereObject = None
+    k: K = None
+    method: HowToSearch = None
+    design: Design = None
+    use_graph: bool | None = Field(None, description="Whether hybrid search uses the graph.")
+    score_threshold: float | None = Field(None, description="Leave out passages with a lower score.", ge=0)
+    expand: Around | None = Field(None, description="Read around each passage: its section, or its neighbours.")
+    set: Numbers = None
+    history: History = None
+    as_of: float | str | None = Field(None, description="Facts that were valid at this time, such as 2024-05-01.")
+
+    def options(self) -> dict[str, Any]:
+        """Return the arguments of :func:`graphrag_apps.serve.operations.retrieve`, but the question."""
+        names = ("k", "method", "design", "use_graph", "score_threshold", "expand", "history", "as_of")
+        return {**{name: getattr(self, name) for name in names}, "numbers": self.set}
 
 
-class DocumentValue(_Value):
-    """A document as it is added. One with the same id is replaced."""
+class QueryRequest(Search):
+    """A question; ``context_tokens`` asks for prompt text, too."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    id: str = Field(min_length=1, description="Identifies the document.", examples=["auth.md"])
-    text: str = Field(description="The whole text, plain or Markdown.", examples=["The Auth Service issues tokens."])
-    title: str = Field(default="", description="The document's subject.", examples=["Auth Service"])
-    metadata: dict[str, Any] = Field(default={}, description="For filters.", examples=[{"team": "identity"}])
+    context_tokens: int | None = Field(None, description="Return prompt text of at most so many tokens.", ge=1)
 
 
-class FactValue(_Value):
-    """A statement about entities."""
+class AskRequest(Search):
+    """A question that is answered in words."""
 
-    id: str
+    answer_threshold: Threshold = None
+    stream: bool = Field(False, description="Whether the answer is sent in pieces, as Server-Sent Events.")
+
+
+class DocumentBody(Body):
+    """A document."""
+
+    id: str = Field(description="Identifies the document; an existing one is replaced.", max_length=1_000)
     text: str
-    entities: list[str] = Field(description="The ids of the entities, the subject first.")
-    relation: str = Field(default="", description="Empty if the fact is a sentence.")
-    value: str = Field(default="", description="A literal instead of a second entity.")
-    weight: float = Field(description="Strength from 1 to 10.")
-    confidence: float = 1.0
-    source: str = "file"
-    status: str = "staged"
-    chunk_id: str = Field(description="The passage that states it.")
-    valid_from: float | None = None
-    valid_to: float | None = None
+    title: str = Field("", max_length=10_000)
+    metadata: dict[str, Any] = Field({}, description="Fields that filters compare.")
 
 
-class ExpandedValue(BaseModel):
-    """A passage together with those around it."""
+class AddRequest(Body):
+    """Documents to add, all or none."""
 
-    text: str
-    ids: list[str] = Field(description="The ids of the passages, in order.")
-    start: int = Field(description="Where the text starts in that of its document.")
+    documents: list[DocumentBody] = Field(max_length=1_000)
 
 
-class HitValue(BaseModel):
-    """A passage, and why it was found: what :meth:`graphrag_core.Hit.to_dict` returns."""
+class FactRequest(Body):
+    """A fact to remember."""
 
-    id: str = Field(description="The id of the passage.")
-    document_id: str
-    title: str
-    ordinal: int = Field(description="The number of the passage in its document, from 0.")
-    start: int = Field(description="Where it starts in the text of its document.")
-    headings: list[str] = Field(description="The headings above the passage, outermost first.")
-    page: int | None
-    text: str
-    metadata: dict[str, Any]
-    score: float = Field(description="With the default settings how likely the passage belongs to the answer.")
-    origin: Origin = Field(description="graph: plain search alone would not have returned it.")
-    entity: str | None = Field(description="The name of the entity through which the graph leads to the passage.")
-    hops: int = Field(description="How many facts lead to the entity.")
-    graph_expansion: str = Field(description="The query that found it, if the graph strategy made queries.")
-    channels: dict[str, Channel]
-    path: list[Step] = Field(description="The path through the graph to the passage.")
-    words: list[str] = Field(description="The words of the question that the passage contains.")
-    covers: list[str] = Field(description="Those of them that no better passage contains.")
-    link: Link | None = Field(description="The strongest link to a better passage.")
-    moved: list[Signal] = Field(description="By what it is above passages that plain search ranks higher.")
-    expanded: ExpandedValue | None = Field(description="The passage with those around it, if expand was given.")
+    subject: Name
+    relation: str = Field(description="What joins them, such as 'owns'.", max_length=1_000)
+    object: str = Field(description="The name of an entity, or a value if literal is true.", max_length=1_000)
+    literal: bool = Field(False, description="Whether the object is a value and no entity.")
+    source: FactSource = "user_edit"
+    confidence: float = Field(1.0, ge=0, le=1)
+    metadata: dict[str, Any] = {}
+    valid_from: float | str | None = None
+    valid_to: float | str | None = None
+    supersedes: bool = Field(False, description="Whether it ends older facts of the same subject and relation.")
 
 
-class QueryResponse(BaseModel):
-    """The passages for a question, best first."""
+class ExploreRequest(Body):
+    """What the page of the explorer asks for; each request uses some of the fields."""
 
-    question: str
-    method: str
-    hits: list[HitValue]
-    entities: list[Entity] = Field(description="The entities that the question names.")
-    facts: list[FactValue] = Field(description="The facts that support the answer, most important first.")
-    confidence: float | None = Field(
-        default=None, description="How far the graph can be trusted with this question, if the gate uses it."
-    )
-    graph_ran: bool
-    route: str = ""
-    decided: str = Field(default="", description="What decided the order of the passages, and why.")
-    gate: str = Field(default="", description="The numbers behind it.")
-    expansion_skipped: str = Field(default="", description="Why the graph did not run or found nothing.")
-    fallback: str = ""
-    advice: str = Field(default="", description="What to do about an empty or weak result.")
-    context: str | None = Field(default=None, description="Prompt text, if context_tokens was given.")
-
-
-class ExplainResponse(QueryResponse):
-    """The passages for a question, and a report for a person."""
-
-    explanation: str = Field(description="Each hit with its channels, its best sentence, its path, and what it adds.")
-
-
-class AskResponse(_Value):
-    """An answer with citations."""
-
-    question: str
-    text: str
-    kind: AnswerKind = Field(
-        description="llm: a language model wrote it. extract: sentences of the passages. none: the documents do not "
-        "answer the question; the text lists the nearest passages, if there are any."
-    )
-    cited: bool = Field(description="Whether the answer cites a passage. Do not rely on one that does not.")
-    citations: list[Citation]
-    unknown_citations: list[int] = Field(default=[], description="Numbers that the answer cites and no passage has.")
-
-
-class DocumentSummary(BaseModel):
-    """A document without its text."""
-
-    id: str
-    title: str
-    metadata: dict[str, Any]
-    characters: int
-
-
-class DocumentPage(BaseModel):
-    """Documents in order of id."""
-
-    documents: list[DocumentSummary]
-    next: str | None = Field(default=None, description="Pass it as after to get the next page; null on the last page.")
-
-
-class DeleteResponse(BaseModel):
-    """What a deletion did."""
-
-    deleted: int
-
-
-class EntityList(BaseModel):
-    """Entities, the most mentioned first."""
-
-    entities: list[Entity]
-
-
-class EntityResponse(BaseModel):
-    """An entity with its facts."""
-
-    entity: Entity
-    facts: list[FactValue]
-    more_facts: int = Field(default=0, description="How many facts were left out.")
-    passages: list[Citation] = Field(default=[], description="Some passages that mention it, those about it first.")
-
-
-class Neighbour(BaseModel):
-    """An entity that shares facts with another one."""
-
-    entity: Entity
-    weight: float = Field(description="The sum of weight / 10 over the facts that hold both.")
-
-
-class NeighboursResponse(BaseModel):
-    """The entities that share facts with an entity, strongest first."""
-
-    entity: Entity
-    neighbours: list[Neighbour]
-    total: int
-
-
-class PathResponse(_Value):
-    """The shortest path between two entities."""
-
-    found: bool = True
-    entities: list[Entity] = []
-    facts: list[FactValue] = Field(default=[], description="One for each link.")
-
-
-class CommunityList(BaseModel):
-    """The themes of the collection, the largest first."""
-
-    communities: list[Community]
-
-
-class StatsResponse(_Value):
-    """The size of what the API key sees. The last fields are for keys without a filter only."""
-
-    documents: int
-    chunks: int
-    entities: int
-    facts: int
-    top_entities: list[tuple[str, int]]
-    embedder: str | None = None
-    generation: int | None = None
-    bytes_on_disk: int | None = None
-
-
-class HealthResponse(BaseModel):
-    """Whether the server takes requests."""
-
-    status: Literal["ok", "closing"]
-    version: str
-
-
-class ErrorValue(BaseModel):
-    """What went wrong and what to do about it."""
-
-    type: str
-    message: str
-
-
-class ErrorResponse(BaseModel):
-    """An error."""
-
-    error: ErrorValue
+    where: WhereObject = None
+    text: str = Field("", max_length=10_000)
+    type: str | None = None
+    name: str = Field("", max_length=1_000)
+    source: str = Field("", max_length=1_000)
+    target: str = Field("", max_length=1_000)
+    id: str = Field("", max_length=1_000)
+    offset: int = Field(0, ge=0)
+    limit: int = Field(24, ge=1, le=100)
+    drawn: list[str] = Field([], max_length=300)

@@ -164,9 +164,9 @@ def marked_words(hit: Hit) -> list[tuple[str, bool]]:
     """Return the words of the question in a hit, each with whether no hit above contains it.
 
     >>> from graphrag_core import Hit
-    >>> from graphrag_core.result import Explanation, LazyExplanation, Reason
+    >>> from graphrag_core.result import Explanation, Lazy, Reason
     >>> reason = Reason(words=("broker_url", "set"), covers=("url",))
-    >>> why = LazyExplanation.of(Explanation(reasons={"c": reason}))
+    >>> why = Lazy.of(Explanation(reasons={"c": reason}))
     >>> marked_words(Hit(Chunk("c", "c", "Text"), 1.0, explanation=why))
     [('broker', False), ('url', True), ('set', False)]
     """

@@ -179,36 +179,17 @@ class OpenAIEmbedder:
                 **more,
             )
             rows = sorted(answer.data, key=lambda row: row.index)
-            vectors = [list(row.embedding) for row in rows]
-            if [row.index for row in rows] != list(range(len(texts))):
-                raise EmbedderError(
-                    f"{self.base_url} returned {len(rows)} vectors for {len(texts)} texts: is {self.model} an "
-                    "embedding model, and the server OpenAI-compatible?"
-                )
-            return np.array(vectors, np.float32)
-        except package.APIConnectionError as error:
-            raise EmbedderError(self._unreachable(error)) from error
-        except package.APIStatusError as error:
-            raise EmbedderError(self._refused(error)) from error
-        except (package.OpenAIError, ValueError, AttributeError, TypeError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise EmbedderError(f"{self.base_url} did not return embeddings ({reason}): check its address") from error
+            if [row.index for row in rows] == list(range(len(texts))):
+                return np.array([list(row.embedding) for row in rows], np.float32)
+            problem = f"{len(rows)} vectors for {len(texts)} texts"
+        except package.OpenAIError as error:
+            raise EmbedderError(self._describe(error, bool(key))) from error
+        except (ValueError, AttributeError, TypeError) as error:
+            problem = f"no embeddings ({' '.join(str(error).split())[:200]})"
+        raise EmbedderError(f"{self.base_url} returned {problem}: is {self.model} an embedding model of this server?")
 
-    def _unreachable(self, error: openai.APIConnectionError) -> str:
-        reason = re.sub(r"^\[Errno -?\d+\] ", "", str(error.__cause__ or "")) or str(error)
-        where = "start the server" if urlsplit(self.base_url).hostname in _LOCAL else "check the address and network"
-        return f"no answer from {self.base_url} after {self.retries + 1} attempts ({reason}): {where}, and try again"
-
-    def _refused(self, error: openai.APIStatusError) -> str:
-        if error.status_code == 401:  # without the body, which may quote the key
-            return refused_key(self.base_url, self._key_variable, has_key=bool(self._key()))
-        body = " ".join(error.response.text[:500].split())[:200]
-        advice = {
-            403: f"check {self._key_variable}",
-            404: f"check the model's name, {self.model!r}, and the address",
-            429: "the rate limit or the quota is used up: try again later, or use a smaller batch_size",
-        }.get(error.status_code, "try again later" if error.status_code >= 500 else "check the model and the texts")
-        return f"{self.base_url} returned HTTP {error.status_code}: {body}: {advice}"
+    def _describe(self, error: openai.OpenAIError, has_key: bool) -> str:
+        return describe(error, self.base_url, self.model, self._key_variable, has_key=has_key)
 
 
 class OllamaEmbedder(OpenAIEmbedder):
@@ -229,12 +210,11 @@ class OllamaEmbedder(OpenAIEmbedder):
             host += ":11434"
         return host if host.endswith("/v1") else f"{host}/v1"
 
-    def _refused(self, error: openai.APIStatusError) -> str:
-        message = super()._refused(error)
-        return f"{message}; ollama pull {self.model} downloads it" if error.status_code == 404 else message
-
-    def _unreachable(self, error: openai.APIConnectionError) -> str:
-        return super()._unreachable(error).replace("start the server", "start it with ollama serve")
+    def _describe(self, error: openai.OpenAIError, has_key: bool) -> str:
+        message = super()._describe(error, has_key)
+        if getattr(error, "status_code", None) == 404:
+            return f"{message}; ollama pull {self.model} downloads it"
+        return message.replace("start the server", "start it with ollama serve")
 
 
 def needs_key(base_url: str) -> bool:
@@ -243,11 +223,31 @@ def needs_key(base_url: str) -> bool:
     return host == _OPENAI_HOST or host.endswith(f".{_OPENAI_HOST}")  # such as eu.api.openai.com
 
 
-def refused_key(base_url: str, variable: str, status: int = 401, *, has_key: bool) -> str:
-    """Return the message for a server that refused the API key, or asks for one."""
-    if has_key:
-        return f"{base_url} refused the API key (HTTP {status}): check {variable}"
-    return f"{base_url} needs an API key (HTTP {status}): set {variable}"
+def describe(error: openai.OpenAIError, base_url: str, model: str, variable: str, *, has_key: bool) -> str:
+    """Return an error of the client as a message that says what to do. It has no body that may quote the key."""
+    import openai as package
+
+    if isinstance(error, (package.AuthenticationError, package.PermissionDeniedError)):
+        told = (
+            f"refused the API key (HTTP {error.status_code}): check"
+            if has_key
+            else (f"needs an API key (HTTP {error.status_code}): set")
+        )
+        return f"{base_url} {told} {variable}"
+    if isinstance(error, package.APITimeoutError):
+        return f"{base_url} did not answer in time: raise timeout, or use another model"
+    if isinstance(error, package.APIConnectionError):
+        reason = re.sub(r"^\[Errno -?\d+\] ", "", str(error.__cause__ or "")) or str(error)
+        where = "start the server" if urlsplit(base_url).hostname in _LOCAL else "check the address and the network"
+        return f"no answer from {base_url} ({reason}): {where}, and try again"
+    if isinstance(error, package.APIStatusError):
+        body = " ".join(error.response.text[:500].split())[:200]
+        advice = {
+            404: f"check the name of the model, {model!r}, and that the URL ends in /v1",
+            429: "the rate limit or the quota is used up: try again later",
+        }.get(error.status_code, "try again later" if error.status_code >= 500 else "check the model and the texts")
+        return f"{base_url} returned HTTP {error.status_code}: {body}: {advice}"
+    return f"{base_url} failed: {' '.join(str(error).split())[:200]}"
 
 
 def _import_openai() -> Any:

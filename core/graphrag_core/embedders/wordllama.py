@@ -14,6 +14,7 @@ from graphrag_core.ports import Keys, Matrix
 
 _TOKEN_DIMENSIONS = 64  # the model was trained so that the first ones can be used alone
 _BATCH = 1_000  # texts per batch; bounds the memory for their tokens
+_FEW = 32  # texts, up to which a question does not wake the tokenizer's threads
 
 
 class WordLlama:
@@ -100,9 +101,12 @@ class WordLlama:
 
     def _tokens(self, texts: list[str]) -> tuple[Keys, npt.NDArray[np.int32]]:
         """Return the number of tokens of each text, and their ids."""
-        # encode_batch_fast, where available, does not compute character offsets.
-        encode = getattr(self._tokenizer, "encode_batch_fast", self._tokenizer.encode_batch)
-        tokens = [own.ids for own in encode(list(texts), add_special_tokens=False)]
+        tokenizer = self._tokenizer
+        if len(texts) <= _FEW:
+            tokens = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+        else:  # encode_batch_fast, where available, does not compute character offsets
+            encode = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
+            tokens = [own.ids for own in encode(list(texts), add_special_tokens=False)]
         count = np.fromiter(map(len, tokens), np.int64, len(tokens))
         ids = np.fromiter(chain.from_iterable(tokens), np.int32, count.sum())
         return count, ids.clip(max=len(self._weights) - 1)

@@ -1,16 +1,14 @@
-"""The write pipeline: validate documents, skip unchanged ones, chunk, extract, embed, write to the engine.
+"""The way of a document: validate → changed → split → extract → embed → one transaction.
 
-Read :meth:`Pipeline.add` and :meth:`Pipeline._add_batch` first.
+:meth:`Pipeline.add` cuts documents into batches, and :meth:`Pipeline._add_batch` is the way of a batch.
 """
 
 from __future__ import annotations
 
-import gc
 import json
 import math
 import secrets
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
@@ -19,8 +17,6 @@ from functools import partial
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from graphrag_core import extract as extractors
 from graphrag_core import forks
@@ -31,20 +27,17 @@ from graphrag_core.ingest.edges import SETTING as EDGES
 from graphrag_core.ingest.edges import UNFINISHED, Edge, with_edges, without_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.validation import clean, extract, to_json, validate
-from graphrag_core.model import Added, Chunk, Document, Extraction
+from graphrag_core.ingest.vectors import Vectors, embedded_names, new_texts, stored_vectors, with_given, with_vectors
+from graphrag_core.model import Added, Chunk, Document
 from graphrag_core.ports import Extractor, Matrix, ParsedDocument
 from graphrag_core.research import extract_with_findings, findings_identity
 from graphrag_core.telemetry import Stages
-from graphrag_core.text import chunk_text, fact_text, fingerprint, hash64, label, normalise
-from graphrag_core.text.markup import plain
+from graphrag_core.text import fingerprint, hash64, normalise
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
     from graphrag_core.engine.engine import IndexEngine
-
-Vectors = Mapping[str, Sequence[float]]
-"""Vectors by document id, or by text."""
 
 NO_EMBEDDER = "none"
 """What an index that was filled without an embedder stores as the embedder's identity."""
@@ -57,20 +50,15 @@ _MOST_BATCHES = 4  # that the pieces of one source may fill together
 _ATTEMPTS = 10  # to write a batch whose names other processes delete meanwhile
 _WHOLE = "whole 2"  # the identity of a document that is not split
 _OTHER_CHUNKS = "other chunks"  # the digest of a document that the chunker would cut in another way
-_SECONDS = 5  # of work in a batch
-_FEWEST_CHARACTERS, _MOST_CHARACTERS = 3_000, 300_000  # of a batch
+_CHARACTERS = 100_000  # of a batch of an iterator: an interrupted run loses no more work than that
 
 
 @dataclass
 class BatchLimit:
-    """Decides where a batch of documents ends: after a number of documents or of characters.
-
-    With :meth:`adapt` a batch has the characters that are written in five seconds, so that an interrupted run loses no
-    more work than that. The first batch is small.
-    """
+    """Decides where a batch of documents ends: after a number of documents or of characters."""
 
     documents: int
-    characters: float = 30_000
+    characters: float = _CHARACTERS
     _documents: int = 0
     _characters: int = 0
 
@@ -84,11 +72,6 @@ class BatchLimit:
         self._documents = 0 if is_last else self._documents + 1
         self._characters = 0 if is_last else self._characters + _length(document)
         return is_last
-
-    def adapt(self, batch: Iterable[Document], seconds: float) -> None:
-        """Set the length of the next batches by the time that a batch took."""
-        written = sum(map(_length, batch))
-        self.characters = min(max(written * _SECONDS / max(seconds, 1e-3), _FEWEST_CHARACTERS), _MOST_CHARACTERS)
 
 
 def _length(document: Document) -> int:
@@ -112,23 +95,12 @@ class Pipeline:
         self.lock = threading.RLock()
         self.limit = BatchLimit(self.batch_size)  # of the call that adds documents now
         forks.watch(self)
-        self._identities = (
-            NO_EMBEDDER if self.embedder is None else self.embedder.identity,
-            _WHOLE if self.chunker is None else self.chunker.identity,
-            "" if self.extractor is None else _identity(self.extractor),
-        )
+        self._chunking = _WHOLE if self.chunker is None else self.chunker.identity
+        self._extraction = "" if self.extractor is None else _identity(self.extractor)
 
     def after_fork_in_child(self) -> None:
         """Replace the lock, which another thread may have held. For :mod:`graphrag_core.forks`."""
         self.lock = threading.RLock()
-
-    def used_extractor(self) -> Extractor:
-        """Return the extractor. The default one is made for the first write: it takes long to import."""
-        if self.extractor is None:
-            default = extractors.SentenceExtractor()
-            self._identities = (*self._identities[:2], _identity(default))
-            self.extractor = default  # last: another thread may digest documents with the identities
-        return self.extractor
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -138,26 +110,7 @@ class Pipeline:
         with self.lock:
             yield
 
-    def salt(self) -> str:
-        """Return the random salt of the index, which is created with its first use.
-
-        It is hashed with the content of which an id is made, so that nobody can test by an id whether it is stored.
-        """
-        with self.writing():
-            if SALT not in self.engine.settings():
-                with suppress(ChangedMeanwhile):  # another process was faster
-                    self.engine.write(settings={SALT: secrets.token_hex(16)}, expected={SALT: ""})
-                    self.engine.flush()
-            return self.engine.settings()[SALT]
-
-    def delete(self, document_ids: Sequence[str]) -> int:
-        """Delete documents, all or nothing; return how many existed."""
-        with self.writing():
-            existing = list(self.engine.stored(document_ids)) if document_ids else []
-            if existing:
-                self.engine.write(removed=existing)
-                self.engine.flush()
-            return len(existing)
+    # -- adding
 
     def add(
         self,
@@ -173,54 +126,30 @@ class Pipeline:
         bar = self._bar("indexing", len(documents) if isinstance(documents, Sized) else None, progress)
         added, seen = Added(), set[int]()
         with self.writing(), bar:
-            built_with = self._read_settings()
-            collects = gc.isenabled()  # inside the lock: another thread may pause it
             try:
                 for batch in self._batches(documents):
-                    gc.disable()  # a batch creates many objects and no cycles
-                    added += self._add_batch(batch, seen, vectors, embeddings, built_with)
-                    built_with = built_with or self._identities[0]
-                    if collects:
-                        gc.enable()
+                    added += self._add_batch(validate(batch), seen, vectors, embeddings)
                     bar.update(len(batch))
             finally:  # complete batches stay, whatever stopped the rest
-                if collects:
-                    gc.enable()
                 self.engine.flush()
-                self._read_settings()  # a first batch that failed has set the dimension
+                self._built_with()  # a first batch that failed has set the dimension
         return added
 
-    def _bar(self, text: str, total: int | None, progress: bool | None = None) -> tqdm[None]:
-        from tqdm import tqdm  # noqa: PLC0415 - takes long to import
-
-        shown = self.progress if progress is None else progress
-        disable = None if shown is None else not shown
-        return tqdm(total=total, desc=text, unit=" documents", disable=disable, leave=False, dynamic_ncols=True)
-
-    def _read_settings(self) -> str:
-        """Return the embedder of the stored documents; set the dimension of the embedder to the dimension stored."""
-        stored = self.engine.settings()
-        if self.embedder is not None:
-            self.embedder.dim = int(stored.get("dim", "0")) or None
-        return stored.get("embedder", "")
-
     def _batches(self, documents: Iterable[Document]) -> Iterator[list[Document]]:
-        """Yield documents in batches. The next document is read when the batch before is written."""
-        # A call of up to batch_size documents is all or nothing. The pieces of a source stay together.
-        atomic = isinstance(documents, Sequence)
-        self.limit = BatchLimit(self.batch_size, math.inf) if atomic else BatchLimit(self.batch_size)
+        """Yield documents in batches. The next document is read when the batch before is written.
+
+        A list of up to ``batch_size`` documents is one batch. The pieces of a source stay together.
+        """
+        is_list = isinstance(documents, Sequence)
+        self.limit = BatchLimit(self.batch_size, math.inf if is_list else _CHARACTERS)
         batch: list[Document] = []
         for position, document in enumerate(documents):
             batch.append(document)
             is_full = self.limit.count(document) or len(batch) > self.batch_size
             following = documents[position + 1 : position + 2] if isinstance(documents, Sequence) else ()
-            if not is_full or self._continues(batch, following):
-                continue
-            start = time.monotonic()
-            yield batch
-            if not atomic:
-                self.limit.adapt(batch, time.monotonic() - start)
-            batch = []
+            if is_full and not self._continues(batch, following):
+                yield batch
+                batch = []
         if batch:
             yield batch
 
@@ -232,53 +161,32 @@ class Pipeline:
         found = [extractors.source_and_rest(piece.metadata) for piece in pieces if isinstance(piece.metadata, Mapping)]
         return len(found) == 2 and found[0] is not None and found[0] == found[1]
 
-    def _add_batch(
-        self, batch: list[Document], seen: set[int], vectors: Vectors, embeddings: Vectors, built_with: str
-    ) -> Added:
+    def _add_batch(self, batch: list[Document], seen: set[int], vectors: Vectors, embeddings: Vectors) -> Added:
         """Add a batch. ``seen`` are the hashes of the ids of the batches before."""
-        batch = validate(batch)
         _check_repeated(batch, seen)
         changed, replaced, digests = self._changed(batch)
         self._mark_files(batch, changed)
         if not changed:
             return Added(unchanged=len(batch))
-        if self.embedder is None and vectors:
-            raise InputError("vectors were passed to an index without an embedder: leave them out, or pass an embedder")
-        if self.embedder is None and built_with not in ("", NO_EMBEDDER):
-            raise InputError(
-                f"the index was built with {built_with}: adding documents needs an embedder, open it with that one"
-            )
+        built_with = self._checked_embedder(vectors)
         stages = Stages()
-        parsed, name_vectors = self.parse(changed, self.used_extractor(), digests), dict[str, Matrix]()
+        parsed = self.parse(changed, digests)
         stages.end("extract")
+        names: dict[str, Matrix] = {}
         if self.embedder is not None:
             stored = self.engine.parsed(replaced) if replaced else []
-            parsed = _with_given(self.embedder, parsed, vectors) if vectors else parsed
-            parsed, name_vectors = self._embed(self.embedder, parsed, stored, embeddings)
+            parsed = with_given(self.embedder, parsed, vectors)
+            parsed, names = self._embedded(self.embedder, parsed, stored, embeddings)
             stages.end("embed")
         # Another process may have added or deleted the same documents of a shared index meanwhile.
         removed = [document.id for document in changed] if self.engine.shared else replaced
-        self._write(parsed, removed, name_vectors, self._new_settings(changed, built_with), embeddings)
+        self._write(parsed, removed, names, self._settings(changed, built_with), embeddings)
         stages.end("write")
         passages = sum(len(one.chunks) for one in parsed)
         stages.emit("add", {"documents": len(changed), "passages": passages, "replaced": len(replaced)})
         return Added(len(changed) - len(replaced), len(replaced), len(batch) - len(changed), _problems(parsed))
 
-    def _new_settings(self, documents: Iterable[Document], built_with: str) -> dict[str, str]:
-        """Return the settings to write with documents: of an empty index all, else those that they change."""
-        settings: dict[str, str] = {}
-        if not built_with:
-            dim = 0 if self.embedder is None else self.embedder.dim or 0
-            settings = {
-                "embedder": self._identities[0],
-                "dim": str(dim),
-                "embeds": json.dumps({"names": self.embed_names}),
-            }
-            if self.edges:
-                settings[EDGES] = json.dumps(self.edges)
-        if any(remembered.FACT_KEY in document.metadata and remembered.may_hide(document) for document in documents):
-            settings[remembered.SETTING] = "yes"
-        return settings
+    # -- the steps
 
     def _changed(self, batch: Sequence[Document]) -> tuple[list[Document], list[str], dict[str, str]]:
         """Return the documents that are new or have changed, the ids of those that are stored, and all digests."""
@@ -287,6 +195,19 @@ class Pipeline:
         changed = [document for document in batch if stored.get(document.id) != digests[document.id]]
         return changed, [document.id for document in changed if document.id in stored], digests
 
+    def _digest(self, document: Document) -> str:
+        """Return a hash of a document's content and of the settings it is parsed with."""
+        self.used_extractor()
+        identities: tuple[str, ...] = (self._chunking, self._extraction)
+        if remembered.FACT_KEY in document.metadata:
+            identities = ("remembered 1",)
+        elif self.chunker is not None and self.chunker.keeps_whole(document):
+            identities = (_WHOLE, self._extraction)  # the same as in an index that splits nothing
+        parts = [document.text, document.title, to_json(dict(document.metadata)), *identities]
+        parts += findings_identity(document)
+        parts += [f"{mark.kind} {mark.start} {mark.end} {mark.value}" for mark in document.marks]
+        return fingerprint(parts)
+
     def _mark_files(self, batch: Sequence[Document], changed: Sequence[Document]) -> None:
         """Store the file of each document that is written no more than that, since it did not change."""
         written = {document.id for document in changed}
@@ -294,53 +215,61 @@ class Pipeline:
         if marks:
             self.engine.mark_files(marks)
 
-    def _digest(self, document: Document) -> str:
-        """Return a hash of a document's content and of the settings it is parsed with."""
-        self.used_extractor()
-        _, chunking, extraction = self._identities
-        identities: tuple[str, ...] = (chunking, extraction)
-        if remembered.FACT_KEY in document.metadata:
-            identities = ("remembered 1",)
-        elif self.chunker is not None and self.chunker.keeps_whole(document):
-            identities = (_WHOLE, extraction)  # the same as in an index that splits nothing
-        parts = [document.text, document.title, to_json(dict(document.metadata)), *identities]
-        parts += findings_identity(document)
-        parts += [f"{mark.kind} {mark.start} {mark.end} {mark.value}" for mark in document.marks]
-        return fingerprint(parts)
+    def _built_with(self) -> str:
+        """Return the embedder of the stored documents; set the dimension of the embedder to the dimension stored."""
+        stored = self.engine.settings()
+        if self.embedder is not None:
+            self.embedder.dim = int(stored.get("dim", "0")) or None
+        return stored.get("embedder", "")
+
+    def _checked_embedder(self, vectors: Vectors) -> str:
+        """Return the embedder of the stored documents. Raise :class:`InputError` if one is missing."""
+        built_with = self._built_with()
+        if self.embedder is None and vectors:
+            raise InputError("vectors were passed to an index without an embedder: leave them out, or pass an embedder")
+        if self.embedder is None and built_with not in ("", NO_EMBEDDER):
+            raise InputError(
+                f"the index was built with {built_with}: adding documents needs an embedder, open it with that one"
+            )
+        return built_with
+
+    def used_extractor(self) -> Extractor:
+        """Return the extractor. The default one is made for the first write: it takes long to import."""
+        if self.extractor is None:
+            default = extractors.SentenceExtractor()
+            self._extraction = _identity(default)
+            self.extractor = default  # last: another thread may digest documents with the identity
+        return self.extractor
 
     def parse(
-        self, documents: Sequence[Document], extractor: Extractor, digests: Mapping[str, str] = MappingProxyType({})
+        self, documents: Sequence[Document], digests: Mapping[str, str] = MappingProxyType({})
     ) -> list[ParsedDocument]:
-        """Chunk documents and extract from all chunks at once. Nothing is embedded.
+        """Split documents and extract from all chunks at once. Nothing is embedded.
 
         ``digests`` are known digests of documents, by id.
         """
         chunked = [self._split(document) for document in documents]
         if len(documents) > 1:
             _give_source_titles(documents, chunked)
-        return self._extract(documents, chunked, extractor, digests)
+        return self._extracted(documents, chunked, digests)
 
     def _split(self, document: Document) -> list[Chunk]:
         if remembered.FACT_KEY in document.metadata:
             return [Chunk(document.id, document.id, document.text, document.title, metadata=document.metadata)]
         return [whole_document(document)] if self.chunker is None else self.chunker.split(document)
 
-    def _extract(
-        self,
-        documents: Sequence[Document],
-        chunked: Sequence[Sequence[Chunk]],
-        extractor: Extractor,
-        digests: Mapping[str, str],
+    def _extracted(
+        self, documents: Sequence[Document], chunked: Sequence[Sequence[Chunk]], digests: Mapping[str, str]
     ) -> list[ParsedDocument]:
         """Extract from the chunks of documents, all at once."""
         pairs = list(zip(documents, chunked, strict=True))
         to_extract = [pair for pair in pairs if remembered.FACT_KEY not in pair[0].metadata]
-        extracted = iter(extract_with_findings(to_extract, partial(extract, extractor)))
+        found = iter(extract_with_findings(to_extract, partial(extract, self.used_extractor())))
         parsed = []
         for document, chunks in pairs:
             is_remembered = remembered.FACT_KEY in document.metadata
-            found = [remembered.extract(chunks[0])] if is_remembered else islice(extracted, len(chunks))
-            extractions, names = zip(*map(clean, found), strict=True)
+            own = [remembered.extract(chunks[0])] if is_remembered else islice(found, len(chunks))
+            extractions, names = zip(*map(clean, own), strict=True)
             # Without a digest, the document is extracted from again when it is next added.
             failed = any(extraction.problem for extraction in extractions)
             digest = "" if failed else digests.get(document.id) or self._digest(document)
@@ -348,58 +277,44 @@ class Pipeline:
             parsed.append(ParsedDocument(document, metadata, digest, chunks, extractions, names))
         return [with_edges(one, self.edges) for one in parsed] if self.edges else parsed
 
-    def _embed(
+    def _embedded(
         self,
         embedder: CheckedEmbedder,
         parsed: Sequence[ParsedDocument],
         stored: Sequence[ParsedDocument],
         embeddings: Vectors = _NONE,
     ) -> tuple[list[ParsedDocument], dict[str, Matrix]]:
-        """Return the documents with vectors of their chunks and facts and token ids, and vectors of new names.
+        """Return the documents with vectors, and vectors of new names.
 
-        Documents that have vectors or token ids of their chunks keep them. ``stored`` are the documents that they
-        replace: what they have in common is not embedded again.
+        ``stored`` are the documents that they replace: what they have in common is not embedded again.
         """
-        given = {p.document.id for p in parsed if p.chunk_vectors is not None}
-        texts, known, new = self._texts_to_embed(parsed, stored, given)
-        tokens = _packed_tokens(embedder, parsed)
-        rows = embedder.documents(list(new), list(new.values()), embeddings)
-        if known:
-            rows = np.concatenate([rows, np.stack(list(known.values()))])
-        row_of = {text: row for row, text in enumerate((*new, *known))}
-        embedded = []
-        for p, chunks, (ids, counts) in zip(parsed, texts, tokens, strict=True):
-            of_chunks = rows[[row_of[text] for text in chunks]] if p.chunk_vectors is None else p.chunk_vectors
-            embedded.append(replace(p, chunk_vectors=of_chunks, chunk_tokens=ids, token_counts=counts))
-        names = self.engine.new_names(_embedded_names(parsed)) if self.embed_names else []  # waits for the last batch
-        return embedded, self._name_vectors(embedder, names, parsed, embeddings)
-
-    def _texts_to_embed(
-        self, parsed: Sequence[ParsedDocument], stored: Sequence[ParsedDocument], given: Collection[str]
-    ) -> tuple[list[list[str]], dict[str, Matrix], dict[str, str]]:
-        """Return the texts of each document's chunks, stored vectors by text, and new texts with an owner.
-
-        ``given`` are the ids of documents whose chunks have vectors.
-        """
-        texts = [embedded_texts(p) for p in parsed]
-        needed = {
-            text: p.document.id
-            for p, own in zip(parsed, texts, strict=True)
-            if p.document.id not in given
-            for text in own
-        }
-        known = dict[str, Matrix]()
-        for one in stored:
-            known |= zip(embedded_texts(one), () if one.chunk_vectors is None else one.chunk_vectors, strict=False)
-        return texts, known, {text: owner for text, owner in needed.items() if text not in known}
+        with_rows = with_vectors(embedder, parsed, stored_vectors(stored), embeddings)
+        names = self.engine.new_names(embedded_names(parsed)) if self.embed_names else []
+        return with_rows, self._name_vectors(embedder, names, parsed, embeddings)
 
     @staticmethod
     def _name_vectors(
         embedder: CheckedEmbedder, names: Sequence[str], parsed: Sequence[ParsedDocument], embeddings: Vectors
     ) -> dict[str, Matrix]:
-        owners = _embedded_names(parsed) if names else {}
+        owners = embedded_names(parsed) if names else {}
         matrix = embedder.documents(list(names), [owners[name] for name in names], embeddings)
         return dict(zip(names, matrix, strict=True))
+
+    def _settings(self, documents: Iterable[Document], built_with: str) -> dict[str, str]:
+        """Return the settings to write with documents: of an empty index all, else those that they change."""
+        settings: dict[str, str] = {}
+        if not built_with:
+            dim = 0 if self.embedder is None else self.embedder.dim or 0
+            settings = {
+                "embedder": NO_EMBEDDER if self.embedder is None else self.embedder.identity,
+                "dim": str(dim),
+                "embeds": json.dumps({"names": self.embed_names}),
+            }
+            if self.edges:
+                settings[EDGES] = json.dumps(self.edges)
+        if any(remembered.FACT_KEY in document.metadata and remembered.may_hide(document) for document in documents):
+            settings[remembered.SETTING] = "yes"
+        return settings
 
     def _write(
         self,
@@ -420,7 +335,27 @@ class Pipeline:
             else:
                 return
 
-    # -- what adding would cost
+    # -- other writes, and what adding would embed
+
+    def delete(self, document_ids: Sequence[str]) -> int:
+        """Delete documents, all or nothing; return how many existed."""
+        with self.writing():
+            existing = list(self.engine.stored(document_ids)) if document_ids else []
+            if existing:
+                self.engine.write(removed=existing)
+                self.engine.flush()
+            return len(existing)
+
+    def salt(self) -> str:
+        """Return the random salt of the index, which is created with its first use.
+
+        It is hashed with the content of which an id is made, so that nobody can test by an id whether it is stored.
+        """
+        with self.writing():
+            if SALT not in self.engine.settings():
+                with suppress(ChangedMeanwhile):  # another process was faster
+                    self.engine.write(settings={SALT: secrets.token_hex(16)}, expected={SALT: ""})
+            return self.engine.settings()[SALT]
 
     def to_embed(self, documents: Iterable[Document], vectors: Collection[str] = ()) -> list[str]:
         """Return the texts that adding documents would embed, each once. Nothing is embedded or written.
@@ -430,50 +365,40 @@ class Pipeline:
         changed, replaced, digests = self._changed(validate(documents))
         if self.embedder is None:
             return []
-        parsed = self.parse(changed, self.used_extractor(), digests)
-        _, _, new = self._texts_to_embed(parsed, self.engine.parsed(replaced), vectors)
-        names = self.engine.new_names(_embedded_names(parsed)) if self.embed_names else []
+        parsed = self.parse(changed, digests)
+        new = new_texts(parsed, stored_vectors(self.engine.parsed(replaced)), vectors)
+        names = self.engine.new_names(embedded_names(parsed)) if self.embed_names else []
         return list(dict.fromkeys((*new, *names)))
 
-    # -- other edges
+    def _bar(self, text: str, total: int | None, progress: bool | None = None) -> tqdm[None]:
+        from tqdm import tqdm  # noqa: PLC0415 - takes long to import
+
+        shown = self.progress if progress is None else progress
+        disable = None if shown is None else not shown
+        return tqdm(total=total, desc=text, unit=" documents", disable=disable, leave=False, dynamic_ncols=True)
+
+    # -- stored documents with other edges or other extractions. No chunk is embedded again.
 
     def derive_edges(self, edges: Sequence[Edge]) -> None:
-        """Derive the explicit edges of all documents again, for other edges.
-
-        Nothing is extracted, and no passage is embedded. An interrupted run is done again by the next one.
-        """
+        """Derive the explicit edges of all documents again. An interrupted run is done again by the next one."""
         ids = list(self.engine.document_ids())
         self.edges = tuple(edges)
         settings = {EDGES: json.dumps(self.edges), UNFINISHED: "yes"}
         with self._bar("edges", len(ids)) as bar:
             for start in range(0, len(ids), self.batch_size):
-                batch = ids[start : start + self.batch_size]
-                stored = self.engine.parsed(batch)
+                stored = self.engine.parsed(ids[start : start + self.batch_size])
                 derived = [with_edges(without_edges(one), self.edges) for one in stored]
                 pairs = zip(derived, stored, strict=True)
                 changed = [a for a, b in pairs if a.extractions != b.extractions or a.names != b.names]
                 self._rewrite(changed, stored, settings)
-                bar.update(len(batch))
+                bar.update(len(stored))
         self.engine.write(settings={**settings, UNFINISHED: ""})
-        self.engine.flush()
-
-    def _rewrite(
-        self, parsed: list[ParsedDocument], stored: Sequence[ParsedDocument], settings: Mapping[str, str]
-    ) -> None:
-        """Write stored documents again, with vectors of new facts and names."""
-        names: dict[str, Matrix] = {}
-        if self.embedder is not None and parsed:
-            parsed, names = self._embed(self.embedder, parsed, stored)
-        self._write(parsed, [one.document.id for one in parsed], names, settings)
-        self.engine.flush()
-
-    # -- extracting again
 
     def extract_again(self, progress: bool | None = None) -> Added:
         """Extract the entities and facts of all documents again from the stored chunks, in batches.
 
-        No chunk is embedded. Of an index that embeds names, new ones are. A document whose extraction fails
-        keeps what it has, and is reported.
+        Of an index that embeds names, new ones are embedded. A document whose extraction fails keeps what it has, and
+        is reported.
         """
         if self.embedder is None and self.embed_names:
             raise InputError("the names of this index are embedded: open it with its embedder to rebuild it")
@@ -486,6 +411,16 @@ class Pipeline:
                 again += Added(replaced=len(parsed), unchanged=len(problems), problems=problems)
                 bar.update(len(ids))
         return again
+
+    def _rewrite(
+        self, parsed: list[ParsedDocument], stored: Sequence[ParsedDocument], settings: Mapping[str, str]
+    ) -> None:
+        """Write stored documents again, with vectors of new names."""
+        names: dict[str, Matrix] = {}
+        if self.embedder is not None and parsed:
+            parsed, names = self._embedded(self.embedder, parsed, stored)
+        self._write(parsed, [one.document.id for one in parsed], names, settings)
+        self.engine.flush()
 
     def _batches_of_sources(self) -> Iterator[list[str]]:
         """Yield the ids of all documents in batches. The pieces of a source are in one batch, unless they are many."""
@@ -515,23 +450,20 @@ class Pipeline:
         If the extractor raises an error, each source is extracted alone.
         """
         try:
-            parsed = self._extract_stored(stored)
+            parsed = self._extracted_again(stored)
         except ExtractionError as error:
             groups = extractors.sources([one.chunks[0] for one in stored])
             if len(groups) == 1:
                 return [], {one.document.id: str(error) for one in stored}
-            extracted, problems = list[ParsedDocument](), dict[str, str]()
-            for positions in groups:
-                more, reasons = self._extract_or_report([stored[position] for position in positions])
-                extracted += more
-                problems |= reasons
-            return extracted, problems
+            alone = [self._extract_or_report([stored[position] for position in positions]) for positions in groups]
+            problems = {name: reason for _, reasons in alone for name, reason in reasons.items()}
+            return [one for found, _ in alone for one in found], problems
         return [one for one in parsed if one.digest], _problems(parsed)
 
-    def _extract_stored(self, stored: Sequence[ParsedDocument]) -> list[ParsedDocument]:
+    def _extracted_again(self, stored: Sequence[ParsedDocument]) -> list[ParsedDocument]:
         chunked = [with_marks(one.document, one.chunks) for one in stored]
         digests = {one.document.id: self._digest_of_stored(one) for one in stored}
-        parsed = self._extract([one.document for one in stored], chunked, self.used_extractor(), digests)
+        parsed = self._extracted([one.document for one in stored], chunked, digests)
         return [
             replace(new, metadata=old.metadata, chunk_vectors=old.chunk_vectors)
             for new, old in zip(parsed, stored, strict=True)
@@ -548,11 +480,10 @@ class Pipeline:
 
 def _check_repeated(batch: Sequence[Document], seen: set[int]) -> None:
     """Raise :class:`DocumentError` if an id came in a batch before; add the hashes of the ids to ``seen``."""
-    hashes = [hash64(document.id) for document in batch]
-    if not seen.isdisjoint(hashes):
-        repeated = next(document.id for document, number in zip(batch, hashes, strict=True) if number in seen)
-        raise DocumentError(repeated, "this id came before in the same call: keep one of the two")
-    seen.update(hashes)
+    for document in batch:
+        if (number := hash64(document.id)) in seen:
+            raise DocumentError(document.id, "this id came before in the same call: keep one of the two")
+        seen.add(number)
 
 
 def _give_source_titles(documents: Sequence[Document], chunked: list[list[Chunk]]) -> None:
@@ -591,65 +522,3 @@ def _problems(parsed: Iterable[ParsedDocument]) -> dict[str, str]:
     """Return why the extraction of documents failed in part, by id."""
     failed = {p.document.id: [e.problem for e in p.extractions if e.problem] for p in parsed if not p.digest}
     return {document_id: "; ".join(dict.fromkeys(found)) for document_id, found in failed.items()}
-
-
-def _with_given(embedder: CheckedEmbedder, parsed: Sequence[ParsedDocument], vectors: Vectors) -> list[ParsedDocument]:
-    """Return documents with the vectors that were passed for them. Each must be a single chunk."""
-    with_vectors = list(parsed)
-    for position, one in enumerate(parsed):
-        document_id = one.document.id
-        if document_id in vectors and len(one.chunks) > 1:
-            raise DocumentError(
-                document_id,
-                f"a vector was passed for it, but it was cut into {len(one.chunks)} chunks: "
-                "leave the vector out, or keep documents whole with chunker=None",
-            )
-        if document_id in vectors:
-            vector = embedder.given(document_id, vectors[document_id])
-            with_vectors[position] = replace(one, chunk_vectors=vector[None, :])
-    return with_vectors
-
-
-def embedded_texts(parsed: ParsedDocument) -> list[str]:
-    """Return the texts that are embedded for a document's chunks."""
-    return [chunk_text(label(chunk.title, chunk.headings), plain(chunk.text)) for chunk in parsed.chunks]
-
-
-Tokens = tuple[list[bytes] | None, list[bytes] | None]
-"""The token ids of each chunk, and how many its label, its facts and the rest have, packed."""
-
-
-def _packed_tokens(embedder: CheckedEmbedder, parsed: Sequence[ParsedDocument]) -> list[Tokens]:
-    """Return the tokens of documents; None for each if the embedder has no token ids."""
-    if not embedder.has_tokens:
-        return [(None, None)] * len(parsed)
-    pieces = [_pieces(*pair) for p in parsed for pair in zip(p.chunks, p.extractions, strict=True)]
-    ids = iter(embedder.token_ids([text for own in pieces for text in own]))
-    packed = [[next(ids).astype("<u2") for _ in own] for own in pieces]
-    found, at = [], 0
-    for p in parsed:
-        own = packed[at : at + len(p.chunks)]
-        counts = [np.array([*map(len, parts)], "<u2").tobytes() for parts in own]
-        found.append(([np.concatenate(parts).tobytes() for parts in own], counts))
-        at += len(p.chunks)
-    return found  # type: ignore[return-value]
-
-
-def _pieces(chunk: Chunk, extraction: Extraction) -> list[str]:
-    """Return the label of a chunk, its facts, and the rest of its text."""
-    name, text, at = label(chunk.title, chunk.headings), plain(chunk.text), 0
-    pieces, rest = [name], []
-    for fact in extraction.facts:
-        if fact.relation:
-            pieces.append(fact_text(name, fact.text, fact.relation, (*fact.entities, fact.value)))
-            continue
-        pieces.append(fact.text)
-        if (start := text.find(fact.text, at)) >= 0:
-            rest.append(text[at:start])
-            at = start + len(fact.text)
-    return [*pieces, " ".join([*rest, text[at:]])]
-
-
-def _embedded_names(parsed: Sequence[ParsedDocument]) -> dict[str, str]:
-    """Return the names to embed, all but addresses of sections, each with the id of a document that has it."""
-    return {name: p.document.id for p in parsed for names in p.names for name in names if not name.startswith("→")}

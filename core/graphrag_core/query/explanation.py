@@ -17,7 +17,7 @@ from graphrag_core.key_sets import distinct
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Keys, Snapshot
 from graphrag_core.query.paths import EntityPath, choose_facts, find_paths, paths_from_passages
-from graphrag_core.query.query import Expansion, Query
+from graphrag_core.query.query import Query
 from graphrag_core.result import Explanation, Hit, Link, Reason, Step
 from graphrag_core.text import CJK, FUNCTION, has_cjk, label, normalise
 
@@ -43,9 +43,11 @@ class Explainer:
     engine, scope
         Where to read: what the query saw.
     generation, numbering
-        Those of the snapshot of the query. The keys of ``expansion`` are valid with both alone.
-    expansion
-        What the graph strategy found; None if it did not run.
+        Those of the snapshot of the query. The keys of ``followed`` are valid with both alone.
+    followed
+        The facts that the graph strategy followed; None if it did not run.
+    ranked_facts
+        The ids of facts in order of relevance, of a strategy that ranks facts.
     reasons
         Of each hit: its link to a better one, and what moved it.
     entities
@@ -60,12 +62,12 @@ class Explainer:
     numbering: object
     question: str
     method: str
-    expansion: Expansion | None
+    followed: Keys | None
+    ranked_facts: Sequence[str]
     hits: Sequence[Hit]
     reasons: Sequence[Reason]
     entities: Sequence[Entity]
     terms: Sequence[str] | None
-    advice: str
 
     def __call__(self) -> Explanation:
         """Open a snapshot and compute the explanation; hits that are gone have no path."""
@@ -86,7 +88,7 @@ class Explainer:
         named = snapshot.find_entities([*(entity.id for entity in self.entities), *linking])
         entities = np.array([named[entity.id] for entity in self.entities if entity.id in named], np.int64)
         query = Query(self.question, snapshot, entities=entities)
-        paths = [()] * len(keys) if self.expansion is None else self._paths(query, keys, places)
+        paths = [()] * len(keys) if self.followed is None else self._paths(query, keys, places)
         facts = self._facts(query, keys, paths)
         others = [key for path in paths for key in path[::2] if key >= snapshot.first_entity] + [*named.values()]
         entity_keys = distinct(snapshot.fact_rows(facts).entities, np.array(others, np.int64))
@@ -116,7 +118,6 @@ class Explainer:
             facts=tuple(read[key] for key in facts.tolist()),
             known=by_name,
             uncovered=uncovered,
-            advice=self.advice,
             generation=snapshot.generation,
         )
 
@@ -147,12 +148,12 @@ class Explainer:
 
     def _facts(self, query: Query, keys: Keys, paths: Sequence[EntityPath]) -> Keys:
         """Return the facts that support the answer, most important first; those of a strategy that ranks facts."""
-        if self.expansion is None:
+        if self.followed is None:
             return keys[:0]
         is_same = self.has_same_keys(query.snapshot)
-        if ids := self.expansion.ranked_facts:
-            return self.expansion.facts if is_same else _find_facts(query.snapshot, ids)
-        return choose_facts(query, paths, keys, self.expansion.facts if is_same else keys[:0])
+        if self.ranked_facts:
+            return self.followed if is_same else _find_facts(query.snapshot, self.ranked_facts)
+        return choose_facts(query, paths, keys, self.followed if is_same else keys[:0])
 
     def _steps(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from graphrag_core.query.query import Query
 
 T = TypeVar("T", bound=Hashable)
 
-Lead = Literal["graph", "both", "plain"]
-"""Which ranking leads: the graph's; plain search's first few, then the graph's; plain search's."""
-
 CHANNELS = frozenset({"vector", "keyword", "graph"})
 """The rankings of a query that a fusion can weigh one by one."""
 
@@ -28,8 +25,6 @@ class Fusion(ABC):
 
     Attributes
     ----------
-    uses_lead
-        Whether :meth:`fuse` uses ``lead``, the gate's decision.
     relative_scores
         Whether plain search divides cosine similarities by the best one of the question before it weights them with
         keyword scores. False keeps them, so that a weak best hit has a low score.
@@ -39,13 +34,12 @@ class Fusion(ABC):
         The names of the rankings that it weighs one by one: some of ``vector``, ``keyword`` and ``graph``.
     """
 
-    uses_lead: bool = False
     relative_scores: bool = True
     uses_keywords: bool = True
     weighed: tuple[str, ...] = ()
 
     @abstractmethod
-    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:
+    def fuse(self, plain: Ranking, graph: Ranking) -> Ranking:
         """Return all chunks of both rankings, each once, with scores that fall with the rank.
 
         The scores of both rankings lie between 0 and 1. Ties need no care: the pipeline breaks
@@ -58,50 +52,19 @@ class Fusion(ABC):
         channels: Mapping[str, Ranking],  # noqa: ARG002 - for subclasses
         plain: Ranking,
         graph: Ranking,
-        *,
-        lead: Lead,
     ) -> Ranking:
         """Return the ranking of a query. Its scores have the same scale whether or not the graph found anything.
 
         ``channels`` are the rankings of vector and keyword search, of which ``plain`` is the weighted mean.
         """
-        return self.fuse(plain, graph, lead=lead)
+        return self.fuse(plain, graph)
 
-    def select(
-        self,
-        query: Query,
-        plain: Ranking,  # noqa: ARG002 - for subclasses
-        graph: Ranking | None,  # noqa: ARG002 - for subclasses
-        ranking: Ranking,
-    ) -> Ranking:
-        """Return the chunks of the result, by default the first ``k`` of the final ranking.
+    def kept(self, query: Query, plain: Ranking, graph: Ranking | None) -> Keys | None:  # noqa: ARG002 - for subclasses
+        """Return the chunks that the result may have, in the order of the ranking; None for its first ``k``.
 
         ``graph`` is None if the graph did not run.
         """
-        return first(ranking, query.settings.k)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Anchored(Fusion):
-    """The graph's ranking leads where it can be trusted; otherwise plain search's first results stay on top.
-
-    Parameters
-    ----------
-    anchors
-        How many of plain search's best results stay on top if the graph does not lead.
-    """
-
-    anchors: int = 3
-
-    uses_lead = True
-
-    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:
-        """Return all chunks of both rankings, each once, best first; the score is 1 / rank."""
-        pinned = plain[0][: {"graph": 0, "both": self.anchors, "plain": len(plain[0])}[lead]]
-        merged = np.concatenate([pinned, graph[0], plain[0]])
-        _, first = np.unique(merged, return_index=True)
-        keys = merged[np.sort(first)]
-        return keys, (1 / np.arange(1, len(keys) + 1)).astype(np.float32)
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +85,7 @@ class Weighted(Fusion):
         """Return the score of a chunk by its two scores."""
         return self.alpha * plain + self.beta * graph
 
-    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:  # noqa: ARG002
+    def fuse(self, plain: Ranking, graph: Ranking) -> Ranking:
         """Return all chunks of both rankings, each once, best first."""
         scores = [dict(zip(keys.tolist(), values.tolist(), strict=True)) for keys, values in (plain, graph)]
         return _ranking({key: self.score(*(part.get(key, 0.0) for part in scores)) for key in scores[0] | scores[1]})
@@ -207,15 +170,13 @@ class ReciprocalRank(Fusion):
                 scores[value] = scores.get(value, 0.0) + weight / (self.k + rank)
         return sorted(scores.items(), key=lambda item: -item[1])
 
-    def fuse_query(
-        self, query: Query, channels: Mapping[str, Ranking], plain: Ranking, graph: Ranking, *, lead: Lead
-    ) -> Ranking:
+    def fuse_query(self, query: Query, channels: Mapping[str, Ranking], plain: Ranking, graph: Ranking) -> Ranking:
         """Return the ranking of a query; with ``weights`` its channels are fused.
 
         Without a vector ranking, as in an index without vectors, the keyword ranking takes its place.
         """
         if self.weights is None:
-            return super().fuse_query(query, channels, plain, graph, lead=lead)
+            return super().fuse_query(query, channels, plain, graph)
         channels = {**channels, "graph": graph}
         if "vector" not in channels and "keyword" in channels and "keyword" not in self.weights:
             channels["vector"] = channels["keyword"]
@@ -227,7 +188,7 @@ class ReciprocalRank(Fusion):
         pairs = ((self.plain_weight, plain_rank), (self.graph_weight, graph_rank))
         return sum(weight / (self.k + rank) for weight, rank in pairs if rank is not None)
 
-    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:  # noqa: ARG002
+    def fuse(self, plain: Ranking, graph: Ranking) -> Ranking:
         """Return all chunks of both rankings, each once, best first; for ``weights`` see :meth:`fuse_query`."""
         rankings = [plain[0].tolist(), graph[0].tolist()]
         return _ranking(dict(self.fuse_all(rankings, [self.plain_weight, self.graph_weight])))
@@ -258,25 +219,22 @@ class Additive(Fusion):
     def __post_init__(self) -> None:
         if self.max_chunks is not None:
             check_integer(self.max_chunks, "max_chunks", least=0)
-        object.__setattr__(self, "uses_lead", self.fusion.uses_lead)
         object.__setattr__(self, "weighed", self.fusion.weighed)
         object.__setattr__(self, "relative_scores", self.fusion.relative_scores)
 
-    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:
+    def fuse(self, plain: Ranking, graph: Ranking) -> Ranking:
         """Return all chunks of both rankings, each once, best first."""
-        return self.fusion.fuse(plain, graph, lead=lead)
+        return self.fusion.fuse(plain, graph)
 
-    def fuse_query(
-        self, query: Query, channels: Mapping[str, Ranking], plain: Ranking, graph: Ranking, *, lead: Lead
-    ) -> Ranking:
+    def fuse_query(self, query: Query, channels: Mapping[str, Ranking], plain: Ranking, graph: Ranking) -> Ranking:
         """Return the ranking of the other fusion, and below it what only plain search has."""
-        keys, scores = self.fusion.fuse_query(query, channels, plain, graph, lead=lead)
+        keys, scores = self.fusion.fuse_query(query, channels, plain, graph)
         others = without(plain[0], keys)
         return np.concatenate([keys, others]), np.append(scores, np.zeros(len(others), np.float32))
 
-    def select(self, query: Query, plain: Ranking, graph: Ranking | None, ranking: Ranking) -> Ranking:
+    def kept(self, query: Query, plain: Ranking, graph: Ranking | None) -> Keys | None:
         """Return the first ``k`` chunks of plain search and those that the graph adds."""
-        return _only(ranking, _with_added(query, plain, graph, self.max_chunks))
+        return _with_added(query, plain, graph, self.max_chunks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,27 +263,24 @@ class OwnScores(Fusion):
             check_integer(self.max_chunks, "max_chunks", least=0)
         check_integer(self.same_start, "same_start", least=0)
 
-    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:  # noqa: ARG002
+    def fuse(self, plain: Ranking, graph: Ranking) -> Ranking:
         """Return all chunks of both rankings, each once, best first; ``plain`` are the first ``k`` vector hits."""
         scores = dict(zip(graph[0].tolist(), graph[1].tolist(), strict=True))
         return _ranking({**scores, **dict(zip(plain[0].tolist(), plain[1].tolist(), strict=True))})
 
-    def fuse_query(
-        self, query: Query, channels: Mapping[str, Ranking], plain: Ranking, graph: Ranking, *, lead: Lead
-    ) -> Ranking:
+    def fuse_query(self, query: Query, channels: Mapping[str, Ranking], plain: Ranking, graph: Ranking) -> Ranking:
         """Return the first ``k`` vector hits and the passages of the graph; plain search if the graph found nothing."""
         vector_hits = first(plain, query.settings.k) if len(graph[0]) else plain
-        return super().fuse_query(query, channels, vector_hits, graph, lead=lead)
+        return super().fuse_query(query, channels, vector_hits, graph)
 
-    def select(self, query: Query, plain: Ranking, graph: Ranking | None, ranking: Ranking) -> Ranking:
+    def kept(self, query: Query, plain: Ranking, graph: Ranking | None) -> Keys | None:
         """Return the first ``k`` vector hits and those that the graph adds, without passages that begin alike.
 
         If the graph did not run, the vector hits as they are.
         """
         if graph is None:
-            return super().select(query, plain, graph, ranking)
-        shown = _with_added(query, plain, graph, self.max_chunks)
-        return _only(ranking, query.without_same_start(shown, self.same_start))
+            return None
+        return query.without_same_start(_with_added(query, plain, graph, self.max_chunks), self.same_start)
 
 
 def first(ranking: Ranking, count: int) -> Ranking:
@@ -339,11 +294,6 @@ def _with_added(query: Query, plain: Ranking, graph: Ranking | None, max_chunks:
     return kept if graph is None else np.concatenate([kept, without(graph[0], kept)[:max_chunks]])
 
 
-def _only(ranking: Ranking, shown: Keys) -> Ranking:
-    wanted = np.isin(ranking[0], shown)
-    return ranking[0][wanted], ranking[1][wanted]
-
-
 def _ranking(scores: Mapping[int, float]) -> Ranking:
     keys = sorted(scores, key=lambda key: (-scores[key], key))
     return np.array(keys, np.int64), np.array([scores[key] for key in keys], np.float32)
@@ -351,7 +301,7 @@ def _ranking(scores: Mapping[int, float]) -> Ranking:
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """Decides whether the graph runs, whether it leads, and how weak its passages may be.
+    """Decides whether the graph runs, and how weak its passages may be.
 
     By default it only changes the order: as many passages are returned as were requested.
 
@@ -371,17 +321,12 @@ class Gate:
         Vector hits with a lower cosine similarity are left out. Keyword search and the graph may still find them.
     weigh_by_confidence
         True multiplies the strengths of the graph's passages with the confidence before they are ranked with others.
-    least_bridged
-        The share of passages that must mention the subject of another passage for the graph to
-        add to the first results where it does not lead. Where titles are not mentioned elsewhere,
-        as in abstracts of papers, there are no links to follow.
     """
 
     enabled: bool = True
     min_confidence: float = 0.0
     min_graph_score: float = 0.0
     needs_entity: bool = False
-    least_bridged: float = 0.1
     min_score: float = 0.0
     weigh_by_confidence: bool = False
 
@@ -408,14 +353,6 @@ class Gate:
         if self.needs_entity and not entities:
             return "the question names no known entity"
         return ""
-
-    def lead(self, *, names_subject: bool, bridged: float) -> tuple[Lead, str]:
-        """Return which ranking leads, and why if it is not the graph's."""
-        if names_subject:
-            return "graph", ""
-        if bridged >= self.least_bridged:
-            return "both", "the question does not name the subject of any passage"
-        return "plain", "hardly any passage mentions the subject of another"
 
 
 def confidence(question: str, entities: int, best_similarity: float) -> float:

@@ -11,7 +11,7 @@ from graphrag_core.ports import Keys, Ranking, Scores, Sentences
 from graphrag_core.query.matching import Flags, QuestionWords, Values
 from graphrag_core.query.named_document import named_document
 from graphrag_core.query.query import Query, word_weights
-from graphrag_core.query.reasons import Chosen, Evidence, Links
+from graphrag_core.query.reasons import Candidates, Chosen, Links
 from graphrag_core.query.reranker import Reranked, Reranker
 from graphrag_core.result import Signal
 
@@ -80,8 +80,8 @@ class Linear(Reranker):
         contained = _contained(query, words, sentences.of_chunks[chosen.order[:_TOGETHER]])
         sums = chosen.scores - signals["document"][chosen.order[: len(chosen.scores)]]  # every passage of it has that
         scores = self.probabilities(sums, trust, contained, len(ranking))
-        evidence = Evidence(keys, plain[0], words.terms, signals, chosen, links)
-        return Reranked(ranking, scores, trust, share, named, document.name if document else "", evidence)
+        candidates = Candidates(keys, plain[0], words.terms, signals, chosen, links)
+        return Reranked(ranking, scores, trust, share, named, document.name if document else "", candidates)
 
     def rerank_plain(self, query: Query, plain: Ranking) -> Ranking:
         """Return plain search in its order, with probabilities by its ranks and by the words of the question."""

@@ -74,8 +74,8 @@ class Query:
         Embeds further texts, such as expansion queries.
     settings
         The settings of the question, with all defaults resolved.
-    uncounted
-        Collects the facts that are read, where reading does not count as an access.
+    counts_access
+        Whether reading a fact counts as an access.
     failures
         Collects how the embedder failed, if that does not raise.
     remarks
@@ -90,7 +90,7 @@ class Query:
     entities: Keys = field(default_factory=_NO_KEYS)
     embedder: CheckedEmbedder | None = None
     settings: ResolvedSettings = field(default_factory=_default_settings)
-    uncounted: list[Keys] | None = None
+    counts_access: bool = True
     failures: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     carried: Carried = field(default_factory=Carried)
@@ -109,10 +109,8 @@ class Query:
 
     def record_access(self, facts: Keys, now: float) -> None:
         """Count an access of each fact, unless this query does not count."""
-        if self.uncounted is None:
+        if self.counts_access:
             self.snapshot.record_access(facts, now)
-        else:
-            self.uncounted.append(facts)
 
     def by_vector(self, kind: Kind, k: int) -> Ranking:
         """Return the chunks, facts or entities nearest to the question; none without an embedding."""

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphrag_core.key_sets import distinct
+from graphrag_core.model import Entity
 from graphrag_core.ports import Keys
 from graphrag_core.query.matching import Flags, Values
-from graphrag_core.query.query import Query
 from graphrag_core.result import Link, LinkKind, Signal
 
 _LEAST = 0.05  # a link or a signal that adds less to the score is not a reason
@@ -69,7 +68,7 @@ class Chosen(NamedTuple):
     steps: Sequence[tuple[Values, Values]]
 
 
-class Evidence(NamedTuple):
+class Candidates(NamedTuple):
     """What a second stage knows of its candidates.
 
     Attributes
@@ -116,10 +115,17 @@ class Evidence(NamedTuple):
         order = sorted(gains, key=lambda name: -gains[name])
         return tuple(name for name in order if gains[name] >= _LEAST) or tuple(order[:1])
 
-    def links_of(self, query: Query, shown: Keys, ids: Sequence[str]) -> list[Link | None]:
+    def linking(self, shown: Keys) -> Keys:
+        """Return the entities that may link some chunks with each other."""
+        rows = np.flatnonzero(np.isin(self.keys, shown))
+        entities: Keys = self.links.entities[self.links.held[rows].sum(axis=0) > 1]
+        return entities
+
+    def links_of(self, shown: Keys, ids: Sequence[str], known: Mapping[int, Entity]) -> list[Link | None]:
         """Return the strongest link of each of the chunks shown, which have these ids, to one above it, if any.
 
-        Of links that are equally strong, that to the best chunk, through the first entity by id.
+        Of links that are equally strong, that to the best chunk, through the first entity by id. ``known`` has the
+        entities of :meth:`linking`.
         """
         row_of = {key: row for row, key in enumerate(self.keys.tolist())}
         places = {key: place for place, key in enumerate(shown.tolist()) if key in row_of}
@@ -130,9 +136,6 @@ class Evidence(NamedTuple):
             above = int(strengths[at, :at].argmax())
             if strengths[at, above] >= _LEAST:
                 found[order[at]] = order[above], *self.links.strongest(rows[at], rows[above])
-        # The result has the entities of the question, too: one read for both.
-        keys = distinct(*(linking for _, linking, _ in found.values()), query.entities)
-        known = dict(zip(keys.tolist(), query.snapshot.entities(keys), strict=True))
         links: list[Link | None] = [None] * len(shown)
         for place, (above, linking, kind) in found.items():
             named = [known[key] for key in linking.tolist()]

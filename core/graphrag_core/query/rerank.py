@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from graphrag_core.errors import RerankerError
-from graphrag_core.ports import Keys, Ranking
+from graphrag_core.model import Chunk
+from graphrag_core.ports import Ranking
 from graphrag_core.query.linear import Linear
 from graphrag_core.query.query import Query
-from graphrag_core.query.requests import Request
 from graphrag_core.query.reranker import Reranked, Reranker
 from graphrag_core.text import chunk_text, label
 from graphrag_core.text.markup import plain
@@ -50,28 +50,36 @@ class ScoreReranker(Reranker):
     score: ScoreTexts
     first: Reranker = field(default_factory=Linear)
 
+    @staticmethod
+    def depth(k: int) -> int:
+        """Return how many passages are scored for a result of ``k``."""
+        return max(_SCORED, k)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether :meth:`awaited_scores` awaits a coroutine."""
+        return self._coroutine() is not None
+
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
         """Return the ranking of the first reranker with its best passages ordered by score."""
         ranked = self.first.rerank(query, plain, graph)
-        shown, request = self.candidates(query, ranked)
-        return self.order(ranked, shown, request.run())
+        first = ranked.keys[: self.depth(query.settings.k)]
+        return self.order(ranked, self.scores(query.text, query.snapshot.chunks(first)))
 
-    def candidates(self, query: Query, ranked: Reranked) -> tuple[Keys, Request]:
-        """Return the best chunks of a ranking, and the request for their scores."""
-        shown = ranked.keys[: max(_SCORED, query.settings.k)]
-        texts = [
-            chunk_text(label(chunk.title, chunk.headings), plain(chunk.text)) for chunk in query.snapshot.chunks(shown)
-        ]
-        ascore = self._coroutine()
+    def scores(self, question: str, passages: Sequence[Chunk]) -> list[float | None]:
+        """Return the scores of passages for a question."""
+        texts = _texts(passages)
+        returned: Any = self.score(question, texts) if texts else ()
+        return self._checked(len(texts), self._run(returned) if inspect.isawaitable(returned) else returned)
 
-        def run() -> list[float | None]:
-            returned: Any = self.score(query.text, [*texts]) if texts else ()
-            return self._checked(len(texts), self._run(returned) if inspect.isawaitable(returned) else returned)
+    async def awaited_scores(self, question: str, passages: Sequence[Chunk]) -> list[float | None]:
+        """Return what :meth:`scores` does; a coroutine function is awaited on the event loop."""
+        import asyncio  # noqa: PLC0415 - slow to import
 
-        async def arun() -> list[float | None]:
-            return self._checked(len(texts), await ascore(query.text, [*texts]) if texts and ascore else ())
-
-        return shown, Request(run, arun if ascore is not None else None, (id(self), tuple(texts)))
+        if (ascore := self._coroutine()) is None:
+            return await asyncio.to_thread(self.scores, question, passages)
+        texts = _texts(passages)
+        return self._checked(len(texts), await ascore(question, texts) if texts else ())
 
     def _coroutine(self) -> Callable[[str, list[str]], Awaitable[Scores]] | None:
         """Return what can be awaited for scores; None for a plain function."""
@@ -94,14 +102,14 @@ class ScoreReranker(Reranker):
             returned.close()
         raise RerankerError(f"{self._name} is a coroutine function: on an event loop use asearch, ainvoke or aretrieve")
 
-    def order(self, ranked: Reranked, shown: Keys, scores: Sequence[float | None]) -> Reranked:
-        """Return a ranking with the chunks that were scored first, ordered by score."""
+    def order(self, ranked: Reranked, scores: Sequence[float | None]) -> Reranked:
+        """Return a ranking with its first chunks, as many as there are scores, ordered by score."""
+        shown, rest = ranked.keys[: len(scores)], ranked.keys[len(scores) :]
         kept = [place for place, score in enumerate(scores) if score is not None]
         values = np.array([scores[place] for place in kept], np.float64)
         order = np.argsort(-values, kind="stable")
         keys, values = shown[kept][order], values[order]
-        if len(kept) == len(shown):
-            rest = ranked.keys[~np.isin(ranked.keys, shown)]  # below the lowest score
+        if len(kept) == len(shown):  # the others follow below the lowest score
             below = (values[-1] if len(values) else 0.0) - np.arange(1, len(rest) + 1) / (len(rest) + 1)
             keys, values = np.concatenate([keys, rest]), np.concatenate([values, below])
         return replace(ranked, keys=keys, scores=values.astype(np.float32))
@@ -130,3 +138,8 @@ class ScoreReranker(Reranker):
                 f"{self._name} returned {score!r:.80}: return a finite number, or None to drop the passage"
             )
         return number
+
+
+def _texts(passages: Sequence[Chunk]) -> list[str]:
+    """Return the texts of passages for a model: title and headings before the text, without markup."""
+    return [chunk_text(label(chunk.title, chunk.headings), plain(chunk.text)) for chunk in passages]

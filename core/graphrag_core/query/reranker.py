@@ -11,7 +11,7 @@ from graphrag_core.ports import Keys, Ranking, Scores
 from graphrag_core.query.query import Query
 
 if TYPE_CHECKING:
-    from graphrag_core.query.reasons import Evidence
+    from graphrag_core.query.reasons import Candidates
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Reranked:
         reranker does not look at names.
     document
         The document that the question names; empty if it names none.
-    evidence
+    candidates
         What the hits are explained with; None if nothing is known.
     """
 
@@ -41,7 +41,7 @@ class Reranked:
     share: float = 0.0
     named: Sequence[int] | None = None
     document: str = ""
-    evidence: Evidence | None = None
+    candidates: Candidates | None = None
 
 
 class Reranker(ABC):

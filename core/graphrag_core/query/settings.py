@@ -1,4 +1,4 @@
-"""``SearchSettings``: every setting of a question, in one frozen value. ``Plan``: one question with its settings.
+"""``SearchSettings``: every setting of a question, in one frozen value.
 
 The retriever, the adapters, the command line, HTTP and MCP take their options from its fields
 (:func:`search_options`) and pass on what a caller gave as keywords::
@@ -12,7 +12,7 @@ A number of a part is set by its path: ``settings.replace(**{"gate.min_score": 0
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -20,19 +20,14 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from graphrag_core.context.expanded import Around
 from graphrag_core.context.settings import ContextFormat
 from graphrag_core.errors import InputError, check_integer, check_number, unknown_name
-from graphrag_core.filters import Filter
-from graphrag_core.ports import Keys
-from graphrag_core.query.conversation import Turn
 from graphrag_core.query.fusion import CHANNELS, Fusion, Gate
 from graphrag_core.query.query import OnEmbedderError
 from graphrag_core.query.recognise import Recogniser
-from graphrag_core.query.requests import Request
 from graphrag_core.query.rerank import ScoreReranker, ScoreTexts
 from graphrag_core.query.reranker import Reranker
 from graphrag_core.query.routing import Router
 from graphrag_core.query.strategies.pagerank import PageRank
 from graphrag_core.query.strategies.strategy import GraphStrategy
-from graphrag_core.result import Result
 
 Method = Literal["hybrid", "vector", "keyword", "graph", "agentic"]
 """How a question is searched."""
@@ -97,7 +92,7 @@ class SearchSettings:
         False restricts the hybrid method to vector and keyword search.
     fusion
         How plain search and graph become one ranking. None is the strategy's own, which for
-        PageRank is :class:`~graphrag_core.strategies.Anchored`.
+        PageRank is :class:`~graphrag_core.strategies.ReciprocalRank`.
     reranker
         Orders the passages of the hybrid method. True uses :class:`~graphrag_core.strategies.Linear` where both the
         strategy and the fusion are the default; False orders them by the fusion alone. A function of the question and a
@@ -311,45 +306,6 @@ class ResolvedSettings(SearchSettings):
     def searches_graph(self) -> bool:
         """Whether the graph is searched, unless the gate skips it."""
         return self.use_graph and self.method in ("hybrid", "graph")
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Plan:
-    """A question, its resolved settings, and what the call adds.
-
-    Parameters
-    ----------
-    text, settings
-        The question and its settings; the method is the one that the router chose.
-    scope
-        The caller's filter.
-    as_of
-        The time whose facts count, in seconds since the epoch; None for now.
-    embed
-        Embeds the question; None if the index has no embedder. It has a ``key`` if it is not the text that is embedded
-        by the index's embedder.
-    route
-        Why the router chose the method.
-    turns
-        The turns of the conversation before a question that may refer to them.
-    uncounted
-        Collects the facts that are read, instead of counting accesses; None to count them.
-    explain
-        Whether the result is explained at once.
-    finish
-        What is done with the result before it is returned.
-    """
-
-    text: str
-    settings: ResolvedSettings
-    scope: Filter | None = None
-    as_of: float | None = None
-    embed: Request | None = None
-    route: str = ""
-    turns: tuple[Turn, ...] = ()
-    uncounted: list[Keys] | None = None
-    explain: bool = False
-    finish: Callable[[Result], Result] | None = field(default=None, repr=False)
 
 
 def _with_field(part: Any, path: str, value: Any, name: str) -> Any:

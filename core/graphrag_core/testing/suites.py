@@ -9,13 +9,11 @@ import numpy as np
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Chunk, Document, Extraction
 from graphrag_core.ports import Embedder, Extractor, Matrix
-from graphrag_core.query.fusion import Fusion, Lead
+from graphrag_core.query.fusion import Fusion
 from graphrag_core.retriever import GraphRetriever
 from graphrag_core.strategies import GraphStrategy
 from graphrag_core.testing.samples import CHAIN, CHAIN_QUESTION, HashEmbedder
 from graphrag_core.text import normalise
-
-_LEADS: tuple[Lead, ...] = ("graph", "both", "plain")
 
 
 class EmbedderSuite:
@@ -184,23 +182,21 @@ class FusionSuite:
         raise NotImplementedError
 
     def test_keeps_every_chunk_once_best_first(self) -> None:
-        """All chunks of both rankings, whichever leads; scores fall with the rank."""
-        for lead in _LEADS:
-            keys, scores = self.make().fuse(self.plain, self.graph, lead=lead)
-            assert sorted(np.asarray(keys).tolist()) == [2, 4, 5, 7, 9]
-            assert len(scores) == len(keys)
-            assert (np.diff(np.asarray(scores)) <= 0).all()
+        """All chunks of both rankings; scores fall with the rank."""
+        keys, scores = self.make().fuse(self.plain, self.graph)
+        assert sorted(np.asarray(keys).tolist()) == [2, 4, 5, 7, 9]
+        assert len(scores) == len(keys)
+        assert (np.diff(np.asarray(scores)) <= 0).all()
 
     def test_one_ranking_may_be_empty(self) -> None:
         """The other one is returned in its order."""
         nothing = np.empty(0, np.int64), np.empty(0, np.float32)
-        for lead in _LEADS:
-            assert np.asarray(self.make().fuse(self.plain, nothing, lead=lead)[0]).tolist() == [4, 2, 9]
-            assert np.asarray(self.make().fuse(nothing, self.graph, lead=lead)[0]).tolist() == [7, 2, 5]
+        assert np.asarray(self.make().fuse(self.plain, nothing)[0]).tolist() == [4, 2, 9]
+        assert np.asarray(self.make().fuse(nothing, self.graph)[0]).tolist() == [7, 2, 5]
 
     def test_does_not_change_its_arguments(self) -> None:
         """The rankings are shared with others."""
         arrays = [*self.plain, *self.graph]
         before = [array.copy() for array in arrays]
-        self.make().fuse(self.plain, self.graph, lead="both")
+        self.make().fuse(self.plain, self.graph)
         assert all(np.array_equal(array, copy) for array, copy in zip(arrays, before, strict=True))

@@ -1,13 +1,13 @@
 """Spreading activation: facts around the entities nearest to a question, and the passages that state them."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import log10
 
 import numpy as np
+import numpy.typing as npt
 
-from graphrag_core.deadline import check_deadline
+from graphrag_core.key_sets import distinct
 from graphrag_core.model import Fact
 from graphrag_core.ports import Keys, Ranking
 from graphrag_core.query.fusion import ReciprocalRank
@@ -140,37 +140,31 @@ class SpreadingActivation(GraphStrategy):
 
     def _spread(self, query: Query, anchors: Keys) -> dict[int, Fact]:
         """Return the activated facts by key, in the order in which they are reached."""
-        graph = query.surroundings(anchors, hops=self.hops, limit=MAX_EDGES)
-        keys, edges, ends = graph.vs["key"], graph.es["fact"], graph.get_edgelist()
         facts: dict[int, float] = {}
-        visited: set[int] = set()
-        frontier = np.searchsorted(keys, anchors).tolist()
+        visited, frontier = set[int](), anchors.tolist()
         for _ in range(self.hops):
-            following: list[int] = []
+            reached: list[int] = []
             for entity in frontier:
-                if len(facts) >= self.max_facts:
-                    break
-                if entity not in visited:
-                    check_deadline()
+                if entity not in visited and len(facts) < self.max_facts:
                     visited.add(entity)
-                    objects: dict[int, list[int]] = {}
-                    for edge in graph.incident(entity):
-                        objects.setdefault(edges[edge], []).append(sum(ends[edge]) - entity)
-                    for fact, since in self._outgoing(query, keys[entity], sorted(objects)):
-                        facts.setdefault(fact, since)
-                        following += objects[fact]
-            frontier = following
+                    outgoing, since = self._outgoing(query, entity)
+                    facts.update(zip(outgoing.tolist(), since.tolist(), strict=True))
+                    reached += query.snapshot.fact_rows(outgoing).entities.tolist()
+            frontier = reached
         chosen = [*facts][: self.max_facts]
         read = query.snapshot.facts(np.array(chosen, np.int64))
         return {key: replace(fact, last_accessed=facts[key]) for key, fact in zip(chosen, read, strict=True)}
 
-    def _outgoing(self, query: Query, entity: int, facts: Sequence[int]) -> list[tuple[int, float]]:
-        """Return the most confident facts that start at an entity, each with the time from which it ages.
+    def _outgoing(self, query: Query, entity: int) -> tuple[Keys, npt.NDArray[np.float64]]:
+        """Return the most confident facts that start at an entity, and the time from which each ages.
 
-        Ties are broken by the similarity to the question.
+        Ties are broken by the similarity to the question. Only the graph around this entity is read: of the graph
+        around all of them, most is beyond ``max_facts``.
         """
-        snapshot = query.snapshot
-        keys, confidence, since = snapshot.outgoing_facts(entity, np.array(facts, np.int64))
-        similarity = snapshot.similarities("facts", keys, query.vector)
-        order = query.order("facts", keys, confidence, similarity)[: self.facts_per_entity]
-        return [*zip(keys[order].tolist(), since[order].tolist(), strict=True)]
+        around = query.surroundings(np.array([entity]), limit=MAX_EDGES)
+        facts, confidence, since = query.snapshot.outgoing_facts(
+            entity, distinct(np.array(around.es["fact"], np.int64))
+        )
+        similarity = query.snapshot.similarities("facts", facts, query.vector)
+        order = query.order("facts", facts, confidence, similarity)[: self.facts_per_entity]
+        return facts[order], since[order]

@@ -10,7 +10,8 @@ import numpy as np
 
 from graphrag_core.deadline import check_deadline
 from graphrag_core.errors import check_integer
-from graphrag_core.ports import Keys, Ranking
+from graphrag_core.key_sets import distinct
+from graphrag_core.ports import Ranking
 from graphrag_core.query.fusion import ReciprocalRank
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.related_entities import MAX_EDGES
@@ -49,46 +50,37 @@ class CitationGraph(GraphStrategy):
 
     def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return a passage of each paper that concepts and citations lead to, best first."""
-        relevance: defaultdict[int, float] = defaultdict(float)
-        is_paper = query.snapshot.are_subjects(query.entities)
-        relevance.update(dict.fromkeys(query.entities[is_paper].tolist(), 1.0))
-        relations = (*self.concepts, *self.relations)
-        facts = self._follow(query, query.entities, relations, relevance, 1.0, outgoing=False)
-        papers, visited = [*relevance], {*relevance}
+        named = query.entities[query.snapshot.are_subjects(query.entities)]
+        relevance = defaultdict(float, dict.fromkeys(named.tolist(), 1.0))
+        papers, facts = _joined(query, query.entities.tolist(), (*self.concepts, *self.relations), outgoing=False)
+        for paper in papers:
+            relevance[paper] += 1.0
+        papers = [*relevance]
         for hop in range(2, self.depth + 1):
-            cited: defaultdict[int, float] = defaultdict(float)
-            share = 0.5 ** (hop - 1)
-            facts += self._follow(query, np.array(papers, np.int64), self.relations, cited, share, outgoing=True)
-            for paper, score in cited.items():
-                relevance[paper] += score
-            papers = [paper for paper in cited if paper not in visited]
-            visited.update(papers)
+            cited, more = _joined(query, papers, self.relations, outgoing=True)
+            papers = [paper for paper in dict.fromkeys(cited) if paper not in relevance]
+            for paper in cited:
+                relevance[paper] += 0.5 ** (hop - 1)
+            facts += more
         chunks, scores = query.best_first(_passages(query, relevance))
         chunks, scores = chunks[:k], scores[:k]
         return Expansion(chunks, scores, scores / scores.max(initial=1), np.array(facts[:_MAX_FACTS], np.int64))
 
-    def _follow(
-        self,
-        query: Query,
-        start: Keys,
-        relations: Sequence[str],
-        found: dict[int, float],
-        share: float,
-        *,
-        outgoing: bool,
-    ) -> list[int]:
-        """Add a share for each relation from, or else to, some entities to what it leads to; return the facts."""
-        graph = query.surroundings(start, relations=relations, limit=MAX_EDGES)
-        keys, edges, ends, facts = graph.vs["key"], graph.es["fact"], graph.get_edgelist(), list[int]()
-        for entity, vertex in zip(start.tolist(), np.searchsorted(keys, start).tolist(), strict=True):
-            check_deadline()
-            fact_of = {sum(ends[edge]) - vertex: edges[edge] for edge in graph.incident(vertex)}
-            own = query.snapshot.outgoing_facts(entity, np.array(sorted({*fact_of.values()}), np.int64))[0]
-            for other, fact in fact_of.items():
-                if (fact in own) is outgoing and other != vertex:
-                    found[keys[other]] += share
-                    facts.append(fact)
-        return facts
+
+def _joined(
+    query: Query, entities: Sequence[int], relations: Sequence[str], *, outgoing: bool
+) -> tuple[list[int], list[int]]:
+    """Return where relations of some entities lead to, or else come from, once for each entity; and the facts."""
+    graph = query.surroundings(np.array(entities, np.int64), relations=relations, limit=MAX_EDGES)
+    keys, others, facts = graph.vs["key"], list[int](), list[int]()
+    for entity, vertex in zip(entities, np.searchsorted(keys, entities).tolist(), strict=True):
+        check_deadline()
+        edges = graph.es[graph.incident(vertex)]
+        own = query.snapshot.outgoing_facts(entity, distinct(np.array(edges["fact"], np.int64)))[0].tolist()
+        edges = edges.select(fact_in={*own}) if outgoing else edges.select(fact_notin={*own})
+        others += [keys[end] for end in {end for edge in edges for end in edge.tuple} - {vertex}]
+        facts += edges["fact"]
+    return others, facts
 
 
 def _passages(query: Query, relevance: Mapping[int, float]) -> dict[int, float]:

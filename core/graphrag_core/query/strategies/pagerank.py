@@ -14,7 +14,7 @@ from graphrag_core.query.strategies.strategy import GraphStrategy
 
 Doubles = npt.NDArray[np.float64]
 _DISCOVERING = 4  # rounds in which further nodes are pushed; later ones change little
-_FROM = 50  # first passages of plain search, of whose facts the best are seeds
+_FROM = 30  # first passages of plain search, of whose facts the best are seeds
 _COSINE = 0.6  # the weight of a fact's cosine beside its words
 
 

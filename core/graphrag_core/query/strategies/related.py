@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,7 +54,7 @@ class RelatedEntities(GraphStrategy):
 
     def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages of related entities, strongest relation first."""
-        snapshot, least = query.snapshot, round(query.settings.gate.min_graph_score, 6)
+        least = round(query.settings.gate.min_graph_score, 6)
         graph = query.surroundings(hops=self.hops, limit=MAX_EDGES, stated=self.stated)
         reached = [*related_entities(graph, query.entities.tolist(), self.hops)]
         if reached and max(related.weight for related in reached) < 10 * least:
@@ -63,17 +64,21 @@ class RelatedEntities(GraphStrategy):
         for related in reached:
             if related.weight >= 10 * least and related.weight > strongest.get(related.entity, _NOTHING).weight:
                 strongest[related.entity] = related
-        edges = snapshot.neighbours(np.array([*strongest], np.int64), to="chunks")
-        similarity = snapshot.similarities("chunks", edges.targets, query.vector)
         scores: dict[int, float] = {}
         via: dict[int, tuple[int, int]] = {}
-        end = 0
-        for related, count in zip(strongest.values(), edges.counts.tolist(), strict=True):
-            chunks, near = edges.targets[end : end + count], similarity[end : end + count]
-            end += count
-            for key in chunks[query.order("chunks", chunks, near)[: self.max_chunks]].tolist():
-                if related.weight / 10 > scores.get(key, 0.0):
-                    scores[key], via[key] = related.weight / 10, (related.entity, related.hop)
+        for related, chunk in self._passages(query, [*strongest.values()]):
+            if related.weight / 10 > scores.get(chunk, 0.0):
+                scores[chunk], via[chunk] = related.weight / 10, (related.entity, related.hop)
         keys, values = query.best_first(scores)
-        facts = joining_facts(query, graph, 10 * least)
-        return Expansion(keys, values, values, facts, via=via)
+        return Expansion(keys, values, values, joining_facts(query, graph, 10 * least), via=via)
+
+    def _passages(self, query: Query, entities: Sequence[Related]) -> Iterator[tuple[Related, int]]:
+        """Yield the passages of each entity that are most similar to the question."""
+        edges = query.snapshot.neighbours(np.array([related.entity for related in entities], np.int64), to="chunks")
+        chunks, at = np.unique(edges.targets, return_inverse=True)
+        similarity = query.snapshot.similarities("chunks", chunks, query.vector)[at]
+        owners = np.arange(len(entities), dtype=np.float32).repeat(edges.counts)
+        order = query.order("chunks", edges.targets, -owners, similarity)
+        places = np.arange(len(order)) - (edges.counts.cumsum() - edges.counts).repeat(edges.counts)
+        for edge in order[places < self.max_chunks].tolist():
+            yield entities[int(owners[edge])], int(edges.targets[edge])

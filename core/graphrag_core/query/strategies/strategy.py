@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from graphrag_core.ports import Ranking
-from graphrag_core.query.fusion import Anchored, Fusion, Gate
+from graphrag_core.query.fusion import Fusion, Gate, ReciprocalRank
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.reranker import Reranker
@@ -27,7 +27,7 @@ class GraphStrategy(ABC):
         does, by the strengths of stated relations.
     """
 
-    fusion: Fusion = Anchored()
+    fusion: Fusion = ReciprocalRank()
     reranker: Reranker | None = None
     gate: Gate | None = None
     recogniser: Recogniser | None = None
