@@ -55,15 +55,6 @@ def test_four_times_the_text_is_four_times_the_work(kind, settings):
     assert calls(text_of(kind, 80_000, first + 10_000), **settings) <= 4.6 * once
 
 
-def test_the_terms_of_facts_take_bytes_in_proportion(index):
-    def size(count: int) -> int:
-        facts = [f"word{i} follows word{i + 1} in service{i}." for i in range(count)]
-        return sum(map(len, analysis.pack_terms(" ".join(facts), facts)))
-
-    assert size(8_000) <= 2.2 * size(4_000)
-    assert size(16_000) <= 2.2 * size(8_000)
-
-
 def test_a_long_document_is_searched_by_its_facts(tmp_path):
     text = " ".join(f"Service{i} delegates task{i} and word{i} to the Provider{i}." for i in range(3_000))
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), chunker=None, progress=False) as index:
