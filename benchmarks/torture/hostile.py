@@ -441,9 +441,9 @@ def attack(
     return texts, files
 
 
-def run(seconds: float, *, timed: bool = True) -> list[Row]:
+def run(seconds: float, seed: int | None = None, *, timed: bool = True) -> list[Row]:
     """Attack with a random seed; print failures and return counts."""
-    seed = random.SystemRandom().randrange(1 << 30)
+    seed = random.SystemRandom().randrange(1 << 30) if seed is None else seed
     texts, files = attack(seconds, seed=seed, timed=timed)
     print(f"seed of the hostile input: {seed}", *texts.failures, *files.failures, sep="\n", flush=True)
     steepest = max((power for power, _ in texts.steepest), default=1.0)

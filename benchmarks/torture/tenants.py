@@ -231,9 +231,9 @@ def _equal(what: str, where: Mapping[str, Any], got: Any, wanted: Any) -> None:
         raise Difference(f"{what} in {dict(where)}:\n  in the scope: {got!r:.2000}\n  renamed:      {wanted!r:.2000}")
 
 
-def run(seconds: float) -> list[Row]:
+def run(seconds: float, seed: int | None = None) -> list[Row]:
     """Run random tenants for so many seconds; print failures and return counts."""
-    first = seed = random.SystemRandom().randrange(1 << 30)
+    first = seed = random.SystemRandom().randrange(1 << 30) if seed is None else seed
     end, asked, failures = time.monotonic() + seconds, 0, 0
     while time.monotonic() < end:
         with Tenants(random.Random(seed)) as tenants:

@@ -6,6 +6,7 @@ import json
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from graphrag_core.engine.analysis import terms_of_names
 from graphrag_core.engine.arrays import Array, Inverse, map_base
 from graphrag_core.engine.codes import are_damaged
 from graphrag_core.engine.records import Records
-from graphrag_core.engine.rows import ADDRESS
+from graphrag_core.engine.rows import ADDRESS, damaged
 from graphrag_core.engine.segments import (
     FACT_BITS,
     Assigned,
@@ -28,11 +29,11 @@ from graphrag_core.engine.segments import (
 )
 from graphrag_core.engine.values import unpack_names
 from graphrag_core.engine.view import Removal, View
+from graphrag_core.errors import GraphRAGError
 from graphrag_core.filters import attributes
 from graphrag_core.text import hash64, normalise
 
 _NOTHING = Removal(np.empty(0, np.int64), np.zeros(4, np.int64))
-_PAGE = 1_000
 
 
 def rebuilt(records: Records) -> View:
@@ -77,6 +78,19 @@ def problems(records: Records) -> Iterator[str]:
         yield from _reported(check, records)
 
 
+@contextmanager
+def damage_reported(records: Records) -> Iterator[None]:
+    """Raise ``DamagedIndex`` for an unexpected error, if the rows that were read are damaged."""
+    try:
+        yield
+    except GraphRAGError:
+        raise
+    except Exception as error:
+        if (problem := next(problems(records), None)) is not None:
+            raise damaged(problem) from error
+        raise
+
+
 def _reported(check: Callable[[Records], Iterator[str]], records: Records) -> Iterator[str]:
     """Yield the problems that a check finds. What it raises is a problem, too: damaged rows raise anything."""
     try:
@@ -93,9 +107,8 @@ def _structure(records: Records) -> Iterator[str]:
 
 
 def _documents(records: Records) -> Iterator[str]:
-    count, last = 0, -1
-    while documents := records.rows("SELECT * FROM documents WHERE key > ? ORDER BY key LIMIT ?", (last, _PAGE)):
-        last = documents[-1][0]
+    count = 0
+    for documents in records.document_pages("*"):
         for *row, _, _, checksum in documents:
             first, number = row[8], row[9]
             span = first, first + number

@@ -103,8 +103,8 @@ class IndexEngine:
         with ExitStack() as undo:
             self._database: Database = connect(self._place, read_only=self.read_only)
             undo.callback(self._database.close)
-            with self._database.reading() as session:
-                self._view = self._loaded(self._checked(Records(session, self._cache)))
+            with self._opened_rows() as records:
+                self._view = self._loaded(self._checked(records))
             self._seen = self._view.generation, self._view.token
             forks.watch(self)
             undo.pop_all()
@@ -201,9 +201,15 @@ class IndexEngine:
     def reading(self) -> Iterator[tuple[View, Records]]:
         """Hold one generation: its arrays, and its rows."""
         self._check()
-        with self._gate.reading(wait=self.path is None), self._database.reading() as session:
-            records = Records(session, self._cache)
+        with self._gate.reading(wait=self.path is None), self._opened_rows() as records:
             yield self._current(records), records
+
+    @contextmanager
+    def _opened_rows(self) -> Iterator[Records]:
+        with self._database.reading() as session:
+            records = Records(session, self._cache)
+            with checks.damage_reported(records):
+                yield records
 
     @contextmanager
     def _reads(self, scope: Filter | None = None) -> Iterator[Reads]:

@@ -20,7 +20,7 @@ import time
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -304,9 +304,11 @@ class Records:
         if scope is not None:
             sql = f"SELECT id FROM documents WHERE key {LISTED} AND id > ? ORDER BY id"
             return [row[0] for row in self.rows(sql, (listed(scope), after))]
-        return [
-            row[0] for row in self.rows(f"SELECT id FROM documents WHERE id > ? ORDER BY id LIMIT {_PAGE}", (after,))
-        ]
+        sql = f"SELECT id FROM documents WHERE id > ? ORDER BY id LIMIT {_PAGE}"
+        page = [row[0] for row in self.rows(sql, (after,))]
+        if page and page[-1] <= after:
+            raise damaged("documents are not in the order of their ids")
+        return page
 
     def document(self, document_id: str) -> Document | None:
         """Return a document, put together from its passages."""
@@ -327,11 +329,17 @@ class Records:
 
     def every_document(self) -> Iterator[list[tuple[int, int, ParsedDocument]]]:
         """Yield all documents in order of key, in pages: key, key of the first passage, and the document."""
+        for page in self.document_pages("key"):
+            yield self._parsed(f"d.key {LISTED}", (listed([row[0] for row in page]),), accesses=True)
+
+    def document_pages(self, columns: str) -> Iterator[list[Row]]:
+        """Yield rows of documents in order of key, in pages; the key is the first column."""
         last = -1
-        while keys := [
-            row[0] for row in self.rows(f"SELECT key FROM documents WHERE key > ? ORDER BY key LIMIT {_PAGE}", (last,))
-        ]:
-            yield self._parsed(f"d.key {LISTED}", (listed(keys),), accesses=True)
+        while page := self.rows(f"SELECT {columns} FROM documents WHERE key > ? ORDER BY key LIMIT {_PAGE}", (last,)):
+            keys = [last, *(row[0] for row in page)]
+            if any(key >= following for key, following in pairwise(keys)):
+                raise damaged("documents are not in the order of their keys")  # reading on might never end
+            yield page
             last = keys[-1]
 
     def _parsed(
