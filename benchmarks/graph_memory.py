@@ -85,7 +85,7 @@ def surroundings(index: KnowledgeIndex) -> str:
             vector = index.embedding.query(document.title) if index.embedding else None
             query = Query(document.title, snapshot, vector, keys, index.embedding)
             edges.append(timed("igraph", partial(query.surroundings, hops=3)).ecount())
-            plain = query.by_vector("chunks", 10)
+            plain = query.nearest(10)
             for name, strategy in {
                 "PageRank": PageRank(),
                 **{name: one.graph for name, one in DESIGNS.items()},

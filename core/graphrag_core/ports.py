@@ -6,7 +6,7 @@ what a strategy reads of an index.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,6 @@ Scores = npt.NDArray[np.float32]
 
 Ranking = tuple[Keys, Scores]
 """Keys and their scores, best first."""
-
-Kind = Literal["chunks", "facts", "entities"]
 
 
 @runtime_checkable

@@ -413,7 +413,7 @@ class GraphRetriever:
             owner = np.repeat(np.arange(len(rows.keys)), rows.counts)
             held = np.bincount(owner, weights=np.isin(rows.entities, wanted), minlength=len(rows.keys))
             joining = np.flatnonzero(held > 1)
-            ids = snapshot.id_order("facts", rows.keys[joining])
+            ids = snapshot.fact_order(rows.keys[joining])
             best = joining[np.lexsort((ids, -rows.weights[joining], -held[joining]))][:limit]
             return snapshot.facts(rows.keys[best])
 

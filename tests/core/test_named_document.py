@@ -40,7 +40,7 @@ def named(index, question: str) -> str | None:
         found = named_document(Query(question, snapshot, vector, entities, index.embedding))
         if found is None:
             return None
-        every = snapshot.search_vectors("chunks", vector[None, :], 1_000)[0][0]
+        every = snapshot.nearest(vector[None, :], 1_000)[0][0]
         (document,) = {c.document_id for c in snapshot.chunks(every[snapshot.documents_of(every) == found.number])}
         return document
 

@@ -355,7 +355,7 @@ class GoldFinder:
         queries = (" ".join(f'"{phrase}"' for phrase in phrases), " ".join(words[:60]))
         with self._index.engine.snapshot() as snapshot:
             for query, count in zip(queries, (_SEARCHED, 10 * _SEARCHED), strict=True):
-                keys, _ = snapshot.search_keywords(query, count)
+                keys, _ = snapshot.keywords(query, count)
                 if any(_holds(needed, _pairs(chunk.text)) for chunk in snapshot.chunks(keys[: 2 * count])):
                     return True
         return False

@@ -480,7 +480,7 @@ def _reads_as_heading(name: str) -> bool:
 
 def strongest(snapshot: Snapshot, facts: Keys) -> Keys:
     """Return facts by weight, then by id."""
-    return facts[np.lexsort((snapshot.id_order("facts", facts), -snapshot.fact_rows(facts).weights))]
+    return facts[np.lexsort((snapshot.fact_order(facts), -snapshot.fact_rows(facts).weights))]
 
 
 def _keys(snapshot: Snapshot, ids: Iterable[str]) -> Keys:
@@ -576,7 +576,7 @@ def _near_names(snapshot: Snapshot, name: str) -> list[str]:
 
     A part with a spelling mistake is in no passage, so the most mentioned entities are looked at, too.
     """
-    passages, _ = snapshot.search_keywords(name, _PASSAGES_SEARCHED)
+    passages, _ = snapshot.keywords(name, _PASSAGES_SEARCHED)
     keys = np.union1d(snapshot.neighbours(passages, to="entities").targets, snapshot.top_entities(5_000))
     wanted = normalise(name)
     scored = []

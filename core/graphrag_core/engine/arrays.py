@@ -261,14 +261,11 @@ class Inverse:
             total = total + part.locate(rows)[1]
         return total
 
-    def gather(self, rows: Array, limit: Numbers | None = None, which: int = 0) -> tuple[Numbers, Array]:
-        """Return the lengths of rows and their values one row after the other, or their first values."""
+    def gather(self, rows: Array, which: int = 0) -> tuple[Numbers, Array]:
+        """Return the lengths of rows, and their values one row after the other."""
         found = []
         for part in self.parts:
             starts, counts = part.locate(rows)
-            if limit is not None:
-                counts = np.minimum(counts, limit)
-                limit = limit - counts
             if counts.any():
                 found.append((part.values[which], starts, counts))
         if not found:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from graphrag_core.engine.adjacency import NAME_BITS, PASSAGE_BITS
 from graphrag_core.engine.analysis import terms_of_names
 from graphrag_core.engine.arrays import Array, Inverse, map_base
 from graphrag_core.engine.codes import are_damaged
+from graphrag_core.engine.counters import NAME_BITS, PASSAGE_BITS
 from graphrag_core.engine.records import Records
 from graphrag_core.engine.rows import ADDRESS, damaged
 from graphrag_core.engine.segments import (

@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import update_wrapper
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from graphrag_core.engine.adjacency import Graph, Pairs, kept_rows, once
 from graphrag_core.engine.arrays import Flags, Numbers
+from graphrag_core.engine.counters import Pairs, kept_rows, once
+from graphrag_core.engine.scope import Scope
 from graphrag_core.key_sets import among, distinct, ranges
-from graphrag_core.model import Entity, Fact
-from graphrag_core.ports import Adjacency, Keys, Scores
+from graphrag_core.model import Fact
+from graphrag_core.ports import Adjacency, Keys
 from graphrag_core.text import hash64, normalise
 
 S = TypeVar("S")
@@ -54,16 +53,8 @@ class remembered(Generic[S, T]):  # noqa: N801 - used like a property
         return value
 
 
-def renamed(entity: Entity, name: str | None) -> Entity:
-    """Return an entity with another name, the old one as an alias; the entity itself for no name."""
-    if name is None or name == entity.name:
-        return entity
-    aliases = tuple(sorted({entity.name, *entity.aliases} - {name}))
-    return replace(entity, id=normalise(name), name=name, aliases=aliases)
-
-
 class EditedGraph:
-    """A :class:`~graphrag_core.engine.adjacency.Graph` with edits and explicit edges applied.
+    """A :class:`~graphrag_core.engine.scope.Scope` with edits and explicit edges applied.
 
     A merged entity has the number of the one that represents it.
 
@@ -77,7 +68,7 @@ class EditedGraph:
         Reads facts.
     """
 
-    def __init__(self, graph: Graph, edits: str, read: FactReader) -> None:
+    def __init__(self, graph: Scope, edits: str, read: FactReader) -> None:
         self._graph = graph
         self._edits: list[dict[str, Any]] = json.loads(edits)["edits"] if edits else []
         self._read = read
@@ -184,15 +175,8 @@ class EditedGraph:
         sizes, names = self._graph.names(members)
         return np.bincount(np.arange(len(counts)).repeat(counts), sizes, len(counts)).astype(np.int64), names
 
-    def counts(self, entities: Keys) -> tuple[Keys, Flags]:
-        counts, subjects = self._graph.counts(entities)
-        if (several := among(entities, self._merged[0])).any():
-            edges = self.walk(entities[several])
-            counts[several], subjects[several] = edges.counts, edges.totals > edges.counts * MENTION_WEIGHT
-        return counts, subjects
-
-    def passages(self, entities: Keys, most: int) -> Keys:
-        counts = self._graph.passages(entities, most)
+    def entity_counts(self, entities: Keys) -> Keys:
+        counts = self._graph.entity_counts(entities)
         if (several := among(entities, self._merged[0])).any():
             counts[several] = self.walk(entities[several]).counts
         return counts
@@ -202,7 +186,7 @@ class EditedGraph:
         found = self._graph.top(min(count + len(members) + len(self._deleted), 1 << 40))
         found = distinct(self._representing(found), representatives)
         found = found[~among(found, self._deleted) & ~self.are_addresses(found)]
-        return found[np.lexsort((self.ids(found), -self.counts(found)[0]))[:count]]
+        return found[np.lexsort((self.ids(found), -self.entity_counts(found)))[:count]]
 
     # -- edges
 
@@ -222,11 +206,10 @@ class EditedGraph:
         totals = np.bincount(owner, weights, len(nodes)).astype(np.float32)
         return Adjacency(np.bincount(owner, minlength=len(nodes)), targets, weights, totals)
 
-    def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
-        found = np.empty(len(nodes), np.float32)
-        read = (nodes < self.first_entity) | among(nodes, self._merged[0])
-        found[read] = self.walk(nodes[read]).counts
-        found[~read] = self._graph.degrees(nodes[~read], None if most is None else most[~read])
+    def degrees(self, nodes: Keys) -> Keys:
+        found = self._graph.degrees(nodes)
+        if (several := among(nodes, self._merged[0])).any():
+            found[several] = self.walk(nodes[several]).counts
         return found
 
     # -- facts

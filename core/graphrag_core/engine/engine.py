@@ -30,12 +30,14 @@ from graphrag_core.engine.arrays import BaseWriter, map_base
 from graphrag_core.engine.attributes import AttributeColumns
 from graphrag_core.engine.connect import Database, connect
 from graphrag_core.engine.gate import Gate
-from graphrag_core.engine.reads import EmbedTokens, NameVectors, Reads
+from graphrag_core.engine.name_vectors import NameVectors
 from graphrag_core.engine.records import INTERNAL, Records
 from graphrag_core.engine.rows import Accesses, damaged
+from graphrag_core.engine.scope import marked, matching, scope_of
 from graphrag_core.engine.segments import Batch, together
-from graphrag_core.engine.snapshot import Snapshot
+from graphrag_core.engine.snapshot import EmbedTokens, Snapshot
 from graphrag_core.engine.sqlite import Sqlite
+from graphrag_core.engine.statistics import statistics
 from graphrag_core.engine.values import Cache
 from graphrag_core.engine.view import Removal, Stored, View
 from graphrag_core.errors import (
@@ -212,15 +214,11 @@ class IndexEngine:
                 yield records
 
     @contextmanager
-    def _reads(self, scope: Filter | None = None) -> Iterator[Reads]:
-        with self.reading() as (view, records):
-            yield Reads(view, records, scope, self._columns, self._names, self.accesses, self.embed_tokens)
-
-    @contextmanager
     def snapshot(self, scope: Filter | None = None) -> Iterator[Snapshot]:
         """Open a snapshot of the newest generation, restricted to the documents that match a filter."""
-        with self._reads(scope) as reads:
-            yield Snapshot(reads)
+        with self.reading() as (view, records):
+            seen = scope_of(view, records, self._columns, scope)
+            yield Snapshot(view, records, seen, self._names, self.accesses, self.embed_tokens)
 
     @property
     def generation(self) -> int:
@@ -527,9 +525,11 @@ class IndexEngine:
         """Yield the ids of the documents that match a filter, in order of id."""
         after = ""
         while True:
-            with self._reads() as reads:
-                keys = None if scope is None else np.flatnonzero(reads.matching(reads.marked(scope)))
-                page = reads.records.document_ids(after, keys)
+            with self.reading() as (view, records):
+                keys = None
+                if scope is not None:
+                    keys = np.flatnonzero(matching(view, records, self._columns, marked(records, scope)))
+                page = records.document_ids(after, keys)
             if not page:
                 return
             yield from page
@@ -577,8 +577,8 @@ class IndexEngine:
 
     def stats(self) -> Stats:
         """Return the size of the index and its most frequent entities."""
-        with self._reads() as reads:
-            return Snapshot(reads).statistics()
+        with self.snapshot() as snapshot:
+            return statistics(snapshot)
 
     def verify(self) -> Verification:
         """Compare rows, segments, base and arrays with each other and with their checksums."""

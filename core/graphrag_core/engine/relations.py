@@ -142,11 +142,11 @@ class Relations:
                 return rows, is_stated
             self.is_complete = False
             strengths = rows.weights + _STATED * is_stated
-            facts = facts[np.lexsort((snapshot.id_order("facts", facts), -strengths))[:room]]
+            facts = facts[np.lexsort((snapshot.fact_order(facts), -strengths))[:room]]
 
     def _strongest_first(self, edges: Edges) -> Edges:
         strengths = edges.weights + _STATED * edges.stated
-        return edges.chosen(np.lexsort((self._snapshot.id_order("facts", edges.facts), -strengths)))
+        return edges.chosen(np.lexsort((self._snapshot.fact_order(edges.facts), -strengths)))
 
     def graph(self) -> Graph:
         """Return the graph: vertices have a ``key``, edges ``fact`` (-1 for a mention), ``weight`` and ``stated``."""

@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine import analysis
-from graphrag_core.engine.adjacency import AGAIN, IN_TITLE, SUBJECT
 from graphrag_core.engine.arrays import Array, Arrays, Numbers, Part
 from graphrag_core.engine.codes import decode, encode
+from graphrag_core.engine.counters import AGAIN, IN_TITLE, SUBJECT
 from graphrag_core.engine.postings import quantised, term_key
 from graphrag_core.engine.rows import ADDRESS, FIELDS, LETTERS, Row, keyword_fields, statement_number, without_markup
 from graphrag_core.filters import attributes

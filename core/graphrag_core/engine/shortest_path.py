@@ -81,7 +81,7 @@ def _described(snapshot: Snapshot, keys: list[int]) -> GraphPath:
             continue
         joint = snapshot.facts_of(np.array([before, key]), joint=True)
         weights = snapshot.fact_rows(joint).weights
-        best = joint[np.lexsort((snapshot.id_order("facts", joint), -weights))[:1]]
+        best = joint[np.lexsort((snapshot.fact_order(joint), -weights))[:1]]
         facts += snapshot.facts(best)
         entities.append(entity)
     return GraphPath(tuple(entities), tuple(facts))

@@ -12,17 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.adjacency import (
-    AGAIN,
-    COUNTERS,
-    EDGE_ID,
-    IN_TITLE,
-    NAME_BITS,
-    PASSAGE_BITS,
-    SUBJECT,
-    exist,
-    usage,
-)
 from graphrag_core.engine.arrays import (
     Array,
     Arrays,
@@ -34,6 +23,17 @@ from graphrag_core.engine.arrays import (
     Inverse,
     Numbers,
     Part,
+)
+from graphrag_core.engine.counters import (
+    AGAIN,
+    COUNTERS,
+    EDGE_ID,
+    IN_TITLE,
+    NAME_BITS,
+    PASSAGE_BITS,
+    SUBJECT,
+    exist,
+    usage,
 )
 from graphrag_core.engine.postings import Postings
 from graphrag_core.engine.rows import FIELDS

@@ -157,16 +157,16 @@ def read_found(query: Query, plan: Plan, scope: Filter | None, searched: Searche
 
 def _evidence(query: Query, plan: Plan, searched: Searched, names: Sequence[str]) -> Evidence:
     vector, plain, graph, ranked, _ = searched
-    settings, has = query.settings, query.snapshot.has
+    settings, snapshot = query.settings, query.snapshot
     own = len(names) - len(query.carried.entities)
-    has_entities = has("entities")
-    lacks_names = settings.recogniser.needs_name_vectors and has_entities and not has("entities", vectors=True)
+    has_entities = snapshot.has_entities
+    lacks_names = settings.recogniser.needs_name_vectors and has_entities and not snapshot.has_name_vectors
     has_no_words = bool(plan.text.strip()) and not WORD_OR_IDENTIFIER.search(plan.text)
     return Evidence(
         question=plan.text,
         settings=settings,
         is_restricted=plan.scope is not None,
-        unknown_keys=_unknown_keys(query.snapshot, logs=not plan.instead),
+        unknown_keys=_unknown_keys(snapshot, logs=not plan.instead),
         names=tuple(names[:own]),
         carried=query.carried.names,
         follows=len(query.carried.passages) > 0,
@@ -185,9 +185,9 @@ def _evidence(query: Query, plan: Plan, searched: Searched, names: Sequence[str]
         named=ranked.named,
         document=ranked.document,
         has_candidates=ranked.candidates is not None,
-        has_chunks=has("chunks"),
+        has_chunks=snapshot.chunk_count > 0,
         has_entities=has_entities,
-        has_vectors=query.vector is not None or has("chunks", vectors=True),
+        has_vectors=query.vector is not None or snapshot.has_vectors,
         missing=(
             plan.instead, vector.problem, _NO_WORDS if has_no_words else "", _NO_NAME_VECTORS if lacks_names else "",
             graph.expansion.remark, *query.remarks,
@@ -203,7 +203,7 @@ def _unknown_keys(snapshot: Snapshot, *, logs: bool) -> tuple[str, ...]:
     """
     keys = snapshot.unknown_keys[:_MAX_UNKNOWN]
     if keys and logs:
-        known = snapshot.metadata_keys()
+        known = snapshot.records.metadata_keys()
         near = [did_you_mean(get_close_matches(key, known)) for key in keys]
         told = ", ".join(f"{key!r}{f' ({hint})' if hint else ''}" for key, hint in zip(keys, near, strict=True))
         _log.warning("no document has the metadata key %s: comparisons with it match nothing", told)

@@ -65,7 +65,7 @@ class Linear(Reranker):
         sentences = query.snapshot.sentences(keys, words.terms)
         matches = words.matches(query, keys, sentences.of_chunks)
         by_words = self._by_words(plain, matches.sum(axis=1))
-        nearest = plain[0][np.argsort(-query.snapshot.similarities("chunks", plain[0], query.vector), kind="stable")]
+        nearest = plain[0][np.argsort(-query.snapshot.cosines(plain[0], query.vector), kind="stable")]
         by_plain = _by_rank(keys, plain[0])
         signals: dict[Signal, Values] = {
             "plain": (1 - trust) * by_plain,
@@ -88,7 +88,7 @@ class Linear(Reranker):
         words, first = QuestionWords.of(query), plain[0][:_STEPS]
         if not words.terms or len(first) == 0:
             return plain[0], self.probabilities(np.zeros(0), 0.0, 0.0, len(plain[0]))
-        covered = query.snapshot.terms_in("chunks", first, words.terms)
+        covered = query.snapshot.contained(first, words.terms)
         matches = words.matches(query, first, covered)
         contained = np.maximum.accumulate(matches)
         added = np.maximum(matches[1:] - contained[:-1], 0).sum(axis=1)
@@ -135,7 +135,7 @@ class Linear(Reranker):
         rows = snapshot.fact_rows(sentences.facts)
         fact, kept = np.arange(len(rows.keys)).repeat(rows.counts), among(rows.entities, entities)
         fact, column = fact[kept], entities.searchsorted(rows.entities[kept])
-        stated = sentences.of_facts[fact] & ~snapshot.terms_in("entities", entities, words.terms)[column]
+        stated = sentences.of_facts[fact] & ~snapshot.in_names(entities, words.terms)[column]
         np.maximum.at(evidence, (sentences.owners[fact], column), np.vecdot(stated, words.term_weights))
         rarity = np.where(among(entities, np.sort(query.entities)), 0, 2 / np.maximum(passages, 2))
         to_subject, to_mention = (held & ~subject) * (0.25 + evidence), held * rarity * (0.2 + 0.5 * evidence)
@@ -177,7 +177,7 @@ def _trust(query: Query, words: QuestionWords) -> tuple[float, float, list[int]]
     if len(query.entities) == 0:
         return 0.0, 0.0, []
     mentions = query.snapshot.entity_counts(query.entities).clip(1).astype(np.float64)
-    named = query.snapshot.terms_in("entities", query.entities, words.terms)
+    named = query.snapshot.in_names(query.entities, words.terms)
     of_words = np.where(named, query.snapshot.term_counts(words.terms), np.inf).min(axis=1)
     of_words = np.where(np.isfinite(of_words), of_words, mentions)
     rarity = np.minimum(1, _RARE / np.maximum(mentions, np.sqrt(mentions * of_words)))

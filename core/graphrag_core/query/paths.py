@@ -70,7 +70,7 @@ def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
             if link not in strongest:
                 facts = query.snapshot.facts_of(np.array(link), joint=True)
                 if len(facts) > 1:
-                    facts = facts[query.order("facts", facts, query.snapshot.fact_rows(facts).weights)]
+                    facts = facts[query.order_facts(facts, query.snapshot.fact_rows(facts).weights)]
                 strongest[link] = int(facts[0]) if len(facts) else _NO_FACT
             path.insert(at, strongest[link])
         paths.append(() if _NO_FACT in path[1::2] else tuple(path))
@@ -186,7 +186,7 @@ def _joining_facts(query: Query, chunks: Keys) -> Keys:
     facts, pairs_held = np.unique(np.concatenate(found), return_counts=True)
     rows = query.snapshot.fact_rows(facts)
     in_hit = among(rows.chunks, np.sort(chunks)).astype(np.float32)
-    return facts[query.order("facts", facts, pairs_held.astype(np.float32), rows.weights, in_hit)[:_MAX_JOINING]]
+    return facts[query.order_facts(facts, pairs_held.astype(np.float32), rows.weights, in_hit)[:_MAX_JOINING]]
 
 
 def choose_facts(query: Query, paths: Sequence[EntityPath], chunks: Keys, followed: Keys) -> Keys:
@@ -207,6 +207,6 @@ def choose_facts(query: Query, paths: Sequence[EntityPath], chunks: Keys, follow
     chosen.update(dict.fromkeys(followed.tolist()))
     around = query.snapshot.facts_of(query.entities, limit=_MAX_SCANNED)
     rows = query.snapshot.fact_rows(around)
-    order = query.order("facts", around, among(rows.chunks, np.sort(chunks)).astype(np.float32), rows.weights)
+    order = query.order_facts(around, among(rows.chunks, np.sort(chunks)).astype(np.float32), rows.weights)
     chosen.update(dict.fromkeys(around[order[:_MAX_FACTS]].tolist()))
     return np.array(list(chosen)[: max(_MAX_FACTS, len(followed), on_paths)], np.int64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -14,7 +13,7 @@ from graphrag_core.engine.relations import Relations
 from graphrag_core.errors import EmbedderError
 from graphrag_core.ingest.embedding import DEFAULT_VECTOR_WEIGHT, CheckedEmbedder, question_error
 from graphrag_core.key_sets import distinct, ordered
-from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores
+from graphrag_core.ports import Keys, Matrix, Ranking, Scores
 from graphrag_core.text import REFERS_TO
 
 if TYPE_CHECKING:
@@ -113,12 +112,12 @@ class Query:
         if self.counts_access:
             self.snapshot.record_access(facts, now)
 
-    def by_vector(self, kind: Kind, k: int) -> Ranking:
-        """Return the chunks, facts or entities nearest to the question; none without an embedding."""
+    def nearest(self, k: int) -> Ranking:
+        """Return the chunks nearest to the question; none without an embedding."""
         if self.vector is None:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        ((keys, scores),) = self.snapshot.search_vectors(kind, self.vector[None, :], k)
-        return keys, scores
+        (found,) = self.snapshot.nearest(self.vector[None, :], k)
+        return found
 
     def by_vectors_of(self, texts: Sequence[str], k: int) -> tuple[list[Ranking], str]:
         """Return for each text the nearest chunks; the texts are embedded as questions and searched in one call.
@@ -128,8 +127,8 @@ class Query:
         """
         vectors, problem = self._embed(texts)
         if vectors is None:
-            return [self.snapshot.search_keywords(text, k) for text in texts], problem
-        return self.snapshot.search_vectors("chunks", vectors, k), ""
+            return [self.snapshot.keywords(text, k) for text in texts], problem
+        return self.snapshot.nearest(vectors, k), ""
 
     def surroundings(
         self,
@@ -210,7 +209,7 @@ class Query:
             self.failures.append(problem)
             return None, problem
 
-    def blend(self, kind: Kind, by_vector: Ranking, by_keyword: Ranking) -> Ranking:
+    def blend(self, by_vector: Ranking, by_keyword: Ranking) -> Ranking:
         """Blend two rankings: the weighted mean of cosine and BM25, each divided by its best score.
 
         Without ``relative_scores`` of the fusion a cosine counts as it is.
@@ -220,7 +219,7 @@ class Query:
         if self.vector is not None and len(by_vector[0]):
             matched = keys
             keys = distinct(by_vector[0], matched)
-            similarity = self.snapshot.similarities(kind, keys, self.vector)
+            similarity = self.snapshot.cosines(keys, self.vector)
             cosine = similarity.copy()
             if self.settings.fusion.relative_scores:
                 np.maximum(cosine, 0, out=cosine)
@@ -229,9 +228,9 @@ class Query:
             keyword_share[np.searchsorted(keys, matched)] = scores
             share = self.vector_weight
             scores = share * cosine + (1 - share) * keyword_share
-            order = self.order(kind, keys, scores, similarity)  # negative cosines keep their order
+            order = self.order(keys, scores, similarity)  # negative cosines keep their order
         else:
-            order = self.order(kind, keys, scores)
+            order = self.order(keys, scores)
         return keys[order], scores[order].astype(np.float32)
 
     def without_same_start(self, keys: Keys, characters: int) -> Keys:
@@ -246,12 +245,16 @@ class Query:
     def best_first(self, scores: Mapping[int, float]) -> Ranking:
         """Return chunks with scores, best first; ties by similarity to the question, then by id."""
         keys, values = np.array(list(scores), np.int64), np.array(list(scores.values()), np.float32)
-        order = self.order("chunks", keys, values, self.snapshot.similarities("chunks", keys, self.vector))
+        order = self.order(keys, values, self.snapshot.cosines(keys, self.vector))
         return keys[order], values[order]
 
-    def order(self, kind: Kind, keys: Keys, *criteria: Scores) -> npt.NDArray[np.int64]:
-        """Return the indices that sort keys by criteria in descending order; ties are broken by id."""
-        return ordered(keys, criteria, partial(self.snapshot.id_order, kind))
+    def order(self, chunks: Keys, *criteria: Scores) -> Keys:
+        """Return the indices that sort chunks by criteria in descending order; ties are broken by id."""
+        return ordered(chunks, criteria, self.snapshot.order)
+
+    def order_facts(self, facts: Keys, *criteria: Scores) -> Keys:
+        """Return the indices that sort facts by criteria in descending order; ties are broken by id."""
+        return ordered(facts, criteria, self.snapshot.fact_order)
 
 
 def word_weights(counts: Keys, total: int) -> npt.NDArray[np.float64]:

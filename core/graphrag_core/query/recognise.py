@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphrag_core.engine.analysis import content_terms
+from graphrag_core.engine.naming import search_names
 from graphrag_core.key_sets import among
 from graphrag_core.ports import Keys, Matrix
 from graphrag_core.text import FUNCTION, OPENERS, normalise
@@ -84,7 +86,7 @@ class Recogniser:
         exact = np.array(sorted(first_word, key=first_word.__getitem__), np.int64)
         entities = np.concatenate([exact, self._by_part(question, snapshot, exact)]) if self.phrases else exact
         if len(entities) == 0 and vector is not None:
-            ((entities, similarity),) = snapshot.search_vectors("entities", vector[None, :], self.nearest)
+            entities, similarity = snapshot.nearest_entities(vector, self.nearest)
             return entities[similarity >= self.least_similarity][: self.nearest]
         return entities[: self.most]
 
@@ -95,11 +97,11 @@ class Recogniser:
         """
         found: dict[int, None] = {}
         for phrase in self.phrases_in(question):
-            if not (terms := snapshot.terms(phrase)) or not normalise(phrase):
+            if not (terms := content_terms(phrase)) or not normalise(phrase):
                 continue
             inside = max((_same_start(word, term) for word in normalise(phrase).split() for term in terms), key=len)
-            entities = snapshot.search_names("", inside)  # most mentioned first
-            entities = entities[snapshot.terms_in("entities", entities, terms).all(axis=1)]
+            entities = search_names(snapshot, "", inside)  # most mentioned first
+            entities = entities[snapshot.in_names(entities, terms).all(axis=1)]
             is_exact = among(entities, np.sort(exact))
             matches = np.concatenate([entities[is_exact], entities[~is_exact]])[: self.phrases]
             found.update(dict.fromkeys(matches[~among(matches, np.sort(exact))].tolist()))

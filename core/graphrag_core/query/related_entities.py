@@ -66,7 +66,7 @@ def joining_facts(query: Query, graph: Graph, least: float = 0.0) -> Keys:
         if weight >= least and ends[0] != ends[1] and not named.isdisjoint(ends):
             both[fact] = max(both.get(fact, (0.0, 0.0)), (float(named.issuperset(ends)), weight))
     facts, columns = np.array([*both], np.int64), np.array([*both.values()], np.float32).reshape(-1, 2)
-    return facts[query.order("facts", facts, *columns.T)[:_MAX_FACTS]]
+    return facts[query.order_facts(facts, *columns.T)[:_MAX_FACTS]]
 
 
 def stated_strengths(query: Query, chunks: Keys) -> Scores:

@@ -77,26 +77,26 @@ def _search(query: Query, count: int) -> PlainSearch:
     channels: dict[str, Ranking] = {}
     nearest = None
     if by_vector:
-        keys, scores = query.by_vector("chunks", count)
+        keys, scores = query.nearest(count)
         nearest = float(scores.max(initial=0))
         if (least := settings.gate.min_score) > 0:
             similar = np.round(scores, 6) >= least
             keys, scores = keys[similar], scores[similar]
         channels["vector"] = _ordered(query, keys, scores)
     if not by_vector or (not by_vector_alone and weight < 1):
-        found = query.snapshot.search_keywords(with_arxiv_ids(query.text), count)
+        found = query.snapshot.keywords(with_arxiv_ids(query.text), count)
         channels["keyword"] = _ordered(query, *found)
     vectors = channels.get("vector", NOTHING)
     ranking = next(iter(channels.values()))
     if method == "hybrid" and not by_vector and not settings.fusion.uses_keywords:
         ranking = ranking[0], ranking[1] / (1 + ranking[1])  # in place of a cosine
     elif len(channels) > 1 or not (method in ("vector", "keyword") or by_vector_alone):
-        ranking = query.blend("chunks", vectors, channels.get("keyword", NOTHING))
+        ranking = query.blend(vectors, channels.get("keyword", NOTHING))
     return PlainSearch(channels, ranking, float((vectors if by_vector else ranking)[1].max(initial=0)), nearest)
 
 
 def _ordered(query: Query, keys: Keys, scores: Scores) -> Ranking:
-    order = query.order("chunks", keys, scores)
+    order = query.order(keys, scores)
     return keys[order], scores[order]
 
 

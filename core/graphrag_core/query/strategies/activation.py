@@ -7,6 +7,7 @@ from math import log10
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_core.engine.analysis import content_terms
 from graphrag_core.key_sets import distinct
 from graphrag_core.model import Fact
 from graphrag_core.ports import Keys, Ranking
@@ -110,15 +111,15 @@ class SpreadingActivation(GraphStrategy):
     def _anchors(self, query: Query) -> tuple[Keys, str]:
         """Return the entities to start at, and a remark if they were not found by their names."""
         snapshot = query.snapshot
-        if query.vector is not None and snapshot.has("entities", vectors=True):
-            return query.by_vector("entities", self.anchors)[0][: self.anchors], ""
+        if query.vector is not None and snapshot.has_name_vectors:
+            return snapshot.nearest_entities(query.vector, self.anchors)[0], ""
         if query.vector is None:
             others = self._named_alike(query)
             return np.array([*dict.fromkeys([*query.entities.tolist(), *others])][: self.anchors], np.int64), ""
-        if len(query.entities) or not snapshot.has("entities"):
+        if len(query.entities) or not snapshot.has_entities:
             return query.entities[: self.anchors], ""
-        chunks, scores = query.by_vector("chunks", _NEAREST)
-        chunks = chunks[query.order("chunks", chunks, scores)][:_NEAREST]
+        chunks, scores = query.nearest(_NEAREST)
+        chunks = chunks[query.order(chunks, scores)][:_NEAREST]
         # Of each passage its subjects first, then what it mentions least often elsewhere.
         edges = snapshot.neighbours(chunks, to="entities")
         mentions = snapshot.entity_counts(edges.targets)
@@ -131,10 +132,10 @@ class SpreadingActivation(GraphStrategy):
 
     def _named_alike(self, query: Query) -> list[int]:
         """Return entities of the first passages whose names share words with the question, most shared first."""
-        snapshot, terms = query.snapshot, query.snapshot.terms(query.text)
-        chunks, _ = snapshot.search_keywords(query.text, _MAX_MATCHED)
+        snapshot, terms = query.snapshot, content_terms(query.text)
+        chunks, _ = snapshot.keywords(query.text, _MAX_MATCHED)
         entities = np.array([*dict.fromkeys(snapshot.neighbours(chunks, to="entities").targets.tolist())], np.int64)
-        shared = snapshot.terms_in("entities", entities, terms).sum(axis=1) if terms else np.zeros(len(entities))
+        shared = snapshot.in_names(entities, terms).sum(axis=1) if terms else np.zeros(len(entities))
         order = np.argsort(-shared, kind="stable")
         return [int(entities[at]) for at in order if shared[at] > 0]
 
@@ -165,6 +166,6 @@ class SpreadingActivation(GraphStrategy):
         facts, confidence, since = query.snapshot.outgoing_facts(
             entity, distinct(np.array(around.es["fact"], np.int64))
         )
-        similarity = query.snapshot.similarities("facts", facts, query.vector)
-        order = query.order("facts", facts, confidence, similarity)[: self.facts_per_entity]
+        similarity = query.snapshot.fact_cosines(facts, query.vector)
+        order = query.order_facts(facts, confidence, similarity)[: self.facts_per_entity]
         return facts[order], since[order]

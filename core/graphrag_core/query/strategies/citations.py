@@ -50,7 +50,8 @@ class CitationGraph(GraphStrategy):
 
     def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return a passage of each paper that concepts and citations lead to, best first."""
-        named = query.entities[query.snapshot.are_subjects(query.entities)]
+        edges = query.snapshot.walk(query.entities)
+        named = query.entities[edges.totals > edges.counts]  # some passage is about it
         relevance = defaultdict(float, dict.fromkeys(named.tolist(), 1.0))
         papers, facts = _joined(query, query.entities.tolist(), (*self.concepts, *self.relations), outgoing=False)
         for paper in papers:
@@ -88,12 +89,12 @@ def _passages(query: Query, relevance: Mapping[int, float]) -> dict[int, float]:
     snapshot, papers = query.snapshot, np.array([*relevance], np.int64)
     about = snapshot.neighbours(papers, to="chunks")
     owners, chunks = papers.repeat(about.counts)[about.is_about], about.targets[about.is_about]
-    similarity = snapshot.similarities("chunks", chunks, query.vector)
+    similarity = snapshot.cosines(chunks, query.vector)
     best: dict[int, int] = {}
     scores: defaultdict[int, float] = defaultdict(float)
     seen: set[tuple[int, int]] = set()
     documents = snapshot.documents_of(chunks)
-    for at in query.order("chunks", chunks, similarity).tolist():
+    for at in query.order(chunks, similarity).tolist():
         document, owner = int(documents[at]), int(owners[at])
         chunk = best.setdefault(document, int(chunks[at]))
         if (document, owner) not in seen:  # a paper may have two names

@@ -64,7 +64,7 @@ class ExpansionQueries(GraphStrategy):
         total: dict[int, float] = {}
         best: dict[int, tuple[float, str]] = {}
         for (text, proximity), (keys, scores) in zip(queries, found, strict=True):
-            order = query.order("chunks", keys, scores)[: self.hits]
+            order = query.order(keys, scores)[: self.hits]
             for rank, key in enumerate(keys[order].tolist(), 1):
                 part = proximity if self.in_order else proximity / (_RANK_CONSTANT + rank)
                 total[key] = total.get(key, part) if self.in_order else total.get(key, 0.0) + part
@@ -72,7 +72,7 @@ class ExpansionQueries(GraphStrategy):
                     best[key] = (part, text)
         keys, scores = np.array(list(total), np.int64), np.array(list(total.values()), np.float32)
         if not self.in_order:
-            order = query.order("chunks", keys, scores)
+            order = query.order(keys, scores)
             keys, scores = keys[order], scores[order]
         kept = np.isin(keys, query.without_same_start(keys, self.same_start))
         keys, scores = keys[kept], scores[kept]

@@ -86,8 +86,8 @@ class Neighbourhood(GraphStrategy):
         scores = np.zeros(len(chunks), np.float32)
         np.maximum.at(scores, position, np.repeat(np.array(list(best.values()), np.float32), edges.counts))
         # Among passages with the same score, those most similar to the question are chosen.
-        similarity = snapshot.similarities("chunks", chunks, query.vector)
-        order = query.order("chunks", chunks, scores, similarity)
+        similarity = snapshot.cosines(chunks, query.vector)
+        order = query.order(chunks, scores, similarity)
         had = np.isin(chunks[order], text_ranking[0][: query.settings.k if query.settings.method == "hybrid" else 0])
         order = order[had | (np.cumsum(~had) <= self.max_chunks)]
         facts = joining_facts(query, graph)

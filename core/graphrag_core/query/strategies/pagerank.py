@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.deadline import check_deadline
+from graphrag_core.engine.analysis import content_terms
 from graphrag_core.ports import Keys, Ranking
 from graphrag_core.query.linear import Linear
 from graphrag_core.query.query import Expansion, Query, word_weights
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 Doubles = npt.NDArray[np.float64]
 _DISCOVERING = 4  # rounds in which further nodes are pushed; later ones change little
 _FROM = 30  # first passages of plain search, of whose facts the best are seeds
+_COMPARED = 50  # facts with the most words of the question, of which the cosine is computed, too
 _COSINE = 0.6  # the weight of a fact's cosine beside its words
 
 
@@ -96,26 +98,26 @@ class PageRank(GraphStrategy):
             kept = rank >= np.partition(rank, -count)[-count]
             chunks, rank = chunks[kept], rank[kept]
         # Rounded, so that equal passages tie whatever the order of the sums.
-        similarity = query.snapshot.similarities("chunks", chunks, query.vector)
+        similarity = query.snapshot.cosines(chunks, query.vector)
         scores = np.round(np.log(rank + 1e-9) + similarity, 4).astype(np.float32)
-        order = query.order("chunks", chunks, scores)[:count]
+        order = query.order(chunks, scores)[:count]
         return Expansion(chunks[order], scores[order], facts=facts)
 
     def _best_facts(self, query: Query, chunks: Keys) -> Ranking:
         """Return the facts of some chunks that are nearest to the question, by their words and their vectors."""
-        snapshot, terms = query.snapshot, query.snapshot.terms(query.text)
-        facts = snapshot.facts_in(chunks)
+        snapshot, terms = query.snapshot, content_terms(query.text)
         sentences = snapshot.sentences(chunks, terms)
-        has_terms = sentences.of_facts[np.argsort(sentences.facts)[np.sort(sentences.facts).searchsorted(facts)]]
-        weights = word_weights(snapshot.term_counts(terms), snapshot.statistics_count)
-        scores = np.vecdot(has_terms, weights)
-        scores /= max(float(scores.max(initial=0)), 1e-9)
-        if query.vector is not None and snapshot.has("facts", vectors=True):
-            cosine = np.maximum(snapshot.similarities("facts", facts, query.vector), 0)
-            scores = _COSINE * cosine / max(float(cosine.max(initial=0)), 1e-9) + (1 - _COSINE) * scores
+        words = np.vecdot(sentences.of_facts, word_weights(snapshot.term_counts(terms), snapshot.statistics_count))
+        kept = np.flatnonzero(words > 0)
+        if len(kept) > _COMPARED:
+            kept = kept[words[kept] >= np.partition(words[kept], -_COMPARED)[-_COMPARED]]
+        kept = kept[snapshot.first_said(sentences.facts[kept])]
+        facts, scores = sentences.facts[kept], words[kept] / max(float(words.max(initial=0)), 1e-9)
+        cosine = np.maximum(snapshot.fact_cosines(facts, query.vector), 0)
+        if cosine.any():
+            scores = _COSINE * cosine / float(cosine.max()) + (1 - _COSINE) * scores
         scores = scores.round(6).astype(np.float32)
-        order = query.order("facts", facts, scores)[: self.facts]
-        order = order[scores[order] > 0]
+        order = query.order_facts(facts, scores)[: self.facts]
         return facts[order], scores[order]
 
     def _push(self, snapshot: Snapshot, seeds: Keys, weights: Doubles) -> tuple[Keys, Doubles]:
@@ -134,8 +136,6 @@ class PageRank(GraphStrategy):
             check_deadline()
             if len(new):
                 edges = snapshot.walk(new)
-                if (grown := snapshot.node_limit - len(residual)) > 0:  # a remote engine numbers nodes as it sees them
-                    residual, last_seen, is_pushed = scratch = scratch.grown(grown)
                 is_pushed[new] = True
                 nodes, counts = np.concatenate([nodes, new]), np.concatenate([counts, edges.counts])
                 per_weight = self.damping / np.maximum(edges.totals.astype(np.float64), 1e-12)
@@ -150,9 +150,7 @@ class PageRank(GraphStrategy):
                 break
             near = targets[residual[targets] > self.tolerance]
             new = _unique(near[~is_pushed[near]], last_seen)
-            mass = residual[new]
-            most = (mass / self.tolerance + 1) if self.tolerance > 0 else None  # from there on it is not pushed
-            new = new[mass > self.tolerance * snapshot.degrees(new, most)]
+            new = new[residual[new] > self.tolerance * snapshot.degrees(new)]
         # From here on the same nodes are pushed: only edges between them matter, and at the end the others.
         last_seen[nodes] = np.arange(len(nodes))
         inside, owners = is_pushed[targets], np.arange(len(nodes)).repeat(counts)
@@ -193,11 +191,6 @@ class _Scratch(NamedTuple):
         if len(scratch.residual) < size:
             scratch = cls(np.zeros(size), np.empty(size, np.int32), np.zeros(size, np.bool_))
         return scratch
-
-    def grown(self, nodes: int) -> _Scratch:
-        """Return scratch arrays with room for this many more nodes."""
-        width = 0, nodes
-        return _Scratch(np.pad(self.residual, width), np.pad(self.last_seen, width), np.pad(self.is_pushed, width))
 
 
 _SPARE: list[_Scratch] = []

@@ -76,9 +76,9 @@ class RelatedEntities(GraphStrategy):
         """Yield the passages of each entity that are most similar to the question."""
         edges = query.snapshot.neighbours(np.array([related.entity for related in entities], np.int64), to="chunks")
         chunks, at = np.unique(edges.targets, return_inverse=True)
-        similarity = query.snapshot.similarities("chunks", chunks, query.vector)[at]
+        similarity = query.snapshot.cosines(chunks, query.vector)[at]
         owners = np.arange(len(entities), dtype=np.float32).repeat(edges.counts)
-        order = query.order("chunks", edges.targets, -owners, similarity)
+        order = query.order(edges.targets, -owners, similarity)
         places = np.arange(len(order)) - (edges.counts.cumsum() - edges.counts).repeat(edges.counts)
         for edge in order[places < self.max_chunks].tolist():
             yield entities[int(owners[edge])], int(edges.targets[edge])

@@ -1,0 +1,279 @@
+"""Entities and facts as values: their names, types, descriptions and texts, read from the rows in scope."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphrag_core.engine.counters import kept_rows
+from graphrag_core.engine.edits import SUBJECT_WEIGHT
+from graphrag_core.engine.rows import Name
+from graphrag_core.key_sets import distinct
+from graphrag_core.model import Chunk, Entity, Fact
+from graphrag_core.ports import Keys
+from graphrag_core.text import EDGE, REFERS_TO, hash64, label, normalise
+from graphrag_core.text.markup import plain
+
+if TYPE_CHECKING:
+    from graphrag_core.engine.snapshot import Snapshot
+
+_HASH = re.compile(r"~[0-9a-f]{8}$")  # of a value in an address
+_MOST_ROWS = 10_000  # entities of a scope that are kept
+_MAX_DESCRIPTIONS = 8  # of one entity
+_OPENING, _OPENING_WORDS = 200, 8  # characters and words of a text that stand for a title
+
+
+# -- names
+
+
+def _names_of(snapshot: Snapshot, entities: Keys) -> list[dict[int, Name]]:
+    """Return the names of each entity that documents write, by key and in the order of keys."""
+    counts, names = snapshot.graph.names(entities)
+    keys = names.tolist()
+    known = snapshot.records.names(keys)
+    ends = zip(counts.cumsum().tolist(), counts.tolist(), strict=True)
+    return [{key: known[key] for key in keys[end - count : end]} for end, count in ends]
+
+
+def entities_of_names(snapshot: Snapshot, names: Keys) -> Keys:
+    """Return the entities of names, given by key; -1 for a name without one in scope."""
+    known = snapshot.records.names(names.tolist())
+    ids = [known[name].name_id for name in names.tolist()]
+    found = snapshot.graph.find([*dict.fromkeys(ids)]) if ids else {}
+    return np.array([snapshot.most_mentioned(found[number]) if number in found else -1 for number in ids], np.int64)
+
+
+def spellings(snapshot: Snapshot, entity: int) -> list[str]:
+    """Return the normalised names of an entity that documents write, the one that represents it first."""
+    (names,) = _names_of(snapshot, np.array([entity]))
+    entity_id = snapshot.graph.ids(np.array([entity]))[0]
+    norms = sorted({name.norm for name in names.values()}, key=lambda norm: (hash64(norm) != entity_id, norm))
+    return [norm for norm in norms if norm[:1] != "→"]
+
+
+def search_names(snapshot: Snapshot, start: str, inside: str) -> Keys:
+    """Return the entities of which a normalised name begins with one text and contains another, most mentioned first.
+
+    It may return more: callers check them. Numbers and addresses are left out.
+    """
+    graph = snapshot.graph
+    entities = entities_of_names(snapshot, snapshot.records.names_like(start, inside))
+    entities = distinct(entities[entities >= 0], np.array([*graph.new_names[0]], np.int64))
+    entities = entities[~graph.are_addresses(entities)]
+    order = np.lexsort((graph.ids(entities), -graph.entity_counts(entities)))
+    return snapshot.without_numbers(entities[order])
+
+
+# -- entities
+
+
+def read_entities(snapshot: Snapshot, keys: Keys) -> list[Entity]:
+    """Return entities in the order given, described by the passages in scope alone."""
+    known, wanted = snapshot.scope.entities, keys.tolist()
+    if missing := [key for key in dict.fromkeys(wanted) if key not in known]:
+        if len(known) + len(missing) > _MOST_ROWS:  # another thread may read the old ones meanwhile
+            snapshot.scope.entities = known = {key: known[key] for key in wanted if key in known}
+        known.update(zip(missing, _described_all(snapshot, np.array(missing, np.int64)), strict=True))
+    return [known[key] for key in wanted]
+
+
+def _described_all(snapshot: Snapshot, keys: Keys) -> list[Entity]:
+    """Return entities as documents describe them, addresses as the sections that they lead to."""
+    graph, groups = snapshot.graph, _by_use(snapshot, _names_of(snapshot, keys))
+    claims = _claims(snapshot, [key for names in groups for key in names])
+    addresses = graph.are_addresses(keys)
+    labels = _section_labels(snapshot, keys[addresses]) if addresses.any() else {}
+    things = _things(snapshot, labels) if labels else {}
+    ids, mentions = graph.ids(keys).tolist(), graph.entity_counts(keys).tolist()
+    entities = []
+    for key, entity_id, names, count in zip(keys.tolist(), ids, groups, mentions, strict=True):
+        if (title := labels.get(key)) is not None:
+            entities.append(things.get(title) or Entity(normalise(title) or title, title, mentions=count))
+        else:
+            stated = [claim for name in names for claim in claims.get(name, ())]
+            one = _described(entity_id, [*names.values()], stated, count)
+            entities.append(_renamed(one, graph.new_names[0].get(key)))
+    return entities
+
+
+def _claims(snapshot: Snapshot, names: Sequence[int]) -> dict[int, list[tuple[str, str]]]:
+    """Return the types and descriptions that passages in scope give to names."""
+    rows = snapshot.records.claims(names)
+    passages = snapshot.view["passage"].find(np.array([row[0] for row in rows], np.int64))
+    found: dict[int, list[tuple[str, str]]] = {}
+    for (_, name, kind, description), passage in zip(rows, passages.tolist(), strict=True):
+        if passage >= 0 and (snapshot.scope.visible is None or snapshot.scope.visible[passage]):
+            found.setdefault(name, []).append((kind, description))
+    return found
+
+
+def _by_use(snapshot: Snapshot, groups: Sequence[dict[int, Name]]) -> list[dict[int, Name]]:
+    """Return the names of entities, the most used name of each first."""
+    several = [key for names in groups if len(names) > 1 for key in names]
+    if not several:
+        return [*groups]
+    uses = dict(zip(several, snapshot.graph.uses(np.array(several, np.int64)).tolist(), strict=True))
+    return [dict(sorted(own.items(), key=lambda pair: (-uses.get(pair[0], 0), pair[1].surface))) for own in groups]
+
+
+def _described(entity_id: int, names: Sequence[Name], claims: Sequence[tuple[str, str]], mentions: int) -> Entity:
+    """Return an entity from its names, the most used first, and from the types and descriptions that passages state."""
+    own = next((name for name in names if len(names) == 1 or name.name_id == entity_id), None)
+    if own is None:
+        raise LookupError(f"no name has the id {entity_id} of its entity")
+    types = Counter(kind for kind, _ in claims if kind)
+    descriptions = sorted({description for _, description in claims if description})
+    return Entity(
+        id=own.norm,
+        name=own.surface,
+        type=min((-count, kind) for kind, count in types.items())[1] if types else "",
+        description=" ".join(descriptions[:_MAX_DESCRIPTIONS]),
+        aliases=tuple(sorted({name.surface for name in names} - {own.surface})),
+        mentions=mentions,
+    )
+
+
+def _renamed(entity: Entity, name: str | None) -> Entity:
+    """Return an entity with another name, the old one as an alias; the entity itself for no name."""
+    if name is None or name == entity.name:
+        return entity
+    aliases = tuple(sorted({entity.name, *entity.aliases} - {name}))
+    return replace(entity, id=normalise(name), name=name, aliases=aliases)
+
+
+# -- sections
+
+
+def _section_labels(snapshot: Snapshot, addresses: Keys) -> dict[int, str]:
+    """Return the labels of the sections that addresses lead to."""
+    counts, passages, weights, _ = snapshot.walk(addresses)
+    counts, passages = kept_rows(counts, weights == SUBJECT_WEIGHT), passages[weights == SUBJECT_WEIGHT]
+    addresses, counts = addresses[counts > 0], counts[counts > 0]
+    # The first in the order of ids, whatever the order in which documents were added.
+    order = np.lexsort((snapshot.order(passages), np.repeat(np.arange(len(addresses)), counts)))
+    ends = np.cumsum(counts)
+    first = snapshot.chunks(passages[order[ends - counts]])
+    titles = (label(chunk.title, chunk.headings) or chunk.document_id for chunk in first)
+    labels = dict(zip(addresses.tolist(), titles, strict=True))
+    if snapshot.graph.has_edges:
+        last = snapshot.chunks(passages[order[ends - 1]])
+        for entity, names, chunk, other in zip(labels, _names_of(snapshot, addresses), first, last, strict=True):
+            if (surface := next(iter(names.values())).surface).startswith(EDGE):
+                labels[entity] = _edge_label(surface, chunk, other)
+    return labels
+
+
+def _edge_label(surface: str, first: Chunk, last: Chunk) -> str:
+    """Return the name of the address of an explicit edge, given the first and the last passage that has it.
+
+    The title of the document, or the start of its text; the value if several documents have it.
+    """
+    field, _, value = surface.removeprefix(EDGE).partition("=")
+    is_id = field.startswith(("$", "__"))  # of the document, or of the document from which a node was cut
+    if not is_id and first.document_id != last.document_id:
+        return _HASH.sub("", value)
+    words = plain(first.text).split()
+    opening = " ".join(words[:_OPENING_WORDS]) + ("…" if len(words) > _OPENING_WORDS else "")
+    return first.title or opening[:_OPENING].rstrip(".")
+
+
+def _things(snapshot: Snapshot, labels: Mapping[int, str]) -> dict[str, Entity]:
+    """Return the entities that sections are about, by the label of the section."""
+    norms = {called: normalise(called) for called in labels.values()}
+    known = snapshot.find_entities(set(norms.values()))
+    named = [called for called, norm in norms.items() if norm in known]
+    found = read_entities(snapshot, np.array([known[norms[called]] for called in named], np.int64)) if named else []
+    return dict(zip(named, found, strict=True))
+
+
+# -- facts
+
+
+def read_facts(snapshot: Snapshot, facts: Keys) -> list[Fact]:
+    """Return facts in the order given, with entity ids in place of names."""
+    if len(facts) == 0:
+        return []
+    rows, known = _rows_of(snapshot, facts)
+    meant = _meant(snapshot, facts, [names for names, _ in rows], known)
+    ends_of = _ends_of(snapshot, {pair for pairs in meant for pair in pairs}, known)
+    found = []
+    for (names, fact), pairs in zip(rows, meant, strict=True):
+        ends, text = [ends_of[pair] for pair in pairs], fact.text
+        is_edge = fact.relation not in ("", REFERS_TO) and known[names[-1]].surface == EDGE and len(ends) > 1
+        if is_edge:
+            text = _edge_text(fact.relation, list(dict.fromkeys(name for _, name in ends)))
+        entities = [entity_id for entity_id, _ in ends]
+        if is_edge or fact.relation in ("", REFERS_TO):
+            entities = list(dict.fromkeys(entities))
+        found.append(replace(fact, entities=tuple(entities), text=text))
+    return found
+
+
+def named_facts(snapshot: Snapshot, facts: Keys) -> list[tuple[list[int], Fact]]:
+    """Return the ids of the names that facts hold, and the facts."""
+    rows, known = _rows_of(snapshot, facts)
+    return [([known[name].name_id for name in names], fact) for names, fact in rows]
+
+
+def _rows_of(snapshot: Snapshot, facts: Keys) -> tuple[list[tuple[list[int], Fact]], dict[int, Name]]:
+    """Return the keys of the names that facts hold with the facts, and these names. Later accesses are added."""
+    keys, pending = snapshot.fact_keys(facts).tolist(), snapshot.accesses.pending
+    rows = snapshot.records.facts(keys)
+    for at, key in enumerate(keys):
+        if key in pending:
+            (names, fact), (count, last) = rows[at], pending[key]
+            rows[at] = names, replace(fact, last_accessed=last, access_count=fact.access_count + count)
+    return rows, snapshot.records.names(sorted({name for names, _ in rows for name in names}))
+
+
+def _meant(
+    snapshot: Snapshot, facts: Keys, names: Sequence[Sequence[int]], known: Mapping[int, Name]
+) -> list[list[tuple[int, int]]]:
+    """Return the names of facts with their entities. Names without an entity are left out.
+
+    A name that is an alias in some documents has several. The one that the fact holds is meant.
+    """
+    found = snapshot.graph.find(sorted({name.name_id for name in known.values()}))
+    entities = {key: found[name.name_id] for key, name in known.items() if name.name_id in found}
+    counts, every = snapshot.graph.entities_of(facts)
+    held = np.split(every, counts.cumsum()[:-1])
+    return [
+        [
+            (name, next((entity for entity in entities[name] if entity in inside), entities[name][0]))
+            for name in keys
+            if name in entities
+        ]
+        for keys, inside in zip(names, held, strict=True)
+    ]
+
+
+def _ends_of(
+    snapshot: Snapshot, pairs: AbstractSet[tuple[int, int]], names: Mapping[int, Name]
+) -> dict[tuple[int, int], tuple[str, str]]:
+    """Return the id and the name of entities, given with the name that a fact has for each.
+
+    Edits, aliases and the labels of sections are taken into account.
+    """
+    graph, entities = snapshot.graph, distinct(np.array([entity for _, entity in pairs], np.int64))
+    addresses = graph.are_addresses(entities)
+    labels = _section_labels(snapshot, entities[addresses]) if addresses.any() else {}
+    ids = dict(zip(entities.tolist(), graph.ids(entities).tolist(), strict=True))
+    ends = {}
+    for key, entity in pairs:
+        name, other = names[key], labels.get(entity) or graph.new_names[0].get(entity)
+        if not other and ids[entity] != name.name_id:  # an alias, or merged
+            other = read_entities(snapshot, np.array([entity]))[0].name
+        ends[key, entity] = (normalise(other) or other, other) if other else (name.norm, name.surface)
+    return ends
+
+
+def _edge_text(relation: str, names: Sequence[str]) -> str:
+    """Return the text of an explicit edge between what it starts from, the first name, and the others."""
+    others = [name.removeprefix(f"{relation}: ") for name in names[1:] or names]
+    return f"{names[0]} {relation}: {', '.join(others)}"
