@@ -4,12 +4,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import calibration
 import numpy as np
 import pytest
 import quality
 
-from graphrag_core import Document
 from graphrag_core.testing import HashEmbedder
 
 PARAGRAPHS = [f"The Keyring of harbour {number} was built by Oda Moe. " * 12 for number in range(30)]
@@ -41,39 +39,6 @@ def test_a_quote_counts_if_one_passage_holds_three_quarters_of_it(held: int, sha
     quote = pairs(range(40))
     assert quality.share_of_quote(quote, [pairs(range(5)), pairs(range(held))]) == share
     assert quality.share_of_quote(quote, [pairs(range(20)), pairs(range(20, 40))]) == 0
-
-
-def test_a_long_quote_counts_by_the_share_that_passages_hold_together() -> None:
-    assert quality.share_of_quote(pairs(range(60)), [pairs(range(20)), pairs(range(10, 30))]) == 0.5
-
-
-def test_a_name_with_an_unknown_variant_is_refused() -> None:
-    with pytest.raises(SystemExit, match="tiny:split: behind the colon use one of untitled, triples, cut, nodes"):
-        quality.load("tiny:split")
-
-
-@pytest.mark.parametrize("variant", ["cut", "nodes"])
-def test_pieces_of_a_document_are_added_one_by_one(variant: str) -> None:
-    with quality.index_of(quality.load(f"tiny:{variant}"), "wordllama") as index:
-        assert index.stats().documents > 4
-    with quality.index_of(quality.load("tiny"), "wordllama") as index:
-        assert index.stats().documents == 1
-
-
-def test_calibration_removes_quotes_from_a_document_that_answers_many_questions() -> None:
-    (document,) = calibration.without_answers(quality.load("tiny")).documents
-    assert document.text == TEXT[: SPAN[0]] + TEXT[SPAN[1] :]
-
-
-def test_calibration_removes_the_gold_documents_of_every_fourth_question() -> None:
-    questions = [{"question": "Who?", "gold": [str(number)]} for number in range(8)]
-    documents = [Document(str(number), "Oda Moe.") for number in range(8)]
-    kept = calibration.without_answers(quality.Dataset("tiny", documents, questions)).documents
-    assert [document.id for document in kept] == ["0", "1", "2", "4", "5", "6"]
-
-
-def test_spans_that_overlap_are_removed_once() -> None:
-    assert calibration.without_spans("0123456789", [(2, 5), (4, 7)]) == "01789"
 
 
 def test_a_group_has_the_mean_of_the_sets_that_were_measured(capsys: pytest.CaptureFixture[str]) -> None:

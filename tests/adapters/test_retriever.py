@@ -11,11 +11,8 @@ import pytest
 from hostile_text import NAME, TEXT, check_prompt
 
 from graphrag_core import GraphRetriever, KnowledgeIndex
-from graphrag_core.designs import CONFIDENT
 from graphrag_core.embedders import WordLlama
-from graphrag_core.errors import InputError
 from graphrag_core.model import Document
-from graphrag_core.testing import HashEmbedder
 
 QUESTIONS, DISTRACTORS = 60, 700  # benchmarks/adapters.py uses the whole dataset
 SERVICES = [
@@ -30,19 +27,6 @@ def services(framework):
     with framework.build(SERVICES, k=3, edges=["owner"], add_metadata=["graphrag"]) as retriever:
         retriever.index.graph.add_relation("Keyring", "replaces", "Old Vault", metadata={"scope": "told"})
         yield retriever
-
-
-# -- repr
-
-
-def test_repr_shows_what_is_set(framework, retriever):
-    assert repr(retriever) == f"GraphRAGRetriever(index={retriever.index!r})"
-    other = repr(framework.over(retriever.index, k=7, method="keyword", **framework.where(tenant="acme")))
-    for shown in (repr(retriever.index), "k=7", "method='keyword'", "acme"):
-        assert shown in other
-    for default in ("candidates", "cache", "reranker", "add_metadata"):
-        assert default not in other
-    assert "published=True" in repr(framework.over(retriever.index, settings=CONFIDENT))
 
 
 # -- follow-up questions
@@ -71,11 +55,6 @@ async def test_a_follow_up_question_starts_from_what_the_conversation_names(fram
         assert result.decided.startswith("the conversation names Tariff Engine")
 
 
-def test_history_of_another_type_is_refused(harbour):
-    with pytest.raises(InputError, match="oldest first"):
-        harbour.search("Who owns it?", history=[3])
-
-
 # -- edges
 
 LINKED = [
@@ -97,13 +76,6 @@ def test_edges_are_a_setting_that_is_kept(framework, tmp_path, target):
         assert any(step.text == "Kestrels hover links: Ferns spread by spores" for step in links["f"])
 
 
-def test_other_edges_replace_them(framework, tmp_path):
-    framework.build(LINKED, path=tmp_path, edges=["author"]).close()
-    with framework.load(tmp_path, HashEmbedder(), edges=[("links", "id")]).index as index:
-        assert index.graph.entity("Mara Lindqvist") is None
-        assert index.verify()
-
-
 # -- prompts
 
 
@@ -115,25 +87,6 @@ def test_what_the_graph_adds_to_a_prompt_is_neutral(framework):
             for note in framework.notes(found, retriever):
                 check_prompt(note)
         check_prompt(framework.tool(retriever).call(query="Keyring")[0])
-
-
-def test_a_prompt_gets_every_fact_once(framework, services):
-    found = framework.retrieve(services, "Which services does the Harbour Team have?")
-    added = "\n".join(framework.notes(found))
-    assert "Knowledge graph:" in added
-    lines = [line for line in added.splitlines() if line.startswith("- ")]
-    assert lines
-    assert len(lines) == len(set(lines))
-
-
-def test_results_of_other_retrievers_pass_unless_facts_are_looked_up(framework, services):
-    foreign = [Document("x", "The Keyring and the Old Vault differ."), Document("y", "Other.")]
-    assert framework.notes(framework.as_found(foreign)) == ["", ""]
-    first, second = framework.notes(framework.as_found(foreign), services)
-    assert first.strip() == "Knowledge graph:\n- Keyring replaces Old Vault"
-    assert second == ""
-    mine = framework.changed(services, **framework.where(tenant="b"))
-    assert framework.notes(framework.as_found(foreign), mine) == ["", ""], "within the filter of the retriever"
 
 
 # -- recall

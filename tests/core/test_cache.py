@@ -87,22 +87,6 @@ def test_it_can_be_switched_off(index):
         Cache(entries=0)
 
 
-def test_an_answer_that_had_to_do_without_its_embedding_is_not_kept(index, monkeypatch):
-    retriever = GraphRetriever(index, on_embedder_error="keyword")
-    with monkeypatch.context() as broken:
-        broken.setattr(index.embedding.embedder, "embed_query", lambda text: 1 / 0)
-        assert retriever.retrieve("Ada").fallback
-    assert not retriever.retrieve("Ada").fallback
-
-
-def test_frequent_entities_can_be_warmed(index):
-    retriever = GraphRetriever(index)
-    assert retriever.warm(1) == 1
-    assert "cache" in retriever.retrieve("Ada Lovelace").trace.stages
-    assert retriever.warm(["Who met Charles?"]) == 1
-    assert "cache" in retriever.retrieve("Who met Charles?").trace.stages
-
-
 def test_a_result_without_the_embedder_is_not_cached():
     class Fails(HashEmbedder):
         fails = False

@@ -18,7 +18,6 @@ from torture.hostile import BLOCKS, build, text_readers
 
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.errors import GraphRAGError
-from graphrag_core.ingest.chunker import page_of, title_of
 from graphrag_core.testing import HashEmbedder
 
 READERS = text_readers()
@@ -99,19 +98,3 @@ def test_blank_code_is_indexed(text):
     index = KnowledgeIndex(HashEmbedder())
     index.add([Document("1", text)])
     assert len(index) == 1
-
-
-def test_labels_before_a_heading_are_found_without_trying_every_way_to_divide_them():
-    labels = "(a)=\n " * 60
-    chunks = READERS["split"](f"# A\n\ntext\n\n{labels}x (b)=\n# B\n\n{'more text. ' * 900}")
-    assert chunks
-
-
-def test_a_page_of_thousands_of_digits_is_no_page():
-    assert page_of({"page": "9" * 5_000}) is None
-    assert page_of({"page": "12"}) == 12
-
-
-@pytest.mark.parametrize("name", ["data 12", "page_3", "doc-2024-11", "untitled", "new (2)"])
-def test_names_that_say_nothing_are_no_titles(name):
-    assert title_of(Document("1", "text", metadata={"file_name": f"{name}.txt"})) == ""

@@ -10,11 +10,7 @@ import sys
 import pytest
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.engine import analysis
-from graphrag_core.model import Fact
 from graphrag_core.testing import HashEmbedder
-from graphrag_core.testing.samples import FixedExtractor
-from graphrag_core.text import cjk, markup
 
 SENTENCES = {
     "prose": "Service {i} of Ada Lovelace delegates word{i} to the OAuth Provider {j}. ",
@@ -62,34 +58,6 @@ def test_a_long_document_is_searched_by_its_facts(tmp_path):
         assert index.verify(), str(index.verify())
         hits = GraphRetriever(index).retrieve("Which provider gets task2999 of Service2999?").hits
         assert hits[0].chunk.id == "long"
-
-
-def test_a_list_of_names_without_an_end_links_none_of_them():
-    names = tuple(f"Name {at}x" for at in range(20_000))  # links of each with each would take 20 GB
-    extractor = FixedExtractor({"a": [Fact(names, "A list."), Fact(names[:2], "Two of them.", "likes")]}, {})
-    with KnowledgeIndex(HashEmbedder(), extractor=extractor, progress=False) as index:
-        index.add([Document("a", "A list.")])
-        with index.engine.snapshot() as snapshot:
-            edges = snapshot.neighbours(snapshot.top_entities(len(names)), to="entities")
-        assert len(edges.counts) == len(names)
-        assert len(edges.targets) == 2
-
-
-@pytest.mark.parametrize(
-    ("pattern", "text"),
-    [
-        (analysis._JOINED, "abcd-e"),
-        (analysis._CAMEL, "abcdEf"),
-        (analysis._CAMEL, "ABCDe"),
-        (cjk._DOTTED, "アイウエ・オ"),
-        (markup._CLOSING_HASHES, "    #"),
-        (markup._CELL_BORDER, "    x|"),
-    ],
-)
-def test_patterns_match_from_the_start_of_a_run_only(pattern, text):
-    """A pattern that may start inside a run of n characters takes n² steps on a run that it does not match."""
-    assert pattern.match(text) or pattern is markup._CELL_BORDER
-    assert not any(pattern.match(text, at) for at in range(1, 3))
 
 
 _HUGE = """

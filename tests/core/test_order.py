@@ -7,13 +7,11 @@ import random
 from dataclasses import replace
 from functools import cache
 
-import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from mixed_documents import DOCUMENTS, QUESTIONS
 
 from graphrag_core import Chunker, Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.embedders import WordLlama
 from graphrag_core.result import Trace
 from graphrag_core.testing import HashEmbedder
 
@@ -124,26 +122,3 @@ def test_results_are_the_same_on_disk_and_after_reopening(tmp_path):
             index.add(documents[start : start + 9])
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), read_only=True) as index:
         assert_same(answers(index), expected())
-
-
-@pytest.mark.parametrize(("name", "titled"), [("musique_train", True), ("musique_train", False), ("xquad_zh", True)])
-def test_results_on_real_passages_do_not_depend_on_their_order(shared, name, titled):
-    folder = shared / "data" / name
-    rows = [json.loads(line) for line in (folder / "corpus.jsonl").read_text("utf-8").splitlines()][:240]
-    lines = (folder / "questions.jsonl").read_text("utf-8").splitlines()
-    questions = [json.loads(line)["question"] for line in lines][:12]
-    documents = [Document(row["id"], row["text"], row["title"] if titled else "") for row in rows]
-    shuffled = random.Random(14).sample(documents, len(documents))
-    with KnowledgeIndex(WordLlama()) as one, KnowledgeIndex(WordLlama(), batch_size=7) as other:
-        one.add(documents)
-        other.add(shuffled[:100])
-        other.delete(document.id for document in shuffled[50:70])
-        other.add(shuffled[50:])
-        for question in questions:
-            for method in METHODS[:-1]:
-                found = [
-                    replace(GraphRetriever(index, k=10, cache=False).retrieve(question, method=method), trace=Trace())
-                    for index in (one, other)
-                ]
-                assert found[0].hits == found[1].hits, (question, method)
-                assert found[0] == found[1], (question, method)

@@ -16,8 +16,8 @@ import fork_scenarios
 import pytest
 from support import SERVICES
 
-from graphrag_core import Cache, Document, GraphRetriever, KnowledgeIndex, LLMExtractor, forks
-from graphrag_core.errors import IndexClosed, InputError, NotAnIndex, ReadOnlyIndex
+from graphrag_core import Cache, Document, GraphRetriever, KnowledgeIndex, forks
+from graphrag_core.errors import InputError, NotAnIndex, ReadOnlyIndex
 from graphrag_core.testing import HashEmbedder
 
 FORKS = [
@@ -77,11 +77,6 @@ def test_a_pickled_index_opens_the_folder_for_reading(tmp_path, monkeypatch):
             assert len(copied) == len(SERVICES) - 1
 
 
-def test_a_copy_of_a_copy_reads(tmp_path):
-    with opened(tmp_path / "kb") as index, pickle.loads(pickle.dumps(index)) as first, copy.deepcopy(first) as second:
-        assert len(second) == len(index)
-
-
 def test_a_pickled_retriever_has_its_settings_and_an_empty_cache(tmp_path):
     with opened(tmp_path / "kb") as index:
         retriever = GraphRetriever(index, k=2, method="keyword", cache=Cache(seconds=5), refresh_every=3)
@@ -115,13 +110,6 @@ def test_an_index_in_memory_cannot_be_pickled(services):
             pickle.dumps(value)
 
 
-def test_a_closed_index_cannot_be_pickled(tmp_path):
-    with opened(tmp_path / "kb") as index:
-        pass
-    with pytest.raises(IndexClosed):
-        pickle.dumps(index)
-
-
 class _Connected(HashEmbedder):
     def __init__(self) -> None:
         super().__init__()
@@ -137,25 +125,6 @@ def test_an_embedder_that_cannot_be_pickled_is_named(tmp_path):
             pickle.dumps(GraphRetriever(index))
         with copy.deepcopy(index) as copied:  # shares it
             assert copied.embedding.embedder is index.embedding.embedder
-
-
-def test_an_extractor_that_cannot_be_pickled_is_left_out(tmp_path):
-    extractor = LLMExtractor(lambda prompt: "{}")
-    with opened(tmp_path / "kb", extractor=extractor) as index, pickle.loads(pickle.dumps(index)) as copied:
-        assert len(copied) == len(SERVICES)
-
-
-def _answer(prompt: str) -> str:
-    return '{"entities": [{"name": "IBM"}], "relations": []}'
-
-
-def test_an_llm_extractor_can_be_pickled(tmp_path):
-    extractor = LLMExtractor(_answer, cache=tmp_path / "answers.sqlite", model="m")
-    with opened(tmp_path / "kb", extractor=extractor) as index, pickle.loads(pickle.dumps(index)) as copied:
-        assert copied.pipeline.extractor.identity == extractor.identity
-        chunk = index.chunks("auth")[0]
-        assert copied.pipeline.extractor.extract([chunk]) == extractor.extract([chunk])
-        assert copied.pipeline.extractor.report.cached == 1
 
 
 # -- readers of an index that another process writes
@@ -215,18 +184,6 @@ def test_a_retriever_refreshes_by_itself_after_some_seconds(reader):
     write_elsewhere(reader.path, "delete", "lena")
     clock.now += 10
     assert "lena" not in ids(retriever, "Lena Holm")
-
-
-def test_a_writer_does_not_look_for_other_writers(services):
-    retriever = GraphRetriever(services, refresh_every=0)
-    services.engine.refresh = None  # type: ignore[assignment]
-    assert ids(retriever)
-
-
-@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), "10", True])
-def test_refresh_every_is_checked(services, seconds):
-    with pytest.raises(InputError, match="refresh_every"):
-        GraphRetriever(services, refresh_every=seconds)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -121,14 +121,6 @@ def test_a_rebuilt_index_equals_a_new_one_and_no_passage_is_embedded(tmp_path):
         assert index.verify(), str(index.verify())
 
 
-def test_vectors_that_were_passed_stay_also_if_texts_are_equal():
-    with KnowledgeIndex(HashEmbedder(2), chunker=None, progress=False) as index:
-        given = {"a": [1.0, 0.0], "b": [0.0, 1.0]}
-        index.add([Document(name, "The same text.") for name in given], vectors=given)
-        index.rebuild()
-        assert chunk_vectors(index) == {"a": [[1.0, 0.0]], "b": [[0.0, 1.0]]}
-
-
 def test_told_facts_edits_and_accesses_survive(tmp_path):
     with opened(tmp_path) as index:
         index.add(DOCUMENTS)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import graphrag_core
-
 ROOT = Path(__file__).parents[2]
 SOURCES = [p for folder in ("core", "llama_graphrag", "langchain_graphrag") for p in (ROOT / folder).rglob("*.py")]
 MAY_LISTEN = ROOT / "core" / "graphrag_apps" / "serve" / "http.py"  # options of the connections that clients open
@@ -34,9 +32,3 @@ def test_no_pickle_no_eval_no_network():
             if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
                 assert isinstance(node.value, ast.Constant)
                 assert node.value.value is False
-
-
-def test_the_public_names():
-    assert {"KnowledgeIndex", "Document", "Chunk", "Entity", "Fact", "Chunker"} <= set(graphrag_core.__all__)
-    assert all(hasattr(graphrag_core, name) for name in graphrag_core.__all__)
-    assert graphrag_core.__all__ == sorted(graphrag_core.__all__)

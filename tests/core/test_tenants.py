@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import random
 
 import numpy as np
@@ -12,9 +11,6 @@ from torture.tenants import Tenants
 
 from graphrag_apps.ask import ask
 from graphrag_core import Document, GraphRetriever
-from graphrag_core.engine import vectors as vectors_module
-from graphrag_core.engine.arrays import BaseWriter, map_base
-from graphrag_core.engine.vectors import Vectors
 from graphrag_core.filters import parse
 from graphrag_core.testing import HashEmbedder
 
@@ -41,30 +37,6 @@ def test_the_spelling_of_a_name_is_that_of_the_scope(open_index):
         assert index.graph.entity("keyring vault").name == "KeyRing Vault"
         assert index.graph.entity("keyring vault", where=ACME).name == "Keyring Vault"
         assert [entity.name for entity in index.graph.entities("keyring", where=ACME)] == ["Keyring Vault"]
-
-
-def based(vectors):
-    """Return vectors as a base has them."""
-    file = io.BytesIO()
-    base = BaseWriter(file)
-    Vectors(0).appended(vectors, 0, len(vectors)).write(base, np.ones(len(vectors), np.bool_))
-    base.finish()
-    return Vectors.opened(map_base(file.getvalue())[1])
-
-
-def test_a_scope_is_searched_exactly_if_it_would_be_alone(monkeypatch):
-    monkeypatch.setattr(vectors_module, "APPROXIMATE_FROM", 3_000)
-    random = np.random.default_rng(1)
-    vectors = random.standard_normal((6_000, 16)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    mine = np.arange(6_000) % 3 == 0
-    shared, alone = based(vectors), based(vectors[mine])
-    assert not shared.is_exact
-    assert alone.is_exact
-    for query in random.standard_normal((20, 16)).astype(np.float32):
-        (inside,), (expected,) = shared.search(query, 25, mine), alone.search(query, 25, None)
-        assert (inside[0] // 3).tolist() == expected[0].tolist()
-        assert inside[1].tolist() == expected[1].tolist()
 
 
 def test_a_scope_shares_the_statistics_and_sees_nothing_else(open_index):
