@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from graphrag_core import GraphRetriever, KnowledgeIndex
-from graphrag_core.model import Document
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.strategies import GraphStrategy, PageRank
 from graphrag_core.testing import CHAIN, HashEmbedder
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION

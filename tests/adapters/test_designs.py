@@ -6,10 +6,9 @@ import pytest
 import seeds_000
 from confident import ANSWER, CONFIDENCE, PASSAGES, QUESTION, RELATIONS, ROUNDING, SUBJECTS, Cosines
 
-from graphrag_core import GraphRetriever, KnowledgeExtractor, KnowledgeIndex
+from graphrag_core import Document, GraphRetriever, KnowledgeExtractor, KnowledgeIndex
 from graphrag_core.designs import CONFIDENT, DESIGNS, HYBRID, KG2RAG, RESEARCH
 from graphrag_core.errors import EmbedderMismatch, InputError
-from graphrag_core.model import Document
 from graphrag_core.research import research_documents
 from graphrag_core.strategies import Additive, ContextFormat, Gate, Neighbourhood, ReciprocalRank
 from graphrag_core.testing import FixedExtractor, HashEmbedder

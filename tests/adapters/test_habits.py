@@ -9,9 +9,8 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from graphrag_core import GraphRetriever
+from graphrag_core import Document, GraphRetriever
 from graphrag_core.errors import DocumentError, EmbedderError, IndexClosed, InputError, NotAnIndex, ReadOnlyIndex
-from graphrag_core.model import Document
 from graphrag_core.strategies import Gate, Neighbourhood, PageRank, ReciprocalRank, SpreadingActivation, Weighted
 from graphrag_core.testing import CHAIN, HashEmbedder
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphrag_core import GraphRetriever
+from graphrag_core import Document, GraphRetriever
 from graphrag_core.designs import MEMORY
-from graphrag_core.model import Document
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 
 ADA = {"user": "ada"}

@@ -7,9 +7,8 @@ import re
 
 import pytest
 
-from graphrag_core import GraphRetriever
+from graphrag_core import Document, GraphRetriever
 from graphrag_core.errors import RerankerError
-from graphrag_core.model import Document
 from graphrag_core.strategies import Linear
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import subprocess
 import sys
 
 import pytest
 from hostile_text import NAME, TEXT, check_prompt
 
-from graphrag_core import GraphRetriever, KnowledgeIndex
-from graphrag_core.embedders import WordLlama
-from graphrag_core.model import Document
+from graphrag_core import Document
 
 QUESTIONS, DISTRACTORS = 60, 700  # benchmarks/adapters.py uses the whole dataset
 SERVICES = [
@@ -87,41 +83,6 @@ def test_what_the_graph_adds_to_a_prompt_is_neutral(framework):
             for note in framework.notes(found, retriever):
                 check_prompt(note)
         check_prompt(framework.tool(retriever).call(query="Keyring")[0])
-
-
-# -- recall
-
-
-@pytest.mark.parametrize("case", [0, 1])
-async def test_on_2wiki_the_recall_is_that_of_the_core(framework, shared, case):
-    folder = shared / "data" / "2wiki_train"
-    if not folder.is_dir():
-        pytest.skip("2wiki_train is not beside the repository")
-    corpus, questions = (
-        [json.loads(line) for line in (folder / f"{name}.jsonl").read_text("utf-8").splitlines()]
-        for name in ("corpus", "questions")
-    )
-    questions = questions[:QUESTIONS]
-    gold = {name for row in questions for name in row["gold"]}
-    documents = [
-        Document(row["id"], row["text"], row["title"])
-        for number, row in enumerate(corpus)
-        if number < DISTRACTORS or row["id"] in gold
-    ]
-    embedder, settings, core_settings = framework.recall_cases()[case]
-    with (
-        KnowledgeIndex(**{"embedder": WordLlama(), **core_settings}) as index,
-        framework.build(documents, embedder, k=10, **settings) as retriever,
-    ):
-        index.add(documents)
-        core = GraphRetriever(index, k=10)
-        answers = await asyncio.gather(*(framework.aretrieve(retriever, row["question"]) for row in questions))
-        recall = 0.0
-        for row, answer in zip(questions, answers, strict=True):
-            expected = [hit.chunk.id for hit in core.retrieve(row["question"]).hits]
-            assert framework.ids(answer) == expected, row["question"]
-            recall += len(set(row["gold"]) & {name.partition("#")[0] for name in expected[:5]}) / len(row["gold"])
-        assert recall > 0.9 * len(questions)
 
 
 # -- packages

@@ -100,28 +100,6 @@ def test_links_out_of_the_folder_are_followed_only_if_asked(docs, tmp_path):
     assert {"file.md", "secret.md"} <= set(followed)
 
 
-def test_a_link_to_a_file_of_the_folder_is_no_second_document(tmp_path):
-    folder = tmp_path / "docs"
-    (folder / "v2").mkdir(parents=True)
-    (folder / ".data").mkdir()
-    (folder / "v2" / "tide.md").write_text("# Tide")
-    (folder / ".data" / "berth.md").write_text("# Berth")
-    (folder / "NOTES").write_text("# Notes")
-    (folder / "current").symlink_to("v2", target_is_directory=True)
-    (folder / "a.md").symlink_to("current/tide.md")
-    (folder / "b.md").symlink_to("a.md")
-    (folder / "berth.md").symlink_to(".data/berth.md")  # itself hidden
-    (folder / "notes.md").symlink_to("NOTES")  # itself of no known format
-    (tmp_path / "more").mkdir()
-    (tmp_path / "more" / "c.md").symlink_to(folder / "v2" / "tide.md")
-    expected = ["berth.md", "notes.md", "v2/tide.md"]
-    for follow_links in (False, True):
-        found = load_documents([tmp_path / "more", folder], follow_links=follow_links)
-        assert sorted(one.id for one in found) == expected
-    assert [one.id for one in load_documents(folder / "a.md")] == ["a.md"]
-    assert [one.id for one in load_documents(f"{tmp_path}/*/current/*.md")] == ["docs/current/tide.md"]
-
-
 def test_a_file_that_becomes_a_link_to_another_one_is_removed(tmp_path):
     folder = tmp_path / "docs"
     folder.mkdir()

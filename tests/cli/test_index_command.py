@@ -188,7 +188,7 @@ def test_a_file_that_was_half_read_is_read_again_whatever_it_has_become(tmp_path
 
 def test_ctrl_c_in_the_middle_of_a_file_keeps_what_was_done(tmp_path):
     """A real process, interrupted while it reads one large table; the second run continues."""
-    count = 5_000
+    count = 2_500
     row = "p{0},Port {0},The Port of Harbour {0} has quays for Line {1}.\n"
     (tmp_path / "ports.csv").write_text("id,name,text\n" + "".join(row.format(n, n % 101) for n in range(count)))
     command = [sys.executable, "-m", "graphrag_apps", "index", "ports.csv", "--kb", "kb"]

@@ -103,25 +103,3 @@ def test_findings_are_indexed_and_synced_like_files(run, tmp_path):
     assert answer["method"] == "graph"
     assert answer["hits"][0]["document_id"] == "arxiv:2404.16130"
     assert "arxiv:2501.03236" in [hit["document_id"] for hit in answer["hits"]]
-
-
-def test_a_paper_of_two_files_stays_until_both_have_lost_it(run, tmp_path):
-    papers = [{"arxiv_id": f"2501.0323{n}", "title": f"Paper {n}", "abstract": f"About theme {n}."} for n in range(3)]
-    files = [tmp_path / "papers" / name for name in ("a.json", "b.json")]
-    files[0].parent.mkdir()
-    files[0].write_text(json.dumps({"academic_papers": papers[:2]}))
-    files[1].write_text(json.dumps({"academic_papers": papers[1:]}))
-
-    def index():
-        shown = run("index", "papers", "--embedder", "hash").stdout
-        with KnowledgeIndex.open("kb", HashEmbedder(), read_only=True) as found:
-            return shown.partition(":")[0], [one.removeprefix("arxiv:2501.0323") for one in found.document_ids()]
-
-    assert index() == ("3 added, 0 changed, 0 removed, 0 unchanged", ["0", "1", "2"])
-    assert index() == ("0 added, 0 changed, 0 removed, 3 unchanged", ["0", "1", "2"])
-    files[0].write_text(json.dumps({"academic_papers": papers[:1]}))
-    assert index()[1] == ["0", "1", "2"]
-    files[0].unlink()
-    assert index() == ("0 added, 0 changed, 1 removed, 2 unchanged", ["1", "2"])
-    files[1].write_text(json.dumps({"academic_papers": papers[2:]}))
-    assert index()[1] == ["2"]

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
 import sqlite3
-import sys
 from functools import reduce
 
 import pytest
-from support import SERVICES, keyword_search, snapshot
+from support import keyword_search, snapshot
 
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.errors import (
-    DiskError,
     DocumentError,
     FilterError,
-    GraphRAGError,
     NotAnIndex,
     UnsupportedFormat,
 )
@@ -132,35 +127,3 @@ def test_an_sqlite_file_of_another_kind_and_another_format_are_refused(tmp_path)
     database.close()
     KnowledgeIndex.open(tmp_path / "free", HashEmbedder()).close()
     KnowledgeIndex.open(tmp_path / "free", HashEmbedder()).close()  # a refused opening holds no lock either
-
-
-def _fill(folder, limit, answer):
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    index = KnowledgeIndex.open(folder, HashEmbedder())
-    before = snapshot(index)
-    import resource  # Windows has none
-
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    try:
-        index.add([Document(f"n{i}", f"Passage {i} of Ada Lovelace. " * 40) for i in range(300)])
-        answer.put("no error")
-    except DiskError as error:
-        answer.put("as before" if snapshot(index) == before and "nothing was changed" in str(error) else str(error))
-    except GraphRAGError as error:
-        answer.put(repr(error))
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
-def test_a_full_disk_changes_nothing(tmp_path):
-    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
-        index.add(SERVICES)
-        before = snapshot(index)
-    context = multiprocessing.get_context("forkserver")  # a fork of this process could inherit locked mutexes
-    answer = context.Queue()
-    process = context.Process(target=_fill, args=(tmp_path / "kb", 300_000, answer))
-    process.start()
-    process.join()
-    assert answer.get(timeout=120) == "as before"
-    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
-        assert snapshot(index) == before
-        assert index.verify()

@@ -85,24 +85,3 @@ def test_it_can_be_switched_off(index):
         assert "cache" not in retriever.retrieve("Ada").trace.stages
     with pytest.raises(InputError, match="cache=None"):
         Cache(entries=0)
-
-
-def test_a_result_without_the_embedder_is_not_cached():
-    class Fails(HashEmbedder):
-        fails = False
-
-        def embed_query(self, text):
-            if self.fails:
-                raise ConnectionError("no route")
-            return super().embed_query(text)
-
-    embedder = Fails()
-    with KnowledgeIndex(embedder) as index:
-        index.add([Document("a", "Alpha Fan is loud.", "Alpha Fan"), Document("b", "Bravo Fan is quiet.", "Bravo Fan")])
-        retriever = GraphRetriever(index, on_embedder_error="keyword")
-        embedder.fails = True
-        assert retriever.retrieve("Alpha Fan versus Bravo Fan").embedder_failed
-        embedder.fails = False
-        again = retriever.retrieve("Alpha Fan versus Bravo Fan")
-        assert not again.embedder_failed
-        assert "cache" not in again.trace.stages

@@ -64,27 +64,6 @@ def test_passages_alone_need_no_heading_and_have_numbers_instead_of_scores():
     )
 
 
-def test_the_graph_block_is_written_as_its_source_shows():
-    assert published().context(500) == (
-        "## Knowledge Graph Context\n"
-        "Query entities: [Auth Service, OAuth Provider]\n\n"
-        "### Auth Service (concept)\n"
-        "Related: OAuth Provider (depends_on, weight: 8), User Model (implements, weight: 5)\n"
-        "Description: Core authentication service handling JWT issuance.\n\n"
-        "### OAuth Provider (tool)\n"
-        "Related: Auth Service (depended_on_by, weight: 8)\n"
-        "Description: External OAuth2 provider integration layer.\n\n"
-        "### Relevant Relationships\n"
-        f'- Auth Service -> OAuth Provider: "depends_on" -- {DELEGATES} (strength: 8)\n'
-        '- Auth Service -> User Model: "implements" (strength: 5)\n\n'
-        "### Passages\n"
-        "[1] Auth Service\n"
-        "It issues tokens. It keeps nothing.\n\n"
-        "[2] OAuth Provider\n"
-        "It speaks to vendors."
-    )
-
-
 def test_passages_carry_scores_and_sources():
     context = result().context(500, style="passages")
     assert "## Related Entities\n\n**Auth Service** (concept)\nCore authentication service" in context

@@ -165,30 +165,6 @@ def test_other_edges_are_derived_again_without_embedding_a_passage_again(tmp_pat
         assert set(index.edges) == set(parse_edges(edges))
 
 
-def test_other_edges_keep_the_knowledge_that_an_extractor_found_once(tmp_path):
-    class Once:
-        identity = "once"
-        calls = 0
-
-        def extract(self, chunks):
-            from graphrag_core import Extraction, Fact, Mention
-
-            type(self).calls += 1
-            mention = Mention("Acme", "company", "Makes things.", ("ACME Corp",), subject=True)
-            return [Extraction((mention,), (Fact(("Acme", "Oslo"), "Acme sits in Oslo", "in"),)) for _ in chunks]
-
-    document = Document("1", "Some text.", "One", {"author": "Acme", "year": 2020})
-    with KnowledgeIndex.open(tmp_path, extractor=Once(), edges=["author"]) as index:
-        index.add([document])
-        before = snapshot(index)
-    with KnowledgeIndex.open(tmp_path, edges=["author", "year"], progress=False) as index:
-        assert index.graph.entity("year: 2020").type == "year"
-        assert index.graph.entity("ACME Corp").description == "Makes things."
-    with KnowledgeIndex.open(tmp_path, edges=["author"], progress=False) as index:
-        assert snapshot(index) == before
-    assert Once.calls == 1
-
-
 def test_a_reader_with_other_edges_is_told_what_to_do(tmp_path):
     with KnowledgeIndex.open(tmp_path, edges=EDGES) as index:
         index.add(DOCUMENTS)

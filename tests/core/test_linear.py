@@ -34,40 +34,39 @@ def calls(text: str, **settings) -> int:
     index = KnowledgeIndex(HashEmbedder(), progress=False, **settings)
     profile = cProfile.Profile()
     profile.enable()
-    parsed = index.pipeline.parse([Document("a", text, "Title")])
-    index.engine.write(parsed)
+    index.add([Document("a", text, "Title")])
     profile.disable()
     assert index.graph.entities(limit=1)
     index.close()
     return pstats.Stats(profile).total_calls
 
 
-@pytest.mark.parametrize("settings", [{"chunker": None}, {}], ids=["whole", "chunks"])
-@pytest.mark.parametrize("kind", SENTENCES)
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [*((kind, {}) for kind in SENTENCES), ("prose", {"chunker": None}), ("chinese", {"chunker": None})],
+)
 def test_four_times_the_text_is_four_times_the_work(kind, settings):
-    calls(text_of(kind, 5_000), **settings)  # fills caches
+    calls(text_of(kind, 3_000), **settings)  # fills caches
     first = 30_000 if settings else 60_000  # caches do not know the numbers of the other settings
-    once = calls(text_of(kind, 20_000, first), **settings)
-    assert calls(text_of(kind, 80_000, first + 10_000), **settings) <= 4.6 * once
+    once = calls(text_of(kind, 10_000, first), **settings)
+    assert calls(text_of(kind, 40_000, first + 10_000), **settings) <= 4.6 * once
 
 
 def test_a_long_document_is_searched_by_its_facts(tmp_path):
-    text = " ".join(f"Service{i} delegates task{i} and word{i} to the Provider{i}." for i in range(3_000))
+    text = " ".join(f"Service{i} delegates task{i} and word{i} to the Provider{i}." for i in range(1_000))
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), chunker=None, progress=False) as index:
         index.add([Document("long", text), Document("short", "Service7 is run by Ada Lovelace.")])
         assert index.verify(), str(index.verify())
-        hits = GraphRetriever(index).retrieve("Which provider gets task2999 of Service2999?").hits
+        hits = GraphRetriever(index).retrieve("Which provider gets task999 of Service999?").hits
         assert hits[0].chunk.id == "long"
 
 
 _HUGE = """
 from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.model import Fact
 from graphrag_core.testing import HashEmbedder
-from graphrag_core.testing.samples import FixedExtractor
 index = KnowledgeIndex(HashEmbedder(), chunker=None, progress=False)
 units = "东京大学研究 アイウエオカ ひらがなの camelCase1Foo abcdefgh ABCD 1234567890 ...... a-1- (a".split()
-index.add([Document(str(i), unit * (100_000 // len(unit))) for i, unit in enumerate(units)])
+index.add([Document(str(i), unit * (40_000 // len(unit))) for i, unit in enumerate(units)])
 assert index.verify()
 """
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from graphrag_core import Document, SentenceExtractor
-from graphrag_core.ingest.chunker import Chunker
+from graphrag_core import Chunker, Document, SentenceExtractor
 
 LINKS = "## Guides\n\n- [Install](install.md)\n- [Configure the broker](broker.md#conf)\n- [Upgrade](up.md)\n"
 

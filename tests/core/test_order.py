@@ -27,7 +27,7 @@ def answers(index: KnowledgeIndex, where=None) -> dict[tuple[str, str], str]:
     """Everything that each method returns for each question, as text; floats in full."""
     retriever = GraphRetriever(index, k=12, cache=False)
     told = {}
-    for question in QUESTIONS:
+    for question in QUESTIONS[::2]:
         for method in METHODS:
             result = replace(retriever.retrieve(question, method=method, where=where), trace=Trace())
             hits = [(hit.chunk.id, repr(hit.score), result.details(hit)) for hit in result.hits]
@@ -52,7 +52,7 @@ permutations = st.permutations(range(len(DOCUMENTS)))
 detours = st.lists(st.tuples(st.sampled_from(("delete", "change", "foreign")), st.integers(0, 99)), max_size=6)
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(permutations, st.integers(1, len(DOCUMENTS)), detours)
 @example(list(range(len(DOCUMENTS)))[::-1], 1, [("delete", 0), ("change", 8), ("foreign", 3)])
 def test_results_do_not_depend_on_the_order_of_the_documents(order, size, steps):
@@ -92,7 +92,7 @@ documents = st.builds(
 )
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(documents, min_size=4, max_size=14, unique_by=lambda one: one.id), st.randoms(use_true_random=False))
 def test_results_are_equal_to_the_last_bit_for_any_documents(corpus, chance):
     """Sums are taken in the order of keys, which is that of addition: no rounding may let it through."""

@@ -21,31 +21,17 @@ from graphrag_core.errors import InputError, NotAnIndex, ReadOnlyIndex
 from graphrag_core.testing import HashEmbedder
 
 FORKS = [
-    fork_scenarios.writer_is_inherited,
-    fork_scenarios.reader_is_inherited,
-    fork_scenarios.garbage_in_the_child,
-    fork_scenarios.with_block_ends_in_the_child,
-    fork_scenarios.child_holds_locks_of_its_own,
-    fork_scenarios.index_in_memory,
-    fork_scenarios.others_read,
-    fork_scenarios.others_read_in_memory,
-    fork_scenarios.others_write,
-    fork_scenarios.others_write_in_memory,
-    fork_scenarios.warming,
-    fork_scenarios.grandchildren,
-    fork_scenarios.fork_pool,
-    fork_scenarios.the_parent_dies,
+    "writer_is_inherited reader_is_inherited garbage_in_the_child with_block_ends_in_the_child index_in_memory",
+    "child_holds_locks_of_its_own grandchildren the_parent_dies",
+    "others_read others_write",
+    "warming fork_pool",
 ]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("scenario", FORKS, ids=lambda scenario: scenario.__name__)
-def test_a_process_forks(tmp_path, scenario):
-    fork_scenarios.run_scenario(scenario, tmp_path)
-
-
-def test_a_spawned_pool_gets_a_retriever(tmp_path):
-    fork_scenarios.run_scenario(fork_scenarios.spawn_pool, tmp_path)
+@pytest.mark.parametrize("scenarios", FORKS)
+def test_a_process_forks(tmp_path, scenarios):
+    fork_scenarios.run_scenarios(scenarios, tmp_path)
 
 
 # -- copies
@@ -160,16 +146,6 @@ def reader(tmp_path):
     opened(tmp_path / "kb").close()
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), read_only=True) as index:
         yield index
-
-
-def test_a_retriever_refreshes_when_told(reader):
-    retriever = GraphRetriever(reader)
-    assert "lena" not in ids(retriever, "Lena Holm")
-    write_elsewhere(reader.path, "add", "lena", "Lena Holm wrote the Ledger.")
-    assert "lena" not in ids(retriever, "Lena Holm")
-    assert retriever.refresh()
-    assert ids(retriever, "Lena Holm")[0] == "lena"
-    assert not retriever.refresh()
 
 
 def test_a_retriever_refreshes_by_itself_after_some_seconds(reader):

@@ -9,7 +9,6 @@ import pytest
 
 from graphrag_apps.demo import sample_documents
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.strategies import Gate, ReciprocalRank, Recogniser, Weighted
 from graphrag_core.testing import HashEmbedder
 
 SERVICES = [
@@ -70,45 +69,6 @@ def test_a_link_leads_to_a_shown_hit_above_through_an_entity_of_both(k):
                     for chunk in (hit.chunk, other.chunk):
                         assert hit.link.entity.casefold() in f"{chunk.title}\n{chunk.text}".casefold()
         assert linked
-
-
-WROTE = "the question names Ledger"
-
-
-@pytest.mark.parametrize(
-    ("settings", "decided"),
-    [
-        ({"use_graph": False}, "vector and keyword search alone: the graph was not used"),
-        ({"method": "vector"}, "vector search alone"),
-        ({"method": "keyword"}, "keyword search alone"),
-        ({"method": "graph"}, f"the graph alone: {WROTE}"),
-        ({"reranker": False}, f"ReciprocalRank joined vector and keyword search with the graph: {WROTE}"),
-        (
-            {"reranker": lambda _, texts: [len(text) for text in texts]},
-            "the reranker ordered what vector search, keyword search and the graph found",
-        ),
-        (
-            {"reranker": lambda _, texts: [len(text) for text in texts], "use_graph": False},
-            "the reranker ordered what vector search and keyword search found",
-        ),
-        ({"fusion": Weighted()}, f"Weighted joined vector and keyword search with the graph: {WROTE}"),
-        (
-            {"fusion": ReciprocalRank(weights={"vector": 0.5, "graph": 0.5})},
-            f"ReciprocalRank joined vector search with the graph: {WROTE}",
-        ),
-        (
-            {"fusion": ReciprocalRank(weights={"vector": 0.5, "keyword": 0.5})},
-            "vector and keyword search alone: the fusion gives the graph no weight",
-        ),
-        ({"gate": Gate(min_confidence=1.0)}, "vector and keyword search alone: confidence 0."),
-        (
-            {"gate": Gate(needs_entity=True), "recogniser": Recogniser(most=0)},
-            "vector and keyword search alone: the question names no known entity",
-        ),
-    ],
-)
-def test_every_method_fusion_and_reranker_says_what_decided(settings, decided):
-    assert ask(SERVICES, "Who wrote the Ledger?", **settings).decided.startswith(decided)
 
 
 def test_a_search_that_was_not_possible_is_said():

@@ -104,24 +104,3 @@ class TestAFunction:
 
         with pytest.raises(RerankerError, match="scorer returned"):
             GraphRetriever(chain, reranker=scorer).retrieve("lunch")
-
-    def test_is_cached_if_it_can_be_hashed(self, chain):
-        calls = []
-
-        class Scores:
-            __hash__ = None
-
-            def __call__(self, question, texts):
-                calls.append(question)
-                return [0] * len(texts)
-
-        class Hashed(Scores):
-            __hash__ = object.__hash__
-
-        scores, hashed = Scores(), Hashed()
-        for reranker, expected in ((scores, 2), (hashed, 1)):
-            calls.clear()
-            retriever = GraphRetriever(chain, reranker=reranker)
-            retriever.retrieve("lunch")
-            retriever.retrieve("lunch")
-            assert len(calls) == expected

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphrag_core import Chunk, Document, GraphRetriever, KnowledgeIndex, SentenceExtractor
+from graphrag_core import Chunk, Chunker, Document, GraphRetriever, KnowledgeIndex, SentenceExtractor
 from graphrag_core.embedders import WordLlama
-from graphrag_core.ingest.chunker import Chunker
 
 
 def names(*texts, title="", metadata=None):

@@ -223,17 +223,6 @@ def test_a_click_on_a_node_or_its_label_opens_it_and_back_returns(visit, address
     assert seen.title() == "Keyring"
 
 
-def test_expanding_adds_neighbours_and_keeps_what_is_drawn(visit, address):
-    seen = visit(f"{address}#/entity/oauth%20provider")
-    before, count = seen.shown(), seen.nodes()
-    seen.follow(lambda: seen.page.mouse.click(*seen.at("harbourlight")))
-    seen.page.click("#expand")
-    seen.page.wait_for_selector("#expand:disabled")
-    assert seen.nodes() > count
-    assert before < seen.shown()
-    assert seen.page.evaluate(OVERLAPS)[1] == 0
-
-
 def test_a_question_shows_its_answer_passages_and_paths(visit, address):
     seen = visit(address)
     seen.page.fill("#query", QUESTION)
@@ -307,25 +296,6 @@ def test_a_scope_restricts_everything_and_a_malformed_one_is_explained(visit, ty
     assert "Zuse" not in seen.page.text_content("#details")
     seen.follow(lambda: seen.page.click("#scopes .remove"))
     assert "Zuse" in seen.page.text_content("#details")
-
-
-def test_on_a_phone_the_details_are_a_sheet_and_nothing_is_wider_than_the_screen(visit, address):
-    seen = visit(f"{address}#/entity/oauth%20provider", width=390, height=800, has_touch=True, is_mobile=True)
-    assert seen.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
-    low = seen.page.locator("#panel").bounding_box()
-    assert low["y"] > 380
-    assert low["width"] == 390
-    graph = seen.page.locator("#graph").bounding_box()
-    assert graph["height"] > 280
-    seen.page.tap("#sheet")
-    seen.page.wait_for_selector("#panel.tall")
-    seen.page.wait_for_timeout(300)
-    assert seen.page.locator("#panel").bounding_box()["y"] < 140
-    seen.page.tap("#sheet")
-    seen.page.wait_for_timeout(300)
-    x, y = seen.at("keyring")
-    seen.follow(lambda: seen.page.touchscreen.tap(x, y))
-    assert seen.title() == "Keyring"
 
 
 def test_a_server_with_keys_asks_for_one_keeps_it_for_the_tab_and_stays_in_its_scope(visit):

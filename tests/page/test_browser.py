@@ -154,13 +154,3 @@ def test_injected_markup_could_not_run_or_reach_the_network(visit):
     assert all("Content Security Policy" in said for said in seen.said)
     assert seen.said
     seen.said.clear()
-
-
-def test_a_notebook_shows_the_page_in_a_frame_and_keeps_its_own_styles(visit):
-    around = "<!doctype html><meta charset=utf-8><style>p { color: rgb(1, 2, 3) }</style><p id=mine>Mine</p>"
-    seen = visit(PORTAL, html=around + PORTAL._repr_html_())
-    frame = seen.page.frame_locator("iframe")
-    frame.locator(".hit:nth-child(2) .select").click()
-    assert frame.locator("#graph .line.highlighted").count() == 4
-    assert seen.page.locator(".hybrid-graphrag-still").is_hidden()
-    assert seen.page.evaluate("getComputedStyle(mine).color") == "rgb(1, 2, 3)"
