@@ -33,23 +33,18 @@ def _search(index, method, question, k, where):
 
 def snapshot(index: KnowledgeIndex) -> dict[str, object]:
     """Everything an index holds and answers, in ids and texts: equal for equal indexes."""
-    with index.engine.snapshot() as read:
-        nodes = read.top_entities(10**6)
-        entities = read.entities(nodes)
-        links = read.neighbours(nodes, to="entities")
-        linked = zip(np.repeat(np.arange(len(nodes)), links.counts).tolist(), read.entities(links.targets),
-                     links.weights.tolist(), strict=True)  # fmt: skip
-        mentions = read.neighbours(nodes, to="chunks")
-        mentioned = zip(np.repeat(np.arange(len(nodes)), mentions.counts).tolist(), read.chunks(mentions.targets),
-                        strict=True)  # fmt: skip
-        facts = read.facts(read.facts_of(nodes))
+    graph = index.graph.to_igraph(limit=10**6)
+    names = list(zip(graph.vs["kind"], graph.vs["name"], strict=True))
+    edges = [
+        (*sorted((names[edge.source], names[edge.target])), edge["relation"], edge["fact"], round(edge["weight"], 4))
+        for edge in graph.es
+    ]
     questions = ["auth service", "Ada Lovelace tokens", "who runs it?", "red fox"]
     return {
         "documents": list(index.documents()),
-        "entities": sorted(entities, key=lambda entity: entity.id),
-        "facts": sorted(facts, key=lambda fact: fact.id),
-        "links": sorted((entities[at].id, other.id, weight) for at, other, weight in linked),
-        "mentions": sorted((chunk.id, entities[at].id) for at, chunk in mentioned),
+        "entities": sorted(index.graph.entities(limit=None), key=lambda entity: entity.id),
+        "facts": sorted(index.graph.iter_facts(), key=lambda fact: fact.id),
+        "edges": sorted(edges),
         "keywords": [[(c.id, np.float32(s)) for c, s in keyword_search(index, q, 3)] for q in questions],
         "vectors": [[(c.id, round(s, 5)) for c, s in vector_search(index, q, 3)] for q in questions],
     }

@@ -12,8 +12,6 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 import langchain_graphrag as package
-from graphrag_core import Chunker
-from graphrag_core.embedders import WordLlama
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import (
     GraphContextTransformer,
@@ -180,14 +178,6 @@ def tool(retriever, **settings):
 
 
 # -- recall
-
-
-def recall_cases():
-    """Return an embedder, settings of the adapter, and settings of the core's index that rank alike."""
-    return [
-        (WordLlama(), {"chunker": None}, {"chunker": None}),
-        (WordLlama(), {}, {"chunker": Chunker(long_only=True)}),
-    ]
 
 
 # -- sources that the application cuts

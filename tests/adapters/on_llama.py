@@ -212,12 +212,6 @@ class Words(BaseEmbedding):
         return self._model.embed_documents(texts).tolist()
 
 
-def recall_cases():
-    """Return an embedder, settings of the adapter, and settings of the core's index that rank alike."""
-    like_words = {"embedder": WithoutTokens(), "chunker": None, "embed_names": False}
-    return [(WordLlama(), {}, {"chunker": None}), (Words(embed_batch_size=1_000), {}, like_words)]
-
-
 class WithoutTokens(WordLlama):
     """WordLlama as the core sees it behind a model of LlamaIndex."""
 

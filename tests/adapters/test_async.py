@@ -9,15 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from graphrag_core import GraphRetriever, KnowledgeIndex
-from graphrag_core.errors import EmbedderError
-from graphrag_core.model import Document
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.strategies import GraphStrategy, PageRank
 from graphrag_core.testing import CHAIN, HashEmbedder
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 
 LONG = 120  # timeout in seconds of what must not hang
-NEW = [Document("new", "Something new.")]
 
 
 async def indexed(framework, documents, embedding, **settings):
@@ -56,40 +53,6 @@ async def test_results_are_those_of_the_core(framework):
         found = await retriever.asearch(QUESTION)
         assert embedding.questions == [QUESTION]
         assert [(hit.chunk.id, hit.score) for hit in found] == [(hit.chunk.id, hit.score) for hit in expected]
-
-
-async def test_one_that_fails_leaves_the_question_to_keywords_and_adds_nothing(framework):
-    embedding = framework.OnTheLoop()
-    with await indexed(framework, CHAIN, embedding, on_embedder_error="keyword") as retriever:
-        embedding.fail = ConnectionError("no route")
-        found = await retriever.asearch("Tallinn")
-        assert found.hits[0].chunk.id == "keyring"
-        assert "no route" in found.fallback
-        with pytest.raises(EmbedderError, match="no route"):
-            await framework.aadd(retriever, NEW)
-        assert "new" not in retriever.index
-
-
-@pytest.mark.parametrize("vector", [[1.0, 2.0], [float("nan")] * 64, [[1.0] * 64], "no vector"])
-async def test_vectors_that_cannot_be_used_are_failures(framework, vector):
-    embedding = framework.OnTheLoop()
-    with await indexed(framework, CHAIN, embedding, on_embedder_error="keyword") as retriever:
-        embedding.vector = vector
-        found = await retriever.asearch("Tallinn")
-        assert found.hits[0].chunk.id == "keyring"
-        assert "OnTheLoop" in found.fallback
-        with pytest.raises(EmbedderError):
-            await framework.aadd(retriever, NEW)
-        assert "new" not in retriever.index
-        assert retriever.index.verify()
-
-
-async def test_many_additions_at_once_do_not_wait_for_each_other(framework):
-    """More concurrent additions than threads; each blocks a thread while it writes."""
-    with await indexed(framework, [], framework.OnTheLoop()) as retriever:
-        additions = [framework.aadd(retriever, [document]) for document in CHAIN for _ in range(20)]
-        await asyncio.wait_for(asyncio.gather(*additions), LONG)
-        assert len(retriever.index) == 5
 
 
 # -- other work goes on

@@ -7,7 +7,6 @@ import time
 from contextlib import contextmanager
 from importlib import import_module
 
-import igraph
 import numpy as np
 import pytest
 
@@ -17,14 +16,12 @@ from graphrag_core import (
     GraphRetriever,
     KnowledgeExtractor,
     KnowledgeIndex,
-    SearchSettings,
     SentenceExtractor,
 )
 from graphrag_core.designs import CONFIDENT, HYBRID, KG2RAG, MEMORY, RESEARCH
 from graphrag_core.errors import InputError
 from graphrag_core.model import SENTENCE_WEIGHT
 from graphrag_core.testing import FixedExtractor, HashEmbedder
-from graphrag_core.text import token_counter
 
 ROUNDING = 0.003  # of stored vectors
 NEEDED = {"langchain": "langchain_core", "llama": "llama_index.core"}
@@ -133,22 +130,6 @@ def test_a_fact_of_a_document_is_staged_and_ages_with_it(build, monkeypatch):
         assert retriever.search("What is on board?", count_access=False).hits[0].score == pytest.approx(1.2)
         monkeypatch.setattr("graphrag_core.query.strategies.activation.time.time", lambda: later)
         assert retriever.search("Is it on board?", count_access=False).hits[0].score == pytest.approx(1.083, abs=1e-4)
-
-
-def test_a_fact_that_is_forgotten_meanwhile_is_not_shown(build):
-    with build(MEMORY, {}, embedder=Cosines({"Boat": 0.9}), embed_names=True) as retriever:
-        kept = retriever.index.memory.remember("Boat", "has", "Mast")
-        gone = retriever.index.memory.remember("Boat", "has", "Hull")
-        result = retriever.search("What is on board?")
-        retriever.index.memory.forget(gone.chunk_id)
-        assert [fact.text for fact in result.facts] == [kept.text]
-
-
-def test_without_facts_the_memory_returns_nothing(build):
-    with build(MEMORY, {}, {"a": "a text without names", "b": "another one"}, embed_names=True) as retriever:
-        result = retriever.search("a text")
-        assert ids(result) == []
-        assert "the graph is empty" in result.advice
 
 
 # -- 001
@@ -458,26 +439,6 @@ def framework(request):
     return import_module(f"on_{request.param}")
 
 
-def test_the_tool_has_no_threshold_that_the_design_does_not_have(framework):
-    # 0.3 · 1 · (0.7 + 0.3 · log2(1 + 1) / 5) = 0.228 is below 0.3, the threshold of document 001.
-    facts = {"auth": [triple("Auth Service", "uses", "Session Store", 3)]}
-    documents = [Document("auth", "The Auth Service does logins."), Document("store", "Sessions. Session Store.")]
-    options = {"extractor": FixedExtractor(facts), "settings": HYBRID, "k": 1}
-    with framework.build(documents, HashEmbedder(), **options) as retriever:
-        plain = framework.ids(framework.retrieve(retriever, CLEAR, use_graph=False))
-        _, found = framework.tool(retriever).call(query=CLEAR, max_results=1)
-        assert framework.ids(found) == framework.ids(framework.retrieve(retriever, CLEAR))
-        assert set(plain) <= set(framework.ids(found))
-    old = triple("Boat", "has", "Mast", confidence=0.146, source="file", status="staged")  # 0.146 · 1.5 = 0.219
-    facts = {"a": [old], "b": [triple("Boat", "has", "Hull", confidence=0.9, source="file", status="staged")]}
-    documents = [Document(name, f"Passage {name}.") for name in facts]
-    options = {"extractor": FixedExtractor(facts), "settings": MEMORY, "embed_names": True}
-    with framework.build(documents, Cosines({"Boat": 0.9}), **options) as retriever:
-        content, found = framework.tool(retriever).call(query="What is on board?")
-        assert framework.ids(found) == ["b", "a"]
-        assert content == "### 💡 CONTEXT: Boat\n- has: Hull\n- has: Mast"
-
-
 def test_the_tool_of_the_confident_retriever_has_five_hits_with_the_graph_and_ten_without_a_threshold(framework):
     texts = {f"p{at:02}": f"Auth Service, text {at}." for at in range(12)}
     # Eight cosines from 0.75 on, four of 0.5; 0.138 + 0.3 + 0.4 · 0.9 = 0.798, so the graph runs.
@@ -489,45 +450,3 @@ def test_the_tool_of_the_confident_retriever_has_five_hits_with_the_graph_and_te
         assert len(tool.call(query=CLEAR)[1]) == 5
         assert len(tool.call(query=CLEAR, use_graph=False)[1]) == 10
         assert len(tool.call(query=CLEAR, use_graph=False, max_results=12)[1]) == 12
-
-
-def test_core_and_adapters_count_tokens_alike_and_the_tool_takes_a_tokenizer(framework):
-    text = "Die Verfassungsgerichtsbarkeit | 137.50 | 知识图谱"
-    assert token_counter(framework.tokenizer)(text) == token_counter()(text)
-    with framework.build([Document("a", f"{'Words of it. ' * 90}End.")], HashEmbedder()) as retriever:
-        content, _ = framework.tool(retriever, tokenizer=len, max_tokens=300).call(query="words")
-        assert 0 < len(content) <= 300
-
-
-@pytest.mark.parametrize(("settings", "are_embedded"), [(HYBRID, True), (MEMORY, True), (KG2RAG, False), (None, False)])
-def test_names_are_embedded_if_the_settings_need_their_vectors(framework, tmp_path, settings, are_embedded):
-    facts = {"a": [triple("Boat", "has", "Mast")]}
-    options = {"extractor": FixedExtractor(facts), "settings": settings, "path": tmp_path / "kb"}
-    with framework.build([Document("a", "One.")], Cosines({"Boat": 0.9}), **options) as retriever:
-        with retriever.index.engine.snapshot() as snapshot:
-            assert snapshot.has("entities", vectors=True) is are_embedded
-        assert retriever.search("What is on board?").fallback == ""
-    with framework.build([], Cosines({}), **options, embed_names=None) as again:  # an index that exists stays as it is
-        assert len(again.index) == 1
-
-
-# -- the graph
-
-
-@pytest.mark.parametrize("settings", [HYBRID, CONFIDENT, KG2RAG, MEMORY, RESEARCH, SearchSettings()])
-def test_the_designs_follow_relations_on_igraph_and_a_default_question_builds_none(build, settings, monkeypatch):
-    built = []
-
-    class Counting(igraph.Graph):
-        def __init__(self, *arguments, **keywords):
-            built.append(arguments)
-            super().__init__(*arguments, **keywords)
-
-    monkeypatch.setattr(igraph, "Graph", Counting)
-    facts = {"a": [triple("Alpha", "needs", "Bravo", 8)], "b": [triple("Bravo", "introduces", "Alpha", 8)]}
-    texts = {"a": "one", "b": "Bravo opens it."}
-    options = {"embed_names": True, "extractor": FixedExtractor(facts, {"b": "Bravo"})}
-    with build(settings, facts, texts, Cosines({"one": 0.9, "Alpha": 0.9}), **options) as retriever:
-        method = {"method": "graph"} if settings is RESEARCH else {}
-        assert retriever.search("What does Alpha need, and who needs Alpha in return?", **method).hits
-    assert (len(built) > 0) is (settings != SearchSettings())

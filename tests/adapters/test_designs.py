@@ -6,10 +6,9 @@ import pytest
 import seeds_000
 from confident import ANSWER, CONFIDENCE, PASSAGES, QUESTION, RELATIONS, ROUNDING, SUBJECTS, Cosines
 
-from graphrag_core import GraphRetriever, KnowledgeExtractor, KnowledgeIndex
+from graphrag_core import Document, GraphRetriever, KnowledgeExtractor, KnowledgeIndex
 from graphrag_core.designs import CONFIDENT, DESIGNS, HYBRID, KG2RAG, RESEARCH
 from graphrag_core.errors import EmbedderMismatch, InputError
-from graphrag_core.model import Document
 from graphrag_core.research import research_documents
 from graphrag_core.strategies import Additive, ContextFormat, Gate, Neighbourhood, ReciprocalRank
 from graphrag_core.testing import FixedExtractor, HashEmbedder
@@ -140,16 +139,6 @@ class TestConfident:
         for one in (retriever, confident):
             assert "is below 0.99" in one.search(QUESTION, **{"gate.min_confidence": 0.99}).expansion_skipped
 
-    def test_the_tool_asks_for_a_number_of_vector_hits_to_which_the_graph_adds(self, framework, confident):
-        content, found = framework.tool(confident).call(query=QUESTION, max_results=2)
-        assert framework.ids(found) == framework.ids(framework.retrieve(confident, QUESTION, k=2))
-        assert len(found) == content.count("[Score: ") == 4
-
-    def test_a_call_of_the_tool_lowers_the_threshold(self, framework, confident):
-        tool = framework.tool(confident)
-        assert "remembers" not in tool.call(query=QUESTION)[0]
-        assert PASSAGES["store"] in tool.call(query=QUESTION, min_graph_score=0.1)[0]
-
     def test_the_memory_tool_says_what_to_do(self, framework, confident):
         tool = framework.tool(confident, include_relationships=True, include_sources=False)
         content, _ = tool.call(query=QUESTION)
@@ -232,9 +221,3 @@ def test_an_index_without_vectors(framework, tmp_path):
         assert framework.ids(framework.retrieve(retriever, "Quill"))[0] == "b"
     with pytest.raises(EmbedderMismatch, match="without an embedder"):
         framework.load(tmp_path / "kb", HashEmbedder())
-
-
-async def test_an_index_without_vectors_in_a_coroutine(framework):
-    with framework.build([], None) as retriever:
-        await framework.aadd(retriever, [Document("a", "Ada Lovelace wrote to Charles Babbage.")])
-        assert framework.ids(await framework.aretrieve(retriever, "Ada Lovelace")) == ["a"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import date, datetime, timezone
 from pathlib import Path
 from uuid import UUID
@@ -10,12 +9,10 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from graphrag_core import GraphRetriever, SearchSettings
+from graphrag_core import Document, GraphRetriever
 from graphrag_core.errors import DocumentError, EmbedderError, IndexClosed, InputError, NotAnIndex, ReadOnlyIndex
-from graphrag_core.model import Document
-from graphrag_core.query.explanation import Explainer
 from graphrag_core.strategies import Gate, Neighbourhood, PageRank, ReciprocalRank, SpreadingActivation, Weighted
-from graphrag_core.testing import CHAIN, CountingEmbedder, HashEmbedder
+from graphrag_core.testing import CHAIN, HashEmbedder
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 
 
@@ -68,13 +65,6 @@ def test_settings_of_a_constructor_are_those_of_the_core(framework, retriever, s
     assert found.search(QUESTION).expansion_skipped == expected.expansion_skipped
 
 
-def test_settings_are_one_value_that_keywords_replace(framework, retriever):
-    settings = SearchSettings(method="keyword", k=1)
-    mine = framework.over(retriever.index, settings=settings)
-    assert (len(framework.retrieve(mine, QUESTION)), mine.search(QUESTION).method) == (1, "keyword")
-    assert framework.over(retriever.index, settings=settings, k=3).settings == settings.replace(k=3)
-
-
 @pytest.mark.parametrize(
     "wrong",
     [{"method": "magic"}, {"k": 0}, {"graph": "pagerank"}, {"on_embedder_error": "ignore"}, {"methd": "x"},
@@ -88,15 +78,6 @@ async def test_wrong_settings_are_told_at_once(framework, retriever, wrong):
             framework.retrieve(retriever, QUESTION, **wrong)
         with pytest.raises(InputError):
             await framework.aretrieve(retriever, QUESTION, **wrong)
-
-
-def test_without_a_cache_every_question_is_asked(framework):
-    for settings, times in (({}, 1), ({"cache": None}, 2)):
-        embedder = CountingEmbedder()
-        with framework.build(CHAIN, embedder, **settings) as retriever:
-            for _ in range(2):
-                framework.retrieve(retriever, QUESTION)
-            assert embedder.queries == [QUESTION] * times
 
 
 @pytest.mark.parametrize("question", ["", " \n"])
@@ -175,26 +156,6 @@ def test_metadata_of_every_kind_is_stored_as_json(framework):
                 framework.add(retriever, [Document("y", "x", metadata={"bad": bad})])
 
 
-async def test_what_is_added_to_the_metadata_is_plain_data_and_explained_only_if_asked(
-    framework, retriever, monkeypatch
-):
-    explained, explain = [], Explainer.explain
-    monkeypatch.setattr(Explainer, "explain", lambda *args: explained.append(1) or explain(*args))
-    quiet = framework.over(retriever.index, add_metadata=["section", "score", "channels"], cache=None)
-    framework.retrieve(quiet, QUESTION)
-    await framework.aretrieve(quiet, QUESTION)
-    result = quiet.search(QUESTION)
-    assert not explained
-    assert result.hits[1].path
-    assert explained
-    found = framework.retrieve(framework.over(retriever.index, add_metadata=["score", "graphrag"]), QUESTION)
-    details = dict(zip(framework.ids(found), framework.metadata(found, "graphrag"), strict=True))
-    assert json.loads(json.dumps(details)) == details
-    assert (details["keyring"]["entities"], details["keyring"]["method"]) == (["Auth Service"], "hybrid")
-    assert [step["text"] for step in details["oauth"]["path"]][1::2] == ["Auth Service", "OAuth Provider"]
-    assert framework.scores(found) == sorted(framework.scores(found), reverse=True)
-
-
 async def test_a_document_without_text_is_skipped_and_an_earlier_version_deleted(framework, retriever, caplog):
     framework.add(retriever, [Document("keyring", " "), Document("new", "New.")])
     await framework.aadd(retriever, [Document("lunch", "")])
@@ -227,10 +188,3 @@ def test_a_folder_without_an_index_is_refused_and_not_made(framework, tmp_path):
     with pytest.raises(NotAnIndex, match="from_documents"):
         framework.load(tmp_path / "typo", HashEmbedder())
     assert not (tmp_path / "typo").exists()
-
-
-def test_a_folder_is_free_again_after_a_failure(framework, tmp_path):
-    for documents, settings in (([Document(" ", "a")], {}), ([], {"method": "magic"})):
-        with pytest.raises(InputError, match=r"not blank|unknown method"):
-            framework.build(documents, path=tmp_path / "kb", **settings)
-    framework.build(CHAIN, path=tmp_path / "kb").close()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphrag_core import GraphRetriever
+from graphrag_core import Document, GraphRetriever
 from graphrag_core.designs import MEMORY
-from graphrag_core.model import Document
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 
 ADA = {"user": "ada"}
@@ -73,25 +72,8 @@ def test_the_search_tool_passes_on_what_the_agent_asks_for(framework, retriever)
     assert strict < lax
 
 
-def test_the_search_tool_takes_another_name_style_and_budget(framework, retriever):
-    tool = framework.tool(retriever, name="look", description="Looks.", style="graph", max_tokens=60)
-    assert (tool.name, tool.description) == ("look", "Looks.")
-    result = GraphRetriever(retriever.index).retrieve(QUESTION, k=10, **{"gate.min_graph_score": 0.3})
-    content, _ = tool.call(query=QUESTION)
-    assert content == str(result.context(max_tokens=60, style="graph", tokenizer=framework.tokenizer))
-
-
 def test_the_search_tool_stays_in_the_scope_of_the_retriever(framework, retriever):
     mine = framework.changed(retriever, **framework.where(tenant="acme"))
     content, found = framework.tool(mine).call(query="Who runs the OAuth Provider of Umbrella?")
     assert "Wesker" not in content
     assert "secret" not in framework.ids(found)
-
-
-def test_the_search_tool_says_when_there_is_nothing(framework, retriever):
-    nobody = framework.changed(retriever, **framework.where(tenant="nobody"))
-    nothing = "Nothing was found. No document matches the filter: check its keys and values."
-    assert framework.tool(nobody).call(query=QUESTION) == (nothing, [])
-    with framework.build([]) as empty:
-        nothing = "Nothing was found. The index is empty: add documents."
-        assert framework.tool(empty).call(query=QUESTION) == (nothing, [])

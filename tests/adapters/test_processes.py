@@ -12,8 +12,8 @@ from pathlib import Path
 import fork_scenarios
 import pytest
 
+from graphrag_core import Document
 from graphrag_core.errors import InputError, ReadOnlyIndex
-from graphrag_core.model import Document
 from graphrag_core.testing import HashEmbedder
 
 DOCUMENTS = [
@@ -25,7 +25,7 @@ QUESTION = "Who runs the OAuth Provider?"
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_reads(framework, tmp_path):
-    fork_scenarios.run_scenario(getattr(fork_scenarios, framework.scenario), tmp_path)
+    fork_scenarios.run_scenarios(framework.scenario, tmp_path)
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["embedder of the core", "embedder of the framework"])

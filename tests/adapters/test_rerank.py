@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-import threading
 
 import pytest
 
-from graphrag_core import GraphRetriever
-from graphrag_core.errors import InputError, RerankerError
-from graphrag_core.model import Document
+from graphrag_core import Document, GraphRetriever
+from graphrag_core.errors import RerankerError
 from graphrag_core.strategies import Linear
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 
@@ -54,28 +52,6 @@ async def test_on_an_event_loop_a_plain_question_cannot_run_a_coroutine_function
         framework.changed(retriever, reranker=awaited).search(QUESTION)
 
 
-async def test_a_plain_function_runs_in_a_thread(framework, retriever):
-    seen = []
-
-    def score(question, texts):
-        seen.append(threading.get_ident())
-        return by_overlap(question, texts)
-
-    assert await framework.aretrieve(framework.changed(retriever, reranker=score), QUESTION)
-    assert seen != [threading.get_ident()]
-
-
-async def test_more_queries_than_threads_do_not_wait_for_each_other(framework, retriever):
-    """The coroutine needs a thread, while each query needs one too."""
-
-    async def threaded(question, texts):
-        return await asyncio.to_thread(by_overlap, question, texts)
-
-    reranked = framework.changed(retriever, reranker=threaded)
-    queries = [framework.aretrieve(reranked, f"{QUESTION} {i}") for i in range(100)]
-    assert all(await asyncio.wait_for(asyncio.gather(*queries), LONG))
-
-
 async def test_a_cancelled_query_cancels_the_coroutine(framework, retriever):
     started, ended = asyncio.Event(), asyncio.Event()
 
@@ -115,9 +91,3 @@ async def test_errors_are_raised_as_they_are(framework, retriever):
     with pytest.raises(ConnectionError, match="no route") as raised:
         await framework.aretrieve(framework.changed(retriever, reranker=fails), QUESTION)
     assert raised.value.__context__ is None
-
-
-@pytest.mark.parametrize("wrong", [dict, "cross-encoder", object()])
-def test_what_is_no_function_is_refused(framework, retriever, wrong):
-    with pytest.raises(InputError, match="reranker"):
-        framework.changed(retriever, reranker=wrong)

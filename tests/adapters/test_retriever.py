@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import subprocess
 import sys
 
 import pytest
 from hostile_text import NAME, TEXT, check_prompt
 
-from graphrag_core import GraphRetriever, KnowledgeIndex
-from graphrag_core.designs import CONFIDENT
-from graphrag_core.embedders import WordLlama
-from graphrag_core.errors import InputError
-from graphrag_core.model import Document
-from graphrag_core.testing import HashEmbedder
+from graphrag_core import Document
 
 QUESTIONS, DISTRACTORS = 60, 700  # benchmarks/adapters.py uses the whole dataset
 SERVICES = [
@@ -30,19 +23,6 @@ def services(framework):
     with framework.build(SERVICES, k=3, edges=["owner"], add_metadata=["graphrag"]) as retriever:
         retriever.index.graph.add_relation("Keyring", "replaces", "Old Vault", metadata={"scope": "told"})
         yield retriever
-
-
-# -- repr
-
-
-def test_repr_shows_what_is_set(framework, retriever):
-    assert repr(retriever) == f"GraphRAGRetriever(index={retriever.index!r})"
-    other = repr(framework.over(retriever.index, k=7, method="keyword", **framework.where(tenant="acme")))
-    for shown in (repr(retriever.index), "k=7", "method='keyword'", "acme"):
-        assert shown in other
-    for default in ("candidates", "cache", "reranker", "add_metadata"):
-        assert default not in other
-    assert "published=True" in repr(framework.over(retriever.index, settings=CONFIDENT))
 
 
 # -- follow-up questions
@@ -71,11 +51,6 @@ async def test_a_follow_up_question_starts_from_what_the_conversation_names(fram
         assert result.decided.startswith("the conversation names Tariff Engine")
 
 
-def test_history_of_another_type_is_refused(harbour):
-    with pytest.raises(InputError, match="oldest first"):
-        harbour.search("Who owns it?", history=[3])
-
-
 # -- edges
 
 LINKED = [
@@ -97,13 +72,6 @@ def test_edges_are_a_setting_that_is_kept(framework, tmp_path, target):
         assert any(step.text == "Kestrels hover links: Ferns spread by spores" for step in links["f"])
 
 
-def test_other_edges_replace_them(framework, tmp_path):
-    framework.build(LINKED, path=tmp_path, edges=["author"]).close()
-    with framework.load(tmp_path, HashEmbedder(), edges=[("links", "id")]).index as index:
-        assert index.graph.entity("Mara Lindqvist") is None
-        assert index.verify()
-
-
 # -- prompts
 
 
@@ -115,60 +83,6 @@ def test_what_the_graph_adds_to_a_prompt_is_neutral(framework):
             for note in framework.notes(found, retriever):
                 check_prompt(note)
         check_prompt(framework.tool(retriever).call(query="Keyring")[0])
-
-
-def test_a_prompt_gets_every_fact_once(framework, services):
-    found = framework.retrieve(services, "Which services does the Harbour Team have?")
-    added = "\n".join(framework.notes(found))
-    assert "Knowledge graph:" in added
-    lines = [line for line in added.splitlines() if line.startswith("- ")]
-    assert lines
-    assert len(lines) == len(set(lines))
-
-
-def test_results_of_other_retrievers_pass_unless_facts_are_looked_up(framework, services):
-    foreign = [Document("x", "The Keyring and the Old Vault differ."), Document("y", "Other.")]
-    assert framework.notes(framework.as_found(foreign)) == ["", ""]
-    first, second = framework.notes(framework.as_found(foreign), services)
-    assert first.strip() == "Knowledge graph:\n- Keyring replaces Old Vault"
-    assert second == ""
-    mine = framework.changed(services, **framework.where(tenant="b"))
-    assert framework.notes(framework.as_found(foreign), mine) == ["", ""], "within the filter of the retriever"
-
-
-# -- recall
-
-
-@pytest.mark.parametrize("case", [0, 1])
-async def test_on_2wiki_the_recall_is_that_of_the_core(framework, shared, case):
-    folder = shared / "data" / "2wiki_train"
-    if not folder.is_dir():
-        pytest.skip("2wiki_train is not beside the repository")
-    corpus, questions = (
-        [json.loads(line) for line in (folder / f"{name}.jsonl").read_text("utf-8").splitlines()]
-        for name in ("corpus", "questions")
-    )
-    questions = questions[:QUESTIONS]
-    gold = {name for row in questions for name in row["gold"]}
-    documents = [
-        Document(row["id"], row["text"], row["title"])
-        for number, row in enumerate(corpus)
-        if number < DISTRACTORS or row["id"] in gold
-    ]
-    embedder, settings, core_settings = framework.recall_cases()[case]
-    with (
-        KnowledgeIndex(**{"embedder": WordLlama(), **core_settings}) as index,
-        framework.build(documents, embedder, k=10, **settings) as retriever,
-    ):
-        index.add(documents)
-        core = GraphRetriever(index, k=10)
-        answers = await asyncio.gather(*(framework.aretrieve(retriever, row["question"]) for row in questions))
-        recall = 0.0
-        for row, answer in zip(questions, answers, strict=True):
-            expected = [hit.chunk.id for hit in core.retrieve(row["question"]).hits]
-            assert framework.ids(answer) == expected, row["question"]
-            recall += len(set(row["gold"]) & {name.partition("#")[0] for name in expected[:5]}) / len(row["gold"])
-        assert recall > 0.9 * len(questions)
 
 
 # -- packages

@@ -41,13 +41,6 @@ def test_a_model_streams_and_its_citations_are_listed(run, indexed, server):
     assert server.bodies[0]["model"] == "tiny"
 
 
-def test_the_model_and_its_server_can_be_in_the_environment(run, indexed, server, monkeypatch):
-    monkeypatch.setenv("HYBRID_GRAPHRAG_LLM", "tiny")
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    assert "It delegates" in run("ask", QUESTION, "--kb", indexed).stdout
-    assert "What comes nearest" in run("ask", QUESTION, "--kb", indexed, "--llm", "none").stdout
-
-
 def test_what_is_wrong_with_an_answer_is_said(run, indexed, server):
     server.pieces = ["Nobody knows."]
     assert (
@@ -62,15 +55,6 @@ def test_what_is_wrong_with_an_answer_is_said(run, indexed, server):
     none = run("ask", QUESTION, "--kb", indexed, "--llm", f"{server.url}/tiny")
     assert none.exit_code == 1
     assert "The documents do not contain the answer." in none.stdout
-
-
-def test_a_broken_stream_leaves_what_was_written_and_one_line(run, indexed, server):
-    server.cut_after = 1
-    result = run("ask", QUESTION, "--kb", indexed, "--llm", f"{server.url}/tiny")
-    assert result.exit_code == 1
-    assert result.stdout == "It delegates \n"
-    assert result.stderr.startswith("✗ the answer of tiny at http://127.0.0.1")
-    assert result.stderr.count("\n") == 1
 
 
 def test_escape_sequences_of_a_model_do_not_reach_the_terminal(run, indexed, server):

@@ -41,27 +41,6 @@ def test_differences_types_and_latency_are_shown(run, kb, questions):
     assert report["methods"]["hybrid"]["milliseconds"]["p50"] > 0
 
 
-def test_a_won_question_is_shown_with_what_both_methods_found(run, kb, tmp_path):
-    (tmp_path / "q.jsonl").write_text(json.dumps(ROWS[0]))
-    shown = run("compare", "q.jsonl", "-k", "2").stdout
-    assert "better with the graph (1 questions)" in shown
-    assert "✓ Rosa" in " ".join(shown.split())
-    assert "better with" not in run("compare", "q.jsonl", "-k", "2", "--show", "0").stdout
-
-
-def test_an_unknown_measure_is_an_error(run, kb, questions):
-    result = run("compare", questions, "--measure", "best@5")
-    assert result.exit_code == 1
-    assert "no measure is named 'best@5'" in result.stderr
-
-
-def test_evidence_and_csv(run, kb, tmp_path):
-    (tmp_path / "q.csv").write_text("question,evidence\nWhat is Keyring?,nothing that any passage says here\n")
-    result = run("compare", "q.csv")
-    assert result.exit_code == 1
-    assert "gold evidence is not in the index" in result.stderr
-
-
 def test_a_page_is_written(run, kb, questions, tmp_path):
     result = run("compare", questions, "--html", "report.html")
     assert result.exit_code == 0

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from graphrag_apps import config
-from graphrag_core import Document, GraphRetriever, KnowledgeIndex, SearchSettings
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.designs import KG2RAG
 from graphrag_core.testing import HashEmbedder
 
@@ -68,26 +67,6 @@ def test_the_nearest_file_above_the_working_directory_is_used_and_its_paths_are_
     assert "no such file" in run("--config", "nothing.toml", "stats").stderr
 
 
-def test_a_file_above_that_sets_an_address_is_named(run, kb, write, tmp_path, monkeypatch):
-    write('kb = "notes"\nembedder-url = "http://elsewhere.example/v1"\n')
-    (tmp_path / "a").mkdir()
-    assert "sets embedder-url" not in run("stats").stderr
-    monkeypatch.chdir(tmp_path / "a")
-    assert f"{tmp_path / config.NAME} sets embedder-url" in run("stats").stderr
-
-
-def test_the_search_ends_at_the_home_folder(tmp_path, monkeypatch):
-    home = tmp_path / "home"
-    (home / "project").mkdir(parents=True)
-    (tmp_path / config.NAME).write_text("")
-    monkeypatch.chdir(home / "project")
-    assert config.find() == tmp_path / config.NAME
-    monkeypatch.setattr(Path, "home", lambda: home)
-    assert config.find() is None
-    (home / config.NAME).write_text("")
-    assert config.find() == home / config.NAME
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -113,18 +92,6 @@ def test_what_cannot_be_used_is_one_line(run, write, text, said):
     assert len(result.stderr.strip().splitlines()) == 1
 
 
-def test_config_shows_what_is_not_a_default(run, write):
-    write('kb = "notes"\ndesign = "hybrid"\n[set]\nk = 3\ngraph.hops = 2\n')
-    lines = [line.split() for line in run("config").stdout.splitlines()]
-    assert lines[0][0] == "file"
-    assert lines[1:] == [
-        ["kb", "notes", "(hybrid-graphrag.toml)"],
-        ["design", "hybrid", "(hybrid-graphrag.toml)"],
-        ["set.k", "3", "(hybrid-graphrag.toml)"],
-        ["set.graph.hops", "2", "(hybrid-graphrag.toml)"],
-    ]
-
-
 def test_a_question_has_the_settings_of_the_file(run, kb, write):
     write('kb = "notes"\nembedder = "hash"\n[set]\nk = 1\nuse_graph = false\nscore_threshold = 0.0\n')
     answer = json.loads(run("query", "Tide Feed", "--json").stdout)
@@ -148,9 +115,3 @@ def test_load_returns_settings_of_a_retriever(write):
         index.add([Document("1", "The Auth Service uses Keyring.")])
         assert len(GraphRetriever(index, found).retrieve("Auth Service")) == 1
     assert config.load(write('design = "kg2rag"\n[set]\nk = 8\n')).settings() == KG2RAG.replace(k=8)
-
-
-def test_without_a_file_the_settings_are_the_defaults(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert config.load() == config.Config()
-    assert config.load().settings() == SearchSettings()

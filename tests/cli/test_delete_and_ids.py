@@ -54,17 +54,6 @@ def test_documents_are_deleted_by_id_file_folder_and_pattern(run, kb, target, le
     assert run("verify").exit_code == 0
 
 
-def test_many_documents_are_deleted_after_a_question(run, tmp_path):
-    (tmp_path / "many.jsonl").write_text("".join(f'{{"id": {n}, "text": "Row {n}."}}\n' for n in range(12)))
-    run("index", "many.jsonl", "--embedder", "none")
-    refused = run("delete", "many.jsonl", stdin="n\n")
-    assert refused.exit_code == 1
-    assert "12 documents will be deleted" in refused.stderr
-    assert len(ids(tmp_path / "kb")) == 12
-    assert run("delete", "many.jsonl", "--yes").stdout == "12 deleted\n"
-    assert run("delete", "many.jsonl").exit_code == 1
-
-
 def test_a_target_that_matches_nothing_is_reported(run, kb):
     result = run("delete", "nothing.md", "*.pdf", "z.txt")
     assert (result.exit_code, result.stdout) == (1, "1 deleted\n")
@@ -83,15 +72,3 @@ def test_an_index_without_a_graph_stays_without(run, tmp_path):
     assert run("query", "Keyring").exit_code == 0
     assert run("index", "a.md", "b.md", "--graph").exit_code == 0
     assert json.loads(run("stats", "--json").stdout)["facts"] > 0
-
-
-@pytest.mark.parametrize("width", [20, 40])
-def test_ids_are_never_cut_or_wrapped(run, tmp_path, monkeypatch, width):
-    name = "a-very-long-name-of-a-file-that-does-not-fit-into-any-narrow-terminal" * 2 + ".md"
-    (tmp_path / name).write_text("# Auth Service\n\nThe Auth Service trusts the Keyring.")
-    monkeypatch.setenv("COLUMNS", str(width))
-    run("index", name, "--embedder", "hash")
-    assert name in run("query", "Auth Service").stdout
-    run("graph", "edit", "add", "Auth Service", "trusts", "Keyring")
-    fact = json.loads(run("graph", "relations", "--json").stdout)[0]["id"]
-    assert fact in run("graph", "relations").stdout

@@ -28,10 +28,3 @@ def test_edges_are_stored_kept_and_removed(run, tmp_path):
     with KnowledgeIndex.open("kb") as index:
         assert index.edges == ()
         assert index.graph.entity("Mara Lindqvist").type == ""  # the text of the row names her too
-
-
-def test_a_wrong_edge_is_refused(run, tmp_path):
-    (tmp_path / "a.txt").write_text("Text.", "utf-8")
-    result = run("index", tmp_path / "a.txt", "--embedder", "none", "--edge", "a:b:c")
-    assert result.exit_code == 2
-    assert "FIELD:FIELD" in result.output

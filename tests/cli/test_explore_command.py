@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 
 import pytest
@@ -24,11 +23,6 @@ def test_a_page_is_written_with_the_question_and_the_entity(run, kb, tmp_path):
     assert '"start":{"kind":"entity","value":"auth service"}' in page
 
 
-def test_it_starts_with_the_overview(run, kb, tmp_path):
-    assert run("graph", "explore", "--max-nodes", "5").exit_code == 0
-    assert '"start":{"kind":"overview"' in (tmp_path / "explore.html").read_text("utf-8")
-
-
 def test_what_cannot_be_written_or_does_not_exist_is_explained(run, kb):
     result = run("graph", "explore", "--entity", "Nobody Known")
     assert result.exit_code == 1
@@ -36,10 +30,3 @@ def test_what_cannot_be_written_or_does_not_exist_is_explained(run, kb):
     result = run("graph", "explore", "-o", "missing/folder/page.html")
     assert result.exit_code == 1
     assert "cannot be written" in result.stderr
-
-
-def test_a_misspelt_entity_gets_a_suggestion(run, indexed):
-    known = json.loads(run("graph", "entities", "--kb", indexed, "--json", "-n", 1).stdout)[0]["name"]
-    result = run("graph", "explore", "--kb", indexed, "--entity", known[:-1] + "xq")
-    assert result.exit_code == 1
-    assert f"did you mean '{known}'" in " ".join(result.output.split())

@@ -10,8 +10,6 @@ import pytest
 
 from graphrag_apps.export import export_graph
 from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.errors import FileError, InputError
-from graphrag_core.graph import KnowledgeGraph
 
 FORMATS = ("graph.graphml", "graph.jsonl")
 
@@ -73,10 +71,6 @@ def test_a_filter_restricts_what_is_exported(index, tmp_path, name):
     assert not any(word in text for word in ("Solheim", "dark mode"))
 
 
-def test_without_sentences_only_relations_are_exported(index, tmp_path):
-    assert export_graph(index, tmp_path / "g.graphml", sentences=False).facts == 2
-
-
 def test_hostile_text_is_valid_xml_and_one_line(tmp_path):
     name = "=cmd|' /C calc'!A0 \x1b[31m\ufffe\u2028 <b>&\"' Corp"
     with KnowledgeIndex() as index:
@@ -88,33 +82,6 @@ def test_hostile_text_is_valid_xml_and_one_line(tmp_path):
     assert len(ET.parse(tmp_path / "g.graphml").getroot().findall(".//{*}edge")) >= 2  # noqa: S314 - our own file
     lines = (tmp_path / "g.jsonl").read_text("utf-8").splitlines()
     assert len([json.loads(line) for line in lines]) == done.entities + done.other_nodes + done.facts
-
-
-def test_unknown_formats_and_folders_are_refused(index, tmp_path):
-    with pytest.raises(InputError, match="its ending names no format"):
-        export_graph(index, tmp_path / "graph")
-    with pytest.raises(FileError, match="cannot be written"):
-        export_graph(index, tmp_path / "no" / "graph.graphml")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_failed_export_leaves_the_old_file(index, tmp_path, monkeypatch):
-    file = tmp_path / "g.graphml"
-    export_graph(index, file)
-    before = file.read_bytes()
-    monkeypatch.setattr(KnowledgeGraph, "iter_facts", lambda *_, **__: iter([1]))
-    with pytest.raises(AttributeError):
-        export_graph(index, file)
-    assert file.read_bytes() == before
-    assert [path.name for path in tmp_path.iterdir()] == ["g.graphml"]
-
-
-def test_listings_have_filters(index):
-    assert [entity.name for entity in index.graph.entities(contains="service")] == ["Auth Service"]
-    connected = {entity.name for entity in index.graph.entities(min_degree=2)}
-    assert "Keyring" in connected
-    assert "Solheim Systems" not in connected
-    assert [fact.relation for fact in index.graph.relations(contains="DARK")] == ["prefers"]
 
 
 def test_the_commands_export_and_list(run, tmp_path):
@@ -131,22 +98,3 @@ def test_the_commands_export_and_list(run, tmp_path):
     assert run("graph", "entities", "--contains", "team").stdout.startswith("Harbour Team")
     assert run("graph", "entities", "--filter", "tenant=a", "--contains", "team").stdout == ""
     assert len(json.loads(run("graph", "entities", "--min-degree", 1, "--json", "-n", 0).stdout)) >= 2
-
-
-def test_the_commands_say_what_they_count(run, tmp_path):
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/a.md").write_text("# Alpha\n\nMara Lindqvist met Ivo Kask in 1998.\n")
-    run("index", "docs", "--kb", "kb", "--embedder", "none")
-    exported = run("export", "graph.graphml", "--kb", "kb").stdout
-    assert exported.startswith("3 entities (and 1 numbers and documents that facts name) and 1 facts")
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_a_value_that_is_also_the_name_of_an_entity_is_kept(tmp_path, name):
-    with KnowledgeIndex() as index:
-        index.memory.remember("keyring", "is_called", "keyring", literal=True)
-        done = export_graph(index, tmp_path / name)
-    assert (done.entities, done.facts) == (1, 1)
-    if name.endswith(".graphml"):
-        graph = igraph.Graph.Read_GraphML(str(tmp_path / name))
-        assert sorted(graph.vs["kind"]) == ["entity", "value"]

@@ -32,15 +32,6 @@ def test_entities_are_listed_renamed_merged_and_restored(run, kb):
     assert run("verify").exit_code == 0
 
 
-def test_without_typed_relations_stats_and_relations_say_where_they_come_from(run, kb):
-    for command in (["stats"], ["graph", "relations"]):
-        said = " ".join(run(*command).output.split())
-        assert "no typed relations: they come from an LLM (index --llm) or from triples that you give" in said
-    assert run("graph", "edit", "add", "Harbour Team", "owns", "Keyring").exit_code == 0
-    assert "relation types 1 " in " ".join(run("stats").output.split())
-    assert run("graph", "relations", "--relation", "sells").output.strip().endswith("no relation was found")
-
-
 def test_relations_and_entities_are_added_and_deleted(run, kb):
     assert run("graph", "edit", "add", "Harbour Team", "owns", "Keyring").exit_code == 0
     line = run("graph", "relations", "--relation", "owns").stdout
@@ -49,13 +40,6 @@ def test_relations_and_entities_are_added_and_deleted(run, kb):
     assert run("graph", "relations", "--relation", "owns").stdout == ""
     assert run("graph", "edit", "delete", "Harbour Team").exit_code == 0
     assert run("graph", "entities", "harbour").stdout == ""
-
-
-def test_errors_are_one_line(run, kb):
-    result = run("graph", "edit", "rename", "Nobody", "Somebody")
-    assert result.exit_code == 1
-    assert "there is no entity 'Nobody'" in result.output
-    assert run("graph", "edit", "undo", 7).exit_code == 1
 
 
 def test_a_filter_with_an_unknown_key_finds_nothing_and_is_told(run, kb):

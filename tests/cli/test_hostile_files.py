@@ -11,7 +11,6 @@ import resource
 import zipfile
 from pathlib import Path
 
-import docx
 import openpyxl
 import pytest
 from commands import run_command
@@ -21,8 +20,6 @@ from torture import bombs
 from torture.hostile import file_seeds, mutate
 
 from graphrag_apps.documents import load_documents
-from graphrag_apps.documents.rows import row_content
-from graphrag_core.text.html import _is_parsable, html_content
 
 MEMORY = 1_500_000_000  # bytes of address space beyond what the process has
 SEEDS = file_seeds()
@@ -70,30 +67,6 @@ def test_a_cell_that_spans_a_billion_columns_is_one_cell(tmp_path):
     assert load_in_little_memory(tmp_path) == (["a.docx"], [])
 
 
-def test_merged_cells_are_read_as_before(tmp_path):
-    document = docx.Document()
-    table = document.add_table(3, 3)
-    for row in range(3):
-        for column in range(3):
-            table.cell(row, column).text = f"{row}{column}"
-    table.cell(0, 0).merge(table.cell(1, 0))
-    table.cell(2, 1).merge(table.cell(2, 2))
-    document.save(tmp_path / "a.docx")
-    found, _ = load(tmp_path)
-    assert found["a.docx"].text == "| 00 10 | 01 | 02 |\n|---|---|---|\n| 00 10 | 11 | 12 |\n| 20 | 21 22 |"
-
-
-def test_a_list_item_of_any_depth_is_indented_a_little(tmp_path):
-    document = docx.Document()
-    document.add_paragraph("item", style="List Bullet")
-    buffer = io.BytesIO()
-    document.save(buffer)
-    deep = b'<w:pPr><w:numPr><w:ilvl w:val="1000000000"/><w:numId w:val="1"/></w:numPr>'
-    data = replaced(buffer.getvalue(), "word/document.xml", b"<w:pPr>", deep)
-    (tmp_path / "a.docx").write_bytes(data)
-    assert load_in_little_memory(tmp_path)[0] == ["a.docx"]
-
-
 @pytest.mark.parametrize(
     ("name", "member", "megabytes"),
     [("a.docx", "bomb.xml", 61), ("a.docx", "xl/worksheets/bomb.xml", 61), ("a.epub", "bomb.xml", 501)],
@@ -136,20 +109,6 @@ def test_a_cell_far_away_does_not_make_billions_of_empty_ones(tmp_path):
     assert (documents, len(reasons)) == ([], 1)
 
 
-def test_a_book_that_names_a_chapter_many_times_has_it_once(tmp_path):
-    out = replaced(SEEDS["a.epub"], "p.opf", b'<itemref idref="1"/>', b'<itemref idref="1"/>' * 9_000)
-    (tmp_path / "a.epub").write_bytes(out)
-    found, _ = load(tmp_path)
-    assert found["a.epub"].text.count("Text by Ada.") == 1
-
-
-def test_a_heading_of_a_notebook_has_at_most_six_hashes(tmp_path):
-    cell = {"cell_type": "heading", "level": 10**9, "source": ["A"]}
-    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": [cell]}))
-    found, _ = load(tmp_path)
-    assert found["a.ipynb"].text == "###### A"
-
-
 def test_bad_files_cost_one_line_each_and_the_run_goes_on(tmp_path):
     docs = tmp_path / "docs"
     docs.mkdir()
@@ -181,16 +140,6 @@ def test_a_pipe_is_no_file(tmp_path):
     assert (found, [problem.reason for problem in problems]) == ({}, ["not a regular file"])
 
 
-def test_the_names_of_fields_above_a_value_are_shortened(tmp_path):
-    content = row_content({"k" * 100_000: {str(number): number for number in range(1_000)}}, 1)
-    assert len(content.text) < 1_000_000
-
-
-def test_lists_nested_deep_do_not_make_a_text_of_spaces():
-    page = html_content("<ul><li>a" * 200)
-    assert len(page.text) < 200 * 200
-
-
 def test_a_codec_that_no_file_is_written_in_is_not_used(tmp_path):
     (tmp_path / "a.html").write_bytes(b"<meta charset=punycode><p>" + b"a-\xff" * 100_000)
     found, problems = load(tmp_path)
@@ -207,30 +156,6 @@ def test_damaged_files_give_documents_or_a_line(tmp_path, name, seed):
     (folder / name).write_bytes(mutate(SEEDS[name], random.Random(seed)))
     found, problems = load(folder)
     assert found or problems
-
-
-@pytest.mark.parametrize(
-    "part",
-    [
-        "</div><sup>x",
-        "<b><div></b>x",
-        "<div><object></div>x",
-        "<div><table></div>x",
-        "<svg><div></svg>x",
-        "<span></b>x",
-    ],
-)
-def test_elements_that_no_end_tag_closes_count_as_nested(part):
-    """Else the time to read them grows with the square of their number."""
-    assert not _is_parsable(part * 1_000)
-    assert html_content(f"<html>{part * 1_000}").text.count("x") == 1_000
-
-
-@pytest.mark.parametrize(
-    "part", ["<div><span>x</div>", "<div><p>x</div>", "<section><em>x</section>", "<ul><li>x</ul>"]
-)
-def test_elements_that_an_outer_end_tag_closes_are_not_nested(part):
-    assert _is_parsable(part * 1_000)
 
 
 @pytest.mark.parametrize(

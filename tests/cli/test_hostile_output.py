@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from hostile_text import MARKUP, TEXT, check_terminal
 
-from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.testing import CountingEmbedder
+from graphrag_core import KnowledgeIndex
 
 NAME = "Evil \x1b[31m\x1b]8;;http://e\x07\x9b2J\u202e [/x] [bold] Corp"
 
@@ -84,11 +83,3 @@ def test_stats_of_names_that_look_like_markup(run, tmp_path):
         shown = run(*command)
         assert shown.exit_code == 0, shown.stderr
         assert "[/x] Corp" in shown.stdout or command == ("stats",)
-
-
-def test_progress_of_the_library_shows_numbers_only(capsys):
-    with KnowledgeIndex(CountingEmbedder(), progress=True) as index:
-        index.add([Document(f"{number}\x1b[31m", f"{TEXT} {number}", NAME) for number in range(30)])
-    shown = capsys.readouterr()
-    assert "\x1b[31m" not in shown.err
-    assert "\u202e" not in shown.err

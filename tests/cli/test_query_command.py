@@ -9,8 +9,6 @@ import sys
 
 import pytest
 
-from graphrag_core.embedders import WordLlama
-
 QUESTION = "Who is the boss of the man who called every port after INC-2103?"
 
 
@@ -56,35 +54,6 @@ def test_every_method_answers_in_json(run, kb, method):
     assert answer["method"] == ("hybrid" if method == "agentic" else method)
 
 
-def test_json_has_paths(run, kb):
-    hits = json.loads(run("query", QUESTION, "--json").stdout)["hits"]
-    found = next(hit for hit in hits if hit["document_id"] == "joaquim-prates.md")
-    assert [step["kind"] for step in found["path"]] == ["question", "entity", "fact", "entity", "chunk"]
-
-
-def test_new_words_and_links_are_shown_and_read(run, kb):
-    shown = " ".join(run("query", QUESTION, "--k", "3").stdout.split())
-    answer = json.loads(run("query", QUESTION, "--k", "3", "--json").stdout)
-    explained = " ".join(run("explain", QUESTION, "--k", "3").stdout.split())
-    first, second, _ = answer["hits"]
-    assert "2103" in " ".join(first["covers"])
-    assert f"words of the question: {', '.join(first['covers'])}" in shown
-    assert f"words of the question: {', '.join(first['covers'])}" in explained
-    link = second["link"]
-    assert (link["rank"], link["chunk_id"], link["entity"]) == (1, first["id"], "Joaquim Prates")
-    assert "Joaquim Prates (mentioned in passage 1)" in shown
-    assert "Joaquim Prates (mentioned in passage 1)" in explained
-    assert answer["decided"] in shown
-    assert answer["decided"] in explained
-    assert answer["gate"] in explained
-    assert answer["gate"] not in shown
-    assert answer["confidence"] is None
-    assert not set(answer["uncovered"]) & {word for hit in answer["hits"] for word in hit["words"]}
-    plain = run("query", QUESTION, "--method", "vector").stdout + run("explain", QUESTION, "--method", "vector").stdout
-    assert "of the question" not in plain
-    assert "passage 1" not in plain
-
-
 def test_where_filters_by_text_and_numbers(run, docs):
     run("index", docs)
     asked = ["query", "Who runs the Tide Feed?", "--json"]
@@ -118,23 +87,6 @@ def test_a_value_that_an_option_does_not_take_is_an_error_that_says_what_it_take
     assert message in result.stderr
 
 
-def test_a_question_without_a_known_word_says_that_its_passages_are_only_the_nearest(run, kb):
-    told = "no word of the question occurs in the documents searched: these are only the nearest passages by vector"
-    for command in (
-        ["query"],
-        ["query", "--set", "use_graph=false"],
-        ["query", "--filter", "format=markdown"],
-        ["explain"],
-    ):
-        result = run(*command, "What is zxqv blorf?")
-        assert result.exit_code == 0
-        assert told in " ".join(result.stdout.split())
-    answer = json.loads(run("query", "zxqv blorf", "--json").stdout)
-    assert (answer["advice"], len(answer["hits"])) == (told, 5)
-    assert answer["decided"].startswith("vector search led")
-    assert "no word" not in run("query", "zxqv Keyring").stdout
-
-
 @pytest.mark.parametrize("style", ["graph", "passages", "narrative"])
 def test_context_is_printed_alone(run, kb, style):
     options = "--context", 200, "--set", f"context.style={style}"
@@ -152,32 +104,6 @@ def test_without_a_question_every_line_of_input_is_a_question(run, kb):
     assert result.exit_code == 0
     assert [first["question"], second["question"]] == ["What is Keyring?", "Who leads the Harbour Team?"]
     assert len(first["hits"]) == len(second["hits"]) == 2
-
-
-def test_an_invalid_question_does_not_end_the_prompt(run, kb):
-    result = run("query", "--json", stdin="x" * 200_000 + "\nWhat is Keyring?\n")
-    assert "at most 100,000" in result.stderr
-    assert json.loads(result.stdout)["hits"]
-
-
-@pytest.mark.parametrize("command", ["query", "explain"])
-def test_a_blank_question_is_an_error(run, kb, command, caplog):
-    result = run(command, " ")
-    assert result.exit_code == 1
-    assert "no results: the question is empty: ask in words" in result.stderr
-
-
-@pytest.mark.parametrize("command", ["query", "explain"])
-def test_an_embedder_that_fails_is_an_error_unless_keywords_are_asked_for(run, kb, command, monkeypatch, settings_file):
-    monkeypatch.setattr(WordLlama, "embed_query", lambda self, text: 1 / 0)
-    result = run(command, "What is Keyring?")
-    assert result.exit_code == 1
-    assert "raised ZeroDivisionError on a question" in result.stderr
-    assert 'on_embedder_error="keyword"' in result.stderr
-    settings_file("on_embedder_error = 'keyword'")
-    result = run(command, "What is Keyring?")
-    assert result.exit_code == 0
-    assert "keyword search only" in " ".join(result.stdout.split())
 
 
 def test_explain_prints_entities_channels_paths_and_facts(run, kb):
@@ -224,54 +150,3 @@ def test_version_help_and_wrong_usage(run):
         for command in ("demo", "index", "query", "explain", "compare", "stats", "verify", "delete", "graph", "export")
     )
     assert run("nonsense").exit_code == 2
-
-
-# -- compare
-
-
-def test_compare_measures_whether_the_graph_helps(run, kb, tmp_path):
-    rows = [
-        {"question": QUESTION, "gold": ["inc-2103.md", "joaquim-prates.md"]},
-        {"question": "What is the background of the author of ADR-019?", "gold": ["adr-019.md", "rosa-millan.md"]},
-        {"question": "What is Keyring?", "gold": ["keyring.md"]},
-    ]
-    (tmp_path / "q.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
-    report = json.loads(run("compare", "q.jsonl", "--json").stdout)
-    difference = report["differences"]["vector+keyword"]["recall@5"]
-    assert (report["judged"], difference["worse"]) == (3, 0)
-    assert difference["interval"][0] <= difference["value"] <= difference["interval"][1]
-    assert report["methods"]["hybrid"]["measures"]["recall@5"]["mean"] == 1
-    assert report["methods"]["vector"]["measures"]["recall@5"]["mean"] == pytest.approx(2 / 3)
-    shown = run("compare", "q.jsonl")
-    assert shown.exit_code == 0
-    assert "recall@5" in shown.stdout
-    assert report["verdict"] in " ".join(shown.stdout.split())
-
-
-def test_compare_without_gold_shows_the_differences(run, kb, tmp_path):
-    (tmp_path / "q.txt").write_text(f"{QUESTION}\nWhat is Keyring?\n")
-    result = run("compare", "q.txt")
-    assert result.exit_code == 0
-    assert "the graph adds" in result.stdout
-    assert "Joaquim Prates" in result.stdout
-    report = json.loads(run("compare", "q.txt", "--json").stdout)
-    assert report["judged"] == 0
-    assert report["verdict"] in " ".join(result.stdout.split())
-
-
-def test_compare_reports_invalid_questions(run, kb, tmp_path):
-    (tmp_path / "q.jsonl").write_text('{"question": "What is Keyring?", "gold": ["nowhere.md"]}\n')
-    result = run("compare", "q.jsonl")
-    assert result.exit_code == 1
-    assert "nowhere.md: gold document is not in the index" in result.stderr
-    assert "left out of all measures: 1" in result.stderr
-    (tmp_path / "bad.jsonl").write_text('{"ask": 1}\n')
-    assert "bad.jsonl, line 1: needs 'question'" in run("compare", "bad.jsonl").stderr
-    assert run("compare", "missing.jsonl").exit_code == 1
-
-
-def test_a_setting_of_another_type_is_an_error(run, kb, settings_file):
-    settings_file("reranker = 'best'")
-    result = run("query", QUESTION)
-    assert result.exit_code == 1
-    assert "reranker" in result.stderr

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import subprocess
-import sys
 import zipfile
 from email.message import EmailMessage
 
@@ -13,20 +10,13 @@ import docx
 import openpyxl
 import pptx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from reportlab.lib.pagesizes import A4
-from reportlab.pdfbase import pdfmetrics
-from reportlab.pdfbase.cidfonts import UnicodeCIDFont
 from reportlab.pdfgen import canvas
 
 from graphrag_apps.documents import load_documents
-from graphrag_apps.documents.load import FORMATS
 from graphrag_apps.documents.plain import read_markdown, read_text
 from graphrag_apps.documents.rst import rst_content
 from graphrag_core.text.html import html_content
-from graphrag_core.text.markup import scan
-from graphrag_core.text.writer import Writer
 
 
 def load(folder):
@@ -53,106 +43,6 @@ def check_marks(content):
             assert label
             assert label == label.strip()
             assert "\n\n" not in label
-
-
-# -- the writer
-
-
-def test_the_writer_nests_lists_and_keeps_the_indentation_of_code():
-    writer = Writer()
-    with writer.items():
-        with writer.item("- "):
-            writer.write("Outer")
-            with writer.items(), writer.item("1. "):
-                writer.write("inner")
-                writer.code("if x:\n    y()\n\nz()", "python")
-        with writer.item("- "):
-            writer.block()
-            writer.write("Last")
-    assert (
-        writer.finish().text
-        == "- Outer\n  1. inner\n\n     ```python\n     if x:\n         y()\n\n     z()\n     ```\n- Last"
-    )
-
-
-def test_an_anchor_before_a_heading_stands_at_the_start_of_its_line():
-    writer = Writer()
-    writer.write("Before.")
-    writer.anchor("url")
-    writer.define("broker_url")
-    with writer.heading(2):
-        writer.literal("broker_url")
-    content = writer.finish()
-    assert at(content, "anchor") == [("url", "## `broker_url`")]
-    assert marked(content, "term") == [("broker_url", "broker_url")]
-
-
-def test_cells_stay_in_their_row_whatever_they_hold():
-    writer = Writer()
-
-    def two_paragraphs():
-        writer.write("a | b")
-        writer.block()
-        writer.write("second paragraph")
-
-    writer.row([two_paragraphs, lambda: writer.code("x = 1\ny = 2"), lambda: None], lambda write: write())
-    assert writer.finish().text == "| a \\| b second paragraph | `x = 1 y = 2` | |"
-
-
-def test_backticks_in_code_do_not_end_it():
-    writer = Writer()
-    writer.literal("a`b")
-    writer.code("```\nfenced\n```")
-    assert writer.finish().text == "``a`b``\n\n````\n```\nfenced\n```\n````"
-
-
-def test_text_that_looks_like_a_heading_is_escaped():
-    writer = Writer()
-    writer.write("# of rows")
-    assert writer.finish().text == "\\# of rows"
-
-
-def test_lines_of_chinese_are_joined_without_a_space():
-    assert rst_content("开放授权提供商\n与钥匙环公司通信。\n").text == "开放授权提供商与钥匙环公司通信。"
-
-
-_ACTIONS = st.lists(
-    st.tuples(
-        st.sampled_from(["write", "literal", "code", "link", "item", "heading", "cell", "anchor", "page"]),
-        st.text(max_size=12),
-    ),
-    max_size=30,
-)
-
-
-@given(_ACTIONS)
-def test_marks_lie_inside_the_text_whatever_is_written(actions):
-    writer = Writer()
-    labels = []
-    for number, (action, text) in enumerate(actions):
-        if action in ("write", "literal", "code"):
-            getattr(writer, action)(text)
-        elif action == "link":
-            with writer.span("link", str(number)):
-                writer.write(text)
-            labels.append("".join(text.split()))
-        elif action == "item":
-            with writer.item("- "):
-                writer.write(text)
-        elif action == "heading":
-            with writer.heading(2):
-                writer.write(text)
-        elif action == "cell":
-            writer.row([text], writer.write)
-        elif action == "anchor":
-            writer.anchor(text)
-        else:
-            writer.page(number)
-    content = writer.finish()
-    check_marks(content)
-    for _, label in marked(content, "link"):
-        words = "".join(label.split())
-        assert words in labels or words.removeprefix("\\") in labels  # "#" is escaped at the start of a line
 
 
 # -- reStructuredText
@@ -313,36 +203,6 @@ def test_broken_rst_prints_nothing_and_loses_no_text(capsys):
     assert "==" not in content.text
 
 
-def test_other_users_of_docutils_in_the_process_are_not_affected():
-    from docutils.core import publish_doctree
-
-    rst_content(RST)
-    assert "<note>" in publish_doctree(".. note:: Hello").pformat()
-
-
-def test_a_module_page_without_a_heading_is_called_after_the_module():
-    content = rst_content(
-        ".. currentmodule:: celery.app\n.. automodule:: celery.app\n\n   Proxies\n   -------\n\n   .. autodata:: app\n"
-    )
-    assert content.title == "celery.app"
-    assert content.text == "## Proxies\n\n`app`"
-    assert ("celery.app.app", "`app`") in at(content, "anchor")
-
-
-@pytest.mark.parametrize(
-    ("source", "title"),
-    [
-        ("NAME_<CONFIG>\n=============\n\nText.\n", "NAME_<CONFIG>"),
-        (":class:`~app.Task` and ``x``\n============================\n", "Task and x"),
-        ("2.1.0\n=====\n\nFixed.\n\n2.0.0\n=====\n\nNew.\n", ""),
-        ("**To delete tags**\n\nRun this.\n", "To delete tags"),
-        ("Just text.\n", ""),
-    ],
-)
-def test_the_title_of_rst_is_its_own(source, title):
-    assert rst_content(source).title == title
-
-
 def test_text_files_are_read_as_rst_only_if_they_are():
     assert read_text(b"Usage\n=====\n\n.. note:: Read :ref:`this <that>`.\n").text == "# Usage\n\nNote: Read this."
     manual = b"NAME\n    ls - list\n\n\tFILE ...   # not a title\n-----\n"
@@ -381,10 +241,6 @@ def test_front_matter_becomes_metadata_and_does_not_say_where_the_file_is(tmp_pa
         "tags": ["a", "b"], "authors": ["Ada", "Rosa"], "year": 2021, "format": "markdown",
         "source": "x.md", "folder": "", "file_name": "x.md",
     }  # fmt: skip
-
-
-def test_markdown_that_is_a_web_page_is_read_as_one():
-    assert read_markdown(b"<!DOCTYPE html><title>T</title><nav>Home</nav><p>Text.</p>").text == "Text."
 
 
 # -- HTML
@@ -483,69 +339,6 @@ def test_the_title_of_a_page_is_its_own(source, title):
     assert html_content(source).title == title
 
 
-def test_links_to_the_pages_around_are_no_text_of_the_page():
-    steps = "".join(
-        f"<a class={kind}_page href={kind}.html>{text}</a>"
-        for kind, text in (("previous", "&lt;-previous"), ("toc", "Table of Contents"), ("next", "next-&gt;"))
-    )
-    assert (
-        html_content(f"<div>{steps}<h1>Routers</h1><p>A router is asked.</p>{steps}</div>").text
-        == "# Routers\n\nA router is asked."
-    )
-
-
-def test_sections_marked_by_bold_lines_with_anchors_become_headings():
-    content = html_content(
-        "<h2>List</h2><p>First.<a name=auto></a><hr><p><b>PRAGMA auto;<br>PRAGMA auto = </b><i>N</i></p><p>Text.</p>"
-    )
-    assert content.text == "## List\n\nFirst.\n\n### PRAGMA auto;\n\nPRAGMA auto = N\n\nText."
-    assert at(content, "anchor") == [("auto", "### PRAGMA auto;")]
-
-
-def test_the_label_of_a_column_is_not_repeated_in_its_cells():
-    def cell(label, text):
-        return f"<td data-label='{label}'><span class='label'>{label}:</span><div>{text}</div></td>"
-
-    rows = "".join(
-        f"<tr>{cell('Berth', name)}{cell('What it is for', text)}</tr>"
-        for name, text in (("North", "Berth of the pilots."), ("South", "Ferries."))
-    )
-    content = html_content(f"<table><tr><th>Berth<th>What it is for</tr>{rows}</table>")
-    assert content.text == (
-        "| Berth | What it is for |\n|---|---|\n| North | Berth of the pilots. |\n| South | Ferries. |"
-    )
-
-
-def test_a_row_stays_together_if_its_cells_hold_lists_or_code():
-    content = html_content(
-        "<table><tr><th>Call</th><th>Meaning</th></tr><tr><td><pre>moor()</pre></td><td>Moors:<ul><li>the ship<li>the "
-        "tug</ul></td></tr></table>"
-    )
-    assert content.text == "| Call | Meaning |\n|---|---|\n| `moor()` | Moors: the ship the tug |"
-
-
-def test_text_around_a_table_is_not_glued_to_its_cells():
-    content = html_content(
-        "<fieldset><legend>Berths</legend>Open all day<table><tr><td>North</td><td>9 m</td></tr></table>in summer"
-        "<table><tr><td>Only by day</td></tr></table>and at night</fieldset>"
-    )
-    assert content.text == "Berths\n\nOpen all day\n\n| North | 9 m |\n\nin summer\n\nOnly by day\n\nand at night"
-
-
-def test_code_at_the_start_of_a_definition_hides_no_heading():
-    entries = "".join(f"<dt><code>{name}</code><dd><pre>{name} [n]</pre><p>About {name}.</p>" for name in ("cd", "pwd"))
-    content = html_content(f"<h1>Shell</h1><dl>{entries}</dl><h2>Next</h2><p>Text.</p>")
-    assert content.text.startswith("# Shell\n\n`cd`\n\n  ```\n  cd [n]\n  ```\n\n  About cd.\n\n`pwd`")
-    marks = scan(content.text, content.marks)
-    assert [content.text[m.start : m.end] for m in marks if m.kind == "heading"] == ["Shell", "Next"]
-
-
-def test_an_index_of_links_to_other_pages_is_text():
-    links = "".join(f"<li><a href={name}.html>{name}</a>" for name in ("tides", "berths", "quays", "cranes"))
-    content = html_content(f"<h1>Contents of the manual</h1><ul>{links}</ul>")
-    assert [value for value, _ in marked(content, "link")] == ["tides.html", "berths.html", "quays.html", "cranes.html"]
-
-
 def test_html_of_unusual_shape_is_read():
     deep = html_content("<div><ul><li>" * 2_000 + "deep down" + "</li></ul></div>" * 2_000)
     assert deep.text.endswith("deep down")
@@ -620,25 +413,6 @@ def test_pdf_columns_headings_headers_and_page_numbers(tmp_path):
     assert at(document, "page") == [(str(n), f"# Chapter {letter}") for n, letter in enumerate("ABCD", 1)]
 
 
-def test_lines_of_a_table_of_contents_and_of_an_index_are_no_text_of_a_pdf(tmp_path):
-    def draw(page):
-        draw_lines(page, 60, 770, ["Contents", "1 Tides 2", "Moorings . . . . . . . 2", "Version 2", "Pilots wait."])
-        draw_lines(page, 60, 700, ["tides . . . . . . 2, 3", "wind ........... 1-2, iv"])
-        page.showPage()
-        for y, title in ((770, "1 Tides"), (700, "Version 2")):
-            draw_lines(page, 60, y, [title])
-            draw_lines(page, 60, y - 30, ["The tides turn twice a day."])
-            page.bookmarkPage(title)
-            page.addOutlineEntry(title, title)
-
-    pdf_file(tmp_path / "tides.pdf", draw)
-    (document,) = load(tmp_path)[0].values()
-    assert document.text == (
-        "Contents\n\n# Version 2\n\nPilots wait.\n\n"
-        "# 1 Tides\n\nThe tides turn twice a day.\n\n# Version 2\n\nThe tides turn twice a day."
-    )
-
-
 def test_pdf_lists_and_code(tmp_path):
     def draw(page):
         y = draw_lines(
@@ -653,63 +427,6 @@ def test_pdf_lists_and_code(tmp_path):
         "The port needs:\n\n- two tugs with a crew that knows the mole\n- one pilot\n\n"
         "```\nfor ship in ships:\n    moor(ship)\n```"
     )
-
-
-def test_a_paragraph_continues_on_the_next_page(tmp_path):
-    def draw(page):
-        draw_lines(page, 60, 100, ["The pilot boards outside the mole when the wind is"])
-        page.showPage()
-        draw_lines(
-            page, 60, 770, ["below seven, and the tugs wait inside the port.", "He leaves the ship at the quay."]
-        )
-
-    pdf_file(tmp_path / "pilot.pdf", draw, title="Pilot Rules")
-    (document,) = load(tmp_path)[0].values()
-    assert document.title == "Pilot Rules"
-    assert document.text.startswith("The pilot boards outside the mole when the wind is below seven, and")
-    assert [document.text[m.start :][:5] for m in document.marks if m.kind == "page"] == ["The p", "below"]
-
-
-@pytest.mark.parametrize(
-    ("runs", "expected"),
-    [
-        ([("Of an", 0), ("yo", 2.5), ("ther", 0), ("sp", 2.2), ("ort", 0)], "Of any others port"),
-        ([("A", 0), ("c", 0, 2.5), ("olon", 0)], "A colon"),
-        ([("It is a", 0), ("b", 0, 2.5), ("i", 0, 2.5), ("t", 0)], "It is a b it"),
-        ([("W", 0), ("A", 0, -1.2), ("VES", 0, -1.3), ("roll", 0, 0.9)], "WAVESroll"),
-        ([("HARBOUR OF BERGEN", 2.5)], "HARBOUR OF BERGEN"),
-        ([("The ", 0), ("harbour", 2), (" of Bergen", 0)], "The harbour of Bergen"),
-        ([("The giv ", 0), ("en wind", 0, -2.5)], "The given wind"),
-        ([("Show", 0, 0, "Times-Bold"), ("version", 0, 2.5), ("s", 0, 0, "Courier"), (".", 0)], "Show versions."),
-        (
-            [("港口", 0, 0, "STSong-Light"), ("的引", 2.5, 0, "STSong-Light"), ("水员", 0, 0, "STSong-Light")],
-            "港口的引水员",
-        ),
-    ],
-    ids=[
-        "space as letter spacing",
-        "one letter",
-        "letters",
-        "kerning",
-        "heading",
-        "emphasis",
-        "overdrawn",
-        "fonts",
-        "cjk",
-    ],
-)
-def test_words_of_a_pdf_are_separated_where_the_page_separates_them(tmp_path, runs, expected):
-    def draw(page):
-        x = 60
-        for text, letter_spacing, gap, font in ((*run, *(0, "Times-Roman")[len(run) - 2 :]) for run in runs):
-            page.setFont(font, 10)
-            page.drawString(x + gap, 700, text, charSpace=letter_spacing)
-            x += gap + page.stringWidth(text, font, 10) + letter_spacing * (len(text) - 1)
-
-    pdfmetrics.registerFont(UnicodeCIDFont("STSong-Light"))
-    pdf_file(tmp_path / "words.pdf", draw)
-    (document,) = load(tmp_path)[0].values()
-    assert document.text == expected
 
 
 def test_pdfs_that_cannot_be_read_say_why(tmp_path):
@@ -924,87 +641,6 @@ def test_nested_json_becomes_lines_that_name_their_path(tmp_path):
 # -- broken files
 
 
-def _zip(**members):
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as package:
-        for name, text in members.items():
-            package.writestr(name, text)
-    return data.getvalue()
-
-
-@pytest.mark.parametrize("extension", sorted(FORMATS))
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"\x00\x01\x02binary" * 100,
-        b"\xff\xfe\xfa" * 50,
-        b"x" * 1_000_000,
-        b"PK\x03\x04 cut",
-        _zip(other="text"),
-        b"%PDF-1.4",
-        b"{",
-        b" \n",
-    ],
-    ids=["binary", "encoding", "long line", "cut zip", "other zip", "cut pdf", "brace", "blank"],
-)
-def test_no_file_stops_a_run(tmp_path, extension, data):
-    (tmp_path / f"x{extension}").write_bytes(data)
-    (tmp_path / "good.md").write_text("# Good\n\nGood.")
-    found, problems = load(tmp_path)
-    assert "good.md" in found
-    assert len(found) > 1 or problems
-    assert all("\n" not in str(problem) for problem in problems)
-
-
-def test_truncated_office_files_are_reported(tmp_path):
-    docx.Document().save(tmp_path / "a.docx")
-    pptx.Presentation().save(tmp_path / "a.pptx")
-    openpyxl.Workbook().save(tmp_path / "a.xlsx")
-    epub(tmp_path / "a.epub", {"one.xhtml": "<p>One.</p>"})
-    for path in list(tmp_path.iterdir()):
-        path.write_bytes(path.read_bytes()[:-300])
-    (tmp_path / "old.docx").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\x00" * 500)
-    found, problems = load(tmp_path)
-    assert found == {}
-    reasons = sorted(problem.reason for problem in problems)
-    assert reasons[0] == "encrypted, or in the Word format before 2007: save it again without a password"
-    assert len(reasons) == 5
-    assert all("damaged" in reason for reason in reasons[1:])
-
-
-def test_reading_imports_no_library_before_it_is_needed():
-    script = (
-        "import sys; from graphrag_apps.documents import load_documents; "
-        "print([m for m in ('docutils', 'selectolax', 'pypdfium2', 'docx', 'pptx', 'openpyxl') if m in sys.modules])"
-    )
-    assert (
-        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
-        == "[]"
-    )
-
-
-def test_a_very_long_line_of_rst_is_kept_as_it_is(tmp_path):
-    (tmp_path / "a.rst").write_text(f"Title\n=====\n\nAlpha is here.\n\n{'*word ' * 5_000}\n")
-    (document,) = load_documents(tmp_path)
-    assert document.title == "Title"
-    assert "Alpha is here." in document.text
-    assert document.text.count("word") == 5_000
-
-
-@pytest.mark.parametrize(
-    "steps",
-    [
-        "<ul class='docnav'><li><a href='a.html'><strong>Prev</strong></a></li><li>Handbook</li></ul>",
-        "<ul><li><a href='a'><b>Prev</b>Chapter 11</a></li><li><a href='b'><b>Next</b>Chapter 12</a></li></ul>",
-        "<table><tr><td><a rel='prev' href='a'>Tides</a></td><td><a rel='next' href='b'>Cranes</a></td></tr></table>",
-        "<p>Next: <a rel='next' href='a'>Tides</a>, Previous: <a rel='prev' href='b'>Cranes</a></p>",
-    ],
-)
-def test_links_to_the_pages_before_and_after_are_no_text(steps):
-    page = f"<html><body>{steps}<h1>Harbour</h1><p>The harbour opens at six.</p>{steps}</body></html>"
-    assert html_content(page).text == "# Harbour\n\nThe harbour opens at six."
-
-
 BAR = "".join(f"<td>[<a href='{n}.html'> {name} </a>]</td>" for n, name in enumerate(("&lt;&lt;", "&lt;", "Up", "?")))
 
 
@@ -1025,26 +661,3 @@ def test_navigation_bars_are_no_text_wherever_they_stand(bar):
     sections = "".join(f"{bar}<h2>Berth {n}</h2><p>Ships moor at berth {n} for a day.</p><hr>" for n in range(30))
     text = "\n\n".join(f"## Berth {n}\n\nShips moor at berth {n} for a day." for n in range(30))
     assert html_content(f"<html><body><h1>Harbour</h1>{sections}{bar}</body></html>").text == f"# Harbour\n\n{text}"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Next: <a href='a.html'>moor</a> the ship, and <a href='b.html'>call</a> the pilot.",
-        "See the <a href='a.html'>Index</a> and the <a href='b.html'>Contents</a>.",
-        "<a href='a.html'>Tides</a>, <a href='b.html'>Berths</a>",
-        "<a href='a.html'>x</a> &gt; 3 holds for every <a href='b.html'>berth</a>.",
-    ],
-)
-def test_links_in_a_sentence_are_text(text):
-    filler = "<p>Ships moor here.</p>" * 30
-    steps = (
-        "<p><a href='a'>Prev</a> <a href='b'>Next</a></p>" * 12
-    )  # those at the start and the end are looked at closer
-    page = f"<html><body>{steps}{filler}<p>{text}</p>{filler}{steps}</body></html>"
-    assert len(html_content(page).text.split("\n\n")) == 61
-
-
-def test_a_placeholder_is_no_inline_code():
-    page = "<p>Run <code>apt</code> with <em class='replaceable'><code>package</code></em>.</p>"
-    assert html_content(page).text == "Run `apt` with package."

@@ -7,10 +7,6 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from model_server import ChatServer
-
-from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.testing import HashEmbedder
 
 
 @pytest.fixture
@@ -49,26 +45,3 @@ def test_a_folder_of_an_older_format_is_refused(run, kb):
         refused = run(*command)
         assert refused.exit_code == 1
         assert "index the documents again into another folder" in " ".join(refused.stderr.split())
-
-
-def test_facts_of_a_language_model_are_read_from_its_stored_answers(run, kb):
-    with ChatServer() as server:
-        assert run("index", "docs", "--graph", "--llm", f"{server.url}/tiny").exit_code == 0
-        calls, before = len(server.bodies), facts(run)
-        assert run("rebuild").exit_code == 0
-        assert (len(server.bodies), facts(run)) == (calls, before)
-        (kb / "answers.sqlite").unlink()
-        assert run("rebuild").exit_code == 0
-        assert len(server.bodies) > calls
-
-
-def test_what_cannot_be_rebuilt_is_named(run, tmp_path):
-    assert "no index in nothing" in run("rebuild", "--kb", "nothing").stderr
-    with KnowledgeIndex.open(tmp_path / "own", HashEmbedder()) as index:
-        index.add([Document("1", "The Auth Service trusts the Keyring.")])
-    refused = run("rebuild", "--kb", "own")
-    assert refused.exit_code == 1
-    assert "was built with hash-64" in refused.stderr
-    assert run("rebuild", "--kb", "own", "--embedder", "hash").exit_code == 0
-    with KnowledgeIndex.open(tmp_path / "own", HashEmbedder(), read_only=True) as index:
-        assert "command_line" not in index.engine.settings(), "the index of a program has no settings of commands"

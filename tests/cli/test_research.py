@@ -7,8 +7,7 @@ import json
 import pytest
 
 from graphrag_core import Combined, GraphRetriever, KnowledgeIndex, SentenceExtractor
-from graphrag_core.errors import InputError
-from graphrag_core.research import FindingsExtractor, is_findings, research_documents
+from graphrag_core.research import FindingsExtractor, research_documents
 from graphrag_core.testing import HashEmbedder
 
 FINDINGS = {
@@ -84,56 +83,9 @@ def test_relations_join_them(index):
     assert ("written_in", ("langchain ai langgraph", "python")) in facts(index, "Python")
 
 
-def test_a_paper_is_known_by_its_arxiv_id_and_a_project_without_its_owner(index):
-    assert index.graph.entity("2501.03236").name == "MAGMA Memory"
-    assert index.graph.entity("langgraph").name == "langchain-ai/langgraph"
-
-
-def test_documents_carry_what_a_filter_needs(index):
-    paper = index.get("arxiv:2501.03236")
-    assert (paper.metadata["finding"], paper.metadata["year"]) == ("paper", 2025)
-    assert index.get("arxiv:2404.16130").metadata["citation_count"] == 412
-    assert index.get("project:langchain-ai/langgraph").metadata["stars"] == 12_300
-    hits = GraphRetriever(index).retrieve("semantic memory", where={"stars": {"gte": 1_000}}).hits
-    assert [hit.chunk.document_id for hit in hits] == ["project:langchain-ai/langgraph"]
-
-
 def test_a_concept_leads_from_a_project_to_the_paper_that_introduces_it(index):
     result = GraphRetriever(index).retrieve("Which projects use what MAGMA Memory introduces?", method="graph")
     assert "project:langchain-ai/langgraph" in [hit.chunk.document_id for hit in result.hits[:3]]
-
-
-@pytest.mark.parametrize(
-    "findings",
-    [
-        {"academic_papers": [{"title": "Only a title"}]},
-        {"academic_papers": [{"arxiv_id": "1234.56789"}]},
-        {"github_projects": [{"name": "x"}], "academic_papers": None},
-        {"academic_papers": [{"title": "T", "authors": None, "citations": {}, "concepts": 3}, {}, "no", None]},
-        [{"academic_papers": [{"title": "In a list"}]}],
-        {"findings": {"academic_papers": [{"title": "Inside"}]}},
-        {"academic_papers": [{"title": "Twice"}, {"title": "Twice"}]},
-    ],
-)
-def test_missing_and_odd_fields_are_tolerated(findings):
-    assert is_findings(findings)
-    (document,) = research_documents(findings)
-    with KnowledgeIndex(HashEmbedder(), extractor=FindingsExtractor(), progress=False) as index:
-        assert index.add([document]).added == 1
-
-
-@pytest.mark.parametrize("value", [{}, [], None, "text", {"papers": "no list"}, {"documents": [{"title": "x"}]}])
-def test_what_has_no_findings_is_refused(value):
-    assert not is_findings(value)
-    with pytest.raises(InputError, match="no research findings"):
-        research_documents(value)
-
-
-def test_other_documents_have_nothing_for_the_extractor(index):
-    assert FindingsExtractor().extract(index.chunks("arxiv:2404.16130"))[0].facts
-    plain = research_documents(FINDINGS)[0]
-    chunk = index.chunks(plain.id)[0]
-    assert not FindingsExtractor().extract([type(chunk)("1", "1", "Text.", "Title")])[0].mentions
 
 
 # -- on the command line
@@ -151,25 +103,3 @@ def test_findings_are_indexed_and_synced_like_files(run, tmp_path):
     assert answer["method"] == "graph"
     assert answer["hits"][0]["document_id"] == "arxiv:2404.16130"
     assert "arxiv:2501.03236" in [hit["document_id"] for hit in answer["hits"]]
-
-
-def test_a_paper_of_two_files_stays_until_both_have_lost_it(run, tmp_path):
-    papers = [{"arxiv_id": f"2501.0323{n}", "title": f"Paper {n}", "abstract": f"About theme {n}."} for n in range(3)]
-    files = [tmp_path / "papers" / name for name in ("a.json", "b.json")]
-    files[0].parent.mkdir()
-    files[0].write_text(json.dumps({"academic_papers": papers[:2]}))
-    files[1].write_text(json.dumps({"academic_papers": papers[1:]}))
-
-    def index():
-        shown = run("index", "papers", "--embedder", "hash").stdout
-        with KnowledgeIndex.open("kb", HashEmbedder(), read_only=True) as found:
-            return shown.partition(":")[0], [one.removeprefix("arxiv:2501.0323") for one in found.document_ids()]
-
-    assert index() == ("3 added, 0 changed, 0 removed, 0 unchanged", ["0", "1", "2"])
-    assert index() == ("0 added, 0 changed, 0 removed, 3 unchanged", ["0", "1", "2"])
-    files[0].write_text(json.dumps({"academic_papers": papers[:1]}))
-    assert index()[1] == ["0", "1", "2"]
-    files[0].unlink()
-    assert index() == ("0 added, 0 changed, 1 removed, 2 unchanged", ["1", "2"])
-    files[1].write_text(json.dumps({"academic_papers": papers[2:]}))
-    assert index()[1] == ["2"]

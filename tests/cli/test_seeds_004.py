@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
@@ -69,46 +68,6 @@ def test_statistics(run, embedder):
     assert ("vectors         none" in shown) == (embedder == "none")
     names = {top["name"] for top in stats["top_entities"]}
     assert not names & {"arXiv", "Year"}
-
-
-def test_an_id_is_found_first(run, embedder):
-    answer = json.loads(run("query", "What is arXiv 2404.16130 about?", "--method", "agentic", "--json").stdout)
-    assert answer["hits"][0]["document_id"] == "arxiv:2404.16130"
-    assert answer["method"] == "keyword"
-
-
-def test_the_published_graph_search_and_fusion(run, embedder, settings_file):
-    # 1 for the paper that introduces the concept, 0.5 for the one that it cites.
-    answer = json.loads(run("query", "semantic memory", "--method", "graph", "--design", "research", "--json").stdout)
-    scores = {hit["document_id"]: hit["channels"]["graph"]["score"] for hit in answer["hits"]}
-    assert scores == {"arxiv:2501.03236": 1.0, "arxiv:2404.16130": 0.5}
-    # Reciprocal ranks: the paper is first in the graph and first by keyword, 0.3/61 + 0.7/61 = 0.0163934.
-    settings_file("vector_weight = 0\nfusion.k = 9", 'design = "research"')
-    answer = json.loads(run("query", "semantic memory", "--method", "hybrid", "--json").stdout)
-    assert answer["hits"][0]["document_id"].endswith("arxiv:2501.03236")
-    assert answer["hits"][0]["score"] <= 1 / 10 + 1e-7
-
-
-def test_an_index_without_vectors_stays_one(run, embedder, tmp_path):
-    if embedder != "none":
-        pytest.skip("about an index without vectors")
-    assert "3 unchanged" in run("index", FILE).stdout, "the setting is stored with the index"
-    changed = run("index", FILE, "--embedder", "wordllama")
-    assert changed.exit_code == 1
-    assert "built without an embedder" in changed.stderr
-
-
-def test_without_wordllama_the_message_names_the_way_without_a_model(run, tmp_path, monkeypatch):
-    from graphrag_core import embedders
-    from graphrag_core.embedders.wordllama import WordLlama
-
-    monkeypatch.setattr(embedders, "WordLlama", WordLlama)
-    monkeypatch.setitem(sys.modules, "wordllama", None)
-    (tmp_path / "a.md").write_text("# A\n\nText.")
-    result = run("index", "a.md")
-    assert result.exit_code == 1
-    assert "--embedder none" in result.stderr
-    assert run("index", "a.md", "--embedder", "none").exit_code == 0
 
 
 @pytest.mark.parametrize("embedder", ["hash"], indirect=True)

@@ -8,13 +8,10 @@ import threading
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from support import SERVICES
 
-from graphrag_apps.copy import copy_index
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.embedders import WordLlama
 from graphrag_core.errors import InputError
 from graphrag_core.testing import CountingEmbedder, HashEmbedder
 
@@ -37,33 +34,6 @@ def test_a_backup_is_an_index_and_embeds_nothing(tmp_path):
             assert copy.graph.entity("Mara Lindqvist").name == "Mara Lind"
             assert GraphRetriever(copy).retrieve("auth service tokens").hits[0].chunk.id == "auth"
             assert copy.verify(), str(copy.verify())
-
-
-def test_copies_know_the_ids_of_facts(tmp_path):
-    """They are hashes with a salt that is stored with the index."""
-    fact = ("Ada", "likes", "tea")
-    with KnowledgeIndex.open(tmp_path / "kb") as index:
-        told = index.memory.remember(*fact)
-        index.backup(tmp_path / "backup")
-    copy_index(tmp_path / "kb", tmp_path / "copy", progress=False)
-    for name in ("kb", "backup", "copy"):
-        with KnowledgeIndex.open(tmp_path / name) as index:
-            index.memory.forget(told)
-            assert index.memory.remember(*fact).id == told.id
-
-
-def test_copies_have_the_token_ids_of_passages(tmp_path):
-    with KnowledgeIndex.open(tmp_path / "kb", WordLlama(), progress=False) as index:
-        index.add(SERVICES)
-        index.backup(tmp_path / "backup")
-    copy_index(tmp_path / "kb", tmp_path / "copy", progress=False)
-    (expected,) = WordLlama().token_ids([f"{SERVICES[0].title} {SERVICES[0].text}"])
-    for name in ("kb", "backup", "copy"):
-        with KnowledgeIndex.open(tmp_path / name, read_only=True) as index, index.engine.snapshot() as snapshot:
-            counts, ids = snapshot.tokens(np.array([*snapshot.find_chunks(["auth"]).values()]))
-            assert counts.tolist() == [len(ids)]
-            assert {*ids.tolist()} >= {*expected.tolist()}, name
-            assert index.verify(), str(index.verify())
 
 
 def test_an_index_in_memory_can_be_backed_up(services, tmp_path):
@@ -163,27 +133,3 @@ def test_erase_says_if_a_reader_keeps_deleted_text(tmp_path, caplog):
             reader.refresh()  # no longer needs the log
             assert index.erase() is True
             assert files_with(tmp_path, SECRET) == []
-
-
-def test_the_log_is_emptied_when_readers_have_gone_on(tmp_path):
-    log = tmp_path / "records.sqlite-wal"
-    with KnowledgeIndex.open(tmp_path, HashEmbedder(16)) as index:
-        index.add([*SERVICES, Document("secret", f"{SECRET} is secret.")])
-        with KnowledgeIndex.open(tmp_path, HashEmbedder(16), read_only=True) as reader:
-            index.delete("secret")
-            assert [name for name in files_with(tmp_path, SECRET) if name.startswith("records")]  # the reader sees it
-            for number in range(3):
-                reader.refresh()
-                index.add([Document("next", f"Change {number}.")])
-            reader.refresh()
-            assert SECRET.encode() not in log.read_bytes()
-        index.add([Document("next", "The next change.")])
-        assert log.stat().st_size == 0
-
-
-def test_the_log_stays_short(tmp_path):
-    log = tmp_path / "records.sqlite-wal"
-    with KnowledgeIndex.open(tmp_path, HashEmbedder(16)) as index:
-        for number in range(30):
-            index.add([Document("same", f"Version {number}.")])  # a replacement: the old text leaves the log
-        assert log.stat().st_size == 0

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_samples import MARKDOWN
 
 from graphrag_core import Chunker, Document
-from graphrag_core.errors import InputError
-from graphrag_core.ingest.chunker import page_of, title_of, whole_document
 from graphrag_core.model import Mark
-from graphrag_core.text import estimate_tokens, most_tokens, sentences
+from graphrag_core.text import estimate_tokens
 from graphrag_core.text.markup import BLOCKS
 
 
@@ -56,45 +53,6 @@ def test_laid_end_to_end_they_are_the_document(text, size, overlap):
     assert rejoined(chunks) == text
     if len(chunks) > 1:
         assert all(estimate_tokens(chunk.text) <= size for chunk in chunks)
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.one_of(st.text(max_size=300), st.text("abcdefghIJK 012.,-\n_é東", max_size=300)))
-def test_no_text_has_more_tokens_than_the_bound(text):
-    assert estimate_tokens(text) <= most_tokens(text)
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.text(max_size=300))
-def test_sentences_hold_every_word_in_order(text):
-    spans = sentences(text)
-    assert all(a < b for a, b in spans)
-    assert all(b <= c for (_, b), (c, _) in pairwise(spans))
-    kept = set().union(*(range(a, b) for a, b in spans)) if spans else set()
-    assert all(text[i].isspace() for i in range(len(text)) if i not in kept)
-
-
-@pytest.mark.parametrize(
-    ("document", "title"),
-    [
-        (Document("1", "x", "Given", {"title": "Other"}), "Given"),
-        (Document("1", "x", metadata={"title": "Metadata", "name": "Name"}), "Metadata"),
-        (Document("1", "x", metadata={"name": "Name"}), "Name"),
-        (Document("1", "# Heading\n\nx", metadata={"file_name": "/a/b/report_2024.pdf"}), "Heading"),
-        (Document("1", "x", metadata={"file_name": "C:\\docs\\plan.md"}), "plan"),
-        (Document("1", "\n## The Heading ##\ntext"), "The Heading"),
-        (Document("1", "The Heading\n===========\ntext"), "The Heading"),
-        (Document("1", "No heading. Text."), ""),
-        (Document("1", "x", metadata={"title": 7}), ""),
-    ],
-)
-def test_where_a_title_comes_from(document, title):
-    assert title_of(document) == title
-
-
-def test_impossible_settings_are_refused():
-    with pytest.raises(InputError):
-        Chunker(max_tokens=10, overlap=10)
 
 
 def test_a_counter_of_your_own():
@@ -191,28 +149,6 @@ class TestSections:
         assert all(chunk.headings == ("Options",) for chunk in chunks[1:])
         assert sum(mark.kind == "term" for chunk in chunks for mark in chunk.marks) == 100
 
-    def test_a_definition_in_a_definition_is_under_both_terms(self):
-        inner = "".join(f"  run_{i}\n  : Runs {i}. {FILLER * 2}\n\n" for i in range(4))
-        outer = "".join(f"Class{i}\n: A class. {FILLER * 2}\n\n{inner}" for i in range(3))
-        chunks = Chunker().split(Document("a", f"# API\n\n{outer}"))
-        assert [chunk.headings for chunk in chunks[:6]] == [
-            ("Class0",),
-            *(("Class0", f"run_{i}") for i in range(4)),
-            ("Class1",),
-        ]
-
-    def test_terms_that_share_a_definition_are_one_entry(self):
-        text = "".join(f"-{i}\n\n--long-{i}\n: Does {i}. {FILLER * 2}\n\n" for i in range(6))
-        marks = [Mark("term", at, at + 2, f"-{i}") for i in range(6) for at in [text.index(f"-{i}\n")]]
-        chunks = Chunker().split(Document("a", f"{text}", marks=tuple(marks)))
-        assert [chunk.headings for chunk in chunks] == [(f"--long-{i}",) for i in range(6)]
-
-    def test_a_definition_that_starts_with_code_is_an_entry(self):
-        names = ["cd", "pwd", "let", "set"]
-        text = "".join(f"{name}\n\n  ```\n  {name} [n]\n  ```\n\n  Does it. {FILLER * 3}\n\n" for name in names)
-        marks = tuple(Mark("term", at, at + len(name), name) for name in names for at in [text.index(f"{name}\n")])
-        assert [chunk.headings for chunk in Chunker().split(Document("a", text, marks=marks))] == [(n,) for n in names]
-
     def test_overlap_stays_within_a_section(self):
         text = "".join(f"## S{i}\n\n" + f"This is a sentence of section {i}. " * 60 + "\n\n" for i in range(3))
         for chunk in Chunker().split(Document("a", text)):
@@ -244,20 +180,6 @@ class TestSections:
         assert (first.title, first.headings) == ("Workers", ("Pools", "Prefork"))
         assert (second.title, second.headings, second.page) == ("Workers", ("Pools",), 7)
 
-    def test_the_work_grows_with_the_length(self):
-        def work(size):
-            counted = []
-
-            def count(text):
-                counted.append(len(text))
-                return estimate_tokens(text)
-
-            text = "".join(f"## S{i}\n\nA sentence of words. Another one here.\n\n- item {i}\n\n" for i in range(size))
-            Chunker(tokenizer=count).split(Document("a", text + "One line without an end " * size))
-            return sum(counted)
-
-        assert work(4_000) < 5 * work(1_000)
-
 
 @settings(max_examples=200, deadline=None)
 @given(MARKDOWN, st.integers(4, 60), st.integers(0, 8), st.integers(1, 80))
@@ -277,48 +199,3 @@ def test_chunks_of_markdown_are_the_document(text, size, overlap, whole):
             starts = [0, *(mark.start for mark in inside), len(chunk.text)]
             parts = [estimate_tokens(chunk.text[a:b]) for a, b in pairwise(starts)]
             assert all(min(pair) < 45 for pair in pairwise(parts)) or blocks[-1].kind == "heading"
-
-
-@pytest.mark.parametrize(
-    ("metadata", "title"),
-    [
-        ({"source": "https://docs.example.org/guide/getting-started.html?x=1#y"}, "getting started"),
-        ({"source": "https://docs.example.org/user%20guide/"}, "user guide"),
-        ({"source": "docs/userguide/index.md"}, "userguide"),
-        ({"source": "C:\\temp\\tmpab12cd34.pdf"}, ""),
-        ({"file_name": "3f2b8c1e-1111-4222-8333-444455556666.txt"}, ""),
-        ({"file_path": "out/page-12.html"}, ""),
-        ({"source": "untitled.txt"}, ""),
-        ({"h1": "Not", "source": "a.pdf"}, "Not"),
-        ({"header_path": "/"}, ""),
-    ],
-)
-def test_titles_from_metadata(metadata, title):
-    assert title_of(Document("1", "Some text.", metadata=metadata)) == title
-
-
-@pytest.mark.parametrize(
-    ("text", "title"),
-    [
-        ("![badge](x.png)\n\n# Name\n\ntext\n\n# Other\n\ntext", "Name"),
-        ("## One\n\ntext\n\n## Two\n\ntext", ""),
-        ("The end of a sentence before. " * 8 + "\n\n# One\n\ntext\n\n# Two\n", ""),
-        ("---\ntitle: 'Front'\nx: y\n---\n# Heading\n", "Front"),
-        ("LS(1)      User Commands      LS(1)\n\nNAME\n       ls\n", "ls(1)"),
-        ("```sh\n# install\n```\n", ""),
-    ],
-)
-def test_titles_from_the_text(text, title):
-    assert title_of(Document("1", text)) == title == whole_document(Document("1", text)).title
-
-
-def test_a_heading_of_a_part_is_no_title_if_the_file_has_a_name():
-    chunk = whole_document(Document("1", "## Pools\n\nText.", metadata={"source": "docs/workers.md"}))
-    assert (chunk.title, chunk.headings) == ("workers", ("Pools",))
-
-
-def test_pages_of_loaders():
-    assert page_of({"page": 0, "total_pages": 3}) == 1
-    assert page_of({"page": 4}) == 4
-    assert page_of({"page_label": "iv", "page": 3, "total_pages": 9}) == 4
-    assert page_of({"page": None}) is None

@@ -105,7 +105,7 @@ def check(folder: Path, allowed: list[State]) -> State:
     return found
 
 
-@pytest.mark.parametrize("seed", range(8))  # `make torture` kills for longer
+@pytest.mark.parametrize("seed", range(4))  # `make torture` kills for longer
 def test_killed_at_a_random_moment(tmp_path, seed):
     kill_and_check(tmp_path, seed)
 
@@ -163,7 +163,7 @@ def test_killed_at_a_line(tmp_path):
     before = _filled(tmp_path / "whole")
     with Lines() as lines:
         _change_and_close(tmp_path / "whole")
-    places = random.Random(17).sample(sorted(lines.counts), 10)
+    places = random.Random(17).sample(sorted(lines.counts), 6)
     for number in range(len(places)):
         _filled(tmp_path / str(number))
     process = start(_die_at, tmp_path, places)
@@ -193,7 +193,7 @@ def test_killed_while_it_is_created_for_the_first_time(tmp_path, caplog):
         KnowledgeIndex.open(tmp_path / "whole", HashEmbedder(16)).close()
     with Lines() as opened:
         KnowledgeIndex.open(tmp_path / "whole", HashEmbedder(16))
-    places = random.Random(3).sample(sorted(lines.counts.keys() & opened.counts.keys()), 24)
+    places = random.Random(3).sample(sorted(lines.counts.keys() & opened.counts.keys()), 8)
     process = start(_create_and_die, tmp_path, places)
     process.join()
     assert process.exitcode == 0

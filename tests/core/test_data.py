@@ -6,7 +6,7 @@ import json
 
 from support import keyword_search
 
-from graphrag_core import Combined, Document, KnowledgeExtractor, KnowledgeIndex, SentenceExtractor
+from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
 
 
@@ -14,18 +14,6 @@ def passages(shared, name):
     for line in (shared / "data" / name / "corpus.jsonl").read_text("utf-8").splitlines():
         row = json.loads(line)
         yield Document(row["id"], row["text"], row["title"], {"triples": row.get("triples", [])})
-
-
-def test_every_page_of_musique_indexes_with_its_triples(shared):
-    extractor = Combined(SentenceExtractor(), KnowledgeExtractor(key="triples"))
-    with KnowledgeIndex(WordLlama(), extractor=extractor) as index:
-        assert index.add(passages(shared, "musique_train")).added == 1_890
-        stats = index.stats()
-        assert stats.chunks == 1_890, "passages stay whole"
-        assert sum(stats.relations.values()) > 15_000
-        assert index.verify(), str(index.verify())
-        apa = [e.name for e, _ in index.graph.neighbours("Journal of Psychotherapy Integration")]
-        assert "American Psychological Association" in apa
 
 
 def test_chinese_is_found_by_keyword(shared):

@@ -66,15 +66,6 @@ def test_entities_are_listed_by_mentions_prefix_type_and_limit():
     assert len(index.graph.entities(limit=None)) == 5
 
 
-def test_relations_are_listed_by_their_parts():
-    index = make()
-    assert triples(index) == BEFORE
-    assert [fact.text for fact in index.graph.relations(subject="KEYRING")] == ["Keyring sold_by Solheim Systems"]
-    assert [fact.text for fact in index.graph.relations(object="keyring")] == ["Auth Service calls Keyring"]
-    assert [fact.text for fact in index.graph.relations(relation="based in")] == ["Solheim Sys based_in Bergen"]
-    assert len(index.graph.relations(limit=2)) == 2
-
-
 # -- each edit, with values worked out by hand
 
 
@@ -102,12 +93,6 @@ def test_merged_entities_are_one():
     assert (merged.name, merged.aliases, merged.mentions) == ("Solheim Systems", ("Solheim Sys",), 2)
     assert [entity.name for entity, _ in index.graph.neighbours("Solheim Systems")] == ["Bergen", "Keyring"]
     assert index.verify()
-
-
-def test_entities_can_be_merged_into_a_new_name():
-    index = make()
-    index.graph.merge(["Solheim Sys", "Solheim Systems"], "Solheim AS")
-    assert index.graph.entity("solheim as").aliases == ("Solheim Sys", "Solheim Systems")
 
 
 def test_a_deleted_entity_is_gone_with_its_links():

@@ -6,15 +6,13 @@ import pytest
 
 from graphrag_apps.compare import (
     METHODS,
-    WITHOUT_GRAPH,
     Answered,
     Question,
     Report,
     bootstrap_interval,
     compare,
 )
-from graphrag_apps.compare.questions import Gold
-from graphrag_core import Chunk, GraphRetriever
+from graphrag_core import GraphRetriever
 from graphrag_core.errors import InputError
 
 
@@ -26,14 +24,6 @@ def report(*recalls, k=5):
         found = dict.fromkeys(METHODS, gold[:plain])
         answered.append(Answered(Question("?", gold), {**found, "hybrid": gold[:hybrid]}))
     return Report(k, tuple(answered))
-
-
-def test_scores_are_means_over_questions():
-    found = report((1, 4), (2, 2), (3, 2))
-    assert found.mean(WITHOUT_GRAPH, "recall@5").value == pytest.approx((0.25 + 0.5 + 0.75) / 3)
-    assert found.mean("hybrid", "recall@5").value == pytest.approx((1 + 0.5 + 0.5) / 3)
-    assert found.mean("hybrid", "all@5").value == pytest.approx(1 / 3)
-    assert (found.difference().better, found.difference().worse) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -55,15 +45,6 @@ def test_a_verdict_claims_no_more_than_was_seen():
     )
     assert report(*[(2, 1)] * 6).verdict.startswith("The graph does not help: recall@5 -25 points")
     assert Report(5).verdict == "There are no questions."
-
-
-def test_without_gold_only_differences_are_told():
-    answered = Answered(Question("?"), {WITHOUT_GRAPH: ("a", "b"), "hybrid": ("a", "c")})
-    found = Report(2, (answered,))
-    assert answered.brought("hybrid", WITHOUT_GRAPH) == ("c",)
-    assert found.verdict.startswith("The graph changes 1 of 1 answers and brings 1.0 other documents")
-    with pytest.raises(InputError, match="no question has gold documents"):
-        found.mean("hybrid", "recall@2")
 
 
 def test_every_method_is_asked_and_documents_count_once(services):
@@ -92,17 +73,3 @@ def test_intervals_are_those_of_the_binomial_distribution():
     assert bootstrap_interval([0.5]) == (0.5, 0.5)
     with pytest.raises(InputError, match="at least one question"):
         bootstrap_interval([])
-
-
-def test_the_interval_of_the_gain_is_paired():
-    found = report(*[(1, 2)] * 10, *[(3, 4)] * 10)  # methods differ by a quarter on every question
-    assert found.difference().value == pytest.approx(0.25)
-    assert found.difference().interval == pytest.approx((0.25, 0.25))
-    mean = found.mean("hybrid", "recall@5")
-    assert mean.interval.low < mean.value < mean.interval.high
-
-
-def test_a_document_has_the_rank_of_its_best_passage():
-    gold = Gold(("guide",), (), (1.0,), by_passage=False, judge=lambda _: ())
-    chunks = [Chunk(f"{name}#{at}", name, "") for at, name in enumerate(("guide", "other", "menu", "guide"))]
-    assert [chunk.id for chunk in gold.rank(chunks, 2)] == ["guide#0", "other#1"]

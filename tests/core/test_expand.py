@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
-from copy import deepcopy
-
 import pytest
 
-from graphrag_core import Chunker, Document, GraphRetriever, KnowledgeIndex, SearchSettings
-from graphrag_core.context.expanded import ExpandedPassage, Part
-from graphrag_core.errors import IndexClosed, InputError
+from graphrag_core import Chunker, Document, GraphRetriever, KnowledgeIndex
+from graphrag_core.errors import IndexClosed
 from graphrag_core.query.passages_around import EXPANDED_TOKENS
-from graphrag_core.result import Result
 from graphrag_core.testing import HashEmbedder
 from graphrag_core.text import token_counter
 
@@ -77,12 +72,6 @@ def test_a_long_section_grows_from_the_hit_until_the_tokens_are_used_up():
         assert len(whole.expanded.ids) == 3
 
 
-def test_a_document_of_one_passage_has_nothing_around_it(retriever):
-    retriever.index.add([Document("short", "Keyring is short.")])
-    (hit,) = retriever.retrieve("Keyring", k=1, expand="section").hits
-    assert (hit.expanded.ids, hit.expanded.text) == (("short",), "Keyring is short.")
-
-
 # -- pieces of a source
 
 
@@ -107,22 +96,6 @@ def test_pieces_of_a_source_are_in_the_order_of_their_positions(reverse):
         assert hit.expanded.ids == tuple(document.id for document in found)
 
 
-def test_pieces_without_positions_are_in_the_order_in_which_they_were_added():
-    with KnowledgeIndex(HashEmbedder()) as index:
-        index.add(pieces(TEXTS))
-        (hit,) = GraphRetriever(index).retrieve("Bravo second", k=1, expand="section").hits
-        assert hit.expanded.text == "Alpha is first. It has an end. Bravo is second.\nCarol is third."
-
-
-def test_a_replaced_piece_keeps_its_place():
-    numbered = [Document(f"manual.txt#{n}", text, metadata={"source": "manual.txt"}) for n, text in enumerate(TEXTS)]
-    with KnowledgeIndex(HashEmbedder()) as index:
-        index.add(numbered)
-        index.add([Document("manual.txt#0", "Alfred is first.", metadata={"source": "manual.txt"})])
-        (hit,) = GraphRetriever(index).retrieve("Bravo second", k=1, expand="neighbours").hits
-        assert hit.expanded.ids == ("manual.txt#0", "manual.txt#1", "manual.txt#2")
-
-
 def test_pieces_with_other_metadata_belong_to_another_source():
     with KnowledgeIndex(HashEmbedder()) as index:
         index.add(
@@ -131,38 +104,6 @@ def test_pieces_with_other_metadata_belong_to_another_source():
         (hit,) = GraphRetriever(index).retrieve("Bravo second", k=1, expand="section").hits
         assert "Carol" not in hit.expanded.text
         assert "Alpha" in hit.expanded.text
-
-
-def test_a_piece_that_was_split_again_leads_to_the_next_piece():
-    with KnowledgeIndex(HashEmbedder(), chunker=CHUNKER) as index:
-        index.add(pieces([paragraph("one"), paragraph("two"), paragraph("three")]))
-        assert len(index.chunks(f"1{paragraph('two')[:4]}")) > 1
-        (hit,) = GraphRetriever(index).retrieve("two0", k=1, expand="neighbours").hits
-        before, own, after = hit.expanded.ids
-        assert (own, after) == (hit.chunk.id, f"{hit.chunk.document_id}#1")
-        assert before.rpartition("#")[0] == f"0{paragraph('one')[:4]}"
-        assert "one5" in hit.expanded.text
-
-
-def test_a_piece_without_a_heading_belongs_to_the_section_before_it():
-    texts = [
-        "# Book\n\nPreface words.",
-        "## Install\n\nRun the installer.",
-        "Then restart Keyring.",
-        "## Use\n\nOpen it.",
-    ]
-    with KnowledgeIndex(HashEmbedder()) as index:
-        index.add(pieces(texts))
-        (hit,) = GraphRetriever(index).retrieve("restart Keyring", k=1, expand="section").hits
-        assert hit.expanded.text == "## Install\n\nRun the installer.\nThen restart Keyring."
-
-
-@pytest.mark.parametrize("value", ["x", {"start": 5}, {"start": [[]], "source": "y"}, [[]]])
-def test_metadata_that_looks_like_that_of_an_adapter_does_no_harm(value):
-    with KnowledgeIndex(HashEmbedder()) as index:
-        index.add([Document("a", "Alpha is first.", "", {"__graphrag__": value, "start_index": "7", "page": "x"})])
-        (hit,) = GraphRetriever(index).retrieve("Alpha", k=1, expand="section").hits
-        assert hit.expanded.text == "Alpha is first."
 
 
 # -- the scope
@@ -179,24 +120,6 @@ def test_what_a_filter_hides_is_in_no_expansion():
 
 
 # -- joined
-
-
-def test_passages_are_joined_without_what_they_share():
-    one, two = Part("1", "Red fox runs", "d", 0), Part("2", "fox runs home.", "d", 4)
-    assert ExpandedPassage((one, two)).text == "Red fox runs home."
-    apart = Part("3", "Blue.", "d", 30)
-    assert ExpandedPassage((one, apart)).text == "Red fox runs\n\nBlue."
-    unknown = Part("4", "the red fox runs home", "e", 0), Part("5", "fox runs home at night", "f", 0)
-    assert ExpandedPassage(unknown).text == "the red fox runs home at night"
-    assert ExpandedPassage((one, Part("6", "nsomething", "f", 0))).text == "Red fox runs\nnsomething"
-
-
-def test_expansions_that_overlap_are_joined_in_any_order():
-    parts = [Part(str(n), f"{n}", "d", n) for n in range(6)]
-    first, second, third = (ExpandedPassage(tuple(parts[a:b])) for a, b in ((0, 3), (2, 5), (4, 6)))
-    assert first.joined(second).text == second.joined(first).text == "01234"
-    assert first.joined(third) is None
-    assert ExpandedPassage(tuple(parts)).joined(second).text == second.joined(ExpandedPassage(tuple(parts))).text
 
 
 def test_a_context_has_overlapping_passages_once_with_the_number_of_the_best(retriever):
@@ -226,14 +149,6 @@ def test_a_context_with_expansions_stays_within_its_tokens(retriever, style):
 # -- the index changes
 
 
-def test_a_passage_that_is_gone_or_changed_stands_alone(retriever):
-    result = retriever.retrieve("topic1x7", k=1)
-    retriever.index.add([Document("guide", "Something else.")])
-    assert result.expand("section").hits[0].expanded.text == result.hits[0].chunk.text
-    retriever.index.delete("guide")
-    assert result.expand("neighbours").hits[0].expanded.ids == (result.hits[0].chunk.id,)
-
-
 def test_after_the_index_is_closed_the_error_says_what_to_do():
     index = KnowledgeIndex(HashEmbedder())
     index.add([Document("a", "Alpha.")])
@@ -242,29 +157,3 @@ def test_after_the_index_is_closed_the_error_says_what_to_do():
     assert read.hits[0].expanded.text == "Alpha."
     with pytest.raises(IndexClosed, match="expand='section'"):
         lazy.expand("section")
-
-
-def test_a_pickled_result_keeps_what_was_read(retriever):
-    lazy, read = (retriever.retrieve("topic1x7", expand=around, explain=True) for around in (None, "section"))
-    assert pickle.loads(pickle.dumps(read)).hits == read.hits
-    assert deepcopy(lazy).expand("section").hits == read.hits
-    with pytest.raises(InputError, match="no index"):
-        pickle.loads(pickle.dumps(lazy)).expand("section")
-    assert Result("", "hybrid").expand("section").hits == ()
-
-
-def test_the_cache_keeps_questions_with_another_expansion_apart(retriever):
-    for around in (None, "section", "neighbours", "section", None):
-        hit = retriever.retrieve("topic1x7", expand=around).hits[0]
-        assert (hit.expanded is None) == (around is None)
-    again = retriever.retrieve("topic1x7", expand="section")
-    assert "cache" in again.trace.stages
-    assert again.hits[0].expanded
-
-
-@pytest.mark.parametrize("given", ["page", "", True])
-def test_an_unknown_expansion_is_refused(retriever, given):
-    with pytest.raises(InputError, match="section, neighbours"):
-        SearchSettings(expand=given)
-    with pytest.raises(InputError, match="section, neighbours"):
-        retriever.retrieve("topic1x7").expand(given)

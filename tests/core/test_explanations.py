@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
-
 import pytest
 
 from graphrag_apps.demo import sample_documents
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.errors import IndexClosed
 from graphrag_core.testing import HashEmbedder
 from graphrag_core.text import normalise
 
@@ -112,22 +109,6 @@ def small():
         yield index
 
 
-def test_nothing_is_explained_before_it_is_read(small, monkeypatch):
-    opened = []
-    snapshot = small.engine.snapshot
-    monkeypatch.setattr(small.engine, "snapshot", lambda scope=None: opened.append(scope) or snapshot(scope))
-    result = GraphRetriever(small).retrieve("Who founded Alpha Works?")
-    assert len(opened) == 1
-    paths = [hit.path for hit in result.hits]
-    assert any(paths)
-    assert result.facts
-    assert len(opened) == 2, "one snapshot for everything"
-    assert result.explanation_generation == result.generation
-    at_once = GraphRetriever(small).retrieve("Who founded Alpha Works?", explain=True)
-    assert len(opened) == 4
-    assert [hit.path for hit in at_once.hits] == paths
-
-
 def test_after_a_write_hits_are_found_again_by_id(small):
     result = GraphRetriever(small).retrieve("Who founded Alpha Works?")
     small.delete(["ada"])
@@ -137,28 +118,3 @@ def test_after_a_write_hits_are_found_again_by_id(small):
     assert [step.text for step in paths["works"][1:]] == ["Alpha Works", "Alpha Works"]
     assert paths["ada"] == ()
     assert "Alpha Works" in result.explain()
-
-
-def test_after_closing_only_what_was_explained_can_be_read():
-    with KnowledgeIndex(HashEmbedder(), progress=False) as index:
-        index.add(CHAIN)
-        retriever = GraphRetriever(index, cache=False)
-        late, read, pickled = (retriever.retrieve("Who founded Alpha Works?") for _ in range(3))
-        paths = [hit.path for hit in read.hits]
-        copied = pickle.loads(pickle.dumps(pickled))
-    assert [hit.chunk.id for hit in late.hits] == ["works", "ada"]
-    with pytest.raises(IndexClosed, match=r"retrieve\(\.\.\., explain=True\)"):
-        _ = late.hits[0].path
-    assert [hit.path for hit in read.hits] == [hit.path for hit in copied.hits] == paths
-    assert copied.facts == read.facts
-
-
-def test_copies_in_the_cache_share_one_explanation(small):
-    retriever = GraphRetriever(small)
-    first, second, other = (
-        retriever.retrieve(question) for question in [*["Who founded Alpha Works?"] * 2, "who founded  Alpha Works?"]
-    )
-    assert second.explanation is first.explanation
-    assert second.hits[0].explanation is first.explanation
-    assert other.hits[0].path[0].text == "who founded  Alpha Works?"
-    assert first.hits[0].path[0].text == "Who founded Alpha Works?"

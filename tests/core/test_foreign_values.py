@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
-from decimal import Decimal
-from enum import Enum
-from fractions import Fraction
 
 import numpy as np
 import pytest
 from support import SERVICES
 
 from graphrag_core import (
-    Combined,
     Document,
     Extraction,
     Fact,
     GraphRetriever,
     KnowledgeIndex,
     Mention,
-    SentenceExtractor,
 )
-from graphrag_core.errors import DocumentError, EmbedderError, ExtractionError, GraphRAGError, InputError
-from graphrag_core.model import Mark
+from graphrag_core.errors import EmbedderError, ExtractionError, GraphRAGError
 from graphrag_core.testing import HashEmbedder
 
 FACT = Fact(("Auth Service", "Keyring"), "Auth Service uses Keyring", "uses")
@@ -38,14 +32,6 @@ class Raises:
 
     def __iter__(self):
         raise ConnectionError("lost")
-
-
-class Text(str):
-    __slots__ = ()
-
-
-class Kind(str, Enum):
-    SERVICE = "service"
 
 
 def facts(**changed):
@@ -151,45 +137,9 @@ def test_a_misbehaving_extractor(tmp_path, kind):
         assert index.verify(), str(index.verify())
 
 
-def test_the_parts_of_a_combined_extractor_are_checked_one_by_one():
-    class Broken:
-        def extract(self, chunks):
-            return [Extraction(("no mention",)) for _ in chunks]
-
-    with (
-        KnowledgeIndex(extractor=Combined(SentenceExtractor(), Broken())) as index,
-        pytest.raises(ExtractionError, match="Broken returned a value for document '1'"),
-    ):
-        index.add([Document("1", "Ada wrote to Charles.")])
-
-
 def test_the_error_of_an_extractor_is_also_of_the_type_that_it_raised():
     with KnowledgeIndex(extractor=Extracts(fails)) as index, pytest.raises(TimeoutError, match="no answer"):
         index.add(SERVICES)
-
-
-USABLE = {
-    "lists": lambda chunks: [Extraction([MENTION], [FACT]) for _ in chunks],
-    "numbers of numpy": facts(weight=np.float32(4), confidence=np.float64(0.5), access_count=np.int64(2)),
-    "an integer": facts(weight=4),
-    "a fraction": facts(weight=Fraction(9, 2)),
-    "a span of numpy": facts(span=(np.int64(0), np.int64(5))),
-    "a span as a list": facts(span=[0, 5]),
-    "texts of a subclass": facts(text=Text("Auth Service uses Keyring"), relation=Text("uses")),
-    "a type of an enumeration": mentions(type=Kind.SERVICE),
-    "a truth value of numpy": mentions(subject=np.bool_(True)),
-    "an iterator": lambda chunks: iter([Extraction(iter([MENTION]), iter([FACT])) for _ in chunks]),
-}
-
-
-@pytest.mark.parametrize("kind", USABLE)
-def test_what_can_be_stored_is_stored_in_plain_types(tmp_path, kind):
-    with KnowledgeIndex.open(tmp_path, HashEmbedder(16), extractor=Extracts(USABLE[kind])) as index:
-        index.add([Document("a", "The Auth Service uses Keyring.")])
-        assert index.graph.relations(relation="uses")
-        assert index.verify(), str(index.verify())
-    with KnowledgeIndex.open(tmp_path, HashEmbedder(16)) as index:
-        assert index.verify(), str(index.verify())
 
 
 # -- embedders
@@ -288,41 +238,3 @@ def test_a_misbehaving_embedder_of_questions(tmp_path, kind):
         index.embedding.embedder.function = EMBEDDERS[kind]
         with pytest.raises(GraphRAGError):
             GraphRetriever(index).retrieve("auth service")
-
-
-@pytest.mark.parametrize(
-    "numbers", [[Decimal("0.5")] * 16, [Fraction(1, 2)] * 16, np.ones(16, np.float16), range(1, 17)]
-)
-def test_numbers_of_other_types_are_vectors(numbers):
-    with KnowledgeIndex(Embeds(lambda texts: [numbers for _ in texts])) as index:
-        index.add(SERVICES)
-        assert index.verify(), str(index.verify())
-
-
-class Unknown:
-    @property
-    def identity(self):
-        raise OSError("no model")
-
-    def embed_documents(self, texts):
-        return []
-
-    def embed_query(self, text):
-        return []
-
-    def extract(self, chunks):
-        return []
-
-
-def test_an_identity_that_cannot_be_read():
-    with pytest.raises(InputError, match="identity"):
-        KnowledgeIndex(Unknown())
-    with pytest.raises(InputError, match="identity"):
-        KnowledgeIndex(extractor=Unknown())
-
-
-@pytest.mark.parametrize("mark", ["link", Mark("link", "a", 1), Mark("link", 0, 1, None), Mark("link", 0, 1, "\x00"),
-                                  Mark(5, 0, 1)], ids=repr)  # fmt: skip
-def test_marks_that_cannot_be_stored(index, mark):
-    with pytest.raises(DocumentError, match="mark"):
-        index.add([Document("a", "Text.", marks=(mark,))])

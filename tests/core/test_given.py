@@ -8,14 +8,10 @@ import numpy as np
 import pytest
 
 from graphrag_core import (
-    Chunk,
     Document,
-    Extraction,
-    Fact,
     GraphRetriever,
     KnowledgeExtractor,
     KnowledgeIndex,
-    Mention,
 )
 from graphrag_core.errors import DocumentError
 from graphrag_core.testing import ExtractorSuite, HashEmbedder
@@ -61,14 +57,6 @@ def test_documents_of_the_same_words_keep_vectors_of_their_own():
         index.add(DOCUMENTS, vectors={"a": vector("north"), "c": vector("south")})
         assert GraphRetriever(index).retrieve("south", method="vector", k=1).hits[0].chunk.id == "c"
         assert GraphRetriever(index).retrieve("north", method="vector", k=1).hits[0].chunk.id == "a"
-
-
-def test_a_replaced_document_takes_its_new_vector():
-    with KnowledgeIndex(Paid(), chunker=None) as index:
-        index.add(DOCUMENTS, vectors={"a": vector("north")})
-        index.add([Document("a", "A red fox.", metadata={"seen": 2})], vectors={"a": vector("south")})
-        hits = GraphRetriever(index).retrieve("south", method="vector", k=1).hits
-        assert (hits[0].chunk.id, round(hits[0].channels["vector"].score, 5)) == ("a", 1.0)
 
 
 @pytest.mark.parametrize(
@@ -137,14 +125,6 @@ def test_ready_knowledge_becomes_typed_entities_and_facts(extractor, metadata):
         assert index.graph.entity("keyring") is None
 
 
-def test_an_extraction_is_knowledge_too():
-    ready = Extraction((Mention("Ada Lovelace", "person"),), (Fact(("Ada Lovelace", "Charles Babbage"), "Ada wrote."),))
-    with KnowledgeIndex(HashEmbedder(), extractor=KnowledgeExtractor(knowledge={"1": ready})) as index:
-        index.add([Document("1", "A letter.")])
-        assert index.graph.entity("Ada Lovelace").type == "person"
-        assert [entity.name for entity, _ in index.graph.neighbours("Ada Lovelace")] == ["Charles Babbage"]
-
-
 def test_changed_knowledge_is_read_again_and_the_same_is_not():
     def document(kind):
         known = {"entities": [{"name": "Keyring", "type": kind}], "relations": []}
@@ -155,39 +135,3 @@ def test_changed_knowledge_is_read_again_and_the_same_is_not():
         assert index.add([document("vendor")]).unchanged == 1
         assert index.add([document("company")]).replaced == 1
         assert index.graph.entity("Keyring").type == "company"
-
-
-@pytest.mark.parametrize("nonsense", ["text", 7, {"words": []}, {"entities": 3}, {"entities": [{"nom": "x"}]}])
-def test_knowledge_of_another_shape_is_passed_over_and_logged(nonsense, caplog):
-    with KnowledgeIndex(HashEmbedder(), extractor=KnowledgeExtractor()) as index:
-        assert index.add([Document("1", "A text.", metadata={"knowledge": nonsense})]).added == 1
-    assert "'1'" in caplog.text
-
-
-TRIPLES = [
-    ("Auth Service", "depends_on", "OAuth Provider"),
-    ["Keyring", "sits in", " Tallinn "],
-    ("", "x", "y"),
-    "abc",
-    ("a", "b"),
-]
-
-
-@pytest.mark.parametrize(
-    ("extractor", "metadata"),
-    [
-        (KnowledgeExtractor(knowledge={"1": TRIPLES}), {}),
-        (KnowledgeExtractor(knowledge=lambda chunk: iter(TRIPLES)), {}),
-        (KnowledgeExtractor(), {"knowledge": TRIPLES}),
-        (KnowledgeExtractor(key="triples"), {"triples": TRIPLES}),
-    ],
-    ids=["mapping", "callable", "metadata", "another key"],
-)
-def test_triples_are_knowledge_too(extractor, metadata, caplog):
-    (found,) = extractor.extract([Chunk("1", "1", "A text.", metadata=metadata)])
-    assert [(fact.entities, fact.relation, fact.text, fact.weight) for fact in found.facts] == [
-        (("Auth Service", "OAuth Provider"), "depends_on", "Auth Service depends_on OAuth Provider", 10.0),
-        (("Keyring", "Tallinn"), "sits in", "Keyring sits in Tallinn", 10.0),
-    ]
-    assert [mention.name for mention in found.mentions] == ["Auth Service", "OAuth Provider", "Keyring", "Tallinn"]
-    assert "skipped 3 triples" in caplog.text

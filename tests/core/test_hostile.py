@@ -1,8 +1,8 @@
 """Hostile texts: everything that reads text takes time in proportion to its length and raises nothing but our errors.
 
-Time does not decide these tests. A reader runs on 1 MB in a process whose CPU time is limited to what a reader of
-linear time needs several times over. One of quadratic time would need 100 times the limit and more: at 10 ns a step,
-1 MB takes 10,000 seconds.
+Time does not decide these tests. A reader runs on 300 kB in a process whose CPU time is limited to what a reader of
+linear time needs several times over. One of quadratic time would need 30 times the limit: at 10 ns a step, 300 kB take
+900 seconds. ``make torture`` takes 1 MB.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from torture.hostile import BLOCKS, build, text_readers
 
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.errors import GraphRAGError
-from graphrag_core.ingest.chunker import page_of, title_of
 from graphrag_core.testing import HashEmbedder
 
 READERS = text_readers()
-MEGABYTE = 1_000_000
-LIMIT = 100  # seconds of CPU time for 1 MB
+SIZE = 300_000  # characters
+LIMIT = 30  # seconds of CPU time
 
 # What took quadratic time or more, and the readers that it did so in.
 ATTACKS = {
@@ -81,11 +80,11 @@ def _finishes(name: str, parts: tuple[str, str, str], size: int) -> bool:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on CPU time")
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_a_megabyte_of_hostile_text_is_read(attack):
-    assert _finishes(*ATTACKS[attack], MEGABYTE), f"{attack}: more than {LIMIT} s of CPU time"
+def test_hostile_text_is_read_in_linear_time(attack):
+    assert _finishes(*ATTACKS[attack], SIZE), f"{attack}: more than {LIMIT} s of CPU time"
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(st.sampled_from(BLOCKS), max_size=12), st.sampled_from(sorted(READERS)))
 def test_readers_raise_nothing_but_our_errors(blocks, name):
     with contextlib.suppress(GraphRAGError):
@@ -99,19 +98,3 @@ def test_blank_code_is_indexed(text):
     index = KnowledgeIndex(HashEmbedder())
     index.add([Document("1", text)])
     assert len(index) == 1
-
-
-def test_labels_before_a_heading_are_found_without_trying_every_way_to_divide_them():
-    labels = "(a)=\n " * 60
-    chunks = READERS["split"](f"# A\n\ntext\n\n{labels}x (b)=\n# B\n\n{'more text. ' * 900}")
-    assert chunks
-
-
-def test_a_page_of_thousands_of_digits_is_no_page():
-    assert page_of({"page": "9" * 5_000}) is None
-    assert page_of({"page": "12"}) == 12
-
-
-@pytest.mark.parametrize("name", ["data 12", "page_3", "doc-2024-11", "untitled", "new (2)"])
-def test_names_that_say_nothing_are_no_titles(name):
-    assert title_of(Document("1", "text", metadata={"file_name": f"{name}.txt"})) == ""

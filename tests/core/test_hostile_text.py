@@ -51,7 +51,7 @@ def results():
         yield [
             retriever.retrieve(question, method=method, where=where, **{"gate.min_graph_score": least})
             for question in ("Keyring", f"What of {NAME}?", TEXT)
-            for method in ("hybrid", "keyword", "graph")
+            for method in ("hybrid", "graph")
             for where in (None, {"source": NAME})
             for least in (None, 1.0)
         ]

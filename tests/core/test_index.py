@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import shutil
 import sqlite3
 import threading
 
@@ -12,16 +10,10 @@ from changes import EXTRACTOR
 from support import SERVICES, keyword_search, snapshot, vector_search
 
 from graphrag_core import (
-    Chunker,
     Document,
-    Extraction,
-    Fact,
     KnowledgeExtractor,
     KnowledgeIndex,
-    Mention,
 )
-from graphrag_core.embedders import WordLlama
-from graphrag_core.engine.engine import IndexEngine
 from graphrag_core.errors import (
     DiskError,
     EmbedderMismatch,
@@ -32,12 +24,6 @@ from graphrag_core.errors import (
     UnsupportedFormat,
 )
 from graphrag_core.testing import CountingEmbedder, HashEmbedder
-
-
-class Paid(CountingEmbedder):
-    """An embedder that does not say that it costs nothing."""
-
-    local = False
 
 
 def test_an_unchanged_document_costs_nothing():
@@ -123,20 +109,6 @@ def test_an_iterator_is_read_batch_by_batch(tmp_path):
         assert (seen[0], seen[15], seen[24]) == (0, 10, 20)
 
 
-def test_a_batch_of_an_iterator_has_100_000_characters_at_most():
-    sizes = []
-
-    def stream():
-        for i in range(300):
-            if not sizes or sizes[-1] != len(index):
-                sizes.append(len(index))
-            yield Document(str(i), f"Passage {i} of Ada Lovelace. ".ljust(1_000, "x"))
-
-    with KnowledgeIndex(HashEmbedder(), chunker=None) as index:
-        index.add(stream())
-    assert sizes == [0, 100, 200]
-
-
 def test_whole_batches_stay_when_a_later_one_fails():
     documents = [Document(str(i), f"Passage {i} of Ada Lovelace.") for i in range(5)]
     with KnowledgeIndex(HashEmbedder(), batch_size=2) as index:
@@ -167,36 +139,6 @@ def test_stated_aliases_are_one_entity_inside_the_document_that_says_so():
         assert index.verify(), str(index.verify())
 
 
-def test_a_short_name_that_a_document_gives_two_long_ones_is_its_own_entity():
-    both = "The American Medical Association (AMA) wrote. The American Marketing Association (AMA) read. AMA grew."
-    with KnowledgeIndex(HashEmbedder(), extractor=EXTRACTOR) as index:
-        index.add([Document("1", both), Document("2", "The American Medical Association (AMA) met.")])
-        assert index.graph.entity("AMA").id in {"ama", "american medical association"}
-        assert index.graph.entity("AMA", where={"__id__": "1"}).id == "ama"
-        assert index.graph.entity("AMA", where={"__id__": "2"}).id == "american medical association"
-        assert index.graph.entity("American Marketing Association").aliases == ()
-
-
-def test_types_and_descriptions_live_with_their_passages():
-    class Reads:
-        def extract(self, chunks):
-            return [
-                Extraction(
-                    (Mention("Keyring", c.text, f"Said by {c.id}."),), (Fact(("Keyring",), "x", "is", value=c.text),)
-                )
-                for c in chunks
-            ]
-
-    with KnowledgeIndex(HashEmbedder(), extractor=Reads()) as index:
-        index.add([Document("1", "vendor"), Document("2", "vendor"), Document("3", "tool")])
-        keyring = index.graph.entity("keyring")
-        assert (keyring.type, keyring.description) == ("vendor", "Said by 1. Said by 2. Said by 3.")
-        index.delete(["1", "2"])
-        assert (index.graph.entity("keyring").type, index.graph.entity("keyring").description) == ("tool", "Said by 3.")
-        (fact,) = index.graph.facts("keyring")
-        assert (fact.relation, fact.value, fact.chunk_id, fact.entities) == ("is", "tool", "3", ("keyring",))
-
-
 def test_triples_are_facts_with_relations():
     extractor = KnowledgeExtractor(key="triples")
     triples = {"triples": [["Auth Service", "depends_on", "OAuth Provider"], ["", "broken", "x"], "no triple"]}
@@ -207,14 +149,6 @@ def test_triples_are_facts_with_relations():
         assert index.graph.facts("oauth provider")[0].text == "Auth Service depends_on OAuth Provider"
 
 
-def test_stats_tell_the_size(services):
-    stats = services.stats()
-    assert (stats.documents, stats.chunks, stats.facts) == (4, 4, 5)
-    assert stats.vectors == {"chunks": 4, "names": 0}
-    assert stats.top_entities[0] == ("Auth Service", 2)
-    assert "documents      4" in str(stats)
-
-
 def test_a_folder_opens_again_as_it_was(tmp_path):
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
         index.add(SERVICES)
@@ -222,38 +156,6 @@ def test_a_folder_opens_again_as_it_was(tmp_path):
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
         assert snapshot(index) == before
         assert index.verify()
-
-
-def test_an_index_that_was_never_closed_opens_again(tmp_path):
-    with KnowledgeIndex.open(tmp_path / "open", HashEmbedder()) as index:
-        index.add(SERVICES)
-        before = snapshot(index)
-        shutil.copytree(tmp_path / "open", tmp_path / "left")  # what is on the disk when the process ends
-    with KnowledgeIndex.open(tmp_path / "left", HashEmbedder()) as again:
-        assert snapshot(again) == before
-        assert again.verify()
-
-
-@pytest.mark.parametrize("damage", ["missing", "cut", "garbage"])
-def test_damaged_arrays_are_made_anew_without_embedding(tmp_path, damage):
-    embedder = CountingEmbedder()
-    with KnowledgeIndex.open(tmp_path, embedder) as index:
-        index.add(SERVICES)
-        index.rebuild()
-        before = snapshot(index)
-    embedder.texts.clear()
-    (path,) = tmp_path.glob("*.base")
-    if damage == "missing":
-        path.unlink()
-    else:
-        data = path.read_bytes()
-        path.write_bytes(data[: len(data) // 2] if damage == "cut" else b"\x93\x00garbage" * (len(data) // 9 + 1))
-    with KnowledgeIndex.open(tmp_path, read_only=True) as reader:
-        assert reader.verify(), str(reader.verify())
-    with KnowledgeIndex.open(tmp_path, embedder) as index:
-        assert index.verify(), str(index.verify())
-        assert snapshot(index) == before
-    assert embedder.texts == []
 
 
 def test_one_writer_and_many_readers(tmp_path):
@@ -273,18 +175,6 @@ def test_one_writer_and_many_readers(tmp_path):
                 reader.add(SERVICES)
             with pytest.raises(ReadOnlyIndex):
                 reader.delete("mara")
-
-
-def test_a_second_writer_of_a_process_replaces_the_first(tmp_path):
-    first = KnowledgeIndex.open(tmp_path, HashEmbedder())
-    first.add(SERVICES[:2])
-    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as second:
-        second.add(SERVICES[2:])
-        with pytest.raises(IndexClosed, match=r"opened for writing a second time in this process.*newer"):
-            first.add(SERVICES)
-        first.close()
-        assert len(second) == 4
-        assert second.verify()
 
 
 def test_a_reader_notices_that_its_path_leads_to_another_index(tmp_path):
@@ -312,17 +202,6 @@ def test_an_index_of_an_older_release_says_what_to_do(tmp_path):
     for read_only in (False, True):
         with pytest.raises(UnsupportedFormat, match=r"format 4.*index the documents again into another folder.*add"):
             KnowledgeIndex.open(tmp_path, HashEmbedder(), read_only=read_only)
-
-
-def test_a_reader_of_an_empty_index_sees_the_first_documents(tmp_path):
-    with (
-        KnowledgeIndex.open(tmp_path, HashEmbedder()) as writer,
-        KnowledgeIndex.open(tmp_path, HashEmbedder(), read_only=True) as reader,
-    ):
-        assert len(reader) == 0
-        writer.add(SERVICES)
-        assert reader.refresh()
-        assert snapshot(reader) == snapshot(writer)
 
 
 def test_another_embedder_is_refused_with_both_names(tmp_path):
@@ -385,78 +264,3 @@ def test_threads_read_while_one_writes(index):
         thread.join()
     assert failures == []
     assert index.verify()
-
-
-def test_writers_in_threads_take_turns(index):
-    threads = [
-        threading.Thread(
-            target=index.add,
-            args=([Document("same", f"Version {i} by Ada Lovelace."), Document(f"own{i}", "Own text.")],),
-        )
-        for i in range(6)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(index) == 7
-    assert index.verify()
-
-
-def test_an_engine_can_be_passed(tmp_path):
-    with KnowledgeIndex(HashEmbedder(), engine=IndexEngine(tmp_path)) as index:
-        index.add(SERVICES)
-        assert (index.path, index.read_only) == (tmp_path, False)
-        assert index.verify()
-    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
-        assert len(index) == 4
-
-
-def test_whole_documents_without_a_chunker():
-    with KnowledgeIndex(HashEmbedder(), chunker=None) as index:
-        index.add([Document("long", "Sentence by Ada Lovelace. " * 500)])
-        (chunk,) = index.chunks("long")
-        assert chunk.id == "long"
-
-
-def test_a_chunk_id_that_another_document_has_is_refused():
-    with KnowledgeIndex(HashEmbedder(), chunker=Chunker(max_tokens=5, overlap=0, whole_until=5)) as index:
-        index.add([Document("a#1", "Short.")])
-        with pytest.raises(InputError, match="change one of the two ids"):
-            index.add([Document("a", "One two three four. Five six seven eight.")])
-        assert [d.id for d in index.documents()] == ["a#1"]
-        assert index.verify()
-
-
-def test_cycles_of_the_callers_making_are_collected_while_documents_stream_in():
-    collecting = []
-
-    def stream():
-        for document in SERVICES:
-            collecting.append(gc.isenabled())
-            yield document
-
-    with KnowledgeIndex(HashEmbedder(), batch_size=2) as index:
-        index.add(stream())
-    assert collecting == [True] * len(SERVICES)
-    assert gc.isenabled()
-
-
-def test_an_index_that_cannot_be_opened_leaves_nothing_open(tmp_path):
-    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
-        index.add(SERVICES)
-    with pytest.raises(EmbedderMismatch) as refused:
-        KnowledgeIndex.open(tmp_path / "kb", WordLlama())
-    assert refused.value
-    assert not list((tmp_path / "kb").glob("records.sqlite-*"))  # its log goes when the last connection does
-    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
-        assert len(index) == len(SERVICES)
-
-
-def test_a_few_that_are_left_of_many_are_as_if_there_had_been_no_others():
-    many = [Document(f"gone{n}", f"Team {n} of Porto asked the Auth Service in {1900 + n}.") for n in range(80)]
-    with KnowledgeIndex(HashEmbedder()) as index, KnowledgeIndex(HashEmbedder()) as fresh:
-        index.add([*many, *SERVICES])
-        index.delete([document.id for document in many])
-        fresh.add(SERVICES)
-        assert snapshot(index) == snapshot(fresh)

@@ -10,11 +10,7 @@ import sys
 import pytest
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.engine import analysis
-from graphrag_core.model import Fact
 from graphrag_core.testing import HashEmbedder
-from graphrag_core.testing.samples import FixedExtractor
-from graphrag_core.text import cjk, markup
 
 SENTENCES = {
     "prose": "Service {i} of Ada Lovelace delegates word{i} to the OAuth Provider {j}. ",
@@ -38,68 +34,39 @@ def calls(text: str, **settings) -> int:
     index = KnowledgeIndex(HashEmbedder(), progress=False, **settings)
     profile = cProfile.Profile()
     profile.enable()
-    parsed = index.pipeline.parse([Document("a", text, "Title")])
-    index.engine.write(parsed)
+    index.add([Document("a", text, "Title")])
     profile.disable()
     assert index.graph.entities(limit=1)
     index.close()
     return pstats.Stats(profile).total_calls
 
 
-@pytest.mark.parametrize("settings", [{"chunker": None}, {}], ids=["whole", "chunks"])
-@pytest.mark.parametrize("kind", SENTENCES)
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [*((kind, {}) for kind in SENTENCES), ("prose", {"chunker": None}), ("chinese", {"chunker": None})],
+)
 def test_four_times_the_text_is_four_times_the_work(kind, settings):
-    calls(text_of(kind, 5_000), **settings)  # fills caches
+    calls(text_of(kind, 3_000), **settings)  # fills caches
     first = 30_000 if settings else 60_000  # caches do not know the numbers of the other settings
-    once = calls(text_of(kind, 20_000, first), **settings)
-    assert calls(text_of(kind, 80_000, first + 10_000), **settings) <= 4.6 * once
+    once = calls(text_of(kind, 10_000, first), **settings)
+    assert calls(text_of(kind, 40_000, first + 10_000), **settings) <= 4.6 * once
 
 
 def test_a_long_document_is_searched_by_its_facts(tmp_path):
-    text = " ".join(f"Service{i} delegates task{i} and word{i} to the Provider{i}." for i in range(3_000))
+    text = " ".join(f"Service{i} delegates task{i} and word{i} to the Provider{i}." for i in range(1_000))
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), chunker=None, progress=False) as index:
         index.add([Document("long", text), Document("short", "Service7 is run by Ada Lovelace.")])
         assert index.verify(), str(index.verify())
-        hits = GraphRetriever(index).retrieve("Which provider gets task2999 of Service2999?").hits
+        hits = GraphRetriever(index).retrieve("Which provider gets task999 of Service999?").hits
         assert hits[0].chunk.id == "long"
-
-
-def test_a_list_of_names_without_an_end_links_none_of_them():
-    names = tuple(f"Name {at}x" for at in range(20_000))  # links of each with each would take 20 GB
-    extractor = FixedExtractor({"a": [Fact(names, "A list."), Fact(names[:2], "Two of them.", "likes")]}, {})
-    with KnowledgeIndex(HashEmbedder(), extractor=extractor, progress=False) as index:
-        index.add([Document("a", "A list.")])
-        with index.engine.snapshot() as snapshot:
-            edges = snapshot.neighbours(snapshot.top_entities(len(names)), to="entities")
-        assert len(edges.counts) == len(names)
-        assert len(edges.targets) == 2
-
-
-@pytest.mark.parametrize(
-    ("pattern", "text"),
-    [
-        (analysis._JOINED, "abcd-e"),
-        (analysis._CAMEL, "abcdEf"),
-        (analysis._CAMEL, "ABCDe"),
-        (cjk._DOTTED, "アイウエ・オ"),
-        (markup._CLOSING_HASHES, "    #"),
-        (markup._CELL_BORDER, "    x|"),
-    ],
-)
-def test_patterns_match_from_the_start_of_a_run_only(pattern, text):
-    """A pattern that may start inside a run of n characters takes n² steps on a run that it does not match."""
-    assert pattern.match(text) or pattern is markup._CELL_BORDER
-    assert not any(pattern.match(text, at) for at in range(1, 3))
 
 
 _HUGE = """
 from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.model import Fact
 from graphrag_core.testing import HashEmbedder
-from graphrag_core.testing.samples import FixedExtractor
 index = KnowledgeIndex(HashEmbedder(), chunker=None, progress=False)
 units = "东京大学研究 アイウエオカ ひらがなの camelCase1Foo abcdefgh ABCD 1234567890 ...... a-1- (a".split()
-index.add([Document(str(i), unit * (100_000 // len(unit))) for i, unit in enumerate(units)])
+index.add([Document(str(i), unit * (40_000 // len(unit))) for i, unit in enumerate(units)])
 assert index.verify()
 """
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -11,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_samples import MARKDOWN
 
-from graphrag_core.model import Mark
-from graphrag_core.text.markup import BLOCKS, has_markup, plain, scan, slug
+from graphrag_core.text.markup import BLOCKS, plain, scan
 
 
 def marked(text, *kinds, markdown=None):
@@ -133,21 +130,9 @@ class TestInlineMarks:
         text = "Set `a_b` or ``c`d`` in {class}`~e.F`, [`g`](h.md)."
         assert [words for _, words, _ in marked(text, "literal")] == ["a_b", "c`d", "e.F", "g"]
 
-    def test_anchors_are_slugs_and_labels(self):
-        text = "(my-label)=\n## What's new?\n\nx\n\n## What's *new*?\n\nx\n\n## Named {#own}\n\n<a id='html'></a>y\n"
-        assert [value for _, _, value in marked(text, "anchor")] == [
-            "my-label", "whats-new", "whats-new-1", "named", "own", "html",
-        ]  # fmt: skip
-        assert slug("Über `x_y` & z") == "über-x_y--z"
-
     def test_terms_that_are_explained(self):
         text = "- **Term**: x\n- *name* - y\n- `code`: z\n- **Inside:** w\n- **Bold** text\n\n## broker_url\n\n## Two\n"
         assert [value for _, _, value in marked(text, "term")] == ["Term", "name", "code", "Inside", "broker_url"]
-
-    def test_marks_of_a_reader_are_joined_in_order(self):
-        text = "# One\n\nTwo three."
-        given = (Mark("page", 0, 0, "4"), Mark("link", 7, 10, "x"), Mark("link", 7, 99, "outside"))
-        assert [m.kind for m in scan(text, given)] == ["page", "heading", "anchor", "paragraph", "link"]
 
 
 class TestPlain:
@@ -173,28 +158,6 @@ class TestPlain:
     def test_leaves_what_is_read(self, text, expected):
         assert plain(text) == expected
 
-    @pytest.mark.parametrize(
-        "text",
-        [
-            "Plain prose. With two sentences!",
-            "M*A*S*H, 2 * 3 * 4, a_b, __init__, _x, f(*args, **kwargs)",
-            "cmd <file> [options] a < b > c",
-            "``quoted'' text [1] and {braces}",
-            "  indented\n\n\n\nlines  ",
-            "C:\\temp\\x and 5% & 7;",
-        ],
-    )
-    def test_without_markup_it_is_the_text(self, text):
-        assert plain(text) == text
-
-    @settings(max_examples=200, deadline=None)
-    @given(st.lists(st.sampled_from("one two **three** `four` *five* _six_ [seven](x.md) <b>ten</b> # - | >".split())))
-    def test_words_stay_words(self, words):
-        signs = {"#", "-", "|", ">"}
-        names = "one two three four five six seven ten".split()
-        expected = [next(name for name in names if name in word) for word in words if word not in signs]
-        assert [word for word in plain(" ".join(words)).split() if word not in signs] == expected
-
 
 @settings(max_examples=300, deadline=None)
 @given(MARKDOWN, st.sampled_from([None, True, False]))
@@ -204,30 +167,3 @@ def test_marks_are_in_range_and_blocks_do_not_overlap(text, markdown):
     assert [mark.start for mark in marks] == sorted(mark.start for mark in marks)
     found = [mark for mark in marks if mark.kind in BLOCKS]
     assert all(a.start < a.end <= b.start for a, b in pairwise(found))
-
-
-def test_every_readme_here_can_be_scanned():
-    texts = [d.read_text("METADATA") or "" for d in importlib.metadata.distributions()][:60]
-    for text in texts:
-        for mark in scan(text):
-            assert mark.start <= mark.end <= len(text)
-        assert "](http" not in plain(text) or "```" in text or "`" in text
-
-
-def test_text_without_markup_is_not_parsed(monkeypatch):
-    monkeypatch.setattr("graphrag_core.text.markup._parser", None)
-    assert len(scan("One paragraph.\n\nAnother one, longer.\n" * 20)) == 21
-    assert not has_markup("Ordinary prose (with 1, 2 - and 3) [4], costs $5; it's A/B.")
-
-
-def test_a_text_may_have_no_block_at_all():
-    for text in (":::{note}\n:::\n", "<!-- x -->", "[a]: b.md", "(label)=\n", "---\n", "```\n"):
-        assert not any(mark.kind in BLOCKS for mark in scan(text)), text
-
-
-def test_a_megabyte_of_markdown_is_scanned_whole():
-    part = "## Section {0}\n\nText with [link {0}](p{0}.md) and `code`.\n\n- item **{0}**\n\n```\nx = {0}\n```\n\n"
-    text = "".join(part.format(i) for i in range(12_000))
-    assert len(text) > 1_000_000
-    kinds = Counter(mark.kind for mark in scan(text))
-    assert kinds["heading"] == kinds["link"] == kinds["code"] == kinds["item"] == 12_000

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import random
 
 import pytest
 
 from graphrag_apps.compare import MRR, NDCG, AllGold, Judgement, Measure, Precision, Recall, Success, permutation_p
-from graphrag_core.errors import InputError
 
 PAIRS = {"R": Recall, "P": Precision, "nDCG": NDCG, "RR": MRR, "Success": Success}
 
@@ -33,16 +31,6 @@ def test_a_measure_equals_that_of_ir_measures(name):
         k = chance.choice([1, 3, 5, 10])
         value = PAIRS[name](k)(Judgement.of(ranked, grades))
         assert value == pytest.approx(reference(name, k, ranked, grades)), (ranked, grades, k)
-
-
-@pytest.mark.parametrize("name", PAIRS)
-def test_an_empty_result_is_0_as_in_ir_measures(name):
-    assert reference(name, 5, ["x"], {"a": 1}) == 0
-
-
-@pytest.mark.parametrize("kind", PAIRS.values())
-def test_an_empty_result_is_0(kind):
-    assert kind(5)(Judgement.of([], ["a"])) == 0
 
 
 @pytest.mark.parametrize(
@@ -75,15 +63,6 @@ def test_a_repeated_document_counts_at_its_first_rank():
     assert judged.ranks(10) == {0: 2, 1: 3}
 
 
-def test_a_passage_may_have_several_quotes():
-    judged = Judgement(((), (0, 1), (1,)), (1.0, 1.0))
-    assert Recall(2)(judged) == 1
-    assert Precision(3)(judged) == pytest.approx(2 / 3)
-    assert MRR(3)(judged) == 0.5
-    assert NDCG(3)(judged) == pytest.approx((2 / math.log2(3)) / (1 + 1 / math.log2(3)))
-    assert NDCG(3)(Judgement(((0, 1),), (1.0, 1.0))) == 1, "not more than 1"
-
-
 @pytest.mark.parametrize(
     ("text", "measure"),
     [("recall@5", Recall(5)), ("nDCG@10", NDCG(10)), ("MRR@3", MRR(3)), ("precision@1", Precision(1)),
@@ -94,34 +73,9 @@ def test_measures_are_parsed(text, measure):
     assert Measure.parse(str(measure)) == measure
 
 
-def test_measures_are_values():
-    assert Recall(5) == Recall(5) != Recall(10)
-    assert Recall(5) != Precision(5)
-    assert len({Recall(5), Recall(5), NDCG(5)}) == 2
-    assert repr(NDCG(10)) == "NDCG(k=10)"
-
-
-@pytest.mark.parametrize("text", ["recall", "recall@", "best@5", "recall@0", "recall@-1", 5])
-def test_an_unknown_measure_is_an_error(text):
-    with pytest.raises(InputError, match=r"such as recall@5|at least 1"):
-        Measure.parse(text)
-
-
-def test_a_question_without_gold_cannot_be_measured():
-    with pytest.raises(InputError, match="without gold"):
-        Judgement.of(["a"], [])
-
-
 def test_the_permutation_test_is_that_of_all_signs():
     # Of the 8 combinations of signs of 1, 2 and 3, the sum is at least 4 or at most -4 for +++, -++, --- and +--.
     assert permutation_p([-1, 2, 3]) == 4 / 8
     assert permutation_p([1, 2, 3]) == 2 / 8
     assert permutation_p([0, 0]) == 1
     assert permutation_p([]) == 1
-
-
-def test_many_differences_are_sampled():
-    chance = random.Random(0)
-    noise = [chance.choice([-1, 1]) * chance.random() for _ in range(200)]
-    assert permutation_p(noise) > 0.01
-    assert permutation_p([abs(one) for one in noise]) < 0.001

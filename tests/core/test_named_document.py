@@ -6,9 +6,6 @@ import pytest
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
-from graphrag_core.query.named_document import named_document
-from graphrag_core.query.query import Query
-from graphrag_core.query.recognise import Recogniser
 
 SECTIONS = (
     "Account data is stored for two years after the account was closed, then it is deleted.",
@@ -31,34 +28,6 @@ def index():
         )
         index.add([Document("RFC-77", "A packet has a header. " * 200), Document("note", "Brightnest is a shop.")])
         yield index
-
-
-def named(index, question: str) -> str | None:
-    vector = index.embedding.query(question)
-    with index.engine.snapshot() as snapshot:
-        entities = Recogniser().recognise(question, vector, snapshot)
-        found = named_document(Query(question, snapshot, vector, entities, index.embedding))
-        if found is None:
-            return None
-        every = snapshot.nearest(vector[None, :], 1_000)[0][0]
-        (document,) = {c.document_id for c in snapshot.chunks(every[snapshot.documents_of(every) == found.number])}
-        return document
-
-
-@pytest.mark.parametrize(
-    ("question", "document"),
-    [
-        ("According to Brightnest's policy, how long is account data stored?", "policies/Brightnest.txt"),
-        ("How long is account data stored, according to zalora.txt?", "policies/Zalora.txt"),
-        ('Consider "Keep"; which cookies are there?', "policies/Keep.txt"),
-        ("In 2019, how long was account data stored?", None),
-        ("For how long do you keep my account data?", None),
-        ("What is in missing.txt about RFC-77?", None),
-        ("How long is account data stored?", None),
-    ],
-)
-def test_the_document_is_found_by_its_name_and_its_file(index, question, document):
-    assert named(index, question) == document
 
 
 def test_its_passages_come_first_and_the_result_says_so(index):

@@ -7,13 +7,11 @@ import random
 from dataclasses import replace
 from functools import cache
 
-import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from mixed_documents import DOCUMENTS, QUESTIONS
 
 from graphrag_core import Chunker, Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.embedders import WordLlama
 from graphrag_core.result import Trace
 from graphrag_core.testing import HashEmbedder
 
@@ -29,7 +27,7 @@ def answers(index: KnowledgeIndex, where=None) -> dict[tuple[str, str], str]:
     """Everything that each method returns for each question, as text; floats in full."""
     retriever = GraphRetriever(index, k=12, cache=False)
     told = {}
-    for question in QUESTIONS:
+    for question in QUESTIONS[::2]:
         for method in METHODS:
             result = replace(retriever.retrieve(question, method=method, where=where), trace=Trace())
             hits = [(hit.chunk.id, repr(hit.score), result.details(hit)) for hit in result.hits]
@@ -54,7 +52,7 @@ permutations = st.permutations(range(len(DOCUMENTS)))
 detours = st.lists(st.tuples(st.sampled_from(("delete", "change", "foreign")), st.integers(0, 99)), max_size=6)
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(permutations, st.integers(1, len(DOCUMENTS)), detours)
 @example(list(range(len(DOCUMENTS)))[::-1], 1, [("delete", 0), ("change", 8), ("foreign", 3)])
 def test_results_do_not_depend_on_the_order_of_the_documents(order, size, steps):
@@ -94,7 +92,7 @@ documents = st.builds(
 )
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(documents, min_size=4, max_size=14, unique_by=lambda one: one.id), st.randoms(use_true_random=False))
 def test_results_are_equal_to_the_last_bit_for_any_documents(corpus, chance):
     """Sums are taken in the order of keys, which is that of addition: no rounding may let it through."""
@@ -124,26 +122,3 @@ def test_results_are_the_same_on_disk_and_after_reopening(tmp_path):
             index.add(documents[start : start + 9])
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), read_only=True) as index:
         assert_same(answers(index), expected())
-
-
-@pytest.mark.parametrize(("name", "titled"), [("musique_train", True), ("musique_train", False), ("xquad_zh", True)])
-def test_results_on_real_passages_do_not_depend_on_their_order(shared, name, titled):
-    folder = shared / "data" / name
-    rows = [json.loads(line) for line in (folder / "corpus.jsonl").read_text("utf-8").splitlines()][:240]
-    lines = (folder / "questions.jsonl").read_text("utf-8").splitlines()
-    questions = [json.loads(line)["question"] for line in lines][:12]
-    documents = [Document(row["id"], row["text"], row["title"] if titled else "") for row in rows]
-    shuffled = random.Random(14).sample(documents, len(documents))
-    with KnowledgeIndex(WordLlama()) as one, KnowledgeIndex(WordLlama(), batch_size=7) as other:
-        one.add(documents)
-        other.add(shuffled[:100])
-        other.delete(document.id for document in shuffled[50:70])
-        other.add(shuffled[50:])
-        for question in questions:
-            for method in METHODS[:-1]:
-                found = [
-                    replace(GraphRetriever(index, k=10, cache=False).retrieve(question, method=method), trace=Trace())
-                    for index in (one, other)
-                ]
-                assert found[0].hits == found[1].hits, (question, method)
-                assert found[0] == found[1], (question, method)

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from engine_suite import EngineSuite
 
 from graphrag_core import (
     Combined,
     KnowledgeExtractor,
-    KnowledgeIndex,
     LLMExtractor,
-    SearchSettings,
     SentenceExtractor,
-    adapter,
 )
 from graphrag_core.embedders import Onnx, WordLlama
-from graphrag_core.engine.engine import IndexEngine
 from graphrag_core.strategies import (
     ExpansionQueries,
     Neighbourhood,
@@ -41,20 +34,6 @@ from graphrag_core.testing import (
     TokenCounterSuite,
 )
 from graphrag_core.text import estimate_tokens
-
-
-class TestEngineInMemory(EngineSuite):
-    def make(self):
-        return IndexEngine()
-
-
-class TestEngineInAFolder(EngineSuite):
-    @pytest.fixture(autouse=True)
-    def _folder(self, tmp_path):
-        self.folders = (tmp_path / str(number) for number in range(10))
-
-    def make(self):
-        return IndexEngine(next(self.folders))
 
 
 class TestPageRank(StrategySuite):
@@ -124,29 +103,6 @@ class TestWordLlama(EmbedderSuite):
         vectors = self.make().embed_documents(list(expected))
         np.testing.assert_allclose(vectors[:, :4], list(expected.values()), atol=1e-6)
 
-    def test_token_ids_are_in_order_and_make_the_vectors_of_texts(self):
-        embedder = self.make()
-        texts = ["a b b a", "", "<s> the", "word " * 1_100, *(f"number {count}" for count in range(1_100))]
-        ids = embedder.token_ids(texts)
-        assert len(ids) == len(texts)
-        assert all(own.dtype == np.uint16 for own in ids)
-        assert [len(own) for own in ids[:2]] == [4, 0]
-        assert embedder.token_ids([]) == []
-        tokens = [embedder._tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
-        assert [own.tolist() for own in ids] == tokens
-        vectors = embedder.embed_tokens(np.array([*map(len, ids)]), np.concatenate(ids))
-        np.testing.assert_allclose(vectors, embedder.embed_documents(texts), atol=1e-6)
-
-    def test_the_vector_of_a_token_is_the_start_of_the_vector_of_its_word(self):
-        embedder = self.make()
-        (ids,) = embedder.token_ids(["the"])
-        (token,), (word,) = embedder.token_vectors(ids), embedder.embed_documents(["the"])[:, :64]
-        np.testing.assert_allclose(token, word / np.linalg.norm(word), atol=1e-6)
-        every = embedder.token_vectors(np.arange(len(embedder._weights)))
-        norms = np.linalg.norm(every, axis=1)
-        np.testing.assert_allclose(norms[norms > 0], 1, atol=1e-5)
-        assert embedder.token_vectors(ids[:0]).shape == (0, 64)
-
     def test_a_vector_does_not_depend_on_the_other_texts(self):
         texts = ["word " * (count % 40) for count in range(1_100)]  # more than one batch
         embedder = self.make()
@@ -193,12 +149,3 @@ print("wordllama" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
-
-
-def test_the_options_of_the_adapters_are_those_of_settings_and_index():
-    fields = {one.name for one in dataclasses.fields(SearchSettings)}
-    index = set(inspect.signature(KnowledgeIndex).parameters) - {"embedder", "engine"}
-    of_retriever = {"settings", "add_metadata", "cache", "refresh_every"}
-    in_settings = {"gate", "recogniser", "router", "candidates"}  # typed code passes them in settings
-    of_each = {"k", "progress"}  # LlamaIndex has its own words for them
-    assert set(adapter.Options.__annotations__) >= (fields | index | of_retriever) - in_settings - of_each

@@ -6,12 +6,10 @@ import json
 
 import numpy as np
 import pytest
-from support import SERVICES, snapshot, vector_search
+from support import SERVICES, snapshot
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.embedders import WordLlama
-from graphrag_core.errors import DocumentError, EmbedderError
-from graphrag_core.ingest.embedding import CheckedEmbedder, unit_vector
+from graphrag_core.errors import EmbedderError
 from graphrag_core.testing import CountingEmbedder, HashEmbedder
 
 
@@ -85,20 +83,6 @@ def test_texts_embedded_before_are_not_embedded_again(embeds):
         assert snapshot(index) == snapshot(plain)
 
 
-def test_texts_that_were_not_embedded_before_are_embedded():
-    embedder = CountingEmbedder()
-    with (
-        KnowledgeIndex(embedder, embed_names=False) as index,
-        KnowledgeIndex(CountingEmbedder()) as plain,
-    ):
-        texts = index.to_embed(SERVICES)
-        known = {text: HashEmbedder().embed_query(text) for text in texts[1:3]}
-        index.add(SERVICES, embeddings=known)
-        assert embedder.texts == [texts[0], *texts[3:]]
-        plain.add(SERVICES)
-        assert vector_search(index, "tokens", 4) == vector_search(plain, "tokens", 4)
-
-
 @pytest.mark.parametrize("vector", [[1.0, 2.0], [float("nan")] * 64, "text", None])
 def test_a_vector_computed_before_is_checked_like_the_embedders(vector):
     with KnowledgeIndex(HashEmbedder()) as index:
@@ -108,11 +92,6 @@ def test_a_vector_computed_before_is_checked_like_the_embedders(vector):
         with pytest.raises(EmbedderError, match="hash-64"):
             index.add(SERVICES[1:], embeddings={text: vector})
         assert snapshot(index) == before
-
-
-def test_a_document_that_cannot_be_added_is_refused_before_it_is_embedded():
-    with KnowledgeIndex(HashEmbedder()) as index, pytest.raises(DocumentError, match="'x': the text is empty"):
-        index.to_embed([Document("x", " ")])
 
 
 def test_a_hit_as_plain_data_has_everything_but_text_metadata_and_score(services):
@@ -127,38 +106,3 @@ def test_a_hit_as_plain_data_has_everything_but_text_metadata_and_score(services
     assert (told["method"], told["decided"], told["origin"]) == ("hybrid", result.decided, hit.origin)
     told["path"].clear()
     assert result.details(hit)["path"]
-
-
-def test_a_unit_vector_stays_as_it_is_however_it_comes():
-    """A question that is embedded by the core, by the caller or normalised twice has the same vector."""
-    embedder = CheckedEmbedder(HashEmbedder())
-    for text in ("Ada Lovelace met Lord Byron in Vienna", "a red fox", "東京は日本の首都です", "x y z " * 9):
-        vector = embedder.query(text)
-        assert np.array_equal(unit_vector(vector.tolist(), None), vector)
-        assert np.array_equal(unit_vector(unit_vector(HashEmbedder().embed_query(text), None), None), vector)
-        assert np.allclose(unit_vector(3 * vector, None), vector)
-        assert np.array_equal(embedder.documents([text, "other"], ["a", "b"])[0], vector)
-
-
-def test_token_ids_are_optional_and_checked():
-    class Large(HashEmbedder):
-        vector_weight = "high"
-
-        def token_ids(self, texts):
-            return [np.array([70_000]) for _ in texts]
-
-        def embed_tokens(self, counts, ids):
-            raise AssertionError("not asked for")
-
-        def token_vectors(self, ids):
-            raise ConnectionError("no connection")
-
-    llama, plain, large = CheckedEmbedder(WordLlama()), CheckedEmbedder(HashEmbedder()), CheckedEmbedder(Large())
-    assert (llama.has_tokens, plain.has_tokens, large.has_tokens) == (True, False, True)
-    assert (llama.vector_weight, plain.vector_weight, large.vector_weight) == (0.4, 0.5, 0.5)
-    (ids,) = llama.token_ids(["a red fox"])
-    assert np.array_equal(llama.token_vectors(ids), WordLlama().token_vectors(ids))
-    with pytest.raises(EmbedderError, match="more than 65,536 tokens"):
-        large.token_ids(["a red fox"])
-    with pytest.raises(EmbedderError, match="ConnectionError on 1 tokens"):
-        large.token_vectors(ids[:1])

@@ -16,36 +16,22 @@ import fork_scenarios
 import pytest
 from support import SERVICES
 
-from graphrag_core import Cache, Document, GraphRetriever, KnowledgeIndex, LLMExtractor, forks
-from graphrag_core.errors import IndexClosed, InputError, NotAnIndex, ReadOnlyIndex
+from graphrag_core import Cache, Document, GraphRetriever, KnowledgeIndex, forks
+from graphrag_core.errors import InputError, NotAnIndex, ReadOnlyIndex
 from graphrag_core.testing import HashEmbedder
 
 FORKS = [
-    fork_scenarios.writer_is_inherited,
-    fork_scenarios.reader_is_inherited,
-    fork_scenarios.garbage_in_the_child,
-    fork_scenarios.with_block_ends_in_the_child,
-    fork_scenarios.child_holds_locks_of_its_own,
-    fork_scenarios.index_in_memory,
-    fork_scenarios.others_read,
-    fork_scenarios.others_read_in_memory,
-    fork_scenarios.others_write,
-    fork_scenarios.others_write_in_memory,
-    fork_scenarios.warming,
-    fork_scenarios.grandchildren,
-    fork_scenarios.fork_pool,
-    fork_scenarios.the_parent_dies,
+    "writer_is_inherited reader_is_inherited garbage_in_the_child with_block_ends_in_the_child index_in_memory",
+    "child_holds_locks_of_its_own grandchildren the_parent_dies",
+    "others_read others_write",
+    "warming fork_pool",
 ]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("scenario", FORKS, ids=lambda scenario: scenario.__name__)
-def test_a_process_forks(tmp_path, scenario):
-    fork_scenarios.run_scenario(scenario, tmp_path)
-
-
-def test_a_spawned_pool_gets_a_retriever(tmp_path):
-    fork_scenarios.run_scenario(fork_scenarios.spawn_pool, tmp_path)
+@pytest.mark.parametrize("scenarios", FORKS)
+def test_a_process_forks(tmp_path, scenarios):
+    fork_scenarios.run_scenarios(scenarios, tmp_path)
 
 
 # -- copies
@@ -75,11 +61,6 @@ def test_a_pickled_index_opens_the_folder_for_reading(tmp_path, monkeypatch):
             index.delete("log")
             assert copied.refresh()
             assert len(copied) == len(SERVICES) - 1
-
-
-def test_a_copy_of_a_copy_reads(tmp_path):
-    with opened(tmp_path / "kb") as index, pickle.loads(pickle.dumps(index)) as first, copy.deepcopy(first) as second:
-        assert len(second) == len(index)
 
 
 def test_a_pickled_retriever_has_its_settings_and_an_empty_cache(tmp_path):
@@ -115,13 +96,6 @@ def test_an_index_in_memory_cannot_be_pickled(services):
             pickle.dumps(value)
 
 
-def test_a_closed_index_cannot_be_pickled(tmp_path):
-    with opened(tmp_path / "kb") as index:
-        pass
-    with pytest.raises(IndexClosed):
-        pickle.dumps(index)
-
-
 class _Connected(HashEmbedder):
     def __init__(self) -> None:
         super().__init__()
@@ -137,25 +111,6 @@ def test_an_embedder_that_cannot_be_pickled_is_named(tmp_path):
             pickle.dumps(GraphRetriever(index))
         with copy.deepcopy(index) as copied:  # shares it
             assert copied.embedding.embedder is index.embedding.embedder
-
-
-def test_an_extractor_that_cannot_be_pickled_is_left_out(tmp_path):
-    extractor = LLMExtractor(lambda prompt: "{}")
-    with opened(tmp_path / "kb", extractor=extractor) as index, pickle.loads(pickle.dumps(index)) as copied:
-        assert len(copied) == len(SERVICES)
-
-
-def _answer(prompt: str) -> str:
-    return '{"entities": [{"name": "IBM"}], "relations": []}'
-
-
-def test_an_llm_extractor_can_be_pickled(tmp_path):
-    extractor = LLMExtractor(_answer, cache=tmp_path / "answers.sqlite", model="m")
-    with opened(tmp_path / "kb", extractor=extractor) as index, pickle.loads(pickle.dumps(index)) as copied:
-        assert copied.pipeline.extractor.identity == extractor.identity
-        chunk = index.chunks("auth")[0]
-        assert copied.pipeline.extractor.extract([chunk]) == extractor.extract([chunk])
-        assert copied.pipeline.extractor.report.cached == 1
 
 
 # -- readers of an index that another process writes
@@ -193,16 +148,6 @@ def reader(tmp_path):
         yield index
 
 
-def test_a_retriever_refreshes_when_told(reader):
-    retriever = GraphRetriever(reader)
-    assert "lena" not in ids(retriever, "Lena Holm")
-    write_elsewhere(reader.path, "add", "lena", "Lena Holm wrote the Ledger.")
-    assert "lena" not in ids(retriever, "Lena Holm")
-    assert retriever.refresh()
-    assert ids(retriever, "Lena Holm")[0] == "lena"
-    assert not retriever.refresh()
-
-
 def test_a_retriever_refreshes_by_itself_after_some_seconds(reader):
     clock = Clock()
     retriever = GraphRetriever(reader, refresh_every=10, clock=clock)
@@ -215,18 +160,6 @@ def test_a_retriever_refreshes_by_itself_after_some_seconds(reader):
     write_elsewhere(reader.path, "delete", "lena")
     clock.now += 10
     assert "lena" not in ids(retriever, "Lena Holm")
-
-
-def test_a_writer_does_not_look_for_other_writers(services):
-    retriever = GraphRetriever(services, refresh_every=0)
-    services.engine.refresh = None  # type: ignore[assignment]
-    assert ids(retriever)
-
-
-@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), "10", True])
-def test_refresh_every_is_checked(services, seconds):
-    with pytest.raises(InputError, match="refresh_every"):
-        GraphRetriever(services, refresh_every=seconds)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

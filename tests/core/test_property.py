@@ -26,7 +26,7 @@ def assert_same(lived: dict[str, object], embedded: dict[str, object]) -> None:
     assert lived == embedded
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=8, deadline=None, suppress_health_check=QUIET)
 @given(operations)
 def test_the_index_is_that_of_the_surviving_documents(open_index, steps):
     present: dict[str, Document] = {}
@@ -40,7 +40,7 @@ def test_the_index_is_that_of_the_surviving_documents(open_index, steps):
         assert_same(snapshot(lived), snapshot(embedded))
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(operations)
 def test_the_same_holds_on_disk_with_reopening(tmp_path_factory, steps):
     present: dict[str, Document] = {}
@@ -61,7 +61,7 @@ names = st.one_of(strange, known)
 triples = st.lists(st.tuples(names, names, names), max_size=4)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(triples, triples)
 def test_whatever_an_extractor_calls_things_the_index_is_sound(some, others):
     extractor = KnowledgeExtractor(knowledge={"a": some, "b": others})

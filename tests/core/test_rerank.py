@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
@@ -48,15 +47,6 @@ class TestAFunction:
         assert [hit.score for hit in result] == sorted(expected, reverse=True)[:3]
         assert [hit.score for hit in result] == by_length("", [text_of(hit.chunk) for hit in result])
 
-    def test_leaves_the_explanation_of_the_first_reranker(self, chain):
-        before = GraphRetriever(chain).retrieve(CHAIN_QUESTION, k=5)
-        after = GraphRetriever(chain, reranker=by_length).retrieve(CHAIN_QUESTION, k=5)
-        assert {hit.chunk.id: (hit.channels, hit.path) for hit in after} == {
-            hit.chunk.id: (hit.channels, hit.path) for hit in before
-        }
-        assert after.expansion_skipped == before.expansion_skipped
-        assert set(after.facts) == set(before.facts)
-
     def test_sees_the_first_rerankers_order_and_more_than_are_returned(self, notes):
         seen = []
 
@@ -70,15 +60,6 @@ class TestAFunction:
             found = GraphRetriever(notes, reranker=record).retrieve(question, k=k)
             assert seen.pop() == (question, [text_of(hit.chunk) for hit in expected[:count]])
             assert ids(found) == [hit.chunk.id for hit in expected[:k]]
-
-    def test_ranks_the_first_hits_the_same_whatever_their_number(self, notes):
-        retriever = GraphRetriever(notes, reranker=lambda q, texts: [len(text) % 7 for text in texts])
-        most = ids(retriever.retrieve("crane today", k=20))
-        assert [ids(retriever.retrieve("crane today", k=k)) for k in (1, 5, 19)] == [most[:1], most[:5], most[:19]]
-
-    def test_that_finds_all_equal_changes_nothing(self, notes):
-        plain, equal = (GraphRetriever(notes, k=9, reranker=one) for one in (True, lambda q, c: [0.5] * len(c)))
-        assert ids(equal.retrieve("crane today")) == ids(plain.retrieve("crane today"))
 
     def test_drops_what_it_scores_none_and_what_it_has_not_seen(self, notes):
         def two(question, texts):
@@ -123,31 +104,3 @@ class TestAFunction:
 
         with pytest.raises(RerankerError, match="scorer returned"):
             GraphRetriever(chain, reranker=scorer).retrieve("lunch")
-
-    def test_arrays_are_scores(self, chain):
-        scores = GraphRetriever(chain, reranker=lambda q, c: np.array(by_length(q, c), np.float32))
-        assert ids(scores.retrieve("lunch")) == ids(GraphRetriever(chain, reranker=by_length).retrieve("lunch"))
-
-    def test_is_cached_if_it_can_be_hashed(self, chain):
-        calls = []
-
-        class Scores:
-            __hash__ = None
-
-            def __call__(self, question, texts):
-                calls.append(question)
-                return [0] * len(texts)
-
-        class Hashed(Scores):
-            __hash__ = object.__hash__
-
-        scores, hashed = Scores(), Hashed()
-        for reranker, expected in ((scores, 2), (hashed, 1)):
-            calls.clear()
-            retriever = GraphRetriever(chain, reranker=reranker)
-            retriever.retrieve("lunch")
-            retriever.retrieve("lunch")
-            assert len(calls) == expected
-
-    def test_an_empty_index_needs_no_scores(self, index):
-        assert len(GraphRetriever(index, reranker=lambda q, c: 1 / 0).retrieve("anything")) == 0

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from mixed_documents import DOCUMENTS, QUESTIONS
 
 from graphrag_core import Chunker, GraphRetriever, KnowledgeIndex
-from graphrag_core.filters import parse
-from graphrag_core.query.query import Query
 from graphrag_core.result import Trace
 from graphrag_core.strategies import (
     ExpansionQueries,
-    Linear,
     Neighbourhood,
     PageRank,
     ReciprocalRank,
-    Recogniser,
     Weighted,
 )
 from graphrag_core.testing import HashEmbedder
@@ -33,45 +25,6 @@ def index():
     with KnowledgeIndex(HashEmbedder(), chunker=chunker, embed_names=True) as filled:
         filled.add(DOCUMENTS)
         yield filled
-
-
-shares = st.floats(0, 3, allow_nan=False, width=16)
-weights = st.builds(Linear, **dict.fromkeys(("graph", "vector", "document", "cover", "link", "similar"), shares))
-scopes = st.sampled_from([None, {"team": "jobs"}, {"tenant": "acme"}])
-
-
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
-@given(st.data(), st.one_of(st.just(Linear()), weights), st.sampled_from(QUESTIONS), scopes)
-def test_every_chunk_of_both_rankings_is_there_once_and_none_from_outside_the_scope(
-    index, data, linear, question, where
-):
-    vector = index.embedding.query(question)
-    with index.engine.snapshot(where and parse(where)) as snapshot:
-        query = Query(question, snapshot, vector, Recogniser().recognise(question, vector, snapshot), index.embedding)
-        every = sorted(snapshot.search_vectors("chunks", vector[None, :], 1_000)[0][0].tolist())
-        rankings = []
-        for name in ("plain", "graph"):
-            length = data.draw(st.integers(0, len(every)), f"length of {name}")
-            keys = data.draw(st.permutations(every), name)[:length]
-            rankings.append((np.array(keys, np.int64), np.linspace(1, 0.1, len(keys), dtype=np.float32)))
-        before = [part.copy() for ranking in rankings for part in ranking]
-        reranked = linear.rerank(query, *rankings)
-        given_keys = {key for keys, _ in rankings for key in keys.tolist()}
-        found = reranked.keys.tolist()
-        assert max(Counter(found).values(), default=1) == 1
-        assert given_keys == set(found)
-        assert all(0 <= key < snapshot.first_entity for key in found)
-        if where:
-            ((field, value),) = where.items()
-            assert all(chunk.metadata[field] == value for chunk in snapshot.chunks(reranked.keys))
-        assert len(reranked.scores) == len(found)
-        assert (np.diff(reranked.scores) < 0).all()
-        assert 0 <= reranked.trust <= 1
-        assert all(np.array_equal(a, b) for a, b in zip(before, (p for r in rankings for p in r), strict=True))
-        again = linear.rerank(query, *rankings)
-        assert again.keys.tolist() == found
 
 
 def without_times(result):
@@ -90,29 +43,18 @@ CHOSEN = [
 
 
 @pytest.mark.parametrize("chosen", CHOSEN, ids=str)
-def test_what_was_chosen_is_not_reranked_unless_asked_for(index, chosen, monkeypatch):
-    calls = []
-    rerank = Linear.rerank
-
-    def counted(self, *arguments):
-        calls.append(self)
-        return rerank(self, *arguments)
-
-    monkeypatch.setattr(Linear, "rerank", counted)
+def test_what_was_chosen_is_not_reranked_unless_asked_for(index, chosen):
     by_default = GraphRetriever(index, k=10, cache=False, **chosen)
     switched_off = GraphRetriever(index, k=10, cache=False, reranker=False, **chosen)
-    for question in QUESTIONS:
+    for question in QUESTIONS[::3]:
         for method in ("hybrid", "graph", "vector", "keyword"):
             found = without_times(by_default.retrieve(question, method=method))
             assert found == without_times(switched_off.retrieve(question, method=method))
-    assert not calls
-    GraphRetriever(index, cache=False, reranker=Linear(), **chosen).retrieve(QUESTIONS[0])
-    assert calls == [Linear()]
 
 
 @pytest.mark.parametrize("method", ["graph", "vector", "keyword"])
 def test_one_channel_is_not_reranked(index, method):
-    for question in QUESTIONS:
+    for question in QUESTIONS[::3]:
         found = [
             without_times(GraphRetriever(index, method=method, reranker=reranker, cache=False).retrieve(question))
             for reranker in (True, False)

@@ -9,13 +9,11 @@ from graphrag_core import Document, Extraction, GraphRetriever, KnowledgeIndex, 
 from graphrag_core.errors import FilterError, InputError
 from graphrag_core.query.fusion import Fusion, confidence
 from graphrag_core.strategies import (
-    ExpansionQueries,
     Gate,
     Neighbourhood,
     PageRank,
     ReciprocalRank,
     Recogniser,
-    SpreadingActivation,
     Weighted,
 )
 from graphrag_core.testing import CHAIN, HashEmbedder
@@ -68,70 +66,11 @@ def test_the_scope_holds_at_every_hop(chain):
         assert not any("Wesker" in step.text or "Umbrella" in step.text for hit in result.hits for step in hit.path[1:])
 
 
-def test_a_scope_sees_what_an_index_of_it_alone_would():
-    mine = [d for d in CHAIN if d.metadata["tenant"] == "acme"]
-    with KnowledgeIndex(HashEmbedder()) as all_of_it, KnowledgeIndex(HashEmbedder()) as alone:
-        all_of_it.add([*CHAIN, Document("alias", "Auth Service (AS) of old.", metadata={"tenant": "umbrella"})])
-        alone.add(mine)
-        for question in ("Auth Service", "AS", "Who is behind Keyring?", "lunch"):
-            scoped = GraphRetriever(all_of_it).retrieve(question, where={"tenant": "acme"}, method="graph")
-            separate = GraphRetriever(alone).retrieve(question, method="graph")
-            assert [e.id for e in scoped.entities] == [e.id for e in separate.entities]
-            assert sorted(ids(scoped)) == sorted(ids(separate))
-
-
-def test_a_description_from_outside_the_scope_stays_there():
-    class Describes:
-        def extract(self, chunks):
-            return [Extraction((Mention("Keyring", "vendor", f"Known to {c.document_id}."),)) for c in chunks]
-
-    with KnowledgeIndex(HashEmbedder(), extractor=Describes()) as index:
-        index.add([Document(t, f"Keyring, says {t}.", metadata={"tenant": t}) for t in ("acme", "umbrella")])
-        (entity,) = GraphRetriever(index).retrieve("Keyring?", where={"tenant": "acme"}).entities
-        assert entity.description == "Known to acme."
-
-
-def test_results_do_not_depend_on_the_order_of_adding():
-    twins = [Document(f"t{i}", f"The same words about Ada Lovelace {i}.") for i in range(20)]
-    answers = []
-    for order in (twins, twins[::-1]):
-        with KnowledgeIndex(HashEmbedder(), batch_size=7) as index:
-            index.add(order)
-            retriever = GraphRetriever(index)
-            answers.append(
-                [
-                    ids(retriever.retrieve("Ada Lovelace words", method=m))
-                    for m in ("hybrid", "vector", "keyword", "graph")
-                ]
-            )
-    assert answers[0] == answers[1]
-    assert answers[0][1] == ["t0", "t1", "t10", "t11", "t12"]
-
-
 def test_without_the_graph_it_is_plain_search(chain):
     result = chain.retrieve("What does the Auth Service need?", use_graph=False)
     assert result.expansion_skipped == "the graph was not used"
     assert result.confidence is None
     assert all("graph" not in hit.channels and not hit.path for hit in result.hits)
-
-
-def test_an_embedder_that_fails_leaves_the_question_to_keywords(chain, monkeypatch):
-    def fail(text):
-        raise ConnectionError("no route")
-
-    monkeypatch.setattr(chain.index.embedding.embedder, "embed_query", fail)
-    chain = GraphRetriever(chain.index, on_embedder_error="keyword")
-    for method in ("hybrid", "vector"):
-        result = chain.retrieve("Tallinn", method=method)
-        assert ids(result)[0] == "keyring"
-        assert "no route" in result.fallback
-
-
-def test_a_known_embedding_is_taken(chain):
-    vector = HashEmbedder().embed_query("Lunch at noon")
-    assert ids(chain.retrieve("Auth Service", method="vector", embedding=vector.tolist()))[0] == "lunch"
-    with pytest.raises(InputError, match="dimension 64"):
-        chain.retrieve("x", embedding=[1.0, 2.0])
 
 
 @pytest.mark.parametrize(
@@ -210,12 +149,6 @@ def test_fused_scores_fall_with_the_rank_and_are_the_formulas():
     assert scores[0] == pytest.approx(1 / 61 + 1 / 63)
 
 
-def test_rank_one_and_rank_three_with_half_weights():
-    fusion = ReciprocalRank(plain_weight=0.5, graph_weight=0.5)
-    # 0.5/61 = 0.0081967 and 0.5/63 = 0.0079365; the document that gives the example adds them up to 0.0163.
-    assert fusion.score(1, 3) == pytest.approx(0.0161332, abs=1e-7)
-
-
 @pytest.mark.parametrize("fusion", [Weighted(), ReciprocalRank()])
 def test_a_fusion_loses_nothing_that_plain_search_found(fusion):
     assert set(fusion.fuse(PLAIN, GRAPH)[0].tolist()) == {1, 2, 3, 4, 9}
@@ -228,12 +161,6 @@ def test_the_local_walk_agrees_with_the_whole_one(services):
     for question in ("Auth Service?", "Service1A and Service2B"):
         first, second = (ids(r.retrieve(question, method="graph", k=10)) for r in (whole, local))
         assert len(set(first) & set(second)) >= 0.9 * len(first) > 3
-
-
-def test_services_are_found_in_any_case(services):
-    retriever = GraphRetriever(services)
-    for question in ("what is the auth service?", "AUTH SERVICE", 'the "Auth Service" again'):
-        assert [e.id for e in retriever.retrieve(question).entities] == ["auth service"]
 
 
 def test_a_path_goes_over_two_facts_where_one_does_not_reach():
@@ -256,92 +183,6 @@ def test_a_path_goes_over_two_facts_where_one_does_not_reach():
             "Beta Board",
             "Beta Board",
         ]
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"graph": "pagerank"},
-        {"graph": PageRank},
-        {"fusion": "rrf"},
-        {"gate": "x"},
-        {"cache": "yes"},
-        {"candidates": 0},
-        {"k": 0},
-    ],
-)
-def test_settings_that_cannot_work_are_refused_at_once(chain, settings):
-    with pytest.raises(InputError):
-        GraphRetriever(chain.index, **settings)
-
-
-def test_a_number_of_numpy_is_a_number(chain):
-    assert len(chain.retrieve("Auth Service", k=np.int64(2)).hits) == 2
-
-
-STRATEGIES = [PageRank(), Neighbourhood(), ExpansionQueries(), SpreadingActivation()]
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: type(s).__name__)
-@pytest.mark.parametrize("method", ["hybrid", "graph", "agentic", "vector", "keyword"])
-def test_an_empty_index_answers_with_nothing(strategy, method):
-    with KnowledgeIndex(HashEmbedder()) as index:
-        assert GraphRetriever(index, graph=strategy, method=method).retrieve("Anything cited?").hits == ()
-        assert GraphRetriever(index, graph=strategy, method=method).retrieve("x", where={"tenant": "a"}).hits == ()
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: type(s).__name__)
-def test_nothing_depends_on_the_order_of_adding(strategy):
-    documents = [
-        *(Document(f"t{i:02}", "Ada Lovelace wrote to Charles Babbage.", f"Letter {i}") for i in range(30)),
-        *(Document(f"u{i:02}", "Charles Babbage met Mary Somerville in London.", "Charles Babbage") for i in range(30)),
-    ]
-    answers = []
-    for order in (documents, documents[::-1], documents[17:] + documents[:17]):
-        with KnowledgeIndex(HashEmbedder(), batch_size=7, embed_names=True) as index:
-            index.add(order)
-            retriever = GraphRetriever(index, graph=strategy, k=20)
-            results = [
-                retriever.retrieve(q, method=m) for q in ("Ada Lovelace", "who met Mary?") for m in ("hybrid", "graph")
-            ]
-            answers.append(
-                [(ids(r), [f.id for f in r.facts], [h.path for h in r.hits], str(r.context())) for r in results]
-            )
-    assert answers[0] == answers[1] == answers[2]
-
-
-def test_an_embedder_that_fails_at_the_expansion_queries_leaves_them_to_words(chain, monkeypatch):
-    embed = chain.index.embedding.embedder.embed_query
-
-    def fail(text):
-        if text != "What does the Auth Service need?":
-            raise ConnectionError("429")
-        return embed(text)
-
-    monkeypatch.setattr(chain.index.embedding.embedder, "embed_query", fail)
-    retriever = GraphRetriever(chain.index, graph=ExpansionQueries(), on_embedder_error="keyword")
-    result = retriever.retrieve("What does the Auth Service need?")
-    assert "429" in result.fallback
-    assert result.embedder_failed
-    assert any(hit.graph_expansion and hit.origin == "graph" for hit in result.hits)
-    assert "cache" not in retriever.retrieve("What does the Auth Service need?").trace.stages
-
-
-def test_what_was_changed_by_a_caller_is_not_in_the_cache(chain):
-    first = chain.retrieve("Keyring?")
-    first.hits[0].chunk.metadata["tenant"] = "changed"
-    first.hits[0].channels.clear()
-    second = chain.retrieve("Keyring?")
-    assert "cache" in second.trace.stages
-    assert second.hits[0].chunk.metadata["tenant"] == "acme"
-    assert second.hits[0].channels
-    assert second.known
-
-
-def test_the_graph_method_is_that_channel_alone(chain):
-    for hit in chain.retrieve("Auth Service", method="graph").hits:
-        assert set(hit.channels) == {"graph"}
-        assert hit.origin == "graph"
 
 
 def test_a_score_is_in_the_scale_of_what_ranked(chain):
@@ -394,10 +235,6 @@ def test_without_a_name_near_ones_are_found_by_their_vectors():
     assert (Recogniser().nearest, Recogniser().least_similarity) == (3, 0.75)
 
 
-def test_a_question_without_words_says_so(chain):
-    assert "no words" in chain.retrieve("\x07 ?").fallback
-
-
 def test_a_fusion_of_ones_own_may_return_plain_lists(services):
     class PlainFirst(Fusion):
         def fuse(self, plain, graph):
@@ -406,27 +243,6 @@ def test_a_fusion_of_ones_own_may_return_plain_lists(services):
     own = GraphRetriever(services, fusion=PlainFirst(), cache=None).retrieve("Who runs the Auth Service?", k=2)
     assert len(own.hits) == 2
     assert all(hit.channels for hit in own.hits)
-
-
-@pytest.mark.parametrize(
-    "where",
-    [
-        lambda: {"and": (part for part in [{"tenant": "acme"}])},
-        lambda: {"or": iter([{"tenant": "acme"}])},
-        lambda: {"tenant": {"in": (name for name in ["acme"])}},
-        lambda: {"tenant": {"nin": (name for name in ["umbrella"])}},
-        lambda: {"not": {"tenant": {"in": iter(["umbrella"])}}},
-    ],
-    ids=["and", "or", "in", "nin", "not in"],
-)
-def test_a_filter_with_a_one_shot_iterable_hides_other_tenants_also_in_the_cache(chain, where):
-    question = "Who runs the OAuth Provider?"
-    assert "secret" in ids(chain.retrieve(question, k=10))
-    for call in (where(), {"tenant": "acme"}, where()):  # the second and third may come from the cache
-        result = chain.retrieve(question, k=10, where=call)
-        assert "secret" not in ids(result)
-        assert len(result.hits) == 4
-        assert "Wesker" not in result.explain() + str(result.context(max_tokens=2_000))
 
 
 def test_stages_become_spans_if_the_application_uses_opentelemetry(monkeypatch):

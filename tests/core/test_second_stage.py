@@ -56,17 +56,6 @@ def test_a_name_whose_words_are_everywhere_is_not_rare():
         assert result.gate.startswith(f"trust {2 / (2 * 60) ** 0.5 / 0.25:.2f}: 18% of the question")
 
 
-def test_without_weights_beside_plain_search_its_order_stays_and_it_decided_alone():
-    with KnowledgeIndex(HashEmbedder()) as index:
-        index.add([Document(f"note{n}", f"a {'red ' * n}{'blue ' * (9 - n)}note {n}") for n in range(10)])
-        only_plain = Linear(graph=0, vector=0, document=0, cover=0, link=0, similar=0)
-        plain = GraphRetriever(index, use_graph=False, k=10).retrieve("red notes")
-        result = GraphRetriever(index, reranker=only_plain, k=10).retrieve("red notes")
-        assert ids(result) == ids(plain)
-        assert result.decided.startswith("vector and keyword search decided alone: ")
-        assert not any(hit.moved for hit in result.hits)
-
-
 def test_words_that_no_better_passage_has_move_a_passage_and_explain_names_them():
     pages = [Document(f"sort{n}", "Sort a table by its column. Sort the table again.") for n in range(3)]
     pages.append(Document("case", "A sort of the table is stable unless the locale differs."))
@@ -90,10 +79,6 @@ def test_a_larger_k_adds_hits_and_leaves_the_first_as_they_are(index):
         for k in (1, 5, 50, 60):
             hits = retriever.retrieve(QUESTION, k=k, **settings).hits
             assert [(hit.chunk.id, hit.score) for hit in hits] == whole[:k]
-
-
-def test_a_question_of_stop_words_gets_plain_search(index):
-    assert len(GraphRetriever(index).retrieve("what is it?", k=3).hits) == 3
 
 
 def test_a_chosen_fusion_or_strategy_decides_alone(index):
@@ -169,11 +154,3 @@ def test_a_threshold_leaves_out_hits_and_says_so(index):
     assert len(retriever.retrieve(UNRELATED, score_threshold=0)) == 5
     assert not retriever.retrieve(UNRELATED).hits  # the cache tells them apart
     assert nothing.context(200) is not None
-
-
-@pytest.mark.parametrize("value", [-0.1, "high", True, float("nan"), float("inf")])
-def test_a_threshold_is_a_number(index, value):
-    with pytest.raises(InputError, match="score_threshold"):
-        GraphRetriever(index, score_threshold=value)
-    with pytest.raises(InputError, match="score_threshold"):
-        GraphRetriever(index).retrieve(QUESTION, score_threshold=value)

@@ -8,17 +8,14 @@ import numpy as np
 import pytest
 from seeds_000 import BLOCK, CREATES, DOCUMENTS, QUESTION
 
-from graphrag_core import Document, Entity, Fact, GraphRetriever, KnowledgeExtractor, KnowledgeIndex, Result
+from graphrag_core import Document, Fact, GraphRetriever, KnowledgeExtractor, KnowledgeIndex
 from graphrag_core.context.relations import inverse
 from graphrag_core.designs import HYBRID
 from graphrag_core.errors import InputError
-from graphrag_core.query.query import Query
 from graphrag_core.strategies import (
     Additive,
     ContextFormat,
-    Expansion,
     ExpansionQueries,
-    GraphStrategy,
     Linear,
     Neighbourhood,
     PageRank,
@@ -231,12 +228,6 @@ def test_the_limit_of_an_additive_result_and_its_scores():
         assert graph_scores(published.retrieve("Hub", k=2))["n0"] == pytest.approx(0.76)
 
 
-def test_a_limit_below_zero_is_refused():
-    for bad in (-1, True):
-        with pytest.raises(InputError, match="max_chunks"):
-            Additive(max_chunks=bad)
-
-
 class TestAdditive(FusionSuite):
     def make(self):
         return Additive()
@@ -340,18 +331,6 @@ def test_relations_that_are_not_there_are_named_as_the_reason():
         assert result.expansion_skipped == "the graph adds nothing: Alpha, Bravo is linked to no entity by eats"
 
 
-def test_a_strategy_of_ones_own_may_leave_the_reason_to_the_pipeline():
-    class Nothing(GraphStrategy):
-        fusion = Weighted()
-
-        def expand(self, query: Query, plain, k):
-            return Expansion()
-
-    with make(ALPHA) as index:
-        result = GraphRetriever(index, graph=Nothing()).retrieve("Alpha")
-        assert result.expansion_skipped == "the graph adds nothing: no link leads from Alpha to a passage"
-
-
 # -- the context formatter
 
 
@@ -445,11 +424,6 @@ def test_an_inverse_is_known_or_the_direction_is_shown(relation, expected):
     assert inverse(relation) == expected
 
 
-def test_an_inverse_inverted_is_the_relation_again():
-    for relation in ("part_of", "works_for", "cites", "runs_on", "delegates_to", "precedes", "married_to"):
-        assert inverse(inverse(relation)) == relation
-
-
 def test_the_users_own_inverses_come_first():
     facts = {"one": [triple("Reactor", "feeds", "Turbine", 9)], "two": [triple("Turbine", "runs_on", "Steam", 5)]}
     with make(facts) as index:
@@ -461,12 +435,6 @@ def test_the_users_own_inverses_come_first():
             500
         )
         assert retriever.retrieve("Turbine").context_format.inverses == tuple(own.items())
-
-
-def test_an_entity_in_a_result_made_by_hand_still_has_its_block():
-    entity = Entity("a", "Alpha", "concept", "First.")
-    assert "- Alpha (concept): First." in Result("q", "hybrid", entities=(entity,)).context()
-    assert "Description: First." in Result("q", "hybrid", entities=(entity,), context_format=PUBLISHED).context()
 
 
 # -- plain search loses nothing, whatever else is set

@@ -158,18 +158,6 @@ def test_without_the_graph_only_vector_search_answers_with_confidence_one_half(t
     assert result.counts == {"plain": 2, "graph": 0}
 
 
-def test_keyword_search_answers_where_vectors_are_unavailable(told, monkeypatch):
-    retriever = GraphRetriever(told, settings=CONFIDENT, on_embedder_error="keyword")
-
-    def fail(_):
-        raise OSError("no model")
-
-    monkeypatch.setattr(told.embedding.embedder, "embed_query", fail)
-    result = retriever.retrieve("Lunch at noon")
-    assert result.hits[0].chunk.id == "lunch"
-    assert "keyword search only" in result.fallback
-
-
 def test_at_most_four_passages_of_each_related_entity():
     facts = {"0": [triple("Alpha", "has", "Bravo", 9)], "1": [triple("Alpha", "has", "Charlie", 6)]}
     subjects = {f"b{i}": "Bravo" for i in range(6)} | {f"c{i}": "Charlie" for i in range(6)}

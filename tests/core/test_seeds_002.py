@@ -116,18 +116,6 @@ def test_many_queries_are_one_call_where_the_embedder_has_one():
     assert found[0] == found[1]
 
 
-def test_a_failing_call_for_many_leaves_them_to_keywords():
-    class Failing(Batched):
-        def embed_queries(self, texts):
-            raise ConnectionError("429")
-
-    with make(Failing()) as index:
-        result = GraphRetriever(index, graph=ExpansionQueries(), on_embedder_error="keyword").retrieve(QUESTION)
-    assert "were searched by keyword" in result.fallback
-    assert "429" in result.fallback
-    assert any(hit.graph_expansion for hit in result.hits)
-
-
 def test_results_come_in_the_order_of_the_queries_and_carry_them():
     with make() as index:
         expansion = ExpansionQueries(in_order=True, hits=1).expand(query_on(index, QUESTION), None, 5)

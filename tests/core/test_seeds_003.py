@@ -16,7 +16,6 @@ import pytest
 from graphrag_core import Cache, Document, Fact, GraphRetriever, KnowledgeIndex
 from graphrag_core.designs import MEMORY
 from graphrag_core.errors import DocumentError, ExtractionError, InputError, ReadOnlyIndex
-from graphrag_core.ingest import remembered
 from graphrag_core.query.strategies.activation import WEEK
 from graphrag_core.strategies import Relevance, SpreadingActivation
 from graphrag_core.testing import CountingEmbedder, FixedExtractor, HashEmbedder
@@ -205,19 +204,6 @@ def test_deletion_leaves_what_the_other_facts_alone_would_make(tmp_path):
             index.memory.remember("User", "likes", "Thing 1")
 
 
-def test_told_facts_are_copied_with_the_documents_whatever_the_extractor(index):
-    index.memory.reject(index.memory.remember("User", "hates", "Rain", metadata=ADA))
-    index.memory.remember("User", "lives_in", "Malmö", metadata=ADA, valid_from="2020-01-01", valid_to="2021-01-01")
-    with KnowledgeIndex(HashEmbedder(), extractor=FixedExtractor({}), embed_names=True, chunker=None) as copy:
-        copy.add(index.documents())
-        assert copy.memory.facts() == index.memory.facts()
-        assert copy.verify()
-        for question, time_ in (("User Rain", None), ("lives in Malmö", "2020-06-01"), ("lives in Malmö", None)):
-            found = [texts(retriever_of(one).retrieve(question, as_of=time_, k=20)) for one in (index, copy)]
-            assert found[0] == found[1]
-    assert remembered.FACT_KEY in next(index.documents()).metadata
-
-
 @pytest.mark.parametrize(
     ("arguments", "settings", "message"),
     [
@@ -341,18 +327,6 @@ def test_without_being_told_so_contradicting_facts_stay_beside_each_other(index)
     assert now == ["Lund"]
     assert len(index.memory.facts(subject="Ada", relation="lives_in")) == 4, "the first time in Lund is kept"
     assert back.valid_from > ystad.valid_from
-
-
-def test_a_fact_supersedes_what_was_told_before_the_clock_went_back(index, monkeypatch):
-    clock = [2_000_000_000.0]
-    monkeypatch.setattr("graphrag_core.memory.time.time", lambda: clock[0])
-    index.memory.remember("Ada", "lives_in", "Lund", supersedes=True)
-    index.memory.remember("Ada", "lives_in", "Ystad", supersedes=True)
-    clock[0] -= 100
-    index.memory.remember("Ada", "lives_in", "Malmö", supersedes=True)
-    for later in (0, 50, 100, 200):
-        found = index.memory.facts(subject="Ada", relation="lives_in", as_of=clock[0] + later)
-        assert [fact.text for fact in found] == ["Ada lives in Malmö"], later
 
 
 def test_a_rejected_fact_supersedes_nothing(index):

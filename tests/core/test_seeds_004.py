@@ -107,18 +107,6 @@ def test_rankings_have_weight_one_unless_told_and_k_is_a_setting():
     assert ReciprocalRank().fuse_all([]) == []
 
 
-def test_weights_that_make_no_sense_are_refused():
-    for bad in ({"weights": {}}, {"weights": {"vector": -1}}, {"k": -1}, {"graph_weight": float("nan")}):
-        with pytest.raises(InputError):
-            ReciprocalRank(**bad)
-    with pytest.raises(InputError, match="2 rankings and 1 weights"):
-        ReciprocalRank().fuse_all(["a", "b"], [1.0])
-    with pytest.raises(InputError, match="the weights are for vector, graph"):
-        RESEARCH.fusion.fuse_all({"recency": ["a"]})
-    with KnowledgeIndex() as index, pytest.raises(InputError, match="no ranking is named 'text'"):
-        GraphRetriever(index, fusion=ReciprocalRank(weights={"text": 1.0}))
-
-
 class Angles:
     """One, two and three at 0, 37 and 53 degrees from every question."""
 
@@ -140,7 +128,7 @@ class InThisOrder(GraphStrategy):
     fusion = RESEARCH.fusion
 
     def expand(self, query, plain, k):
-        keys, _ = query.by_vector("chunks", 10)
+        keys, _ = query.nearest(10)
         key_of = dict(zip((chunk.id for chunk in query.snapshot.chunks(keys)), keys.tolist(), strict=True))
         chosen = np.array([key_of[name] for name in self.ids], np.int64)
         return Expansion(chosen, np.linspace(1, 0.5, len(chosen), dtype=np.float32))
@@ -356,12 +344,6 @@ def test_labels_stay_in_the_text_and_no_model_reads_them():
     assert not any("Year" in text or "idea" in text for text in extractor.texts)
 
 
-def test_metadata_that_only_looks_like_a_finding_is_left_alone():
-    with KnowledgeIndex(progress=False) as index:
-        index.add([Document("scan", "A nodule.", "Scan", {"finding": "nodule", "cites": ["Atlas"]})])
-        assert index.graph.entity("Atlas") is None
-
-
 def test_indexing_as_in_the_document():
     system = KnowledgeIndex(progress=False)
     system.add_research_findings(
@@ -451,17 +433,6 @@ def test_vectors_and_their_settings_need_an_embedder():
         assert index.add([Document("a", "Text.")]).added == 1
     with pytest.raises(InputError, match="needs an embedder"):
         KnowledgeIndex(embed_names=True)
-
-
-def test_an_index_with_vectors_is_not_extended_without_them(tmp_path):
-    with KnowledgeIndex.open(tmp_path, HashEmbedder(), progress=False) as index:
-        index.add_research_findings(PAPERS)
-    with KnowledgeIndex.open(tmp_path, progress=False) as index:
-        with pytest.raises(InputError, match="was built with hash-64"):
-            index.add_research_findings(PROJECTS)
-        result = GraphRetriever(index).retrieve("Heron Notes")
-    assert found(result)[0] == "arxiv:2501.00003"
-    assert "opened without its embedder" in result.fallback
 
 
 def test_the_plain_install_needs_no_model():

@@ -9,14 +9,12 @@ import pytest
 
 from graphrag_core import Document, Fact, GraphRetriever, KnowledgeIndex
 from graphrag_core.designs import MEMORY
-from graphrag_core.errors import InputError
 from graphrag_core.query.query import Query
 from graphrag_core.query.strategies.activation import WEEK
 from graphrag_core.strategies import (
     ExpansionQueries,
     Gate,
     Neighbourhood,
-    ReciprocalRank,
     Recogniser,
     Relevance,
     SpreadingActivation,
@@ -102,87 +100,10 @@ def test_relation_types_choose_what_is_followed(told):
     assert "Auth Service is linked to no entity by eats" in result.advice
 
 
-def test_no_more_passages_than_allowed_and_hops_within_reason(told):
-    assert len(strengths(told, Neighbourhood(max_chunks=2))) == 2
-    for hops in (0, 4):
-        with pytest.raises(InputError, match="from 1 to 3"):
-            Neighbourhood(hops=hops)
-
-
 def test_weighted_fusion_adds_and_never_removes(told):
     plain = GraphRetriever(told).retrieve("Auth Service", use_graph=False, k=10)
     both = GraphRetriever(told, graph=Neighbourhood()).retrieve("Auth Service", k=10)
     assert {hit.chunk.id for hit in plain.hits} <= {hit.chunk.id for hit in both.hits}
-
-
-FASTAPI = {
-    "pydantic": [triple("FastAPI", "uses", "Pydantic", weight=6.0)],
-    "sqlalchemy": [triple("FastAPI", "uses", "SQLAlchemy", weight=5.0)],
-    "uvicorn": [triple("Pydantic", "related_to", "uvicorn", weight=5.0)],
-}
-
-
-@pytest.fixture
-def fastapi():
-    with KnowledgeIndex(HashEmbedder(), extractor=FixedExtractor(FASTAPI)) as index:
-        index.add([Document(name, f"All about {name}.") for name in FASTAPI])
-        yield index
-
-
-def test_expansion_queries_pair_seed_and_neighbour_nearest_first(fastapi):
-    queries = ExpansionQueries().queries(query_on(fastapi, "How do I handle FastAPI database connections?"))
-    assert queries[:3] == [
-        ("FastAPI Pydantic", 0.5),
-        ("FastAPI SQLAlchemy", 0.5),
-        ("FastAPI uvicorn", pytest.approx(1 / 3)),
-    ]
-    assert queries[3][0] == "FastAPI", "the seed by itself comes last, as a fallback"
-
-
-def test_a_pair_comes_once_whichever_was_the_seed(fastapi):
-    queries = [text for text, _ in ExpansionQueries().queries(query_on(fastapi, "FastAPI and Pydantic"))]
-    pairs = [frozenset(text.split()) for text in queries if " " in text]
-    assert len(pairs) == len(set(pairs))
-    assert frozenset(("FastAPI", "Pydantic")) in pairs
-
-
-def test_all_expansion_queries_cost_one_call_of_an_embedder_that_takes_many(fastapi, monkeypatch):
-    calls = []
-    embedder = fastapi.embedding.embedder
-    embed = embedder.embed_documents
-    monkeypatch.setattr(
-        embedder, "embed_queries", lambda texts: calls.append(list(texts)) or embed(texts), raising=False
-    )
-    result = GraphRetriever(fastapi, graph=ExpansionQueries()).retrieve("FastAPI", k=3)
-    assert len(calls) == 1
-    assert len(calls[0]) == 4
-    tagged = [hit for hit in result.hits if hit.graph_expansion]
-    assert tagged
-    assert all(hit.graph_expansion in calls[0] for hit in tagged)
-
-
-def test_each_query_brings_three_passages_joined_by_rank_and_marked_as_the_graphs(told):
-    strategy = ExpansionQueries()
-    assert (strategy.hits, strategy.fusion) == (3, ReciprocalRank())
-    expansion = strategy.expand(query_on(told, "Auth Service"), None, 5)
-    assert len(expansion.keys) == len(set(expansion.keys.tolist())), "no passage twice"
-    assert expansion.scores.tolist() == sorted(expansion.scores.tolist(), reverse=True)
-    # A passage at the first place of one query of proximity 1/2 and nowhere else scores 0.5/61.
-    one = ExpansionQueries(depth=1, hits=1, most_queries=1)
-    scores = one.expand(query_on(told, "Auth Service"), None, 5).scores
-    assert scores.sum() == pytest.approx(0.5 / 61 + 0.5 / 61)
-
-
-def test_a_hit_that_the_graph_alone_brought_says_so():
-    with KnowledgeIndex(
-        HashEmbedder(), extractor=FixedExtractor({"far": [triple("Auth Service", "owns", "Vault")]})
-    ) as index:
-        index.add([Document("far", "Nothing alike."), *(Document(f"d{i}", "Auth Service notes.") for i in range(4))])
-        fusion = ReciprocalRank(graph_weight=3)
-        retriever = GraphRetriever(index, graph=Neighbourhood(), fusion=fusion, candidates=1)
-        hits = {hit.chunk.id: hit for hit in retriever.retrieve("Auth Service", k=3).hits}
-        assert hits["far"].origin == "graph"
-        assert {hit.origin for hit in hits.values()} == {"plain", "graph"}
 
 
 @pytest.mark.parametrize("strategy", [ExpansionQueries(), Neighbourhood(), SpreadingActivation()])
@@ -307,12 +228,6 @@ def test_reading_a_fact_counts_and_the_count_is_kept(tmp_path):
         assert index.verify()
 
 
-def test_without_name_vectors_activation_starts_at_what_is_named():
-    with KnowledgeIndex(HashEmbedder(), extractor=FixedExtractor(JACQ), embed_names=False) as index:
-        index.add([Document(name, f"Note {name}.") for name in JACQ])
-        assert set(strengths(index, SpreadingActivation(), "What of DuckDB?")) == {"duck", "deep"}
-
-
 def test_the_gate_leaves_weak_graph_results_to_plain_search(told):
     strategy = Neighbourhood()
     assert "store" in strengths(told, strategy)
@@ -329,8 +244,3 @@ def test_the_gate_can_insist_on_an_entity(told):
     result = GraphRetriever(told, gate=Gate(needs_entity=True)).retrieve("what is going on?")
     assert "names no known entity" in result.expansion_skipped
     assert all("graph" not in hit.channels for hit in result.hits)
-
-
-def test_an_object_that_is_no_strategy_is_refused(told):
-    with pytest.raises(InputError, match="graph strategy"):
-        GraphRetriever(told, graph="pagerank")

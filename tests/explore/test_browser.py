@@ -6,7 +6,6 @@ import os
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from urllib.parse import quote
 
 import pytest
 
@@ -196,14 +195,6 @@ def test_the_start_page_shows_entities_in_colours_and_no_label_over_another(visi
     assert seen.page.locator("#legend li").count() == seen.page.locator(".communities li").count() > 1
 
 
-def test_a_community_is_opened_from_the_legend(visit, address):
-    seen = visit(address)
-    name = seen.page.text_content("#legend li:nth-child(2) span")
-    seen.follow(lambda: seen.page.click("#legend li:nth-child(2) a"))
-    assert seen.title() == name
-    assert len(set(seen.page.evaluate("Explore.graph.cy.nodes().map(n => n.data('community'))"))) == 1
-
-
 def test_a_name_is_suggested_while_typing_and_opened_by_a_click(visit, address):
     seen = visit(address)
     seen.page.fill("#query", "oaut")
@@ -232,25 +223,6 @@ def test_a_click_on_a_node_or_its_label_opens_it_and_back_returns(visit, address
     assert seen.title() == "Keyring"
 
 
-def test_expanding_adds_neighbours_and_keeps_what_is_drawn(visit, address):
-    seen = visit(f"{address}#/entity/oauth%20provider")
-    before, count = seen.shown(), seen.nodes()
-    seen.follow(lambda: seen.page.mouse.click(*seen.at("harbourlight")))
-    seen.page.click("#expand")
-    seen.page.wait_for_selector("#expand:disabled")
-    assert seen.nodes() > count
-    assert before < seen.shown()
-    assert seen.page.evaluate(OVERLAPS)[1] == 0
-
-
-def test_a_line_shows_the_facts_that_it_stands_for(visit, address):
-    seen = visit(f"{address}#/entity/oauth%20provider")
-    (x, y), (to_x, to_y) = seen.at("oauth provider"), seen.at("keyring")
-    seen.follow(lambda: seen.page.mouse.click(x + (to_x - x) * 0.6, y + (to_y - y) * 0.6))
-    assert seen.title() == "Keyring and OAuth Provider"
-    assert seen.page.locator(".facts li").count() == 1
-
-
 def test_a_question_shows_its_answer_passages_and_paths(visit, address):
     seen = visit(address)
     seen.page.fill("#query", QUESTION)
@@ -267,72 +239,6 @@ def test_a_question_shows_its_answer_passages_and_paths(visit, address):
     assert seen.page.locator("#boxes .box.faded").count() == 0
     seen.follow(lambda: seen.page.mouse.click(*seen.at("oauth provider")))
     assert seen.title() == "OAuth Provider"
-
-
-COVERED = """() => {
-    const stage = document.getElementById('graph').getBoundingClientRect();
-    const obstacles = [document.getElementById('legend'), document.querySelector('.zoom')];
-    const covers = obstacles.map(e => e.getBoundingClientRect()).filter(box => box.width);
-    return [...document.querySelectorAll('#boxes .box')].filter(e => {
-        const b = e.getBoundingClientRect();
-        const outside = b.left < stage.left || b.right > stage.right || b.top < stage.top || b.bottom > stage.bottom;
-        const hides = o => b.left < o.right && o.left < b.right && b.top < o.bottom && o.top < b.bottom;
-        return outside || covers.some(hides);
-    }).map(e => e.textContent);
-}"""
-
-
-@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
-def test_the_paths_of_a_question_are_on_the_screen_and_nothing_covers_them(visit, address, width, height):
-    seen = visit(f"{address}#/question/{quote(QUESTION)}", width=width, height=height)
-    assert seen.page.locator("#boxes .box.passage").count() == 5
-    assert seen.page.evaluate(COVERED) == []
-    if width == 1280:
-        assert seen.page.evaluate(COVERED) == [], "there is room for all"
-        seen.follow(lambda: seen.page.click("#home"))
-        assert seen.page.get_attribute("#legend", "open") is not None
-
-
-def test_an_answer_of_a_language_model_leads_to_the_passages_that_it_cites(visit):
-    index = KnowledgeIndex()
-    index.add(sample_documents())
-
-    def model(prompt):
-        return "It is <b>Keyring</b> [1], they say [2]."
-
-    with serving(index, llm=model) as address:
-        seen = visit(f"{address}#/question/{quote(QUESTION)}")
-        seen.page.wait_for_selector("#answer .cite")
-        assert seen.page.text_content("#answer h2") == "Answer"
-        assert "It is <b>Keyring</b>" in seen.page.text_content("#answer .text")
-        seen.page.click("#answer .cite:nth-of-type(2)")
-        assert seen.page.get_attribute(".hit.selected", "data-rank") == "2"
-
-
-def test_a_language_model_that_fails_is_explained_beside_the_passages(visit):
-    index = KnowledgeIndex()
-    index.add(sample_documents())
-
-    def model(prompt):
-        raise RuntimeError("no model today")
-
-    with serving(index, llm=model) as address:
-        seen = visit(f"{address}#/question/{quote(QUESTION)}")
-        seen.page.wait_for_selector("#answer .note")
-        assert seen.page.locator(".hit").count() == 5
-        assert seen.page.locator("#answer button").text_content() == "Try again"
-        assert all("502" in text for text in seen.said)
-        seen.said.clear()
-
-
-def test_the_text_of_boxes_stays_within_them(visit, address):
-    seen = visit(f"{address}#/question/{quote(QUESTION)}")
-    outside = """[...document.querySelectorAll('#boxes .box')].filter(e => {
-        const box = e.getBoundingClientRect(), text = e.querySelector('.lines').getBoundingClientRect();
-        return text.left < box.left - 1 || text.right > box.right + 1
-            || text.top < box.top - 1 || text.bottom > box.bottom + 1;
-    }).map(e => e.textContent)"""
-    assert seen.page.evaluate(outside) == []
 
 
 def test_everything_can_be_done_with_the_keyboard(visit, address):
@@ -377,18 +283,6 @@ def test_everything_can_be_done_with_the_keyboard(visit, address):
     assert seen.title() == "Overview"
 
 
-def test_types_hide_what_is_drawn_and_are_part_of_the_address(visit, typed):
-    seen = visit(typed)
-    assert {"Ada", "Engine", "Zuse"} <= seen.shown()
-    seen.page.click("#filter")
-    seen.follow(lambda: seen.page.locator("#types button", has_text="person").click())
-    assert seen.shown() == {"Ada", "Charles", "Zuse"}
-    assert "type=person" in seen.page.url
-    assert visit(seen.page.url).shown() == {"Ada", "Charles", "Zuse"}
-    seen.follow(lambda: seen.page.locator("#types button", has_text="person").click())
-    assert "Engine" in seen.shown()
-
-
 def test_a_scope_restricts_everything_and_a_malformed_one_is_explained(visit, typed):
     seen = visit(typed)
     seen.page.click("#filter")
@@ -402,73 +296,6 @@ def test_a_scope_restricts_everything_and_a_malformed_one_is_explained(visit, ty
     assert "Zuse" not in seen.page.text_content("#details")
     seen.follow(lambda: seen.page.click("#scopes .remove"))
     assert "Zuse" in seen.page.text_content("#details")
-
-
-def test_light_and_dark_follow_the_reader_and_the_switch(visit, address):
-    ground = """[getComputedStyle(document.documentElement).backgroundColor,
-        Explore.graph.cy.nodes()[0].style('background-color')]"""
-    light = visit(address, color_scheme="light").page.evaluate(ground)
-    seen = visit(address, color_scheme="dark")
-    dark = seen.page.evaluate(ground)
-    assert light[0] != dark[0]
-    assert light[1] != dark[1]
-    seen.page.click("#theme")
-    assert seen.page.evaluate(ground) == light
-
-
-CONTRAST = """(() => {
-    const channel = v => v / 255 <= .03928 ? v / 255 / 12.92 : ((v / 255 + .055) / 1.055) ** 2.4;
-    const light = text => {
-        const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map(Number).map(channel);
-        return .2126 * r + .7152 * g + .0722 * b;
-    };
-    const ground = e => {
-        for (; e; e = e.parentElement) {
-            const colour = getComputedStyle(e).backgroundColor;
-            if (!/, 0\\)|transparent|color\\(/.test(colour)) return colour;
-        }
-        return getComputedStyle(document.documentElement).backgroundColor;
-    };
-    const own = e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim());
-    return [...document.querySelectorAll('#details *, header *, #legend *')]
-        .filter(e => e.checkVisibility() && e.ariaHidden !== 'true' && own(e)).map(e => {
-            const a = light(getComputedStyle(e).color), b = light(ground(e));
-            return [(Math.max(a, b) + .05) / (Math.min(a, b) + .05), e.textContent.slice(0, 30)];
-        }).filter(one => one[0] < 4.5);
-})()"""
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("view", ["", "#/entity/oauth%20provider", f"#/question/{quote(QUESTION)}"])
-def test_text_has_enough_contrast(visit, address, scheme, view):
-    seen = visit(address + view, color_scheme=scheme)
-    assert seen.page.evaluate(CONTRAST) == []
-
-
-def test_controls_have_names(visit, address):
-    seen = visit(f"{address}#/entity/oauth%20provider")
-    nameless = """[...document.querySelectorAll('button, a, input')].filter(e => e.checkVisibility()
-        && !(e.ariaLabel || e.textContent.trim() || e.title)).map(e => e.outerHTML)"""
-    assert seen.page.evaluate(nameless) == []
-
-
-def test_on_a_phone_the_details_are_a_sheet_and_nothing_is_wider_than_the_screen(visit, address):
-    seen = visit(f"{address}#/entity/oauth%20provider", width=390, height=800, has_touch=True, is_mobile=True)
-    assert seen.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
-    low = seen.page.locator("#panel").bounding_box()
-    assert low["y"] > 380
-    assert low["width"] == 390
-    graph = seen.page.locator("#graph").bounding_box()
-    assert graph["height"] > 280
-    seen.page.tap("#sheet")
-    seen.page.wait_for_selector("#panel.tall")
-    seen.page.wait_for_timeout(300)
-    assert seen.page.locator("#panel").bounding_box()["y"] < 140
-    seen.page.tap("#sheet")
-    seen.page.wait_for_timeout(300)
-    x, y = seen.at("keyring")
-    seen.follow(lambda: seen.page.touchscreen.tap(x, y))
-    assert seen.title() == "Keyring"
 
 
 def test_a_server_with_keys_asks_for_one_keeps_it_for_the_tab_and_stays_in_its_scope(visit):
@@ -538,20 +365,6 @@ def test_injected_markup_could_not_run_or_reach_the_network(visit, address):
     seen.outside.clear()
 
 
-def test_what_does_not_exist_and_a_server_that_is_gone_are_explained(visit):
-    index = KnowledgeIndex()
-    index.add(sample_documents()[:4])
-    seen = visit()
-    with serving(index) as address:
-        seen.open(f"{address}#/entity/nobody")
-        assert 'There is no entity "nobody"' in seen.page.text_content("#details")
-    seen.page.evaluate("location.hash = '#/entity/someone'")
-    seen.page.wait_for_selector("body[data-state=failed]")
-    assert "does not answer" in seen.page.text_content("#message")
-    assert seen.page.locator("#retry").is_visible()
-    seen.said.clear()  # what Chromium says of refused connections
-
-
 def test_an_export_works_from_disk(visit, tmp_path):
     with KnowledgeIndex() as index:
         index.add(sample_documents())
@@ -584,68 +397,3 @@ def test_an_export_works_from_disk(visit, tmp_path):
     seen.page.wait_for_selector("#message:visible")
     assert 'it has no entity "Nobody At All"' in seen.page.text_content("#message")
     assert (seen.title(), seen.nodes()) == ("OAuth Provider", drawn), "the view stays"
-
-
-class Chain:
-    """Names separated by semicolons, each joined with the next; the first is joined with all of them."""
-
-    identity = "chain"
-
-    def extract(self, chunks):
-        found = []
-        for chunk in chunks:
-            names = chunk.text.split("; ")
-            pairs = [*pairwise(names), *((names[0], name) for name in names[2:])]
-            facts = tuple(Fact(pair, f"{pair[0]} joins {pair[1]}.", "joins") for pair in pairs)
-            found.append(Extraction(tuple(map(Mention, names)), facts))
-        return found
-
-
-def test_with_50_000_entities_answers_stay_small_and_at_most_300_are_drawn(visit):
-    index = KnowledgeIndex(extractor=Chain(), chunker=None, progress=False)
-    index.add(
-        Document(f"d{at}", "; ".join(["Hub", f"Group {at % 50}", *(f"Node {20 * at + i}" for i in range(20))]))
-        for at in range(2_500)
-    )
-    with serving(index) as address:
-        seen = visit()
-        seen.page.set_default_timeout(120_000)
-        seen.open(address)
-        assert "50,051 entities" in seen.page.text_content("#details .numbers").replace("\xa0", " ")
-        assert seen.nodes() <= 100
-        seen.page.fill("#query", "node 4711")
-        seen.page.wait_for_selector("#suggestions li")
-        seen.follow(lambda: seen.page.keyboard.press("Enter"))
-        assert seen.title() == "Node 4711"
-        seen.open(f"{address}#/entity/hub")
-        assert "50,050 neighbours" in seen.page.text_content("#details .numbers").replace("\xa0", " ")
-        assert seen.nodes() == 25
-        for count in range(15):
-            with seen.page.expect_response(lambda response: response.url.endswith("/neighbours")):
-                seen.page.click("#expand")
-            seen.page.wait_for_selector("#status >> text=/added/")
-            assert seen.nodes() == min(300, 25 + 24 * (count + 1))
-            seen.page.evaluate("document.getElementById('status').textContent = ''")
-        assert seen.page.evaluate(OVERLAPS)[1] == 0
-        assert seen.page.locator("#labels .label").count() <= 300
-        assert max(size for sizes in seen.answers.values() for size in sizes) < 60_000
-
-
-def test_things_are_drawn_and_sections_on_request(visit, address):
-    seen = visit(f"{address}#/entity/lisbon")
-    drawn = "Explore.graph.cy.nodes('.entity').map(node => [node.data('name'), node.style('shape')])"
-    before = dict(seen.page.evaluate(drawn))
-    assert set(before.values()) == {"ellipse"}
-    assert "Lisbon region" not in before
-    seen.page.click("#filter")
-    seen.follow(lambda: seen.page.click("#kinds .chip >> text=Sections"))
-    after = dict(seen.page.evaluate(drawn))
-    assert after.keys() - before.keys() == {"Lisbon region"}
-    assert after["Lisbon region"] == "round-rectangle"
-    assert "kind=section" in seen.page.url
-
-
-def test_on_a_narrow_screen_every_node_can_be_seen(visit, address):
-    seen = visit(address, width=500, height=900)
-    smallest = "Math.min(...Explore.graph.cy.nodes('.entity').map(node => node.renderedWidth()))"
-    seen.page.wait_for_function(f"{smallest} >= 8")

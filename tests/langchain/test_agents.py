@@ -6,10 +6,9 @@ import sys
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import ModelRequest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, SystemMessage
+from langchain_core.messages import AIMessage
 
 from graphrag_core.errors import InputError
 from graphrag_core.testing import HashEmbedder
@@ -49,13 +48,6 @@ async def test_an_agent_gets_passages(retriever, awaited):
     assert "secret" not in first + second
 
 
-def test_nothing_is_added_if_nothing_is_found_or_said(retriever):
-    model = Scripted(messages=iter([AIMessage("")]), seen=[])
-    layers = [RetrieveMiddleware(retriever, filter={"user": "bo"})]
-    create_agent(model, middleware=layers).invoke({"messages": [("user", QUESTION)]})
-    assert [message.type for message in model.seen[0]] == ["human"]
-
-
 async def call(agent, question, awaited, **settings):
     """Return the last message of an agent's answer."""
     given = {"messages": [("user", question)]}
@@ -72,21 +64,6 @@ async def test_a_function_that_does_not_know_the_user_ends_the_run(retriever, un
             create_agent(model, middleware=[RetrieveMiddleware(retriever, filter=lambda _: unknown)]), QUESTION, awaited
         )
     assert not model.seen
-
-
-@pytest.mark.skipif("system_message" not in ModelRequest.__annotations__, reason="LangChain 1.0 has a text only")
-def test_content_blocks_of_the_system_message_are_kept(retriever):
-    model = Scripted(messages=iter([AIMessage("Yes.")]), seen=[])
-    block = {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}
-    system = SystemMessage([block], additional_kwargs={"kept": True})
-    create_agent(model, system_prompt=system, middleware=[RetrieveMiddleware(retriever)]).invoke(
-        {"messages": [("user", QUESTION)]}
-    )
-    sent = model.seen[0][0]
-    assert sent.content[0] == block
-    assert TEXTS[0] in sent.content[1]["text"]
-    assert (len(sent.content), sent.additional_kwargs) == (2, {"kept": True})
-    assert system.content == [block], "what the user passed is not changed"
 
 
 class Runs(BaseCallbackHandler):
@@ -110,14 +87,6 @@ async def test_a_tracer_sees_what_was_retrieved(retriever, awaited):
     ((query, has_parent, tags),) = runs.started
     assert (query, has_parent, {"handbook", "request"} <= set(tags)) == (QUESTION, True, True)
     assert runs.found == [["a"]]
-
-
-def test_an_agent_has_two_retrievers(retriever):
-    model = Scripted(messages=iter([AIMessage("Yes.")]), seen=[])
-    with GraphRAGRetriever.from_texts(["The Auth Service is down."], HashEmbedder()) as other:
-        layers = [RetrieveMiddleware(retriever), RetrieveMiddleware(other, name="incidents")]
-        create_agent(model, system_prompt="Be brief.", middleware=layers).invoke({"messages": [("user", QUESTION)]})
-    assert all(text in model.seen[0][0].text for text in ("Be brief.", TEXTS[0], "The Auth Service is down."))
 
 
 @pytest.mark.parametrize("awaited", [False, True])

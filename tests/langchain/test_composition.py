@@ -9,7 +9,7 @@ from langchain_core.language_models import FakeListChatModel, GenericFakeChatMod
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+from langchain_core.runnables import RunnablePassthrough
 from langchain_core.tools import create_retriever_tool
 from langchain_core.vectorstores import InMemoryVectorStore
 
@@ -49,15 +49,6 @@ async def test_a_chain_answers_from_what_was_found(retriever):
     assert len(seen) == 5
 
 
-def test_a_chain_can_take_the_graphs_context(retriever):
-    chain = RunnableLambda(retriever.search) | (lambda found: str(found.context(max_tokens=300)))
-    assert "OAuth Provider" in chain.invoke(QUESTION)
-
-
-def test_settings_can_be_bound(retriever):
-    assert [len(found) for found in retriever.bind(k=2, method="vector").batch(["Keyring", "Lunch"])] == [2, 2]
-
-
 async def test_langchains_retriever_tool_takes_it(retriever):
     tool = create_retriever_tool(retriever, "kb", "Looks things up.", response_format="content_and_artifact")
     call = calls("kb", query=QUESTION).tool_calls[0]
@@ -89,18 +80,3 @@ async def test_an_agent_searches_memory(retriever):
         assert "OAuth Provider" in told.content
         assert len(told.artifact) == 3
         assert state["messages"][-1].content == "In Tallinn."
-
-
-def test_an_agent_that_asks_wrongly_is_told_and_goes_on(retriever):
-    turns = [
-        calls("memory_search", query=" "),
-        calls("memory_search", query="Keyring", max_results=0),
-        calls("memory_search", query="Keyring"),
-        AIMessage("Done."),
-    ]
-    agent = create_agent(Agent(messages=iter(turns)), [create_memory_search_tool(retriever)])
-    messages = agent.invoke({"messages": [("user", "Search.")]})["messages"]
-    told = [message for message in messages if isinstance(message, ToolMessage)]
-    assert [message.status for message in told] == ["success", "error", "success"]
-    assert told[0].content == "Nothing was found. The question is empty: ask in words."
-    assert messages[-1].content == "Done."

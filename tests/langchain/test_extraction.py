@@ -11,7 +11,6 @@ from langchain_core.language_models import FakeListChatModel, GenericFakeChatMod
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 
-from graphrag_core import Chunker
 from graphrag_core.errors import InputError
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever, llm_extractor
@@ -35,37 +34,11 @@ class TestChatModels:
             assert (fact.relation, fact.entities, fact.weight) == ("sells_to", ("keyring", "harbour"), 8)
             assert [entity.name for entity in retriever.search("What of Keyring?").entities] == ["Keyring"]
 
-    def test_beside_the_reading_that_needs_none(self):
-        llm = FakeListChatModel(responses=['{"entities": [], "relations": []}'])
-        with GraphRAGRetriever.from_texts(["The Auth Service needs Redis."], HashEmbedder(), llm=llm) as retriever:
-            assert retriever.index.graph.entity("Auth Service").mentions == 1
-
     def test_may_answer_in_blocks_or_plain_text(self):
         blocks = AIMessage(content=[{"type": "text", "text": ANSWER[:40]}, {"type": "text", "text": ANSWER[40:]}])
         for llm in (GenericFakeChatModel(messages=iter([blocks])), RunnableLambda(lambda prompt: ANSWER)):
             with GraphRAGRetriever.from_texts([TEXT], HashEmbedder(), llm=llm) as retriever:
                 assert retriever.index.graph.entity("Harbour") is not None
-
-    def test_that_talk_nonsense_cost_one_passages_facts(self):
-        extractor = llm_extractor(FakeListChatModel(responses=["no idea"]), retries=0, progress=False)
-        with GraphRAGRetriever.from_texts(["The Auth Service."], HashEmbedder(), extractor=extractor) as retriever:
-            assert retriever.index.graph.entity("Auth Service") is not None
-            assert retriever.index.graph.entity("Keyring") is None
-
-    async def test_read_what_is_added_later_too(self, tmp_path):
-        GraphRAGRetriever.from_texts(["A."], HashEmbedder(), path=tmp_path / "kb").close()
-        llm = FakeListChatModel(responses=[ANSWER])
-        with GraphRAGRetriever.load(tmp_path / "kb", HashEmbedder(), llm=llm) as retriever:
-            await retriever.aadd_documents([Document(id="later", page_content=TEXT)])
-            assert retriever.index.graph.entity("Keyring") is not None
-
-    def test_are_asked_once_for_the_same_text(self):
-        prompts = []
-        llm = RunnableLambda(lambda prompt: prompts.append(prompt) or ANSWER)
-        with GraphRAGRetriever.from_texts([TEXT], HashEmbedder(), llm=llm) as retriever:
-            retriever.add_documents(retriever.invoke("Keyring"))
-            assert len(prompts) == 1
-            assert TEXT in prompts[0]
 
     def test_are_models(self):
         with pytest.raises(InputError, match="str is not a chat model"):
@@ -143,45 +116,9 @@ class TestGraphDocuments:
             assert retriever.index.stats().generation == generation == 1
             assert retriever.index.graph.entity("Lord Byron").type == "person"
 
-    def test_of_the_same_text_with_another_graph_replace_it(self, tmp_path):
-        GraphRAGRetriever.from_graph_documents(graphs(), HashEmbedder(), path=tmp_path / "kb").close()
-        changed = [GraphDocument([Node("Mary Somerville", "Person")], [], WORK)]
-        with GraphRAGRetriever.from_graph_documents(changed, HashEmbedder(), path=tmp_path / "kb") as retriever:
-            assert retriever.index.graph.entity("Mary Somerville") is not None
-            assert retriever.index.graph.entity("Analytical Engine") is None
-            assert retriever.index.graph.entity("Lord Byron") is not None
-
     def test_of_one_source_are_joined(self):
         both = [GraphDocument([ADA], [], WORK), GraphDocument([ENGINE], [], WORK)]
         with GraphRAGRetriever.from_graph_documents(both, HashEmbedder()) as retriever:
             assert len(retriever.index) == 1
             assert retriever.index.graph.entity("Ada Lovelace").mentions == 1
             assert retriever.index.graph.entity("Analytical Engine").mentions == 1
-
-    def test_with_broken_parts_keep_the_others(self):
-        nowhere = Relationship(Node("…"), ADA, "KNOWS")
-        numbered = Relationship(Node(1815, "Year"), ADA, "BIRTH_OF")
-        graph = GraphDocument([Node(" "), ADA], [nowhere, numbered, Relationship(ADA, ADA, "")], WORK)
-        with GraphRAGRetriever.from_graph_documents([graph], HashEmbedder()) as retriever:
-            assert [fact.relation for fact in retriever.index.graph.facts("Ada Lovelace") if fact.relation] == [
-                "BIRTH_OF"
-            ]
-            assert retriever.index.graph.entity("1815").type == "year"
-
-    def test_are_not_cut(self):
-        with pytest.raises(InputError, match="remove chunker"):
-            GraphRAGRetriever.from_graph_documents(graphs(), HashEmbedder(), chunker=Chunker())
-
-    def test_say_nothing_of_what_is_added_later(self):
-        with GraphRAGRetriever.from_graph_documents(graphs(), HashEmbedder()) as retriever:
-            retriever.add_documents([WORK])
-            assert retriever.index.graph.entity("Analytical Engine") is None
-            assert retriever.index.verify()
-
-    def test_a_graph_grows(self, tmp_path):
-        with GraphRAGRetriever.from_graph_documents(graphs()[:1], HashEmbedder(), path=tmp_path / "kb") as retriever:
-            assert retriever.add_graph_documents(graphs()[1:]) == ["family"]
-        with GraphRAGRetriever.load(tmp_path / "kb", HashEmbedder()) as retriever:
-            assert retriever.index.graph.entity("Lord Byron").type == "person"
-            assert retriever.index.graph.entity("Analytical Engine").type == "machine"
-            assert retriever.invoke("Ada", filter={"page": 3})[0].id == "work"

@@ -6,7 +6,6 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 
-from graphrag_core.errors import InputError
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 from langchain_graphrag import create_memory_search_tool
 
@@ -24,15 +23,6 @@ async def test_its_artifact_is_a_list_of_documents(tool):
     for message in (tool.invoke(call(query=QUESTION)), await tool.ainvoke(call(query=QUESTION))):
         assert type(message.artifact) is list
         assert all(isinstance(document, Document) for document in message.artifact)
-
-
-def test_called_as_a_function_gives_the_context(tool):
-    assert "OAuth Provider" in tool.invoke({"query": QUESTION})
-
-
-def test_needs_our_retriever():
-    with pytest.raises(InputError, match="expected a GraphRAGRetriever, got str"):
-        create_memory_search_tool("kb")
 
 
 async def test_is_traced_with_the_search_inside(tool):

@@ -30,19 +30,6 @@ def run(code: str, *blocked: str) -> str:
     ).stdout
 
 
-def test_another_missing_module_is_not_taken_for_langchain():
-    said = run(
-        """
-try:
-    import langchain_graphrag
-except ImportError as error:
-    print(type(error).__name__)
-""",
-        "pydantic",
-    )
-    assert said.strip() in ("ModuleNotFoundError", "ImportError")
-
-
 def test_langchain_core_is_all_it_needs():
     said = run(
         """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from copy import deepcopy
 
@@ -10,23 +9,17 @@ import pytest
 from langchain_classic.retrievers import ContextualCompressionRetriever
 from langchain_classic.retrievers.document_compressors import (
     CrossEncoderReranker,
-    DocumentCompressorPipeline,
     LLMChainExtractor,
-    LLMListwiseRerank,
 )
 from langchain_classic.retrievers.document_compressors.cross_encoder import BaseCrossEncoder
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.runnables import RunnableLambda
 
 from graphrag_core import GraphRetriever
 from graphrag_core.errors import RerankerError
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever
-
-LONG = 120  # timeout in seconds of what must not hang
 
 
 def words(text: str) -> set[str]:
@@ -66,10 +59,6 @@ class Copies(BaseDocumentCompressor):
         ]
 
 
-def ids(documents) -> list[str]:
-    return [document.id for document in documents]
-
-
 def by_overlap(question, texts):
     return [overlap(question, text) for text in texts]
 
@@ -96,14 +85,6 @@ class TestACompressor:
             assert [(h.chunk.id, h.score) for h in found] == [(h.chunk.id, h.score) for h in expected]
             assert retriever.invoke(QUESTION)[0].metadata.keys() == documents[0].metadata.keys()
 
-    def test_that_knows_documents_by_their_text_alone_is_understood(self, retriever):
-        class Bare(Copies):
-            def compress_documents(self, documents, query, callbacks=None):
-                return [Document(page_content=one.page_content) for one in reversed(documents)]
-
-        order = ids(retriever.invoke(QUESTION))
-        assert ids(retriever.model_copy(update={"reranker": Bare()}).invoke(QUESTION)) == order[::-1]
-
     def test_that_changes_the_text_is_refused_with_advice(self, retriever):
         extractor = LLMChainExtractor.from_llm(FakeListChatModel(responses=["Only this."]))
         retriever = retriever.model_copy(update={"reranker": extractor})
@@ -121,54 +102,3 @@ class TestACompressor:
         retriever = retriever.model_copy(update={"reranker": Adds()})
         with pytest.raises(RerankerError, match="Adds returned a text that it was not given"):
             retriever.invoke(QUESTION)
-
-    async def test_of_an_llm_is_a_part_of_the_trace(self, retriever):
-        class Listens(BaseCallbackHandler):
-            parents = {}  # noqa: RUF012 - for one test
-
-            def on_retriever_start(self, serialized, query, *, run_id, **kwargs):
-                self.retriever = run_id
-
-            def on_chain_start(self, serialized, inputs, *, run_id, parent_run_id=None, **kwargs):
-                self.parents[run_id] = parent_run_id
-
-        chain = RunnableLambda(lambda given: list(reversed(given["documents"])))
-        order = ids(retriever.invoke(QUESTION))
-        retriever = retriever.model_copy(update={"reranker": LLMListwiseRerank(reranker=chain, top_n=5)})
-        listens = Listens()
-        assert ids(retriever.invoke(QUESTION, {"callbacks": [listens]})) == order[::-1]
-        assert list(listens.parents.values()) == [listens.retriever]
-        listens.parents.clear()
-        assert ids(await retriever.ainvoke(QUESTION, {"callbacks": [listens]})) == order[::-1]
-        assert list(listens.parents.values()) == [listens.retriever]
-
-
-class TestSettings:
-    def test_survive_copies_and_bindings(self, retriever):
-        other = retriever.model_copy(update={"reranker": Copies(top_n=1)})
-        assert len(other.invoke(QUESTION)) == len(other.with_config(tags=["x"]).invoke(QUESTION)) == 1
-        assert len(other.bind(k=3).invoke(QUESTION)) == 1
-        assert len(retriever.invoke(QUESTION)) == 5
-
-    def test_a_compressor_that_can_be_hashed_is_cached(self, retriever):
-        calls = []
-
-        class Frozen(Copies, frozen=True):
-            def compress_documents(self, documents, query, callbacks=None):
-                calls.append(query)
-                return documents
-
-        retriever = retriever.model_copy(update={"reranker": Frozen()})
-        assert ids(retriever.invoke(QUESTION)) == ids(retriever.invoke(QUESTION))
-        assert len(calls) == 1
-
-
-class TestAsync:
-    async def test_more_queries_than_threads_do_not_wait_for_each_other(self, retriever):
-        """The pipeline's coroutine needs a thread for its plain compressor, while each query needs one too."""
-        retriever = retriever.model_copy(
-            update={"reranker": DocumentCompressorPipeline(transformers=[Copies(top_n=4), Copies(top_n=2)])}
-        )
-        queries = [retriever.ainvoke(f"{QUESTION} {i}") for i in range(100)]
-        found = await asyncio.wait_for(asyncio.gather(*queries), LONG)
-        assert {len(documents) for documents in found} == {2}

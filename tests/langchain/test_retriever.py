@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from langchain_classic.embeddings import CacheBackedEmbeddings
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
-from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.runnables import ConfigurableField, ConfigurableFieldSingleOption
-from langchain_core.stores import InMemoryByteStore
 
-import graphrag_core
-from graphrag_core import Chunker, KnowledgeIndex, SearchSettings
+from graphrag_core import Chunker
 from graphrag_core.errors import (
-    DocumentError,
     EmbedderMismatch,
     InputError,
 )
-from graphrag_core.strategies import Gate
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever
@@ -54,15 +49,6 @@ class TestDocuments:
             retriever.add_documents(retriever.invoke("Keyring"))
             assert len(retriever.index) == 2
 
-    def test_that_share_an_id_are_refused(self, retriever):
-        with pytest.raises(DocumentError, match="'a': this id occurs twice"):
-            retriever.add_documents([Document(id="a", page_content=text) for text in ("One.", "Two.")])
-        assert "a" not in retriever.index
-
-    def test_are_langchains(self, retriever):
-        with pytest.raises(InputError, match="expected a LangChain Document, got str"):
-            retriever.add_documents(["text"])
-
     def test_that_are_long_are_split_unless_told_otherwise(self):
         text = "Keyring is a company. " * 200
         with GraphRAGRetriever.from_texts([text], HashEmbedder(), ids=["long"], chunker=None) as retriever:
@@ -78,10 +64,6 @@ class TestDocuments:
             assert retriever.delete(["long"])["num_deleted"] == 1
             assert retriever.invoke("Keyring") == []
 
-    def test_and_their_metadata_come_in_equal_numbers(self):
-        with pytest.raises(InputError, match="got 2 texts and 1 metadatas"):
-            GraphRAGRetriever.from_texts(["a", "b"], HashEmbedder(), [{}])
-
     def test_replaced_and_deleted_are_gone(self, retriever):
         retriever.add_documents([Document(id="keyring", page_content="Keyring moved to Riga.")])
         assert "Tallinn" not in str(retriever.invoke(QUESTION, k=5))
@@ -93,18 +75,6 @@ class TestDocuments:
 
 
 class TestSettings:
-    def test_are_not_assigned(self, retriever):
-        for name, value in (("settings", SearchSettings(k=1)), ("filter", {"tenant": "acme"}), ("k", 1)):
-            with pytest.raises(ValueError, match=f'frozen|no field "{name}"'):
-                setattr(retriever, name, value)
-        assert len(retriever.invoke(QUESTION)) == 5
-        other = retriever.model_copy(update={"k": 2, "gate": Gate(min_confidence=1.0)})
-        assert len(other.invoke(QUESTION)) == 2
-        assert "confidence" in other.search(QUESTION).expansion_skipped
-        assert other.index is retriever.index
-        with pytest.raises(InputError, match="k is 0"):
-            retriever.model_copy(update={"k": 0})
-
     def test_can_be_configurable_fields(self, retriever):
         flexible = retriever.configurable_fields(search_kwargs=ConfigurableField(id="search"))
         assert len(flexible.invoke(QUESTION, {"configurable": {"search": {"k": 2}}})) == 2
@@ -131,33 +101,9 @@ class TestSettings:
         with pytest.raises(InputError, match="unknown configurable field 'kk': did you mean 'k'"):
             retriever.configurable_fields(kk=ConfigurableField(id="k"))
 
-    def test_can_be_alternatives(self, retriever):
-        which = ConfigurableField(id="which")
-        short = retriever.model_copy(update={"k": 1})
-        flexible = retriever.configurable_alternatives(which, default_key="long", short=short)
-        assert len(flexible.invoke(QUESTION)) == 5
-        assert len(flexible.invoke(QUESTION, {"configurable": {"which": "short"}})) == 1
-
-    def test_are_not_shared(self, retriever):
-        other = GraphRAGRetriever(index=retriever.index)
-        assert other.cache is not retriever.cache
-
 
 class Named(DeterministicFakeEmbedding):
     model: str = ""
-
-
-class Plain(Embeddings):
-    def embed_documents(self, texts):
-        return HashEmbedder().embed_documents(texts).tolist()
-
-    def embed_query(self, text):
-        return HashEmbedder().embed_query(text).tolist()
-
-
-class Cached(Plain):
-    def __init__(self, underlying):
-        self.underlying_embeddings = underlying
 
 
 class TestFolders:
@@ -173,39 +119,6 @@ class TestFolders:
         with pytest.raises(EmbedderMismatch, match=r"Named\(small\), not with .*Named\(large\)"):
             GraphRAGRetriever.load(tmp_path / "kb", Named(size=8, model="large"))
         GraphRAGRetriever.load(tmp_path / "kb", Named(size=8, model="small")).close()
-
-    def test_take_an_embedding_without_a_name_and_one_behind_a_cache(self, documents, tmp_path):
-        GraphRAGRetriever.from_documents(documents, Plain(), path=tmp_path / "kb").close()
-        with GraphRAGRetriever.load(tmp_path / "kb", Cached(Plain())) as retriever:
-            assert len(retriever.invoke(QUESTION)) == 5
-
-    async def test_take_langchains_cache_of_an_embedding_for_the_embedding(self, documents, tmp_path):
-        def cached():
-            return CacheBackedEmbeddings.from_bytes_store(
-                Plain(), InMemoryByteStore(), namespace="plain", key_encoder="sha256"
-            )
-
-        with GraphRAGRetriever.from_documents(documents, cached(), path=tmp_path / "kb") as retriever:
-            expected = ids(retriever.invoke(QUESTION))
-            assert ids(await retriever.ainvoke(QUESTION)) == expected
-            identity = retriever.index.embedding.identity
-        with GraphRAGRetriever.load(tmp_path / "kb", Plain()) as retriever:
-            assert ids(retriever.invoke(QUESTION)) == expected
-            assert retriever.index.embedding.identity == identity
-        with GraphRAGRetriever.load(tmp_path / "kb", cached()) as retriever:
-            await retriever.aadd_documents([Document(id="new", page_content="Keyring has a new office in Riga.")])
-            assert "new" in ids(await retriever.ainvoke("Riga"))
-
-    def test_are_not_made_for_what_is_no_embedding(self, tmp_path):
-        with pytest.raises(InputError, match="str is not an embedding model"):
-            GraphRAGRetriever.from_documents([], "text-embedding-3-small", path=tmp_path / "kb")
-        assert not (tmp_path / "kb").exists()
-
-    def test_made_by_the_core_are_the_same(self, documents, tmp_path):
-        with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), chunker=None) as index:
-            index.add(_core(documents))
-        with GraphRAGRetriever.load(tmp_path / "kb", HashEmbedder()) as retriever:
-            assert retriever.index.add(_core(documents)).unchanged == 5
 
 
 class Listens(BaseCallbackHandler):
@@ -240,15 +153,3 @@ class TestTracing:
         assert first[3]["ls_embedding_provider"] == "Named"
         assert first[3]["ls_embedding_model"].endswith("Named(small)")
         assert first[4] == second[4] == 2
-
-    async def test_hears_of_errors(self, retriever):
-        listens = Listens()
-        with pytest.raises(InputError):
-            retriever.invoke(7, {"callbacks": [listens]})
-        with pytest.raises(InputError):
-            await retriever.ainvoke("x", {"callbacks": [listens]}, k=0)
-        assert [run[-1] for run in listens.runs] == ["InputError", "InputError"]
-
-
-def _core(documents):
-    return [graphrag_core.Document(one.id, one.page_content, metadata=one.metadata) for one in documents]

@@ -6,7 +6,6 @@ import math
 
 import pytest
 
-from graphrag_core.errors import InputError
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 from graphrag_core.testing import CountingEmbedder, HashEmbedder
 from langchain_graphrag import GraphRAGRetriever
@@ -63,12 +62,6 @@ class TestDiversity:
         found = similar.search(question, k=3, search_type="mmr", lambda_mult=weight)
         assert [hit.chunk.id for hit in found] == chosen
 
-    def test_works_without_vectors_and_on_nothing(self):
-        with GraphRAGRetriever.from_texts(["Keyring.", "OAuth and Keyring."], None, ids=["a", "b"]) as retriever:
-            assert len(retriever.invoke("Keyring", search_type="mmr", k=2)) == 2
-        with GraphRAGRetriever.from_texts([], HashEmbedder()) as retriever:
-            assert retriever.invoke("Keyring", search_type="mmr") == []
-
 
 class TestSearchSettings:
     async def test_hold_for_every_call_which_may_override_them(self, retriever):
@@ -79,13 +72,6 @@ class TestSearchSettings:
         assert ids(await mine.ainvoke(QUESTION)) == ids(found)
         assert len(mine.invoke(QUESTION, k=1)) == 1
         assert mine.search(QUESTION, method="vector").method == "vector"
-
-    def test_can_be_changed_later(self, retriever):
-        retriever.search_kwargs["k"] = 2
-        assert len(retriever.invoke(QUESTION)) == 2
-        retriever.search_kwargs["top_k"] = 3
-        with pytest.raises(InputError, match="unknown search setting 'top_k'"):
-            retriever.invoke(QUESTION)
 
     def test_a_threshold_leaves_out_what_is_not_similar(self, retriever):
         similar = [
@@ -115,7 +101,3 @@ class TestSearchSettings:
     def test_that_cannot_be_used_are_told_at_once(self, retriever, settings, problem):
         with pytest.raises(ValueError, match=problem):
             GraphRAGRetriever(index=retriever.index, **settings)
-
-    def test_are_taken_by_every_constructor(self, documents):
-        with GraphRAGRetriever.from_documents(documents, HashEmbedder(), search_kwargs={"k": 1}) as retriever:
-            assert len(retriever.invoke(QUESTION)) == 1

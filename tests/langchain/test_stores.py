@@ -6,15 +6,13 @@ import logging
 import uuid
 
 import faiss
-import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from postgres_server import server
 
-from graphrag_core import Chunker
-from graphrag_core.errors import DocumentError, EmbedderMismatch, InputError
+from graphrag_core.errors import InputError
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever
 
@@ -223,43 +221,6 @@ class TestEveryStore:
 
 
 class TestReading:
-    def test_asks_for_one_batch_at_a_time_and_keeps_no_more_vectors(self, embedding, tmp_path, monkeypatch):
-        store = make_chroma(embedding, tmp_path)
-        store.add_texts(texts(), metadatas(), ids=NAMES)
-        asked = []
-        get = type(store).get
-
-        def counting(self, *arguments, **settings):
-            asked.append(len(settings.get("ids") or ()))
-            return get(self, *arguments, **settings)
-
-        monkeypatch.setattr(type(store), "get", counting)
-        with GraphRAGRetriever.from_vectorstore(store, batch_size=10) as retriever:
-            assert len(retriever.index) == COUNT
-        assert asked == [0, 10, 10, 5]
-
-    def test_shows_progress_if_asked(self, embedding, tmp_path, capsys):
-        store = make_in_memory(embedding, tmp_path)
-        store.add_texts(texts(), ids=NAMES)
-        with GraphRAGRetriever.from_vectorstore(store, show_progress=True):
-            assert "indexing" in capsys.readouterr().err
-        with GraphRAGRetriever.from_vectorstore(store, show_progress=False):
-            assert capsys.readouterr().err == ""
-
-    def test_skips_documents_without_text_and_says_so(self, embedding, tmp_path, caplog):
-        store = make_in_memory(embedding, tmp_path)
-        store.add_texts(["Keyring.", " ", ""], ids=["a", "b", "c"])
-        with GraphRAGRetriever.from_vectorstore(store) as retriever:
-            assert retriever.index.document_ids() == ["a"]
-        assert "2 documents of the store have no text" in caplog.text
-
-    def test_embeds_nothing(self, embedding, tmp_path):
-        store = make_in_memory(embedding, tmp_path)
-        store.add_texts(texts(), ids=NAMES)
-        embedding.texts.clear()
-        with GraphRAGRetriever.from_vectorstore(store):
-            assert embedding.texts == []
-
     def test_takes_text_changed_in_the_store_with_its_new_vector(self, embedding, tmp_path):
         store = make_in_memory(embedding, tmp_path)
         store.add_texts(["Keyring is in Tallinn."], ids=["a"])
@@ -285,22 +246,6 @@ class TestReading:
         with GraphRAGRetriever.load(tmp_path / "index", embedding) as retriever:
             assert len(retriever.index) == 1
 
-    def test_an_ivf_index_says_what_it_needs(self, embedding, tmp_path):
-        community = pytest.importorskip("langchain_community.vectorstores")
-        docstore = pytest.importorskip("langchain_community.docstore.in_memory")
-        quantizer = faiss.IndexFlatL2(64)
-        index = faiss.IndexIVFFlat(quantizer, 64, 1)
-        index.train(np.random.default_rng(0).random((40, 64), np.float32))
-        store = community.FAISS(embedding, index, docstore.InMemoryDocstore(), {})
-        store.add_texts(texts(), ids=NAMES)
-        embedding.texts.clear()
-        with pytest.raises(InputError, match="make_direct_map"):
-            GraphRAGRetriever.from_vectorstore(store)
-        faiss.extract_index_ivf(store.index).make_direct_map()
-        with GraphRAGRetriever.from_vectorstore(store) as retriever:
-            assert len(retriever.index) == COUNT
-        assert embedding.texts == []
-
 
 class TestEmbedding:
     def test_is_the_stores_own_unless_another_is_passed(self, embedding, tmp_path):
@@ -310,42 +255,6 @@ class TestEmbedding:
         with GraphRAGRetriever.from_vectorstore(store, mine) as retriever:
             retriever.invoke(QUESTION)
         assert (mine.texts, mine.questions) == ([], [QUESTION])
-
-    def test_must_be_known(self, embedding, tmp_path):
-        class Silent(InMemoryVectorStore):
-            embeddings = None
-
-        with pytest.raises(InputError, match="Silent has no embedding model: pass embedding="):
-            GraphRAGRetriever.from_vectorstore(Silent(embedding))
-
-    @pytest.mark.parametrize("wrong", [Counted(32), type("Other", (Counted,), {})()])
-    def test_is_compared_with_one_vector_if_asked(self, embedding, tmp_path, wrong):
-        store = make_in_memory(embedding, tmp_path)
-        store.add_texts(texts(), ids=NAMES)
-        embedding.texts.clear()
-        if type(wrong) is not Counted:
-            wrong.embed_documents = lambda texts: [list(np.eye(64)[0])] * len(texts)
-        with pytest.raises(EmbedderMismatch, match="the vectors of the store are not from"):
-            GraphRAGRetriever.from_vectorstore(store, wrong, check_embedding=True, path=tmp_path / "index")
-        with GraphRAGRetriever.from_vectorstore(store, check_embedding=True, path=tmp_path / "index") as retriever:
-            assert len(retriever.index) == COUNT
-        assert len(embedding.texts) == 1
-
-    def test_of_the_folder_must_be_the_same(self, embedding, tmp_path):
-        store = make_in_memory(embedding, tmp_path)
-        store.add_texts(texts(), ids=NAMES)
-        with GraphRAGRetriever.from_vectorstore(store, path=tmp_path / "index"):
-            pass
-        with pytest.raises(EmbedderMismatch, match="was built with"):
-            GraphRAGRetriever.from_vectorstore(store, HashEmbedder(), path=tmp_path / "index")
-
-    def test_a_folder_filled_so_is_loaded_like_any_other(self, embedding, tmp_path):
-        store = make_in_memory(embedding, tmp_path)
-        store.add_texts(texts(), ids=NAMES)
-        with GraphRAGRetriever.from_vectorstore(store, path=tmp_path / "index"):
-            pass
-        with GraphRAGRetriever.load(tmp_path / "index", embedding, k=3) as retriever:
-            assert ids(retriever.invoke(QUESTION)) == NAMES[:3]
 
 
 class Closed(VectorStore):
@@ -386,16 +295,6 @@ class TestOtherStores:
             assert len(retriever.index) == COUNT
         assert len(embedding.texts) == 1  # the check
 
-    def test_of_postgres_in_async_mode_say_so(self, embedding):
-        postgres = pytest.importorskip("langchain_postgres")
-        store = postgres.PGVector(embedding, connection="postgresql+psycopg://nowhere/x", async_mode=True)
-        with pytest.raises(InputError, match="async_mode=True"):
-            GraphRAGRetriever.from_vectorstore(store)
-
-    def test_are_not_split(self, embedding):
-        with pytest.raises(InputError, match="remove chunker"):
-            GraphRAGRetriever.from_vectorstore(InMemoryVectorStore(embedding), chunker=Chunker())
-
 
 class TestVectorsOfOnesOwn:
     async def test_are_not_embedded_again(self, embedding):
@@ -409,41 +308,6 @@ class TestVectorsOfOnesOwn:
             assert embedding.texts == []
             assert retriever.get(["alpha"])[0].metadata == {"a": 1}
             assert retriever.index.verify()
-
-    async def test_and_on_the_event_loop(self):
-        class Hosted(Counted):
-            async def aembed_documents(self, texts):
-                return self.embed_documents(texts)
-
-        embedding = Hosted()
-        vectors = embedding.hashed.embed_documents(texts())
-        documents = [Document(page_content=text) for text in texts()]
-        with GraphRAGRetriever.from_documents([], embedding) as retriever:
-            given = [*vectors[:-1], None]
-            assert await retriever.aadd_documents(documents, ids=NAMES, embeddings=given) == NAMES
-            assert embedding.texts == [texts()[-1]]
-
-    def test_of_some_documents_leave_the_others_to_the_model(self, embedding):
-        vector = embedding.hashed.embed_query("Keyring.")
-        with GraphRAGRetriever.from_documents([], embedding) as retriever:
-            retriever.add_texts(["Keyring.", "OAuth."], embeddings=[vector, None])
-        assert embedding.texts == ["OAuth."]
-
-    def test_come_in_equal_numbers_and_of_one_dimension(self, embedding):
-        documents = [Document(page_content="Keyring."), Document(page_content="OAuth.")]
-        with GraphRAGRetriever.from_documents([], embedding) as retriever:
-            with pytest.raises(InputError, match="got 2 documents and 1 ids"):
-                retriever.add_documents(documents, ids=["a"])
-            with pytest.raises(InputError, match="got 2 documents and 1 embeddings"):
-                retriever.add_documents(documents, embeddings=[[1.0]])
-            with pytest.raises(DocumentError, match="dimension"):
-                retriever.add_documents(documents, embeddings=[[1.0, 2.0], [1.0]])
-            assert len(retriever.index) == 0
-
-
-def test_a_retriever_of_graph_documents_does_not_split_them(embedding):
-    with pytest.raises(InputError, match="remove chunker"):
-        GraphRAGRetriever.from_graph_documents([], embedding, chunker=Chunker())
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from langchain_core.documents import Document
 
-from graphrag_core import Chunker
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever
 
@@ -31,17 +30,6 @@ def test_headers_of_a_splitter_are_title_and_headings():
     assert {key: found.metadata[key] for key in metadata} == metadata
 
 
-def test_passages_say_where_they_start():
-    filler = "It says what a pool does, in many words. " * 10
-    text = f"# Workers\n\n{filler}\n\n## Pools\n\n{filler}\n"
-    found = details_of(Document(id="a", page_content=text), chunker=Chunker())
-    by_heading = {tuple(one.metadata["graphrag"]["headings"]): one for one in found}
-    passage = by_heading["Pools",]
-    start = passage.metadata["graphrag"]["start"]
-    assert text[start:] == passage.page_content
-    assert passage.page_content.startswith("## Pools")
-
-
 def test_the_name_of_a_source_is_a_title():
     (found,) = details_of(Document(page_content="The pool forks.", metadata={"source": "docs/worker-pools.md"}))
     assert found.metadata["graphrag"]["title"] == "worker pools"
@@ -54,15 +42,3 @@ def test_raw_html_is_searched_and_returned_as_text():
     assert "The prefork pool forks." in found.page_content
     assert "<" not in found.page_content
     assert "hidden" not in found.page_content
-
-
-def test_a_title_of_the_loader_comes_first():
-    pytest.importorskip("selectolax")
-    (found,) = details_of(Document(page_content=HTML, metadata={"title": "Given"}))
-    assert found.metadata["graphrag"]["title"] == "Given"
-
-
-def test_markdown_with_some_html_stays_as_it_is():
-    text = '<p align="center"><img src="x.png"></p>\n\n# Name\n\nText with <b>bold</b>.\n'
-    (found,) = details_of(Document(page_content=text), "bold")
-    assert found.page_content == text

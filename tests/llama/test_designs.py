@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from confident import PASSAGES, RELATIONS, SUBJECTS, Cosines
+from confident import PASSAGES, Cosines
 from llama_index.core.graph_stores import SimplePropertyGraphStore
 from llama_index.core.graph_stores.types import (
-    KG_NODES_KEY,
-    KG_RELATIONS_KEY,
     TRIPLET_SOURCE_KEY,
     ChunkNode,
     EntityNode,
@@ -52,24 +50,6 @@ def test_an_index_without_vectors_ignores_those_of_nodes():
         assert [one.node_id for one in retriever.retrieve("Ledger Tool vendor")] == ["a"]
 
 
-def extracted(name: str) -> tuple[list[EntityNode], list[Relation]]:
-    entities = [EntityNode(name=subject) for subject in [SUBJECTS.get(name)] if subject]
-    if name not in RELATIONS:
-        return entities, []
-    subject, relation, target, strength = RELATIONS[name]
-    ends = [EntityNode(name=subject), EntityNode(name=target)]
-    link = Relation(label=relation, source_id=ends[0].id, target_id=ends[1].id, properties={"strength": strength})
-    return [*entities, *ends], [link]
-
-
-def make_nodes() -> list[TextNode]:
-    nodes = []
-    for name, text in PASSAGES.items():
-        entities, relations = extracted(name)
-        nodes.append(TextNode(id_=name, text=text, metadata={KG_NODES_KEY: entities, KG_RELATIONS_KEY: relations}))
-    return nodes
-
-
 def test_a_relation_of_a_property_graph_keeps_its_strength():
     store = SimplePropertyGraphStore()
     source = {TRIPLET_SOURCE_KEY: "auth"}
@@ -81,11 +61,3 @@ def test_a_relation_of_a_property_graph_keeps_its_strength():
     with GraphRAGRetriever.from_property_graph(store, Cosines(), extractor=FixedExtractor({})) as retriever:
         (fact,) = retriever.index.graph.facts("Auth Service")
         assert (fact.relation, fact.weight) == ("uses", 2.0)
-
-
-def test_metadata_that_an_extractor_copied_is_no_strength():
-    node = make_nodes()[0]
-    node.metadata["weight"] = 4
-    node.metadata[KG_RELATIONS_KEY][0].properties = {"weight": 4}
-    with GraphRAGRetriever.from_nodes([node], Cosines(), extractor=FixedExtractor({})) as retriever:
-        assert [fact.weight for fact in retriever.index.graph.facts("Auth Service")] == [10.0]

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 
 import pytest
-from llama_index.core import Document, Settings, StorageContext, VectorStoreIndex
+from llama_index.core import Document, StorageContext, VectorStoreIndex
 from llama_index.core.chat_engine.types import ChatMode
-from llama_index.core.extractors import BaseExtractor
 from llama_index.core.graph_stores import SimplePropertyGraphStore
-from llama_index.core.llms import ChatMessage, MockLLM
+from llama_index.core.llms import MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.schema import TransformComponent
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from llama_support import QUESTION, Hashed, ids
 
-from graphrag_core.errors import InputError
 from llama_graphrag import GraphRAGRetriever
 
 LONG = "Ada Lovelace wrote to Charles Babbage about the Analytical Engine. " * 8
@@ -64,39 +60,6 @@ def test_refreshing_tells_what_changed_as_llama_index_does(model, call):
     assert retriever.index.verify()
 
 
-def test_refreshing_a_folder_embeds_what_changed_alone(model, tmp_path, call):
-    with GraphRAGRetriever.from_documents(documents(LONG, "Short."), model, path=tmp_path, transformations=SPLIT):
-        pass
-    model.asked.clear()
-    with GraphRAGRetriever.from_persist_dir(tmp_path, model, transformations=SPLIT) as again:
-        assert call(again, "refresh_ref_docs", documents(LONG, "Changed.")) == [False, True]
-    assert model.texts == ["n: 1\n\nChanged."]
-
-
-class Marks(BaseExtractor):
-    """Changes the metadata of what it gets, as extractors of titles and keywords do."""
-
-    async def aextract(self, nodes):
-        return [{"marked": True} for _ in nodes]
-
-
-@pytest.mark.parametrize("steps", [[], [Marks()], [Marks(), *SPLIT], [*SPLIT, Marks()]])
-def test_documents_are_known_again_whatever_the_transformations_do(model, steps):
-    given = [*documents(LONG, "Short."), Document(id_="tuple", text="A pair.", metadata={"pair": (1, 2)})]
-    retriever = GraphRAGRetriever.from_documents(given, model, transformations=steps)
-    assert retriever.refresh_ref_docs(given) == [False] * 3
-    assert retriever.refresh_ref_docs([Document(id_="tuple", text="A pair.", metadata={"pair": (1, 3)})]) == [True]
-    assert "marked" not in given[0].metadata
-
-
-def test_a_document_that_became_blank_is_deleted_once(model):
-    retriever = GraphRAGRetriever.from_documents(documents(LONG, "Short."), model, transformations=SPLIT)
-    blank = [Document(id_="doc0", text=" ")]
-    assert retriever.refresh_ref_docs(blank) == [True]
-    assert retriever.refresh_ref_docs(blank) == [False]
-    assert retriever.ref_doc_info.keys() == {"doc1"}
-
-
 def test_updating_and_inserting_replace_the_nodes_of_a_document(model, call):
     retriever = GraphRAGRetriever.from_documents(documents(LONG, "Short."), model, transformations=SPLIT)
     assert call(retriever, "update_ref_doc", *documents("Now it is short.")).replaced == 1
@@ -114,49 +77,6 @@ def test_the_arguments_of_llama_indexs_indexes_are_accepted(retriever, call):
     document = Document(id_="d", text="A fox.")
     call(retriever, "update_ref_doc", document, insert_kwargs={}, delete_kwargs={"delete_from_docstore": True})
     call(retriever, "refresh_ref_docs", [document], update_kwargs={"delete_kwargs": {"delete_from_docstore": True}})
-
-
-def test_nodes_without_a_known_source_hash_are_replaced(retriever):
-    """``RelatedNodeInfo(node_id=...)`` alone states no hash."""
-    assert retriever.refresh_ref_docs([Document(id_="acme.md", text="All is new.")]) == [True]
-    assert len(retriever.ref_doc_info["acme.md"].node_ids) == 1
-
-
-def test_transformations_are_those_of_the_constructor_the_index_or_the_settings(model, monkeypatch):
-    monkeypatch.setattr(Settings, "_transformations", SPLIT)
-    for retriever in (
-        GraphRAGRetriever.from_nodes([], model),
-        GraphRAGRetriever.from_documents([], model, transformations=SPLIT),
-        GraphRAGRetriever.from_index(VectorStoreIndex([], embed_model=model, transformations=SPLIT)),
-    ):
-        assert retriever.insert(Document(id_="d", text=LONG)).added > 2
-    monkeypatch.setattr(Settings, "_transformations", [SentenceSplitter()])
-    assert GraphRAGRetriever.from_nodes([], model).insert(Document(id_="d", text=LONG)).added == 1
-
-
-# -- async twins
-
-
-class SlowSplitter(TransformComponent):
-    """A transformation without a coroutine, which records where it runs."""
-
-    def __call__(self, nodes, **kwargs):
-        THREADS.append(threading.current_thread())
-        return nodes
-
-
-THREADS: list[threading.Thread] = []
-
-
-async def test_documents_are_inserted_with_the_models_coroutine_and_split_in_a_thread(model):
-    THREADS.clear()
-    made = GraphRAGRetriever.from_nodes([], model, transformations=[*SPLIT, SlowSplitter(), Marks()])
-    for document in documents(LONG):
-        await made.ainsert(document)
-    assert {way for way, _ in model.asked} == {"async text"}
-    assert threading.main_thread() not in THREADS
-    found = await made.aretrieve("Analytical Engine")
-    assert found[0].metadata["marked"] is True
 
 
 # -- names
@@ -178,33 +98,6 @@ def test_every_constructor_takes_a_folder_and_settings(nodes, model, tmp_path):
             assert (retriever.similarity_top_k, retriever.filters) == (2, filters)
         with GraphRAGRetriever.from_persist_dir(folder, model, **settings) as retriever:
             assert (retriever.similarity_top_k, retriever.filters) == (2, filters)
-
-
-def test_unknown_parameters_are_refused_with_the_known_ones(nodes, model):
-    for name in ("vector_store_query_mode", "alpha", "storage_context"):
-        with pytest.raises(InputError, match=f"unknown search setting '{name}'"):
-            GraphRAGRetriever.from_nodes(nodes, model, **{name: 1})
-
-
-# -- progress
-
-
-@pytest.mark.parametrize("shown", [True, False])
-def test_progress_is_shown_when_asked(nodes, model, capsys, shown):
-    index = VectorStoreIndex(nodes, embed_model=model)
-    graph = SimplePropertyGraphStore()
-    graph.upsert_llama_nodes(nodes)
-    capsys.readouterr()
-    makers = {
-        "from_nodes": (nodes, model),
-        "from_documents": (documents(LONG), model),
-        "from_index": (index,),
-        "from_property_graph": (graph, model),
-    }
-    for method, arguments in makers.items():
-        getattr(GraphRAGRetriever, method)(*arguments, show_progress=shown)
-        said = capsys.readouterr().err
-        assert ("indexing" in said) == ((shown and method != "from_property_graph") or ("indexing" in said and shown))
 
 
 # -- engines
@@ -242,22 +135,6 @@ async def test_a_chat_engine_retrieves_with_the_conversation(model, mode, awaite
             assert answer.source_nodes[0].node.ref_doc_id == "tariff"
         alone = retriever.as_chat_engine(mode, llm=MockLLM(), memory=ChatMemoryBuffer.from_defaults(), **given)
         assert alone.chat("Who owns it?").source_nodes[0].node.ref_doc_id != "tariff"
-
-
-def test_a_retriever_reads_a_memory_at_each_query(model):
-    with GraphRAGRetriever.from_documents(OWNERS, model, similarity_top_k=1) as retriever:
-        memory = ChatMemoryBuffer.from_defaults(token_limit=3000)
-        bound = retriever.with_memory(memory)
-        assert bound.retrieve("Who owns it?")[0].node.ref_doc_id != "tariff"
-        memory.put(ChatMessage("What is the Tariff Engine?"))
-        assert bound.retrieve("Who owns it?")[0].node.ref_doc_id == "tariff"
-        assert bound.retrieve("Who owns it?", history=["What is the Quay Planner?"])[0].node.ref_doc_id == "quay"
-        assert retriever.retrieve("Who owns it?")[0].node.ref_doc_id != "tariff"
-
-
-def test_a_chat_engine_that_would_not_ask_the_retriever_is_refused(retriever):
-    with pytest.raises(InputError, match="condense_plus_context"):
-        retriever.as_chat_engine("simple", llm=MockLLM())
 
 
 def test_a_storage_context_may_hold_both(nodes, model, tmp_path):

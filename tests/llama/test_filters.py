@@ -121,9 +121,3 @@ def test_a_filter_given_at_construction_holds_in_every_path_and_description(node
         assert report.pop("uncovered") == ["runs", "Umbrella"]  # the question's own words
         assert "Wesker" not in str(report)
         assert "Umbrella" not in str(report)
-
-
-@pytest.mark.parametrize("key", ["__graphrag__", "__graphrag__.kept", "__graphrag__.kept.node"])
-def test_what_is_stored_beside_the_metadata_is_not_indexed_for_filters(retriever, key):
-    assert f"no document has the metadata key {key!r}" in retriever.search("fox", where={key: "x"}).advice
-    assert retriever.index.document_ids(where={key: {"exists": True}}) == []

@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
-import pickle
 
 import pytest
-from llama_index.core import Document, StorageContext, VectorStoreIndex
-from llama_index.core.agent.workflow import FunctionAgent, ReActAgent, ToolCallResult
+from llama_index.core import Document, VectorStoreIndex
+from llama_index.core.agent.workflow import FunctionAgent, ToolCallResult
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, LLMMetadata
 from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.llms import MockLLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.node_parser import (
-    HierarchicalNodeParser,
     SentenceSplitter,
-    SentenceWindowNodeParser,
-    get_leaf_nodes,
 )
-from llama_index.core.postprocessor import MetadataReplacementPostProcessor
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.retrievers import AutoMergingRetriever, QueryFusionRetriever, RecursiveRetriever, RouterRetriever
-from llama_index.core.schema import TextNode
+from llama_index.core.retrievers import QueryFusionRetriever, RouterRetriever
 from llama_index.core.selectors import EmbeddingSingleSelector
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.tools import RetrieverTool
-from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from llama_support import QUESTION, ids
 
-from graphrag_core.errors import InputError
 from llama_graphrag import GraphRAGRetriever, memory_search_tool
 
 
@@ -66,16 +57,6 @@ def test_routing_chooses_it(retriever, model):
     found = router.retrieve("services vendors dependencies of the Auth Service")
     assert found[0].metadata["graphrag"]["method"] == "hybrid"
     assert asyncio.run(router.aretrieve("exact words"))[0:1] == router.retrieve("exact words")[0:1]
-
-
-def test_recursion_goes_through_it(retriever):
-    recursive = RecursiveRetriever("graph", {"graph": retriever})
-    assert ids(recursive.retrieve(QUESTION)) == ids(retriever.retrieve(QUESTION))
-
-
-def test_a_retriever_tool_offers_it(retriever):
-    tool = RetrieverTool.from_defaults(retriever)
-    assert "Tallinn" in tool.call(QUESTION).content
 
 
 # LlamaIndex's agents use deprecated parts of LlamaIndex.
@@ -141,58 +122,6 @@ def test_a_function_calling_agent_searches_memory(retriever):
     json.loads(call.model_dump_json())
 
 
-class Thinks(MockLLM):
-    """Writes a thought and an action, then an answer."""
-
-    def chat(self, messages, **kwargs):
-        seen = "".join(str(message.content) for message in messages)
-        if "Observation:" in seen.split(QUESTION, 1)[-1]:
-            text = f"Thought: I can answer.\nAnswer: {'Tallinn' if 'Tallinn' in seen else 'unknown'}"
-        else:
-            text = f"Thought: I must look.\nAction: memory_search\nAction Input: {json.dumps({'query': QUESTION})}"
-        return ChatResponse(message=ChatMessage(role="assistant", content=text), delta=text)
-
-    async def astream_chat(self, messages, **kwargs):
-        async def gen():
-            yield self.chat(messages)
-
-        return gen()
-
-
-@quiet
-def test_a_reasoning_agent_searches_memory(retriever):
-    agent = ReActAgent(tools=[memory_search_tool(retriever)], llm=Thinks())
-    answer, (call,) = asyncio.run(run(agent, QUESTION))
-    assert answer == "Tallinn"
-    assert not call.tool_output.is_error
-
-
-def test_the_description_of_the_tool_is_short_enough_for_openai(retriever):
-    tool = memory_search_tool(retriever)
-    assert len(tool.metadata.to_openai_tool()["function"]["description"]) < 1024
-
-
-@quiet
-def test_a_wrong_question_is_told_to_the_agent(retriever):
-    llm = Calls(arguments={"query": "", "max_results": 3})
-    agent = FunctionAgent(tools=[memory_search_tool(retriever)], llm=llm)
-    _, (call,) = asyncio.run(run(agent, QUESTION))
-    assert call.tool_output.content == "Nothing was found. The question is empty: ask in words."
-    with pytest.raises(InputError):
-        memory_search_tool(retriever).call(query="x" * 100_001)
-
-
-def test_a_similarity_cutoff_can_leave_nothing(retriever):
-    from llama_index.core.postprocessor import SimilarityPostprocessor
-
-    cutoff = SimilarityPostprocessor(similarity_cutoff=0.5)
-    unrelated = "What is the capital of Mongolia?"
-    assert retriever.retrieve(unrelated)
-    assert cutoff.postprocess_nodes(retriever.retrieve(unrelated)) == []
-    assert cutoff.postprocess_nodes(retriever.retrieve("What does the Auth Service delegate to?"))
-    assert not retriever.search(unrelated, score_threshold=0.5).hits
-
-
 # -- the rest of the framework around it
 
 ENGINE = "# Ada\n\n" + " ".join(f"Ada Lovelace wrote note {i} about the Analytical Engine." for i in range(40))
@@ -219,55 +148,3 @@ def test_an_ingestion_pipeline_with_a_docstore_feeds_it(model):
     assert len(retriever.index) == before
     assert model.texts == ["Babbage lived in Devon."], "embedded by the pipeline, once"
     assert retriever.refresh_ref_docs(changed) == [False, False]
-
-
-def test_merging_goes_from_its_leaves_to_their_parents(model):
-    parser = HierarchicalNodeParser.from_defaults(chunk_sizes=[512, 128, 64], chunk_overlap=0)
-    nodes = parser.get_nodes_from_documents([Document(id_="a", text=ENGINE)])
-    context = StorageContext.from_defaults()
-    context.docstore.add_documents(nodes)
-    leaves = GraphRAGRetriever.from_nodes(get_leaf_nodes(nodes), model, similarity_top_k=8)
-    merging = AutoMergingRetriever(leaves, context)
-    for found in (merging.retrieve("Analytical Engine"), asyncio.run(merging.aretrieve("Analytical Engine"))):
-        assert {one.node_id for one in found} - {node.node_id for node in get_leaf_nodes(nodes)}
-
-
-def test_a_sentence_is_replaced_by_its_window(model):
-    parser = SentenceWindowNodeParser.from_defaults(window_size=2)
-    nodes = parser.get_nodes_from_documents([Document(id_="a", text=ENGINE)])
-    retriever = GraphRAGRetriever.from_nodes(nodes, model, similarity_top_k=1)
-    window = MetadataReplacementPostProcessor(target_metadata_key="window")
-    (found,) = retriever.as_query_engine(MockLLM(), node_postprocessors=[window]).query("note 7").source_nodes
-    assert found.node.get_content() == found.metadata["window"]
-    assert found.node.get_content().count("Ada Lovelace") == 5
-    assert all("window" not in text for text in model.texts), "the window is hidden from the embedding"
-
-
-def test_filters_nest_with_or_and_not(retriever):
-    either = MetadataFilters(
-        condition="or",
-        filters=[
-            MetadataFilters(
-                filters=[
-                    MetadataFilter(key="tenant", value="acme"),
-                    MetadataFilter(key="year", operator=">", value=2019),
-                ]
-            ),
-            MetadataFilters(condition="not", filters=[MetadataFilter(key="tenant", value="acme")]),
-        ],
-    )
-    retriever = GraphRAGRetriever(retriever.index, filters=either)
-    found = retriever.retrieve(QUESTION)
-    assert {(one.metadata["tenant"], one.metadata["year"] > 2019) for one in found} == {
-        ("acme", True),
-        ("umbrella", True),
-    }
-    assert "auth" not in ids(found)
-
-
-def test_found_nodes_can_be_pickled_and_copied(retriever):
-    found = retriever.retrieve(QUESTION)
-    assert pickle.loads(pickle.dumps(found)) == found
-    copies = copy.deepcopy(found)
-    assert [one.node.hash for one in copies] == [one.node.hash for one in found]
-    assert [TextNode.from_json(one.node.to_json()).node_id for one in found] == ids(found)

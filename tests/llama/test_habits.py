@@ -3,67 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import date, datetime, timezone
-from pathlib import Path
-from uuid import UUID
 
-import numpy as np
 import pytest
-from llama_index.core import get_response_synthesizer
 from llama_index.core.llms import MockLLM
-from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import QueryFusionRetriever
-from llama_index.core.schema import NodeRelationship, QueryBundle, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores.types import FilterOperator, MetadataFilter, MetadataFilters
-from llama_support import QUESTION, Hashed, ids
+from llama_support import QUESTION, ids
 
-from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.errors import DocumentError, EmbedderError, FilterError
-from graphrag_core.testing import CHAIN, HashEmbedder
+from graphrag_core.errors import EmbedderError, FilterError
+from graphrag_core.testing import HashEmbedder
 from llama_graphrag import GraphRAGRetriever, LocalEmbedding, memory_search_tool
-
-ID = UUID("12345678-1234-5678-1234-567812345678")
-
-
-class RateLimitError(Exception):
-    """As in the clients of paid services."""
-
-
-class Limited(Hashed):
-    """Fails on questions."""
-
-    def _get_query_embedding(self, query):
-        raise RateLimitError("slow down")
-
-    async def _aget_query_embedding(self, query):
-        raise RateLimitError("slow down")
 
 
 def only(key, value, operator=FilterOperator.EQ) -> MetadataFilters:
     return MetadataFilters(filters=[MetadataFilter(key=key, value=value, operator=operator)])
-
-
-# -- an embedding that fails
-
-
-def test_an_embedding_that_fails_raises_in_engines_and_for_the_texts_of_a_bundle(nodes):
-    retriever = GraphRAGRetriever.from_nodes(nodes, Limited())
-    bundle = QueryBundle("Tallinn", custom_embedding_strs=["a city", "a company"])
-    engine = RetrieverQueryEngine(retriever, get_response_synthesizer(llm=MockLLM()))
-    for call in (
-        lambda: engine.query("Tallinn"),
-        lambda: asyncio.run(engine.aquery("Tallinn")),
-        lambda: retriever.retrieve(bundle),
-        lambda: asyncio.run(retriever.aretrieve(bundle)),
-    ):
-        with pytest.raises(EmbedderError, match="on_embedder_error") as raised:
-            call()
-        assert isinstance(raised.value, RateLimitError)
-
-
-def test_a_bundle_with_an_embedding_alone_is_a_vector_search(retriever):
-    vector = HashEmbedder().embed_query("Keyring is a company from Tallinn.").tolist()
-    assert ids(retriever.retrieve(QueryBundle("", embedding=vector)))[0] == "keyring"
 
 
 # -- filters of a call
@@ -112,14 +65,6 @@ def test_ids_are_parameters(nodes, model):
         retriever.retrieve(QUESTION, filters={"tenant": "acme"})
 
 
-def test_an_index_that_was_filled_without_llamaindex_is_narrowed_by_document():
-    with KnowledgeIndex(HashEmbedder()) as index:
-        index.add(CHAIN)
-        retriever = GraphRAGRetriever(index, doc_ids=["auth", "lunch"])
-        assert set(ids(retriever.retrieve(QUESTION))) == {"auth", "lunch"}
-        assert ids(retriever.retrieve(QUESTION, node_ids=["lunch", "secret"])) == ["lunch"]
-
-
 def test_settings_of_a_call_do_not_reach_a_nested_retriever(nodes, model):
     inner = GraphRAGRetriever.from_nodes(nodes, model)
     outer = GraphRAGRetriever.from_nodes(nodes, model)
@@ -140,41 +85,12 @@ def test_nodes_of_two_queries_are_equal(retriever):
     assert len([one for at, one in enumerate(merged) if one not in merged[:at]]) == 5
 
 
-# -- metadata
-
-
-def test_metadata_of_every_kind_is_stored_as_json():
-    metadata = {
-        "day": date(2024, 5, 1), "at": datetime(2024, 5, 1, 10, tzinfo=timezone.utc), "id": ID,
-        "source": Path("a") / "b.md", "year": np.int64(2024), "tags": {"b", "a"}, "array": np.array([1, 2]),
-    }  # fmt: skip
-    source = RelatedNodeInfo(node_id="doc", metadata=metadata)
-    node = TextNode(id_="x", text="Keyring.", metadata=metadata, relationships={NodeRelationship.SOURCE: source})
-    with GraphRAGRetriever.from_nodes([node], Hashed()) as retriever:
-        assert retriever.insert_nodes([node]).unchanged == 1
-        for key in ("day", "id", "year"):
-            where = {key: metadata[key]}
-            (found,) = retriever.retrieve("Keyring", where=where)
-        assert found.node.metadata["at"] == "2024-05-01T10:00:00+00:00"
-        assert found.node.source_node.metadata["array"] == [1, 2]
-        assert ids(retriever.retrieve("Keyring", filters=only("day", "2024-01-01", FilterOperator.GTE))) == ["x"]
-        assert retriever.insert_nodes([found.node]).unchanged == 1
-        with pytest.raises(DocumentError, match="'bad' is nan"):
-            retriever.insert_nodes([TextNode(text="x", metadata={"bad": float("nan")})])
-
-
 # -- subclasses of the embedding
 
 
 class Instructed(LocalEmbedding):
     def _get_query_embedding(self, query):
         return super()._get_query_embedding(f"Represent the query: {query}")
-
-
-class Renamed(LocalEmbedding):
-    @classmethod
-    def class_name(cls):
-        return "Renamed"
 
 
 def test_a_subclass_of_the_local_embedding_is_honoured(nodes, tmp_path):
@@ -198,17 +114,3 @@ def test_a_subclass_of_the_local_embedding_is_honoured(nodes, tmp_path):
         assert "Instructed" in retriever.index.embedding.identity
     with pytest.raises(EmbedderError, match="Instructed"):
         GraphRAGRetriever.from_persist_dir(tmp_path / "kb", LocalEmbedding(inner))
-
-
-@pytest.mark.parametrize("kind", [LocalEmbedding, Renamed])
-def test_a_class_that_embeds_as_the_core_does_is_the_core_embedder(nodes, kind):
-    inner = HashEmbedder()
-    with GraphRAGRetriever.from_nodes(nodes, kind(inner)) as retriever:
-        assert retriever.index.embedding.embedder is inner
-
-
-def test_documents_of_the_core_are_still_served():
-    with KnowledgeIndex(HashEmbedder()) as index:
-        index.add([Document("a", "Keyring.", metadata={"day": date(2024, 5, 1)})])
-        (found,) = GraphRAGRetriever(index, filters=only("day", "2024-05-01")).retrieve("Keyring")
-        assert found.node.metadata["day"] == "2024-05-01"

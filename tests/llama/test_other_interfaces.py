@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import gc
-import json
 import warnings
 
 import pytest
 from llama_index.core import Document, VectorStoreIndex
-from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
-from llama_index.core.llms import MockLLM
-from llama_index.core.llms.llm import ToolSelection
-from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.types import VectorStoreQuery
-from llama_support import Hashed, Scripted, ids
+from llama_support import Hashed, ids
 
 from graphrag_core.errors import InputError
-from llama_graphrag import GraphRAGRetriever, memory_search_tool
+from llama_graphrag import GraphRAGRetriever
 
 NODES = [
     TextNode(id_="auth", text="The Auth Service delegates sign-in to the OAuth Provider.", metadata={"tenant": "a"}),
@@ -59,13 +53,6 @@ def test_with_filters_narrows_and_shares_the_index(retriever):
     assert own.with_filters(tenant("b")).retrieve(QUESTION) == []
     assert own.with_filters(tenant("b")).filters.condition == "and"
     assert "secret" in ids(retriever.retrieve(QUESTION)), "the retriever itself is as before"
-
-
-def test_an_engine_of_a_request_sees_its_tenant_alone(retriever):
-    own = retriever.with_filters(tenant("a"))
-    assert "secret" not in str(own.as_query_engine(llm=MockLLM()).query(QUESTION))
-    chat = ContextChatEngine.from_defaults(retriever=own, llm=MockLLM(), memory=ChatMemoryBuffer.from_defaults())
-    assert "secret" not in ids(chat.chat(QUESTION).source_nodes)
 
 
 class TestVectorStore:
@@ -111,25 +98,3 @@ class TestVectorStore:
             store.query(VectorStoreQuery(query_embedding=vector, similarity_top_k=2))
         found = store.query(VectorStoreQuery(query_embedding=vector, query_str=QUESTION, similarity_top_k=2))
         assert len(found.ids) == len(found.nodes) == len(found.similarities) == 2
-
-
-class Searching(Scripted):
-    """Searches once, then answers with the tool's output."""
-
-    def respond(self, messages):
-        self.answer = "Keyring." if messages[-1].role == "tool" else ""
-        return super().respond(messages)
-
-    def get_tool_calls_from_response(self, response, **_):
-        if response.message.content:
-            return []
-        return [ToolSelection(tool_id="1", tool_name="memory_search", tool_kwargs={"query": QUESTION})]
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-async def test_a_function_agent_searches_with_the_tool(retriever):
-    agent = FunctionAgent(llm=Searching(), tools=[memory_search_tool(retriever.with_filters(tenant("a")))])
-    answer = await agent.run(QUESTION, memory=ChatMemoryBuffer.from_defaults())
-    assert str(answer) == "Keyring."
-    assert "OAuth Provider speaks to Keyring" in json.dumps(str(agent.llm.seen[-1]))
-    assert "secret" not in str(agent.llm.seen[-1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import llama_index.core
 import pytest
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.query_engine import RetrieverQueryEngine
@@ -13,7 +12,7 @@ from llama_index.core.schema import MetadataMode, TextNode
 from pydantic import Field
 
 from graphrag_core.testing import HashEmbedder
-from llama_graphrag import GraphContextPostprocessor, GraphRAGRetriever, memory_search_tool
+from llama_graphrag import GraphContextPostprocessor, GraphRAGRetriever
 
 QUESTION = "Which services does the Harbour Team have?"
 
@@ -78,17 +77,3 @@ def test_nodes_keep_their_text_and_the_embedding_does_not_see_the_note(retriever
     for node in noted:
         assert "Knowledge graph:" in node.get_content(MetadataMode.LLM)
         assert "Knowledge graph:" not in node.get_content(MetadataMode.EMBED)
-
-
-def test_tokens_are_counted_with_the_tokenizer_of_the_framework(retriever, monkeypatch):
-    counted = []
-    monkeypatch.setattr(llama_index.core, "global_tokenizer", lambda text: counted.append(text) or text.split())
-    nodes = retriever.retrieve(QUESTION)
-    GraphContextPostprocessor(max_tokens=300).postprocess_nodes(nodes)
-    assert counted
-    counted.clear()
-    memory_search_tool(retriever).call(query=QUESTION)
-    assert counted
-    own = []
-    GraphContextPostprocessor(tokenizer=lambda text: own.append(text) or len(text)).postprocess_nodes(nodes)
-    assert own

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from llama_index.core import Document, MockEmbedding, Settings
@@ -19,19 +18,13 @@ from llama_index.core.schema import (
     RelatedNodeInfo,
     TextNode,
 )
-from llama_support import QUESTION, Hashed, ids, make_nodes
+from llama_support import QUESTION, ids
 
 import graphrag_core
 from graphrag_core import KnowledgeIndex
-from graphrag_core.errors import DocumentError, InputError
+from graphrag_core.errors import InputError
 from graphrag_core.testing import CHAIN, HashEmbedder
-from llama_graphrag import GraphRAGRetrievalEvent, GraphRAGRetriever, LocalEmbedding
-
-
-def test_the_graph_finds_what_plain_search_does_not(retriever):
-    retriever = GraphRAGRetriever(retriever.index, similarity_top_k=3)
-    assert "keyring" in ids(retriever.retrieve(QUESTION))
-    assert "keyring" not in ids(retriever.retrieve(QUESTION, use_graph=False))
+from llama_graphrag import GraphRAGRetrievalEvent, GraphRAGRetriever
 
 
 def rich_nodes():
@@ -74,18 +67,6 @@ def test_what_comes_out_is_what_was_put_in(model, tmp_path):
         assert node.hash == original.hash or isinstance(node, Document)
         assert type(node) is type(original)
         assert node == original
-
-
-def test_nodes_that_come_in_are_not_changed(model):
-    nodes = [*make_nodes(), *rich_nodes()]
-    before = [node.model_copy(deep=True) for node in nodes]
-    retriever = GraphRAGRetriever.from_nodes(nodes, model, add_metadata=["graphrag"])
-    first = retriever.retrieve("Ada Lovelace and the Auth Service")
-    first[0].node.metadata["graphrag"]["path"].append("scribble")
-    first[0].node.metadata.setdefault("tags", []).append("scribble")
-    second = retriever.retrieve("Ada Lovelace and the Auth Service")
-    assert nodes == before
-    assert "scribble" not in json.dumps(second[0].node.metadata), "an answer is the caller's own"
 
 
 def test_citations_are_shown_to_models_and_scores_are_not(model):
@@ -148,21 +129,6 @@ def test_what_is_embedded_is_the_title_once_and_what_metadata_shows(model):
     assert model.texts == ["Auth Service\nteam: sre\n\nIssues tokens."]
 
 
-def test_the_nodes_of_a_document_share_its_title(model):
-    text = "# Auth Service\n\nIt issues tokens.\n\n" + "It is old. " * 300 + "It delegates to Keyring."
-    retriever = GraphRAGRetriever.from_documents([Document(text=text)], model)
-    assert len(retriever.index) > 1
-    assert {document.title for document in retriever.index.documents()} == {"Auth Service"}
-    assert [other.name for other, _ in retriever.index.graph.neighbours("Keyring")] == ["Auth Service"]
-
-
-def test_a_query_bundles_own_embedding_is_taken(retriever, model):
-    lunch = HashEmbedder().embed_query("Lunch at noon").tolist()
-    only_vectors = GraphRAGRetriever(retriever.index, method="vector")
-    assert ids(only_vectors.retrieve(QueryBundle("Auth Service", embedding=lunch)))[0] == "lunch"
-    assert [way for way, _ in model.asked if "query" in way] == []
-
-
 def test_the_strings_of_a_query_bundle_are_embedded_in_place_of_the_question(retriever, model):
     only_vectors = GraphRAGRetriever(retriever.index, method="vector")
     bundle = QueryBundle("Auth Service", custom_embedding_strs=["Lunch is served", "noon in the old hall"])
@@ -183,15 +149,6 @@ def test_settings_embed_model_is_the_convention_and_settings_llm_is_left_alone(m
     assert documents.retrieve("fox")[0].text == "A red fox."
 
 
-def test_embedders_of_the_core_and_their_llama_face_are_the_same(nodes, tmp_path):
-    with GraphRAGRetriever.from_nodes(nodes, LocalEmbedding(HashEmbedder()), path=tmp_path) as retriever:
-        first = ids(retriever.retrieve(QUESTION))
-    with GraphRAGRetriever.from_persist_dir(tmp_path, HashEmbedder()) as again:
-        assert ids(again.retrieve(QUESTION)) == first
-    face = LocalEmbedding(HashEmbedder())
-    assert face.get_text_embedding("a fox") == pytest.approx(HashEmbedder().embed_query("a fox").tolist())
-
-
 def test_an_index_filled_without_llama_index_is_served(tmp_path):
     long = "Ada Lovelace wrote notes on the Analytical Engine of Charles Babbage. " * 60
     with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
@@ -206,15 +163,6 @@ def test_an_index_filled_without_llama_index_is_served(tmp_path):
         assert len(retriever.index) == 5
 
 
-def test_inserted_nodes_are_found_and_deleted_ones_are_not(retriever):
-    retriever.insert_nodes([TextNode(id_="new", text="Grace Hopper wrote a compiler.")])
-    assert ids(retriever.retrieve("Grace Hopper"))[0] == "new"
-    assert retriever.delete_nodes(["new", "never there"]) == 1
-    assert "new" not in ids(retriever.retrieve("Grace Hopper"))
-    assert retriever.index.graph.entity("Grace Hopper") is None
-    assert retriever.index.verify()
-
-
 def test_a_source_document_goes_with_all_its_nodes(retriever):
     retriever.insert_nodes([TextNode(id_="alone", text="A node without a source.")])
     assert retriever.delete_ref_doc("acme.md") == 4
@@ -225,20 +173,6 @@ def test_a_source_document_goes_with_all_its_nodes(retriever):
     assert retriever.delete_ref_doc("umbrella.md") == 1
     assert retriever.delete_ref_doc("umbrella.md") == 0
     assert retriever.index.verify()
-
-
-def test_what_a_deleted_node_was_is_gone_from_the_files(nodes, model, tmp_path):
-    with GraphRAGRetriever.from_nodes(nodes, model, path=tmp_path) as retriever:
-        retriever.delete_ref_doc("umbrella.md")
-        retriever.index.erase()
-    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"Wesker" in path.read_bytes()]
-
-
-def test_a_node_that_cannot_be_kept_is_named_and_nothing_is_half_done(retriever):
-    bad = TextNode(id_="bad", text="A fox.", metadata={"when": object()})
-    with pytest.raises(DocumentError, match="'bad'"):
-        retriever.insert_nodes([TextNode(id_="good", text="A wolf."), bad])
-    assert len(retriever.index) == 5
 
 
 def test_an_index_node_leads_to_what_it_stands_for(model):
@@ -282,29 +216,6 @@ def test_the_callback_manager_hears_of_retrieval(retriever):
     handler = LlamaDebugHandler(print_trace_on_end=False)
     GraphRAGRetriever(retriever.index, callback_manager=CallbackManager([handler])).retrieve(QUESTION)
     assert len(handler.get_event_pairs(CBEventType.RETRIEVE)) == 1
-
-
-def test_many_threads_may_ask_and_write_at_once(retriever):
-    def work(number):
-        retriever.insert_nodes([TextNode(id_=f"n{number}", text=f"Note {number} on the Auth Service.")])
-        found = retriever.retrieve(f"Note {number} on the Auth Service", k=50)
-        retriever.delete_nodes([f"n{number}"])
-        return f"n{number}" in ids(found)
-
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(work, range(40)))
-    assert len(retriever.index) == 5
-    assert retriever.index.verify()
-
-
-def test_a_wrong_input_and_a_setting_of_another_name_are_refused(retriever):
-    with pytest.raises(InputError, match="expected a LlamaIndex Document, got str"):
-        GraphRAGRetriever.from_documents(["text"], Hashed())
-    for name in ("kk", "top_k", "similarity_topk"):
-        with pytest.raises(InputError, match=f"unknown search setting '{name}': did you mean 'k'"):
-            retriever.retrieve("Keyring", **{name: 2})
-        with pytest.raises(InputError, match=f"unknown search setting '{name}': did you mean 'k'"):
-            retriever.search("Keyring", **{name: 2})
 
 
 async def test_a_call_takes_the_settings_of_the_constructor(retriever):

@@ -6,7 +6,7 @@ import json
 import logging
 
 import pytest
-from llama_index.core import Document, PropertyGraphIndex, StorageContext, VectorStoreIndex
+from llama_index.core import Document, PropertyGraphIndex, VectorStoreIndex
 from llama_index.core.graph_stores import SimplePropertyGraphStore
 from llama_index.core.graph_stores.types import (
     KG_NODES_KEY,
@@ -17,12 +17,11 @@ from llama_index.core.graph_stores.types import (
     Relation,
 )
 from llama_index.core.indices.property_graph import ImplicitPathExtractor, SimpleLLMPathExtractor
-from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, MockLLM
+from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import TextNode, TransformComponent
-from llama_support import QUESTION, Hashed, ids, make_nodes
+from llama_support import QUESTION, ids, make_nodes
 
-from graphrag_core.errors import EmbedderMismatch, InputError
 from graphrag_core.testing import HashEmbedder
 from llama_graphrag import GraphRAGRetriever
 
@@ -58,14 +57,6 @@ def test_documents_are_cut_as_llama_index_cuts_them(model):
     assert retriever.delete_ref_doc("long") == len(expected) - 1
 
 
-def test_transformations_of_the_caller_are_run(model):
-    cut = SentenceSplitter(chunk_size=40, chunk_overlap=0)
-    text = " ".join(f"Sentence {i} is about the Auth Service." for i in range(40))
-    retriever = GraphRAGRetriever.from_documents([Document(text=text)], model, transformations=[cut, model])
-    assert len(retriever.index) > 5
-    assert len(model.texts) == len(retriever.index), "embedded once, by the transformation"
-
-
 class Knows(TransformComponent):
     """Writes entities and relations as an extractor does."""
 
@@ -99,12 +90,6 @@ def test_what_an_extractor_among_the_transformations_finds_goes_into_the_graph(m
     assert documents[0].metadata == {"file": "x.md"}
 
 
-def test_documents_are_not_changed_by_extractors_either(model):
-    documents = [Document(text="a thin layer.", metadata={"file": "x.md"})]
-    check_knowledge(GraphRAGRetriever.from_documents(documents, model, transformations=[Knows()]))
-    assert documents[0].metadata == {"file": "x.md"}
-
-
 def test_llama_indexs_own_extractors_are_read(model):
     llm = Scripted(answer="(Auth Service, delegates to, OAuth Provider)\nnonsense")
     steps = [SentenceSplitter(), SimpleLLMPathExtractor(llm=llm, num_workers=1), ImplicitPathExtractor()]
@@ -113,19 +98,6 @@ def test_llama_indexs_own_extractors_are_read(model):
     assert fact.text == "Auth service Delegates to Oauth provider", "as that extractor writes it"
     names = {entity.id for entity in retriever.index.graph.entities()}
     assert names == {"auth service", "oauth provider"}, "links between nodes are no knowledge"
-
-
-def test_an_extractor_that_found_nothing_leaves_nothing(model):
-    node = TextNode(id_="n", text="A fox.", metadata={KG_NODES_KEY: [], KG_RELATIONS_KEY: []})
-    retriever = GraphRAGRetriever.from_nodes([node], model)
-    assert retriever.retrieve("fox")[0].metadata == {}
-    assert model.texts == ["A fox."]
-
-
-def test_metadata_that_only_has_the_name_of_knowledge_is_the_users(model):
-    node = TextNode(id_="n", text="A fox.", metadata={KG_NODES_KEY: 3})
-    found = GraphRAGRetriever.from_nodes([node], model).retrieve("fox")[0]
-    assert found.metadata[KG_NODES_KEY] == 3
 
 
 # -- a language model
@@ -158,32 +130,6 @@ def test_an_existing_index_gains_the_graph_and_nothing_is_embedded_again(existin
     assert "5 nodes: 5 with their own embedding" in caplog.text
     assert "keyring" in ids(retriever.retrieve(QUESTION))
     assert "keyring" not in ids(existing.as_retriever(similarity_top_k=3).retrieve(QUESTION))
-
-
-def test_the_vectors_are_the_indexs_own(existing):
-    only_vectors = GraphRAGRetriever.from_index(existing, method="vector", similarity_top_k=5)
-    for question in ("Lunch in the old hall", "Keyring of Tallinn"):
-        plain = existing.as_retriever(similarity_top_k=5).retrieve(question)
-        found = only_vectors.search(question).hits
-        scores = [one.channels["vector"].score for one in found]
-        assert scores == pytest.approx([one.score for one in plain], abs=0.005)  # the index stores rounded vectors
-        assert found[0].chunk.id == plain[0].node_id
-
-
-def test_nodes_that_were_deleted_from_the_index_stay_out(existing):
-    existing.delete_nodes(["lunch"])
-    existing.delete_ref_doc("umbrella.md")
-    retriever = GraphRAGRetriever.from_index(existing)
-    assert {d.id for d in retriever.index.documents()} == {"auth", "oauth", "keyring"}
-
-
-def test_an_index_loaded_from_disk_is_taken_over_too(existing, model, tmp_path):
-    from llama_index.core import load_index_from_storage
-
-    existing.storage_context.persist(str(tmp_path))
-    loaded = load_index_from_storage(StorageContext.from_defaults(persist_dir=str(tmp_path)), embed_model=model)
-    assert len(GraphRAGRetriever.from_index(loaded).retrieve(QUESTION)) == 5
-    assert [text for way, text in model.asked if way == "text"] == []
 
 
 # -- a property graph that exists
@@ -224,13 +170,6 @@ def test_a_property_graph_is_taken_over(graph, model):
     assert steps["two"] == ["OAuth Provider", "Keyring"]
 
 
-def test_a_description_stays_where_it_was_read(graph, model):
-    retriever = GraphRAGRetriever.from_property_graph(graph, model)
-    assert retriever.index.graph.entity("Keyring").description == "Secret."
-    (acme,) = retriever.search("Keyring?", where={"tenant": "acme"}).entities
-    assert (acme.type, acme.description) == ("vendor", "")
-
-
 def test_facts_without_a_text_are_spelt_out(model):
     store = SimplePropertyGraphStore()
     store.upsert_nodes([EntityNode(name="Keyring", label="VENDOR", properties={"description": "A company."})])
@@ -247,30 +186,6 @@ def test_facts_without_a_text_are_spelt_out(model):
         "entity:OAuth Provider": "OAuth Provider rests on Keyring.",
     }
     assert retriever.index.graph.entity("Keyring").description == "A company."
-
-
-class OnlyTheProtocol(SimplePropertyGraphStore):
-    """A store reduced to the abstract interface."""
-
-    def __new__(cls, inner):
-        from llama_index.core.graph_stores.types import PropertyGraphStore
-
-        names = ("get", "get_triplets", "get_rel_map", "upsert_nodes", "upsert_relations", "delete",
-                 "structured_query", "vector_query")  # fmt: skip
-        kind = type("Other", (PropertyGraphStore,), {name: staticmethod(getattr(inner, name)) for name in names})
-        return kind()
-
-
-def test_any_property_graph_store_will_do(graph, model):
-    retriever = GraphRAGRetriever.from_property_graph(OnlyTheProtocol(graph), model)
-    assert {fact.relation for fact in retriever.index.graph.facts("Keyring")} >= {"RESTS_ON", "SITS_IN"}
-
-
-def test_what_property_graph_index_built_is_taken_over_with_its_embeddings(model):
-    retriever = GraphRAGRetriever.from_property_graph(built(model).property_graph_store, model)
-    assert model.asked == []
-    assert any(fact.relation == "Delegates to" for fact in retriever.index.graph.facts("keyring"))
-    assert retriever.retrieve("Auth Service")[0].node.ref_doc_id == "acme.md"
 
 
 def built(model, **settings):
@@ -295,48 +210,7 @@ def test_a_property_graph_index_is_taken_over_with_its_model_and_embeddings(mode
     assert {way for way, _ in model.asked} == {"query"}, "the questions are embedded by the model of the index"
 
 
-def test_a_property_graph_index_that_was_loaded_is_taken_over_too(model, tmp_path):
-    built(model).storage_context.persist(str(tmp_path))
-    store = SimplePropertyGraphStore.from_persist_dir(str(tmp_path))
-    index = PropertyGraphIndex.from_existing(store, embed_model=model, llm=MockLLM())
-    assert len(GraphRAGRetriever.from_property_graph(index).index) == 2
-    assert model.asked == []
-
-
-def test_embeddings_of_chunks_in_the_vector_store_of_a_property_graph_index_are_used(model):
-    index = built(model)
-    for node in index.property_graph_store.graph.nodes.values():
-        vector, node.embedding = node.embedding, None
-        if vector is not None:
-            index.vector_store.data.embedding_dict[node.id] = vector
-    GraphRAGRetriever.from_property_graph(index)
-    assert model.asked == []
-
-
-def test_a_property_graph_index_without_embeddings_is_embedded(model):
-    index = built(model, embed_kg_nodes=False)
-    retriever = GraphRAGRetriever.from_property_graph(index, model)
-    assert len(model.texts) == len(retriever.index) == 2
-
-
-def test_what_is_no_property_graph_is_refused(nodes, model):
-    with pytest.raises(InputError, match="PropertyGraphIndex"):
-        GraphRAGRetriever.from_property_graph(VectorStoreIndex(nodes, embed_model=model))
-
-
-def test_an_empty_property_graph_gives_an_empty_retriever(model):
-    assert GraphRAGRetriever.from_property_graph(SimplePropertyGraphStore(), model).retrieve("Anything?") == []
-
-
 # -- a folder
-
-
-def test_another_embedding_than_built_it_is_refused(nodes, model, tmp_path):
-    GraphRAGRetriever.from_nodes(nodes, model, path=tmp_path).close()
-    with pytest.raises(EmbedderMismatch, match="Hashed"):
-        GraphRAGRetriever.from_persist_dir(tmp_path, HashEmbedder(dim=8))
-    with pytest.raises(EmbedderMismatch):
-        GraphRAGRetriever.from_persist_dir(tmp_path, Hashed(model_name="other"))
 
 
 def test_documents_indexed_again_do_not_become_twice_as_many(tmp_path):

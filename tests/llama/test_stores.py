@@ -13,9 +13,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from llama_index.core import Document, StorageContext, VectorStoreIndex, load_index_from_storage
-from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.schema import ImageNode, IndexNode, NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core import StorageContext, VectorStoreIndex, load_index_from_storage
+from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_support import QUESTION, Hashed, make_nodes
@@ -175,15 +174,6 @@ def test_nodes_are_those_of_the_store(existing):
         assert type(same) is TextNode
 
 
-def test_vectors_are_those_of_the_store(existing):
-    retriever = GraphRAGRetriever.from_index(existing.index, method="vector", similarity_top_k=1)
-    plain = existing.index.as_retriever(similarity_top_k=1)
-    if type(existing.index.vector_store).__name__ == "FaissVectorStore":  # this class cannot use node_ids
-        plain._node_ids = None
-    for question in ("Lunch in the old hall", "Keyring of Tallinn"):
-        assert retriever.retrieve(question)[0].node_id == plain.retrieve(question)[0].node_id
-
-
 def test_later_changes_are_taken_over(existing, tmp_path):
     with GraphRAGRetriever.from_index(existing.index, path=tmp_path / "kb"):
         pass
@@ -199,36 +189,6 @@ def test_later_changes_are_taken_over(existing, tmp_path):
         expected = {node.node_id for node in existing.nodes} - gone | {named("new")}
         assert set(retriever.index.document_ids()) == expected
     assert existing.model.asked == []
-
-
-def test_a_docstore_beside_the_store_changes_nothing(make):
-    existing = fill(make(None), store_nodes_override=True)
-    delete(existing.index, named("lunch"))
-    retriever = GraphRAGRetriever.from_index(existing.index)
-    assert set(retriever.index.document_ids()) == {n.node_id for n in existing.nodes} - {named("lunch")}
-    assert existing.model.asked == []
-
-
-def test_an_empty_store_gives_an_empty_retriever_and_a_warning(make, caplog):
-    model = Hashed()
-    index = VectorStoreIndex.from_vector_store(make(None), embed_model=model)
-    retriever = GraphRAGRetriever.from_index(index)
-    assert retriever.retrieve("Anything?") == []
-    assert "has no nodes: check the name" in caplog.text
-
-
-def test_index_nodes_and_images_are_whole(make):
-    target = TextNode(text="The answer is in Tallinn.")
-    nodes = [
-        IndexNode(id_=named("i"), text="A pointer to Tallinn.", index_id="x", obj=target),
-        ImageNode(id_=named("p"), text="A picture of Riga.", image_url="https://example.org/riga.png"),
-    ]
-    existing = fill(make(None), nodes)
-    retriever = GraphRAGRetriever.from_index(existing.index)
-    assert existing.model.texts == []
-    found = {one.node_id: one.node for one in retriever.retrieve("Tallinn and Riga")}
-    assert found[named("p")].image_url == "https://example.org/riga.png"
-    assert any(node.get_content() == target.text for node in found.values()), "the pointer was followed"
 
 
 def test_a_collection_that_llama_index_did_not_write():
@@ -247,35 +207,6 @@ def test_a_collection_that_llama_index_did_not_write():
     found = {one.node_id: one.node for one in retriever.retrieve(QUESTION)}
     assert found["keyring"].text == next(node.text for node in make_nodes() if node.node_id == "keyring")
     assert found["keyring"].metadata["tenant"] == "acme"
-
-
-def test_a_qdrant_collection_with_one_unnamed_vector():
-    """As other libraries and older releases create it."""
-    models = pytest.importorskip("qdrant_client.models")
-    store, model, nodes = qdrant(None), Hashed(), stored_nodes()
-    store.client.create_collection("kb", models.VectorParams(size=DIM, distance=models.Distance.COSINE))
-    points = [
-        models.PointStruct(
-            id=n.node_id, vector=model.get_text_embedding(n.text), payload={"text": n.text, "tenant": "a"}
-        )
-        for n in nodes
-    ]
-    store.client.upsert("kb", points)
-    model.asked.clear()
-    retriever = GraphRAGRetriever.from_index(VectorStoreIndex.from_vector_store(store, embed_model=model))
-    assert model.asked == []
-    assert {one.text for one in retriever.retrieve(QUESTION)} == {node.text for node in nodes}
-
-
-def test_a_subclass_of_a_store_is_read_like_the_store():
-    kind = pytest.importorskip("llama_index.vector_stores.chroma").ChromaVectorStore
-
-    class Ours(kind):
-        pass
-
-    existing = fill(Ours(chroma_collection=chroma(None).client))
-    assert len(GraphRAGRetriever.from_index(existing.index).index) == 5
-    assert existing.model.asked == []
 
 
 # -- stores without a reader here
@@ -310,45 +241,3 @@ def test_a_store_without_a_reader_says_what_to_do_and_a_function_reads_it(caplog
     assert len(retriever.index) == 5
     assert existing.model.asked == []
     assert caplog.records == []
-
-
-def test_embedding_again_is_warned_of(caplog):
-    existing = fill(Hosted())
-    GraphRAGRetriever.from_index(existing.index, read=lambda index: stored_nodes())
-    assert len(existing.model.texts) == 5
-    assert "gave no embedding for 5 of 5 nodes" in caplog.text
-
-
-def test_a_simple_store_without_its_docstore_says_so():
-    existing = fill(simple(None))
-    alone = VectorStoreIndex(
-        [], embed_model=existing.model,
-        storage_context=StorageContext.from_defaults(vector_store=existing.index.vector_store),
-    )  # fmt: skip
-    with pytest.raises(InputError, match=r"has embeddings, but stores no text.*load_index_from_storage.*from_nodes"):
-        GraphRAGRetriever.from_index(alone)
-
-
-def test_what_is_no_vector_index_is_refused(model, tmp_path):
-    from llama_index.core.graph_stores import SimplePropertyGraphStore
-
-    with pytest.raises(InputError, match=r"VectorStoreIndex\.from_vector_store"):
-        GraphRAGRetriever.from_index(chroma(None), model)
-    with pytest.raises(InputError, match="from_property_graph"):
-        GraphRAGRetriever.from_index(SimplePropertyGraphStore(), model)
-    with pytest.raises(InputError, match="from_nodes"):
-        GraphRAGRetriever.from_index([TextNode(text="A fox.")], model)
-
-
-def test_documents_of_a_store_are_refreshed_in_the_retriever():
-    """Chroma keeps with each node the hash of its document: unchanged documents are known to be so."""
-    documents = [Document(id_=f"d{i}", text=f"Note {i} is about Ada Lovelace. " * 30) for i in range(3)]
-    splitter = SentenceSplitter(chunk_size=60, chunk_overlap=0)
-    existing = fill(chroma(None), splitter.get_nodes_from_documents(documents))
-    retriever = GraphRAGRetriever.from_index(existing.index, transformations=[splitter])
-    assert retriever.refresh_ref_docs(documents) == [False, False, False]
-    assert existing.model.asked == []
-    changed = [documents[0], Document(id_="d1", text="Grace Hopper wrote a compiler.")]
-    assert retriever.refresh_ref_docs(changed) == [False, True]
-    assert retriever.ref_doc_info["d1"].node_ids == ["d1#0"]
-    assert existing.model.texts == ["Grace Hopper wrote a compiler."]

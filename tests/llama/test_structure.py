@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from llama_index.core import Document
-from llama_index.core.node_parser import MarkdownNodeParser, SentenceSplitter
+from llama_index.core.node_parser import MarkdownNodeParser
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 
 from llama_graphrag import GraphRAGRetriever
@@ -30,14 +30,6 @@ def test_nodes_of_the_markdown_parser_have_their_path(structure):
     assert structure(nodes) == [("Workers", []), ("Workers", ["Pools"]), ("Workers", ["Pools", "Prefork"])]
 
 
-def test_later_nodes_have_the_title_of_their_document(structure):
-    splitter = SentenceSplitter(chunk_size=40, chunk_overlap=0)
-    text = "# Workers\n\n" + "A worker runs tasks until it is told to stop. " * 12
-    nodes = splitter.get_nodes_from_documents([Document(text=text, metadata={"file_name": "x/guide.md"})])
-    assert len(nodes) > 2
-    assert {title for title, _ in structure(nodes)} == {"Workers"}
-
-
 def test_the_file_of_the_source_is_a_title(structure):
     source = RelatedNodeInfo(node_id="s", metadata={"file_name": "worker_pools.txt", "page_label": "3"})
     node = TextNode(id_="n", text="They fork.", relationships={NodeRelationship.SOURCE: source})
@@ -58,10 +50,3 @@ def test_raw_html_is_searched_as_text_and_returned_as_it_was(model):
     assert model.texts == ["Pools\nPools\n\nThey fork."]
     (found,) = retriever.retrieve("fork")
     assert found.node.get_content() == html
-
-
-def test_what_is_embedded_has_no_markup(model):
-    node = TextNode(id_="n", text="## Pools\n\nThey **fork**.", metadata={"header_path": "/Workers/"})
-    GraphRAGRetriever.from_nodes([node], model)
-    assert model.texts == ["Workers - Pools\nPools\n\nThey fork."]
-    assert node.text == "## Pools\n\nThey **fork**."

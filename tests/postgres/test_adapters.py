@@ -10,9 +10,7 @@ import traceback
 
 import pytest
 
-from graphrag_core import KnowledgeIndex
 from graphrag_core.embedders import WordLlama
-from graphrag_core.errors import NotAnIndex
 from graphrag_core.testing import CHAIN, CHAIN_QUESTION, HashEmbedder
 
 QUESTIONS, PASSAGES = 12, 150
@@ -68,24 +66,6 @@ def adapter(request):
 
 
 ROWS = [(one.id, one.text, one.title) for one in CHAIN]
-
-
-def test_a_path_is_an_address(adapter, url):
-    with adapter.make(ROWS, HashEmbedder()) as here, adapter.make(ROWS, HashEmbedder(), path=url) as there:
-        expected = adapter.ids(here, CHAIN_QUESTION)
-        assert adapter.ids(there, CHAIN_QUESTION) == expected
-    with adapter.load(url, HashEmbedder(), read_only=True) as reader, adapter.load(url, HashEmbedder()) as writer:
-        assert adapter.ids(reader, CHAIN_QUESTION) == expected
-        adapter.add(writer, "new", "Zerzura Seven was described by Ada Lovelace.")
-        assert adapter.ids(reader, "Zerzura Seven")[0] == "new"  # a reader sees what was committed
-
-
-def test_a_missing_index_is_not_created(adapter, url):
-    secret = url.replace("postgres@", "postgres:s3cr3t@")
-    with pytest.raises(NotAnIndex) as failed:
-        adapter.load(secret, HashEmbedder())
-    assert "s3cr3t" not in str(failed.value)
-    assert not KnowledgeIndex.exists(url)
 
 
 def test_pickles_and_copies_open_the_database_anew(adapter, url):

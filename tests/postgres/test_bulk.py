@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import os
 import re
@@ -19,7 +18,6 @@ from graphrag_apps import bulk
 from graphrag_apps.demo import FOLDER
 from graphrag_apps.documents import FileSource, load_documents, sync_files
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.errors import DocumentError, InputError, MissingDependency
 from graphrag_core.testing import HashEmbedder
 
 QUESTIONS = ("Who leads the identity team?", "What did INC-2041 break?", "Which vendor does the Auth Service use?")
@@ -94,17 +92,6 @@ def test_files_are_read_by_workers_and_a_dataset_by_the_cluster(cluster, url, ur
         assert index.get("3").metadata == {"year": 1843}
 
 
-def test_errors_of_workers_are_those_of_the_library(cluster, url):
-    documents = [Document("a", "Ada Lovelace."), Document("b", "Babbage.")]
-
-    with pytest.raises(DocumentError, match="came before"):
-        bulk.index_documents([*documents, documents[0]], url, HashEmbedder(), workers=1, progress=False)
-    with pytest.raises(InputError, match="PostgreSQL"):
-        bulk.index_documents(documents, "kb", HashEmbedder())
-    with pytest.raises(InputError, match="at least 1"):
-        bulk.index_documents(documents, url, HashEmbedder(), workers=0, progress=False)
-
-
 KILLED = """
 import sys
 from graphrag_apps import bulk
@@ -152,19 +139,6 @@ def test_the_example_of_the_docs_runs(cluster, url):
     names = {"Document": Document, "embedder": HashEmbedder()}
     exec(block.replace("postgresql://graphrag@localhost/graphrag", url), names)  # noqa: S102 - our own page
     assert names["report"].added == 100
-
-
-def test_without_ray_the_error_names_the_extra(url, monkeypatch):
-    original = builtins.__import__
-
-    def missing(name, *arguments, **settings):
-        if name.partition(".")[0] == "ray":
-            raise ImportError(name)
-        return original(name, *arguments, **settings)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(MissingDependency, match=r"hybrid-graphrag\[ray\]"):
-        bulk.index_documents([Document("a", "Ada")], url)
 
 
 def test_the_command_takes_workers(cluster, url, tmp_path, monkeypatch):

@@ -1,26 +1,9 @@
-"""The PostgreSQL engine fulfils what every engine must."""
+"""Questions that wait or follow others on an index in PostgreSQL; tests/core/test_engines.py has the rest."""
 
 from __future__ import annotations
 
-import pytest
-from engine_suite import EngineSuite
-
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.engine.engine import IndexEngine
 from graphrag_core.testing import HashEmbedder
-
-
-class TestPostgresEngine(EngineSuite):
-    @pytest.fixture(autouse=True)
-    def _use(self, urls):
-        self.urls, self.made = urls, []
-        yield
-        for engine in self.made:
-            engine.close()
-
-    def make(self) -> IndexEngine:
-        self.made.append(IndexEngine(self.urls()))
-        return self.made[-1]
 
 
 def test_a_reranker_may_wait_while_other_scopes_are_asked(urls):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import psycopg
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.engine.engine import IndexEngine
 from graphrag_core.testing import HashEmbedder
 
 WORDS = "token session ledger harbour quay planner tariff gateway keyring billing cedar nordic".split()
@@ -58,40 +56,6 @@ def test_erasing_removes_what_was_deleted(url):
     with psycopg.connect(plain) as connection:
         sql = f"SELECT count(*) FROM {schema}.segments s JOIN {schema}.indexes i ON i.id = s.index WHERE i.name = %s"
         assert connection.execute(sql, (query.partition("index=")[2],)).fetchone() == (0,)
-
-
-def test_documents_move_between_the_engines_without_embedding(url):
-    with opened(url) as index, KnowledgeIndex(HashEmbedder()) as other:
-        other.add(documents(12))
-        parsed = other.engine.parsed(other.document_ids())
-        names = {name: HashEmbedder().embed_query(name) for one in parsed for own in one.names for name in own}
-        index.engine.write(parsed, name_vectors=names, settings=other.engine.settings())
-        again = index.engine.parsed(index.document_ids())
-        for one, two in zip(parsed, again, strict=True):
-            assert (one.document, one.chunks, one.names, one.digest) == (
-                two.document,
-                two.chunks,
-                two.names,
-                two.digest,
-            )
-            assert one.extractions == two.extractions
-            np.testing.assert_allclose(one.chunk_vectors, two.chunk_vectors, atol=1e-3)
-        back = IndexEngine()
-        back.write(again, name_vectors=names, settings=index.engine.settings())
-        back.flush()
-        with KnowledgeIndex(HashEmbedder(), engine=back) as returned:
-            assert returned.graph.entities() == other.graph.entities()
-            assert returned.verify()
-
-
-def test_the_same_fact_of_two_writers_is_one_document(url):
-    """The first of them makes the salt of the ids."""
-    with KnowledgeIndex.open(url) as one, KnowledgeIndex.open(url) as other:
-        indexes = [one, other] * 4
-        with ThreadPoolExecutor(len(indexes)) as threads:
-            told = [*threads.map(lambda index: index.memory.remember("Ada", "likes", "tea").id, indexes)]
-        assert len(set(told)) == 1
-        assert len(one) == 1
 
 
 def test_a_pickled_index_reads_and_writes(url):

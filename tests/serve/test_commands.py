@@ -12,7 +12,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-import yaml
 from commands import run_command
 from serving import DOCUMENTS, LIMIT, QUESTION, StreamingModel, process
 
@@ -120,28 +119,6 @@ def test_server_json_and_the_dockerfile_name_what_exists():
     assert "USER graphrag" in docker
 
 
-MISSING = """
-import sys
-import graphrag_apps.serve as serve
-for name, blocked in (("create_app", "fastapi"), ("mcp_server", "mcp")):
-    sys.modules[blocked] = None
-    try:
-        getattr(serve, name)
-    except ImportError as error:
-        print(error)
-    del sys.modules[blocked]
-"""
-
-
-def test_names_are_imported_on_first_use_and_what_is_missing_without_the_extras():
-    import graphrag_apps.serve as package
-
-    assert all(hasattr(package, name) for name in ("ApiKeys", "Gateway", "Limits", "create_app", "mcp_server"))
-    environment = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH") or str(ROOT / "core")}
-    told = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, env=environment, check=True)
-    assert re.findall(r"hybrid-graphrag\[(\w+)\]", told.stdout) == ["serve", "mcp"], told
-
-
 @pytest.mark.parametrize("command", ["serve", "mcp"])
 def test_a_command_without_its_extra_names_that_extra(command):
     missing = dict.fromkeys(("fastapi", "mcp", "prometheus_client", "starlette", "uvicorn"))
@@ -150,9 +127,3 @@ def test_a_command_without_its_extra_names_that_extra(command):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 1
     assert done.stderr.strip().endswith(f": pip install 'hybrid-graphrag[{command}]'")
-
-
-def test_the_page_shows_the_proxy_of_the_compose_file():
-    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
-    shown = re.search(r"```nginx\n(.*?)```", (ROOT / "docs/serve.md").read_text("utf-8"), re.DOTALL)[1]
-    assert compose["configs"]["nginx"]["content"].replace("$$", "$") == shown

@@ -9,9 +9,9 @@ import pytest
 from serving import client_of, index_of, keys_of
 
 from graphrag_apps.serve import ApiKeys, Gateway, make_key
-from graphrag_core import Document, KnowledgeIndex
+from graphrag_core import Document
 from graphrag_core.errors import ConfigError, GraphRAGError, InputError
-from graphrag_core.filters import matches, parse
+from graphrag_core.filters import matches
 
 
 def test_a_key_is_stored_as_a_hash_and_found_by_its_secret(tmp_path):
@@ -134,38 +134,3 @@ def test_a_key_whose_field_is_misspelt_sees_no_document_by_its_id_either():
         assert client.get("/v1/documents/a").status_code == client.delete("/v1/documents/a").status_code == 404
         body = {"documents": [{"id": "a", "text": "Other."}]}
         assert client.post("/v1/documents", json=body).status_code == 409
-
-
-def test_a_filter_of_the_server_narrows_every_key():
-    key, secret = ApiKeys.generate("free")
-    other, restricted = ApiKeys.generate("a", {"tenant": "a"})
-    tenants = [("1", "a", True), ("2", "a", False), ("3", "b", True)]
-    for given, expected in ((secret, ["1", "3"]), (restricted, ["1"])):
-        index = index_of([Document(id_, "Text.", metadata={"tenant": one, "public": is_public})
-                          for id_, one, is_public in tenants])  # fmt: skip
-        gateway = Gateway(index, keys=ApiKeys([key, other]), where={"public": True})
-        assert documents(gateway, given) == expected
-
-
-FILTERS = [
-    {"a": 1}, {"a": 1.0}, {"a": True}, {"a": None}, {"a": "x"}, {"a": {"gt": 1}}, {"a": {"lte": "x"}},
-    {"a": {"in": [1, "y"]}},
-    {"a": {"nin": [1]}}, {"a": {"exists": True}}, {"a": {"exists": False}}, {"a": {"ne": 1}}, {"b.c": 2},
-    {"b.c": {"gte": 2}},
-    {"or": [{"a": 1}, {"b.c": 2}]}, {"not": {"a": 1}}, {"or": []}, {}, {"__id__": "1"}, {"__id__": {"gt": "2"}},
-    {"__id__": {"in": ["0", "3"]}}, {"__id__": 1}, {"a": {"lt": 2}, "b.c": {"exists": True}},
-]  # fmt: skip
-METADATA = [
-    {}, {"a": 1}, {"a": 1.0}, {"a": True}, {"a": None}, {"a": "x"}, {"a": "y"}, {"a": [1, "x"]}, {"a": []},
-    {"a": {"x": 1}},
-    {"a": 2**70}, {"b": {"c": 2}}, {"b": [{"c": 1}, {"c": 3}]}, {"a": 0.5, "b": {"c": "2"}}, {"a": "Ü"}, {"a": -1},
-    {"__id__": "1", "b.c": 2},
-]  # fmt: skip
-
-
-def test_matches_decides_as_the_engine_does():
-    with KnowledgeIndex() as index:
-        index.add([Document(str(at), "Text.", metadata=metadata) for at, metadata in enumerate(METADATA)])
-        for where in FILTERS:
-            expected = {str(at) for at, metadata in enumerate(METADATA) if matches(where, metadata, str(at))}
-            assert set(index.document_ids(parse(where))) == expected, where

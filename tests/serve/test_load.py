@@ -9,7 +9,7 @@ import httpx
 from serving import DOCUMENTS, LIMIT, client_of, keys_of, served
 
 from graphrag_apps.serve import Gateway, Limits, create_app
-from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core import KnowledgeIndex
 from graphrag_core.testing import HashEmbedder
 
 REQUESTS = 200
@@ -62,38 +62,6 @@ async def test_200_requests_while_clients_change_documents():
             found, _ = await asyncio.gather(ask_at_once(url, headers["reads"]), change())
             assert len(found) == REQUESTS
             assert await ask_at_once(url, headers["reads"], 1) == [ROUNDS - 1]
-
-
-async def test_200_requests_while_another_writer_changes_the_folder(tmp_path):
-    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as writer:
-        writer.add([Document(one["id"], one["text"], "", one["metadata"]) for one in pair(0)])
-        index = KnowledgeIndex.open(tmp_path, HashEmbedder(), read_only=True)
-        gateway = Gateway(index, GraphRetriever(index, refresh_every=0))
-
-        def change() -> None:
-            for version in range(1, ROUNDS):
-                writer.add([Document(one["id"], one["text"], "", one["metadata"]) for one in pair(version)])
-
-        with served(create_app(gateway)) as url:
-            changing = threading.Thread(target=change)
-            changing.start()
-            found = await ask_at_once(url)
-            changing.join(LIMIT)
-            assert len(found) == REQUESTS
-            assert await ask_at_once(url, None, 1) == [ROUNDS - 1], "a server sees what was written before a request"
-
-
-async def test_a_server_starts_again_with_what_was_written(tmp_path):
-    for version in range(2):
-        gateway = Gateway(KnowledgeIndex.open(tmp_path, HashEmbedder()), write=True)
-        with served(create_app(gateway)) as url:
-            async with httpx.AsyncClient(base_url=url, timeout=LIMIT) as client:
-                before = (await client.get("/v1/documents")).json()["documents"]
-                assert [one["metadata"]["version"] for one in before] == [version - 1] * 2 * bool(version)
-                assert (await client.post("/v1/documents", json={"documents": pair(version)})).status_code == 200
-    with KnowledgeIndex.open(tmp_path, HashEmbedder(), read_only=True) as index:
-        assert index.verify()
-        assert len(index) == 2
 
 
 class Slow(HashEmbedder):

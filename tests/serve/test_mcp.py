@@ -16,8 +16,6 @@ from serving import DOCUMENTS, LIMIT, QUESTION, UNRELATED, index_of, keys_of, se
 
 from graphrag_apps.serve import Gateway, mcp_app, mcp_server
 from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.errors import EmbedderError
-from graphrag_core.llm import OpenAIChat
 from graphrag_core.testing import HashEmbedder
 
 READS = ["search", "ask", "entity", "neighbours", "path"]
@@ -64,22 +62,6 @@ async def test_search_returns_passages_to_cite():
         assert DOCUMENTS[1].text in found["facts"]
         narrowed = await call(client, "search", question=QUESTION, where={"year": {"gte": 2000}})
         assert [passage["document_id"] for passage in narrowed["passages"]] == ["oauth"]
-
-
-async def test_search_takes_the_conversation_before_a_question():
-    async with connected() as client:
-        found = await call(client, "search", question="And who runs it?", history=["What is the OAuth Provider?"])
-        assert found["entities"] == ["OAuth Provider"]
-        assert found["passages"][0]["document_id"] == "oauth"
-
-
-async def test_search_takes_the_name_of_a_design():
-    async with connected() as client:
-        found = await call(client, "search", question=QUESTION, design="kg2rag", k=2)
-        # Reciprocal rank of two rankings: at most 1/61 + 1/61. Other scores are probabilities.
-        assert all(0 < passage["score"] <= 2 / 61 + 1e-6 for passage in found["passages"])
-        assert len(found["passages"]) == 2
-        assert "kg2rag" in await advice(client, "search", question=QUESTION, design="kg3rag")
 
 
 async def test_search_returns_prompt_text_in_a_style_and_takes_numbers_of_a_design():
@@ -133,20 +115,6 @@ async def test_errors_are_tool_errors_with_advice():
         assert "unknown operator" in await advice(client, "search", question=QUESTION, where={"year": {"near": 1}})
         assert "greater than or equal to 1" in await advice(client, "search", question=QUESTION, k=0)
         assert "subject" in await advice(client, "remember", subject="", relation="is", object="x")
-
-
-async def test_outages_are_tool_errors():
-    class Broken(HashEmbedder):
-        def embed_query(self, text):
-            raise EmbedderError("the embedding server is away: start it")
-
-    index = KnowledgeIndex(Broken())
-    index.add(DOCUMENTS)
-    llm = OpenAIChat("m", "http://127.0.0.1:9/v1", timeout=1)
-    with Gateway(index, llm=llm) as gateway:
-        async with Client(mcp_server(gateway)) as client:
-            assert "start it" in await advice(client, "search", question=QUESTION)
-    llm.close()
 
 
 async def test_text_of_documents_cannot_pass_for_structure():

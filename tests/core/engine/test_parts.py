@@ -6,7 +6,6 @@ import pytest
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
-from graphrag_core.filters import parse
 
 NAMES = ["Auth Service", "OAuth Provider", "Mara Lindqvist", "Keyring", "Ledger", "Uppsala", "Harbour Team"]
 QUESTIONS = ["Who runs the Keyring in Uppsala?", "the Ledger of Mara Lindqvist", '"Auth Service" tokens', "harbour"]
@@ -27,8 +26,8 @@ def answers(index: KnowledgeIndex) -> list[object]:
             for where in (None, {"part": 1}):
                 hits = retriever.retrieve(question, k=8, method=method, where=where).hits
                 found.append([(hit.chunk.id, hit.score) for hit in hits])
-    with index.engine.snapshot(parse({"part": {"in": [0, 2]}})) as snapshot:
-        found.append([(entity.id, entity.mentions) for entity in snapshot.entities(snapshot.top_entities(20))])
+    entities = index.graph.entities(limit=20, where={"part": {"in": [0, 2]}})
+    found.append([(entity.id, entity.mentions) for entity in entities])
     return found
 
 
