@@ -39,3 +39,23 @@ def test_the_list_of_modules_is_complete(name):
     own = [f"{path.name}/" for path in package.iterdir() if (path / "__init__.py").is_file() and path.name != "engine"]
     own += [path.name for path in package.glob("*.py") if not path.name.startswith("__")]
     assert [module for module in own if module not in listed.split()] == []
+
+
+def test_the_two_pages_are_in_the_source():
+    pages = re.findall(r"```py\n# (\S+)\n(.*?)```", (ROOT / "docs" / "architecture.md").read_text("utf-8"), re.DOTALL)
+    assert [path for path, _ in pages] == [
+        "core/graphrag_core/query/search.py",
+        "core/graphrag_core/ingest/pipeline.py",
+    ]
+    for path, code in pages:
+        assert code in dedent_methods((ROOT / path).read_text("utf-8")), f"docs/architecture.md differs from {path}"
+
+
+def dedent_methods(source: str) -> str:
+    return re.sub(r"^    ", "", source, flags=re.MULTILINE) + source
+
+
+def test_the_modules_of_the_architecture_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    named = {*re.findall(r"[\w/]+\.py\b", page)}
+    assert [name for name in sorted(named) if not [*(ROOT / "core").rglob(name)] and not (ROOT / name).exists()] == []

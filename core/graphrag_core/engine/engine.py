@@ -283,7 +283,7 @@ class IndexEngine:
         """End a series of writes: replace the base now if they were many."""
         self._check()
         written, self._written = self._written, 0
-        if written >= _BULK and self._view.changed > min(self._view.base_size / _PART, _MOST_CHANGED):
+        if written >= _BULK and self._view.changed and written > self._view.base_size / _PART:
             self._join()
             self._replace_quietly()
 
