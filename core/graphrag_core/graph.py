@@ -15,7 +15,6 @@ import numpy as np
 
 from graphrag_core.communities import find_communities
 from graphrag_core.deadline import check_deadline
-from graphrag_core.engine.naming import search_names, spellings
 from graphrag_core.engine.relations import Relations
 from graphrag_core.engine.shortest_path import shortest_path
 from graphrag_core.engine.subgraph import subgraph
@@ -199,7 +198,7 @@ class KnowledgeGraph:
         start, inside = normalise(prefix), normalise(contains)
         wanted = None if type is None else type.casefold()
         with self._snapshot(where) as snapshot:
-            keys = search_names(snapshot, start, inside) if start or inside else snapshot.top_entities(_ALL)
+            keys = snapshot.search_names(start, inside) if start or inside else snapshot.top_entities(_ALL)
             for page in _pages(keys):
                 degrees = snapshot.neighbours(page, to="entities").counts if min_degree > 0 else np.zeros(len(page))
                 for entity in snapshot.entities(page[degrees >= min_degree]):
@@ -419,7 +418,7 @@ class KnowledgeGraph:
         """Return the names of an entity as documents write them, normalised, the one that represents it first."""
         with self._engine.snapshot() as snapshot:
             found = snapshot.find_entities([normalise(name)])
-            return spellings(snapshot, next(iter(found.values()))) if found else []
+            return snapshot.spellings(next(iter(found.values()))) if found else []
 
     def _snapshot(self, where: Where | None = None) -> AbstractContextManager[Snapshot]:
         """Open a snapshot of what is valid now, within a filter."""

@@ -31,11 +31,12 @@ from graphrag_core.engine.attributes import AttributeColumns
 from graphrag_core.engine.connect import Database, connect
 from graphrag_core.engine.gate import Gate
 from graphrag_core.engine.name_vectors import NameVectors
+from graphrag_core.engine.reads import EmbedTokens
 from graphrag_core.engine.records import INTERNAL, Records
 from graphrag_core.engine.rows import Accesses, damaged
 from graphrag_core.engine.scope import marked, matching, scope_of
 from graphrag_core.engine.segments import Batch, together
-from graphrag_core.engine.snapshot import EmbedTokens, Snapshot
+from graphrag_core.engine.snapshot import Snapshot
 from graphrag_core.engine.sqlite import Sqlite
 from graphrag_core.engine.statistics import statistics
 from graphrag_core.engine.values import Cache

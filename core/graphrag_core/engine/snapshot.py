@@ -1,85 +1,81 @@
-"""``Snapshot``: what a question reads of an index, in one generation and scope, with the edits of the graph applied."""
+"""``Snapshot``: what a question reads of an index: numbers, and entities and facts as values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from graphrag_core.engine import analysis, naming
-from graphrag_core.engine.arrays import Flags, Numbers
 from graphrag_core.engine.counters import kept_rows
-from graphrag_core.engine.edits import SUBJECT_WEIGHT, EditedGraph
-from graphrag_core.engine.name_vectors import NameVectors
-from graphrag_core.engine.records import Records
-from graphrag_core.engine.rows import Accesses, keyword_fields
-from graphrag_core.engine.scope import Scope
-from graphrag_core.engine.segments import FACT_BITS, LAST_FACT, PASSAGE
-from graphrag_core.engine.view import View
-from graphrag_core.key_sets import among, distinct, ranges
+from graphrag_core.engine.edits import SUBJECT_WEIGHT
+from graphrag_core.engine.reads import Reads
+from graphrag_core.engine.rows import Name
+from graphrag_core.key_sets import distinct
 from graphrag_core.model import Chunk, Entity, Fact
-from graphrag_core.ports import Adjacency, FactRows, Keys, Matrix, Ranking, Scores, Sentences
-from graphrag_core.text import EDGE, hash64, normalise
+from graphrag_core.ports import Keys, Matrix, Ranking
+from graphrag_core.text import EDGE, REFERS_TO, hash64, label, normalise
 from graphrag_core.text.markup import plain
 
-EmbedTokens = Callable[[Keys, npt.NDArray[np.uint16]], Matrix] | None
-"""Makes the vectors of facts of their tokens; None if the embedder has no tokens."""
-
-_OPENING = 200  # characters at the beginning of a passage, which may open with the name of what it is about
-_OPENING_WORDS = 8  # of a passage, among which the name that it opens with is looked up
-_TOP_CANDIDATES = 3  # for each entity wanted, since numbers are left out
+_HASH = re.compile(r"~[0-9a-f]{8}$")  # of a value in an address
+_MOST_ROWS = 10_000  # entities of a scope that are kept
 _NAMES_PER_ENTITY = 4  # searched for each entity wanted, since several names may be one entity
-_MOST_LINKED = 64  # entities of a fact that are linked with each other
+_MAX_DESCRIPTIONS = 8  # of one entity
+_OPENING, _OPENING_WORDS = 200, 8  # characters and words of a text that stand for a title
 
 
-class Snapshot:
+class Snapshot(Reads):
     """One generation of an index, restricted to a scope. All reads of a question go through it.
 
     Passages and entities are the nodes of the graph. An edge from a passage to an entity weighs 1 for a mention and 5
     more if the entity is the passage's subject. An edge between two entities weighs the sum of ``weight / 10`` over the
     facts that hold both. Passages, facts, mentions and counts outside the scope do not exist for a snapshot.
-
-    Attributes
-    ----------
-    generation, numbering
-        The number of changes the index has seen. Snapshots of a generation with one numbering have the same keys.
-    chunk_count, statistics_count
-        The number of passages, and of those of all documents.
-    first_entity, node_limit
-        Keys of passages are below the first number, keys of entities are not; all keys are below the second.
-    unknown_keys
-        The metadata keys of the scope that no document of the index has.
     """
 
-    def __init__(
-        self, view: View, records: Records, scope: Scope, names: NameVectors, accesses: Accesses,
-        embed_tokens: EmbedTokens = None,
-    ) -> None:  # fmt: skip
-        self.view, self.records, self.scope, self.accesses = view, records, scope, accesses
-        self._name_vectors, self._embed_tokens = names, embed_tokens
-        self.graph: Scope | EditedGraph = scope
-        edits = records.meta().get("edits", "")
-        if edits or scope.has_edges:
-            self.graph = EditedGraph(scope, edits, lambda facts: naming.named_facts(self, facts))
-        self.generation, self.numbering = view.generation, view.numbering
-        self.unknown_keys, self.chunk_count, self.statistics_count = scope.unknown_keys, scope.size, view.size
-        self.first_entity, self.node_limit = scope.first_entity, scope.node_limit
-        self.walk, self.degrees, self.entity_counts = self.graph.walk, self.graph.degrees, self.graph.entity_counts
-        self.are_triples = scope.are_triples
-        self._counts: dict[str, int] = {}  # passages that have a term
+    def _names_of(self, entities: Keys) -> list[dict[int, Name]]:
+        """Return the names of each entity that documents write, by key and in the order of keys."""
+        counts, names = self.graph.names(entities)
+        keys = names.tolist()
+        known = self.records.names(keys)
+        ends = zip(counts.cumsum().tolist(), counts.tolist(), strict=True)
+        return [{key: known[key] for key in keys[end - count : end]} for end, count in ends]
 
-    # -- search
+    def _entities_of_names(self, names: Keys) -> Keys:
+        """Return the entities of names, given by key; -1 for a name without one in scope."""
+        known = self.records.names(names.tolist())
+        ids = [known[name].name_id for name in names.tolist()]
+        found = self.graph.find([*dict.fromkeys(ids)]) if ids else {}
+        return np.array([self.most_mentioned(found[number]) if number in found else -1 for number in ids], np.int64)
 
-    def nearest(self, vectors: Matrix, k: int) -> list[Ranking]:
-        """Return for each vector the nearest ``k`` passages by cosine, and what ties with the last."""
-        return self.view.vectors.search(vectors, k, self.scope.visible)
+    def spellings(self, entity: int) -> list[str]:
+        """Return the normalised names of an entity that documents write, the one that represents it first."""
+        (names,) = self._names_of(np.array([entity]))
+        entity_id = self.graph.ids(np.array([entity]))[0]
+        norms = sorted({name.norm for name in names.values()}, key=lambda norm: (hash64(norm) != entity_id, norm))
+        return [norm for norm in norms if norm[:1] != "→"]
+
+    def search_names(self, start: str, inside: str) -> Keys:
+        """Return the entities of which a normalised name begins with one text and contains another.
+
+        Most mentioned first, without numbers and addresses. It may return more: callers check them.
+        """
+        graph = self.graph
+        entities = self._entities_of_names(self.records.names_like(start, inside))
+        entities = distinct(entities[entities >= 0], np.array([*graph.new_names[0]], np.int64))
+        entities = entities[~graph.are_addresses(entities)]
+        order = np.lexsort((graph.ids(entities), -graph.entity_counts(entities)))
+        return self.without_numbers(entities[order])
+
+    # -- entities
 
     def nearest_entities(self, vector: Matrix, k: int) -> Ranking:
         """Return the ``k`` entities with the nearest names."""
         wanted = k * _NAMES_PER_ENTITY
-        names, scores = self._name_vectors.nearest(self.records, vector, wanted, lambda own: self.graph.uses(own) > 0)
-        entities = naming.entities_of_names(self, names)
+        names, scores = self.name_vectors.nearest(self.records, vector, wanted, lambda own: self.graph.uses(own) > 0)
+        entities = self._entities_of_names(names)
         entities, scores = entities[entities >= 0], scores[entities >= 0]
         things = ~self.graph.are_addresses(entities)
         entities, scores = entities[things], scores[things]
@@ -88,334 +84,195 @@ class Snapshot:
         order = order[np.sort(first)][:k]
         return entities[order], scores[order]
 
-    def keywords(self, text: str, k: int) -> Ranking:
-        """Return the best ``k`` passages by BM25 with a positive score, and what ties with the last.
-
-        Phrases in quotation marks count as phrases.
-        """
-        return self.view.postings().search(text, k, self.scope.filtered, self._bodies)
-
-    def _bodies(self, passages: Keys) -> list[str]:
-        return [keyword_fields(c.title, c.headings, (), plain(c.text))[0] for c in self.chunks(passages)]
-
-    def term_counts(self, terms: Sequence[str]) -> Keys:
-        """Return how many passages of all documents contain each term in their title, headings or text.
-
-        0 for a term that no passage in scope contains: a score must not tell whether other documents contain a word.
-        """
-        if missing := [term for term in terms if term not in self._counts]:
-            counts = self.view.postings().counts(missing, self.scope.filtered)
-            self._counts.update(zip(missing, counts.tolist(), strict=True))
-        return np.array([self._counts[term] for term in terms], np.int64)
-
-    def cosines(self, passages: Keys, vector: Matrix | None) -> Scores:
-        """Return the cosines of passages; 0 without vectors. Row by row: a product of matrices rounds differently."""
-        if vector is None or self.view.vectors.dim == 0:
-            return np.zeros(len(passages), np.float32)
-        scores: Scores = np.vecdot(self.view.vectors.take(passages), vector)
-        return scores
-
-    def fact_cosines(self, facts: Keys, vector: Matrix | None) -> Scores:
-        """Return the cosines of facts, whose vectors are made of their tokens; 0 without."""
-        if vector is None or self._embed_tokens is None or len(facts) == 0:
-            return np.zeros(len(facts), np.float32)
-        scores: Scores = np.vecdot(self._embed_tokens(*self._fact_tokens(facts)), vector)
-        return scores
-
-    @property
-    def has_vectors(self) -> bool:
-        """Whether passages have vectors."""
-        return self.view.vectors.dim > 0 and self.view.size > 0
-
-    @property
-    def has_name_vectors(self) -> bool:
-        """Whether names have vectors."""
-        return bool(self.records.rows("SELECT EXISTS (SELECT 1 FROM name_vectors)")[0][0])
-
-    @property
-    def has_entities(self) -> bool:
-        """Whether passages mention entities."""
-        return self.chunk_count > 0 and bool(self.view.derived("has_entities", lambda: bool(self.view.exists.any())))
-
-    # -- passages
-
-    def chunks(self, passages: Keys) -> list[Chunk]:
-        """Return passages in the order given."""
-        return self.records.chunks(self.view["passage"].take(passages).tolist())
-
-    def find_chunks(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the passages in scope with some ids."""
-        keys = self.records.keys_of_passages(ids)
-        numbers = self.view["passage"].find(np.array([*keys.values()], np.int64))
-        seen = self.view.alive if self.scope.visible is None else self.scope.visible
-        pairs = zip(keys, numbers.tolist(), strict=True)
-        return {name: number for name, number in pairs if number >= 0 and seen[number]}
-
-    def documents_of(self, passages: Keys) -> Keys:
-        """Return a number for each passage, which passages of the same document share."""
-        return self.view["passage_document"].take(passages).astype(np.int64)
-
-    def order(self, passages: Keys) -> Keys:
-        """Return numbers that sort passages by id."""
-        return self.view.id_order(passages)
-
-    def contained(self, passages: Keys, terms: Sequence[str]) -> Flags:
-        """Return which terms passages contain in their title, headings or text: a row for each passage."""
-        found: Flags = self._masks(passages, terms) & PASSAGE > 0
-        return found
-
-    def sentences(self, passages: Keys, terms: Sequence[str]) -> Sentences:
-        """Return which terms passages and each of their facts contain."""
-        counts, facts, numbers = self._facts_of_passages(passages)
-        owners = np.arange(len(passages)).repeat(counts)
-        if (hidden := self.graph.hidden(facts)).any():
-            facts, numbers, owners = facts[~hidden], numbers[~hidden], owners[~hidden]
-        masks = self._masks(passages, terms)
-        bits = np.minimum(numbers + 1, LAST_FACT).astype(np.uint32)
-        of_facts = masks[owners] >> bits[:, None] & 1
-        return Sentences(masks & PASSAGE > 0, facts, owners, of_facts.astype(np.bool_))
-
-    def _masks(self, passages: Keys, terms: Sequence[str]) -> npt.NDArray[np.uint32]:
-        """Return in which sentences of passages terms are, as the bits of :mod:`graphrag_core.engine.segments`."""
-        found = np.zeros((len(passages), len(terms)), np.uint32)
-        table = self.view.forward["term"]
-        starts, counts = table.locate(passages)
-        at = ranges(starts, counts)
-        column = analysis.matched(table.values[0].take(at), terms)
-        hit = np.flatnonzero(column >= 0)
-        found[np.arange(len(passages)).repeat(counts)[hit], column[hit]] = table.values[1].take(at[hit])
-        return found
-
-    def tokens(self, passages: Keys) -> tuple[Keys, npt.NDArray[np.uint16]]:
-        """Return the number of token ids of each passage, and the ids one passage after the other."""
-        return self.view.forward["token"].gather(passages)
-
-    # -- entities
-
-    def find_entities(self, names: Iterable[str]) -> dict[str, int]:
-        """Return the entities of normalised names; unknown names are left out."""
-        # A question names no address but that of a file.
-        by_id = {hash64(name): name for name in names if name[:1] != "→" or name[1:2] == "/"}
-        if not by_id:
-            return {}
-        found = {
-            by_id[name_id]: entities[0] if len(entities) == 1 else self.most_mentioned(entities)
-            for name_id, entities in self.graph.find([*by_id]).items()
-        }
-        introduced = self.graph.new_names[1]
-        return found | {by_id[name_id]: entity for name_id, entity in introduced.items() if name_id in by_id}
-
-    def most_mentioned(self, entities: Sequence[int]) -> int:
-        """Return one of the entities of a name. Of equal ones an alias counts more than the name itself, the first."""
-        counts = self.entity_counts(np.array(entities, np.int64)).tolist()
-        ranked = ((count, at > 0, -entity) for at, (count, entity) in enumerate(zip(counts, entities, strict=True)))
-        return -max(ranked)[2]
-
     def entities(self, keys: Keys) -> list[Entity]:
         """Return entities in the order given, described by the passages in scope alone."""
-        return naming.read_entities(self, keys)
+        known, wanted = self.scope.entities, keys.tolist()
+        if missing := [key for key in dict.fromkeys(wanted) if key not in known]:
+            if len(known) + len(missing) > _MOST_ROWS:  # another thread may read the old ones meanwhile
+                self.scope.entities = known = {key: known[key] for key in wanted if key in known}
+            known.update(zip(missing, self._described_all(np.array(missing, np.int64)), strict=True))
+        return [known[key] for key in wanted]
 
-    def top_entities(self, count: int) -> Keys:
-        """Return the entities that the most passages mention, most first; no numbers, such as years."""
-        return self.without_numbers(self.graph.top(_TOP_CANDIDATES * count))[:count]
+    def _described_all(self, keys: Keys) -> list[Entity]:
+        """Return entities as documents describe them, addresses as the sections that they lead to."""
+        graph, groups = self.graph, self._by_use(self._names_of(keys))
+        claims = self._claims([key for names in groups for key in names])
+        addresses = graph.are_addresses(keys)
+        labels = self._section_labels(keys[addresses]) if addresses.any() else {}
+        things = self._things(labels) if labels else {}
+        ids, mentions = graph.ids(keys).tolist(), graph.entity_counts(keys).tolist()
+        entities = []
+        for key, entity_id, names, count in zip(keys.tolist(), ids, groups, mentions, strict=True):
+            if (title := labels.get(key)) is not None:
+                entities.append(things.get(title) or Entity(normalise(title) or title, title, mentions=count))
+            else:
+                stated = [claim for name in names for claim in claims.get(name, ())]
+                one = _described(entity_id, [*names.values()], stated, count)
+                entities.append(_renamed(one, graph.new_names[0].get(key)))
+        return entities
 
-    def without_numbers(self, entities: Keys) -> Keys:
-        """Remove entities that are numbers."""
-        ids = self.graph.ids(entities)
-        return entities[~np.isin(ids, self.records.numbers_among(ids))]
-
-    def in_names(self, entities: Keys, terms: Sequence[str]) -> Flags:
-        """Return which terms the names of entities contain: a row for each entity."""
-        found = np.zeros((len(entities), len(terms)), np.bool_)
-        counts, names = self.graph.names(entities)
-        sizes, numbers = self.view.forward["name_term"].gather(self.view["name"].find(names))
-        term = analysis.matched(numbers, terms)
-        found[np.arange(len(entities)).repeat(counts).repeat(sizes)[term >= 0], term[term >= 0]] = True
-        new_names = self.graph.new_names[0]
-        for row, entity in enumerate(entities.tolist() if new_names else ()):
-            if entity in new_names:
-                own = analysis.content_terms(normalise(new_names[entity]))
-                found[row] |= [term in own for term in terms]
+    def _claims(self, names: Sequence[int]) -> dict[int, list[tuple[str, str]]]:
+        """Return the types and descriptions that passages in scope give to names."""
+        rows = self.records.claims(names)
+        passages = self.view["passage"].find(np.array([row[0] for row in rows], np.int64))
+        found: dict[int, list[tuple[str, str]]] = {}
+        for (_, name, kind, description), passage in zip(rows, passages.tolist(), strict=True):
+            if passage >= 0 and (self.scope.visible is None or self.scope.visible[passage]):
+                found.setdefault(name, []).append((kind, description))
         return found
 
-    # -- mentions and relations
+    def _by_use(self, groups: Sequence[dict[int, Name]]) -> list[dict[int, Name]]:
+        """Return the names of entities, the most used name of each first."""
+        several = [key for names in groups if len(names) > 1 for key in names]
+        if not several:
+            return [*groups]
+        uses = dict(zip(several, self.graph.uses(np.array(several, np.int64)).tolist(), strict=True))
+        return [dict(sorted(own.items(), key=lambda pair: (-uses.get(pair[0], 0), pair[1].surface))) for own in groups]
 
-    def mentions(self, passages: Keys) -> Adjacency:
-        """Return the entities that passages mention, in the order in which they were found.
+    # -- sections
 
-        An entity that a passage is about weighs 6. A passage that is about none is about the one with the longest name
-        that it opens with.
-        """
-        edges = self.walk(passages)
-        counts, targets, weights, _ = edges
-        has_subject = kept_rows(counts, weights == SUBJECT_WEIGHT) > 0
-        without = np.flatnonzero(~has_subject & (counts > 0))
-        if len(without):
-            ids, ends, weights = self.graph.ids(targets), counts.cumsum(), weights.copy()
-            for at, chunk in zip(without.tolist(), self.chunks(passages[without]), strict=True):
-                start, end = ends[at] - counts[at], ends[at]
-                if (opened := _opened(chunk.text[:_OPENING], ids[start:end].tolist())) is not None:
-                    weights[start + opened] = SUBJECT_WEIGHT
-        return edges._replace(weights=weights)
+    def _section_labels(self, addresses: Keys) -> dict[int, str]:
+        """Return the labels of the sections that addresses lead to."""
+        counts, passages, weights, _ = self.walk(addresses)
+        counts, passages = kept_rows(counts, weights == SUBJECT_WEIGHT), passages[weights == SUBJECT_WEIGHT]
+        addresses, counts = addresses[counts > 0], counts[counts > 0]
+        # The first in the order of ids, whatever the order in which documents were added.
+        order = np.lexsort((self.order(passages), np.repeat(np.arange(len(addresses)), counts)))
+        ends = np.cumsum(counts)
+        first = self.chunks(passages[order[ends - counts]])
+        titles = (label(chunk.title, chunk.headings) or chunk.document_id for chunk in first)
+        labels = dict(zip(addresses.tolist(), titles, strict=True))
+        if self.graph.has_edges:
+            last = self.chunks(passages[order[ends - 1]])
+            for entity, names, chunk, other in zip(labels, self._names_of(addresses), first, last, strict=True):
+                if (surface := next(iter(names.values())).surface).startswith(EDGE):
+                    labels[entity] = _edge_label(surface, chunk, other)
+        return labels
 
-    def neighbours(self, nodes: Keys, to: str = "", limit: int | None = None) -> Adjacency:
-        """Return the edges of nodes; with ``to`` those that lead to ``"chunks"`` or ``"entities"``.
-
-        With ``limit`` the strongest edges of each node, strongest first, ties by key.
-        """
-        is_entity = nodes >= self.first_entity
-        walked = ~is_entity if to == "entities" else is_entity if to == "chunks" else nodes >= 0
-        counts, targets, weights, _ = self.walk(nodes[walked])
-        owner = np.flatnonzero(walked).repeat(counts)
-        if to != "chunks" and is_entity.any():
-            of, others, sums = self._links(nodes[is_entity])
-            owner = np.concatenate([owner, np.flatnonzero(is_entity)[of]])
-            targets, weights = np.concatenate([targets, others]), np.concatenate([weights, sums])
-        # Strongest first; of equal ones passages by key, then entities by id.
-        to_entity = targets >= self.first_entity
-        keys = np.empty(len(targets), np.int64)
-        keys[~to_entity] = self.view["passage"].take(targets[~to_entity])
-        keys[to_entity] = self.graph.ids(targets[to_entity])
-        order = np.lexsort((keys, to_entity, np.zeros(len(owner)) if limit is None else -weights, owner))
-        owner, targets, weights = owner[order], targets[order], weights[order]
-        counts = np.bincount(owner, minlength=len(nodes))
-        if limit is not None:
-            first = np.arange(len(owner)) - (counts.cumsum() - counts).repeat(counts) < limit
-            owner, targets, weights, counts = owner[first], targets[first], weights[first], np.minimum(counts, limit)
-        totals = np.bincount(owner, weights, len(nodes)).astype(np.float32)
-        return Adjacency(counts, targets, weights, totals)
-
-    def _links(self, entities: Keys) -> tuple[Keys, Keys, Scores]:
-        """Return the entities that share a fact with each: the position of the entity, the other one, and the weight.
-
-        The weight is the sum of a tenth of the weights of these facts. A fact of many entities is a list, which does
-        not relate each to each.
-        """
-        counts, facts = self.graph.facts_of(entities)
-        owner, every = np.arange(len(entities)).repeat(counts), distinct(facts)
-        sizes, held = self.graph.entities_of(every)
-        at = every.searchsorted(facts)
-        wanted = np.where(sizes[at] > _MOST_LINKED, 0, sizes[at])
-        owner, other = owner.repeat(wanted), held[ranges((sizes.cumsum() - sizes)[at], wanted)]
-        strength = (self.view["fact_weight"].take(facts) / 10).astype(np.float32).astype(np.float64).repeat(wanted)
-        related = other != entities[owner]
-        bits = self.node_limit.bit_length()
-        codes, place = np.unique(owner[related] << bits | other[related], return_inverse=True)
-        sums = np.round(np.bincount(place, strength[related], len(codes)), 6).astype(np.float32)
-        codes, sums = codes[sums != 0], sums[sums != 0]
-        return codes >> bits, codes & ((1 << bits) - 1), sums
+    def _things(self, labels: Mapping[int, str]) -> dict[str, Entity]:
+        """Return the entities that sections are about, by the label of the section."""
+        norms = {called: normalise(called) for called in labels.values()}
+        known = self.find_entities(set(norms.values()))
+        named = [called for called, norm in norms.items() if norm in known]
+        found = self.entities(np.array([known[norms[called]] for called in named], np.int64)) if named else []
+        return dict(zip(named, found, strict=True))
 
     # -- facts
 
-    def facts(self, keys: Keys) -> list[Fact]:
+    def facts(self, facts: Keys) -> list[Fact]:
         """Return facts in the order given, with entity ids in place of names."""
-        return naming.read_facts(self, keys)
+        if len(facts) == 0:
+            return []
+        rows, known = self._rows_of(facts)
+        meant = self._meant(facts, [names for names, _ in rows], known)
+        ends_of = self._ends_of({pair for pairs in meant for pair in pairs}, known)
+        found = []
+        for (names, fact), pairs in zip(rows, meant, strict=True):
+            ends, text = [ends_of[pair] for pair in pairs], fact.text
+            is_edge = fact.relation not in ("", REFERS_TO) and known[names[-1]].surface == EDGE and len(ends) > 1
+            if is_edge:
+                text = _edge_text(fact.relation, list(dict.fromkeys(name for _, name in ends)))
+            entities = [entity_id for entity_id, _ in ends]
+            if is_edge or fact.relation in ("", REFERS_TO):
+                entities = list(dict.fromkeys(entities))
+            found.append(replace(fact, entities=tuple(entities), text=text))
+        return found
 
-    def fact_rows(self, facts: Keys) -> FactRows:
-        """Return facts as columns, in the order given."""
-        passages, weights = self.view["fact_passage"].take(facts), self.view["fact_weight"].take(facts)
-        return FactRows(facts, passages.astype(np.int64), weights, *self.graph.entities_of(facts))
+    def named_facts(self, facts: Keys) -> list[tuple[list[int], Fact]]:
+        """Return the ids of the names that facts hold, and the facts."""
+        rows, known = self._rows_of(facts)
+        return [([known[name].name_id for name in names], fact) for names, fact in rows]
 
-    def facts_of(
-        self, entities: Keys, *, joint: bool = False, relations: Sequence[str] | None = None, limit: int | None = None
-    ) -> Keys:
-        """Return the facts that hold any of some entities, or with ``joint`` all of them, in order of key.
+    def _rows_of(self, facts: Keys) -> tuple[list[tuple[list[int], Fact]], dict[int, Name]]:
+        """Return the keys of the names that facts hold with the facts, and these names. Later accesses are added."""
+        keys, pending = self.fact_keys(facts).tolist(), self.accesses.pending
+        rows = self.records.facts(keys)
+        for at, key in enumerate(keys):
+            if key in pending:
+                (names, fact), (count, last) = rows[at], pending[key]
+                rows[at] = names, replace(fact, last_accessed=last, access_count=fact.access_count + count)
+        return rows, self.records.names(sorted({name for names, _ in rows for name in names}))
 
-        ``relations`` restricts them to triples of these relations, ``limit`` restricts their number per entity.
+    def _meant(
+        self, facts: Keys, names: Sequence[Sequence[int]], known: Mapping[int, Name]
+    ) -> list[list[tuple[int, int]]]:
+        """Return the names of facts with their entities. Names without an entity are left out.
+
+        A name that is an alias in some documents has several. The one that the fact holds is meant.
         """
-        wanted = distinct(entities)
-        counts, facts = self.graph.facts_of(wanted, limit)
-        if len(wanted) > 1:
-            facts = _in_all(counts, facts) if joint else distinct(facts)
-        if relations is None or len(facts) == 0:
-            return facts
-        keys = self.fact_keys(facts)
-        return facts[np.isin(keys, self.records.with_relations(keys, relations))]
-
-    def first_said(self, facts: Keys) -> Keys:
-        """Return the positions of facts in the order of their ids; of those that say the same only the first."""
-        order = np.argsort(self.fact_order(facts))
-        _, first = np.unique(self.view["fact_statement"].take(facts[order]), return_index=True)
-        return order[np.sort(first)]
-
-    def fact_order(self, facts: Keys) -> Keys:
-        """Return numbers that sort facts by the id of their passage and their place in it."""
-        passages, numbers = self._fact_places(facts)
-        _, places = np.unique(self.view.id_order(passages), return_inverse=True)
-        return places << FACT_BITS | numbers
-
-    def outgoing_facts(self, entity: int, facts: Keys) -> tuple[Keys, Scores, npt.NDArray[np.float64]]:
-        """Return which of an entity's facts start at it: sentences, and triples whose subject it is.
-
-        With each fact's confidence and the time of its last access, or of its creation if it was never accessed.
-        """
-        pending, subjects = self.accesses.pending, {*self.graph.names(np.array([entity]))[1].tolist()}
-        both_ways = {*self.records.keys_of_name(EDGE)} if self.scope.has_edges else set()
-        rows = [
-            (key, confidence, pending[key][1] if key in pending else last)
-            for key, relation, ends, confidence, last in self.records.ends(self.fact_keys(facts))
-            if relation is None or (ends and (ends[0] in subjects or ends[-1] in both_ways))
+        found = self.graph.find(sorted({name.name_id for name in known.values()}))
+        entities = {key: found[name.name_id] for key, name in known.items() if name.name_id in found}
+        counts, every = self.graph.entities_of(facts)
+        held = np.split(every, counts.cumsum()[:-1])
+        return [
+            [
+                (name, next((entity for entity in entities[name] if entity in inside), entities[name][0]))
+                for name in keys
+                if name in entities
+            ]
+            for keys, inside in zip(names, held, strict=True)
         ]
-        keys, confidences, times = [*zip(*rows, strict=True)] or ((), (), ())
-        wanted = np.array(keys, np.int64)
-        first = self.view.forward["fact"].starts.take(self.view["passage"].find(wanted >> FACT_BITS))
-        numbers = np.asarray(first + (wanted & ((1 << FACT_BITS) - 1)), np.int64)
-        return numbers, np.array(confidences, np.float32), np.array(times, np.float64)
 
-    def record_access(self, facts: Keys, now: float) -> None:
-        """Count an access of each fact. It is written with the next change of the index."""
-        self.accesses.note(self.fact_keys(facts).tolist(), now)
+    def _ends_of(
+        self, pairs: AbstractSet[tuple[int, int]], names: Mapping[int, Name]
+    ) -> dict[tuple[int, int], tuple[str, str]]:
+        """Return the id and the name of entities, given with the name that a fact has for each.
 
-    def fact_keys(self, facts: Keys) -> Keys:
-        """Return the keys of the rows of facts."""
-        passages, numbers = self._fact_places(facts)
-        return self.view["passage"].take(passages) << FACT_BITS | numbers
-
-    def _fact_places(self, facts: Keys) -> tuple[Keys, Keys]:
-        """Return the passage of each fact, and its number in it."""
-        passages = self.view["fact_passage"].take(facts).astype(np.int64)
-        return passages, facts - self.view.forward["fact"].starts.take(passages)
-
-    def _facts_of_passages(self, passages: Keys) -> tuple[Numbers, Keys, Numbers]:
-        """Return how many facts passages have, the facts, and the number of each in its passage."""
-        starts, counts = self.view.forward["fact"].locate(passages)
-        return counts, ranges(starts, counts), ranges(np.zeros_like(counts), counts)
-
-    def _fact_tokens(self, facts: Keys) -> tuple[Keys, npt.NDArray[np.uint16]]:
-        """Return the number of tokens of each fact, and their ids: of a sentence with the label of its passage.
-
-        The tokens of a passage are those of its label, of each fact and of the rest; ``part`` has their numbers.
+        Edits, aliases and the labels of sections are taken into account.
         """
-        passages, numbers = self._fact_places(facts)
-        own, place = np.unique(passages, return_inverse=True)
-        counts, sizes = self.view.forward["part"].gather(own)
-        if len(sizes) == 0:
-            return np.zeros(len(facts), np.int64), np.empty(0, np.uint16)
-        first = counts.cumsum() - counts
-        before = sizes.cumsum(dtype=np.int64) - sizes
-        at = np.minimum(first[place] + 1 + numbers, len(sizes) - 1)
-        label = np.minimum(first[place], len(sizes) - 1)
-        has = (counts >= 2)[place]
-        of_label = np.where(has & ~self.view["fact_triple"].take(facts), sizes[label].astype(np.int64), 0)
-        of_fact = np.where(has, sizes[at].astype(np.int64), 0)
-        begin = self.view.forward["token"].starts.take(passages)
-        spans = np.stack([begin, begin + before[at] - before[label]], axis=1).ravel()
-        lengths = np.stack([of_label, of_fact], axis=1).ravel()
-        ids: npt.NDArray[np.uint16] = self.view.forward["token"].values[0].take(ranges(spans, lengths))
-        return of_label + of_fact, ids
+        graph, entities = self.graph, distinct(np.array([entity for _, entity in pairs], np.int64))
+        addresses = graph.are_addresses(entities)
+        labels = self._section_labels(entities[addresses]) if addresses.any() else {}
+        ids = dict(zip(entities.tolist(), graph.ids(entities).tolist(), strict=True))
+        ends = {}
+        for key, entity in pairs:
+            name, other = names[key], labels.get(entity) or graph.new_names[0].get(entity)
+            if not other and ids[entity] != name.name_id:  # an alias, or merged
+                other = self.entities(np.array([entity]))[0].name
+            ends[key, entity] = (normalise(other) or other, other) if other else (name.norm, name.surface)
+        return ends
 
 
-def _opened(text: str, ids: list[int]) -> int | None:
-    """Return the position of the entity with the longest name that a text opens with; None for none."""
-    words = text.split()[:_OPENING_WORDS]
-    openings = (normalise(" ".join(words[:count])) for count in range(len(words), 0, -1))
-    return next((ids.index(name_id) for name in openings if name and (name_id := hash64(name)) in ids), None)
+def _described(entity_id: int, names: Sequence[Name], claims: Sequence[tuple[str, str]], mentions: int) -> Entity:
+    """Return an entity from its names, the most used first, and from the types and descriptions that passages state."""
+    own = next((name for name in names if len(names) == 1 or name.name_id == entity_id), None)
+    if own is None:
+        raise LookupError(f"no name has the id {entity_id} of its entity")
+    types = Counter(kind for kind, _ in claims if kind)
+    descriptions = sorted({description for _, description in claims if description})
+    return Entity(
+        id=own.norm,
+        name=own.surface,
+        type=min((-count, kind) for kind, count in types.items())[1] if types else "",
+        description=" ".join(descriptions[:_MAX_DESCRIPTIONS]),
+        aliases=tuple(sorted({name.surface for name in names} - {own.surface})),
+        mentions=mentions,
+    )
 
 
-def _in_all(counts: Keys, values: Keys) -> Keys:
-    """Return the values that all rows have, given the lengths of the rows, which are in order."""
-    rows = sorted(np.split(values, np.cumsum(counts)[:-1]), key=len)
-    found = rows[0]
-    for row in rows[1:]:  # look the few up in the many
-        found = found[among(found, row)]
-    return found
+def _renamed(entity: Entity, name: str | None) -> Entity:
+    """Return an entity with another name, the old one as an alias; the entity itself for no name."""
+    if name is None or name == entity.name:
+        return entity
+    aliases = tuple(sorted({entity.name, *entity.aliases} - {name}))
+    return replace(entity, id=normalise(name), name=name, aliases=aliases)
+
+
+def _edge_label(surface: str, first: Chunk, last: Chunk) -> str:
+    """Return the name of the address of an explicit edge, given the first and the last passage that has it.
+
+    The title of the document, or the start of its text; the value if several documents have it.
+    """
+    field, _, value = surface.removeprefix(EDGE).partition("=")
+    is_id = field.startswith(("$", "__"))  # of the document, or of the document from which a node was cut
+    if not is_id and first.document_id != last.document_id:
+        return _HASH.sub("", value)
+    words = plain(first.text).split()
+    opening = " ".join(words[:_OPENING_WORDS]) + ("…" if len(words) > _OPENING_WORDS else "")
+    return first.title or opening[:_OPENING].rstrip(".")
+
+
+def _edge_text(relation: str, names: Sequence[str]) -> str:
+    """Return the text of an explicit edge between what it starts from, the first name, and the others."""
+    others = [name.removeprefix(f"{relation}: ") for name in names[1:] or names]
+    return f"{names[0]} {relation}: {', '.join(others)}"

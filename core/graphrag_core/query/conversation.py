@@ -93,12 +93,12 @@ def _turn(given: str | Result) -> Turn:
     return Turn(given.question, names, tuple(hit.chunk.id for hit in given.hits[:_PASSAGES]))
 
 
-def with_conversation(query: Query, turns: Sequence[Turn]) -> Query:
+def with_conversation(query: Query, turns: Sequence[Turn], recogniser: Recogniser) -> Query:
     """Return a question with the entities and passages of earlier turns that it may refer to.
 
     Only those of the snapshot's scope count. A name in lower case before the reference resolves it: nothing is added.
     """
-    snapshot, recogniser = query.snapshot, query.settings.recogniser
+    snapshot = query.snapshot
     before = text_before_reference(query.text)
     if before is None or _has_known_name(before, recogniser, snapshot):
         return query

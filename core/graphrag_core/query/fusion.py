@@ -270,7 +270,7 @@ class OwnScores(Fusion):
 
     def fuse_query(self, query: Query, channels: Mapping[str, Ranking], plain: Ranking, graph: Ranking) -> Ranking:
         """Return the first ``k`` vector hits and the passages of the graph; plain search if the graph found nothing."""
-        vector_hits = first(plain, query.settings.k) if len(graph[0]) else plain
+        vector_hits = first(plain, query.k) if len(graph[0]) else plain
         return super().fuse_query(query, channels, vector_hits, graph)
 
     def kept(self, query: Query, plain: Ranking, graph: Ranking | None) -> Keys | None:
@@ -290,7 +290,7 @@ def first(ranking: Ranking, count: int) -> Ranking:
 
 def _with_added(query: Query, plain: Ranking, graph: Ranking | None, max_chunks: int | None) -> Keys:
     """Return the first ``k`` chunks of plain search and up to ``max_chunks`` others of the graph."""
-    kept = plain[0][: query.settings.k]
+    kept = plain[0][: query.k]
     return kept if graph is None else np.concatenate([kept, without(graph[0], kept)[:max_chunks]])
 
 

@@ -130,7 +130,7 @@ class Found:
 
 def read_found(query: Query, plan: Plan, scope: Filter | None, searched: Searched) -> Found:
     """Read the passages and entities that may be shown, while the snapshot is open."""
-    snapshot, settings = query.snapshot, query.settings
+    snapshot, settings = query.snapshot, plan.settings
     _, plain, graph, ranked, scorer = searched
     kept = None
     if settings.method == "hybrid":
@@ -157,7 +157,7 @@ def read_found(query: Query, plan: Plan, scope: Filter | None, searched: Searche
 
 def _evidence(query: Query, plan: Plan, searched: Searched, names: Sequence[str]) -> Evidence:
     vector, plain, graph, ranked, _ = searched
-    settings, snapshot = query.settings, query.snapshot
+    settings, snapshot = plan.settings, query.snapshot
     own = len(names) - len(query.carried.entities)
     has_entities = snapshot.has_entities
     lacks_names = settings.recogniser.needs_name_vectors and has_entities and not snapshot.has_name_vectors

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from igraph import Graph
 
     from graphrag_core.engine.snapshot import Snapshot
-    from graphrag_core.query.settings import ResolvedSettings
 
 OnEmbedderError = Literal["raise", "keyword"]
 """What a query does if the embedder fails: raise, or search by keyword and graph."""
@@ -28,12 +27,6 @@ OnEmbedderError = Literal["raise", "keyword"]
 _SAMPLE, _SAMPLED_FACTS = 20, 200  # entities, and facts of each, that are read to see whether relations are stated
 _NO_KEYS = np.empty(0, np.int64).copy
 _NO_SCORES = np.empty(0, np.float32).copy
-
-
-def _default_settings() -> ResolvedSettings:
-    from graphrag_core.query.settings import SearchSettings  # noqa: PLC0415 - its parts import this module
-
-    return SearchSettings().resolved
 
 
 @dataclass(frozen=True)
@@ -72,8 +65,18 @@ class Query:
         The entities that the question names, and after them those of ``carried``.
     embedder
         Embeds further texts, such as expansion queries.
-    settings
-        The settings of the question, with all defaults resolved.
+    k
+        How many passages are wanted.
+    is_hybrid
+        Whether plain search and the graph are combined.
+    vector_weight
+        The weight of vector search in plain search.
+    relative_scores
+        Whether a cosine is divided by the best one before it is weighed.
+    min_graph_score
+        Passages of the graph below it are left out.
+    on_embedder_error
+        What a question does if the embedder fails.
     counts_access
         Whether reading a fact counts as an access.
     failures
@@ -89,7 +92,12 @@ class Query:
     vector: Matrix | None = None
     entities: Keys = field(default_factory=_NO_KEYS)
     embedder: CheckedEmbedder | None = None
-    settings: ResolvedSettings = field(default_factory=_default_settings)
+    k: int = 5
+    is_hybrid: bool = True
+    vector_weight: float = DEFAULT_VECTOR_WEIGHT
+    relative_scores: bool = True
+    min_graph_score: float = 0.0
+    on_embedder_error: OnEmbedderError = "raise"
     counts_access: bool = True
     failures: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
@@ -99,13 +107,6 @@ class Query:
     def expected_words(self) -> str:
         """The question and the names that it refers to: the words that passages should have."""
         return " ".join((self.text, *self.carried.names))
-
-    @property
-    def vector_weight(self) -> float:
-        """The weight of vector search in plain search: of the settings, or else of the embedder."""
-        if self.settings.vector_weight is not None:
-            return self.settings.vector_weight
-        return DEFAULT_VECTOR_WEIGHT if self.embedder is None else self.embedder.vector_weight
 
     def record_access(self, facts: Keys, now: float) -> None:
         """Count an access of each fact, unless this query does not count."""
@@ -203,7 +204,7 @@ class Query:
         try:
             return self.embedder.queries(texts), ""
         except EmbedderError as error:
-            if self.settings.on_embedder_error == "raise":
+            if self.on_embedder_error == "raise":
                 raise question_error(str(error), error) from error.__cause__
             problem = f"parts of the question were searched by keyword: {error}"
             self.failures.append(problem)
@@ -221,7 +222,7 @@ class Query:
             keys = distinct(by_vector[0], matched)
             similarity = self.snapshot.cosines(keys, self.vector)
             cosine = similarity.copy()
-            if self.settings.fusion.relative_scores:
+            if self.relative_scores:
                 np.maximum(cosine, 0, out=cosine)
                 cosine /= max(float(cosine.max(initial=0)), 1e-9)
             keyword_share = np.zeros(len(keys), np.float32)

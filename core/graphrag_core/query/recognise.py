@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphrag_core.engine.analysis import content_terms
-from graphrag_core.engine.naming import search_names
 from graphrag_core.key_sets import among
 from graphrag_core.ports import Keys, Matrix
 from graphrag_core.text import FUNCTION, OPENERS, normalise
@@ -100,7 +99,7 @@ class Recogniser:
             if not (terms := content_terms(phrase)) or not normalise(phrase):
                 continue
             inside = max((_same_start(word, term) for word in normalise(phrase).split() for term in terms), key=len)
-            entities = search_names(snapshot, "", inside)  # most mentioned first
+            entities = snapshot.search_names("", inside)  # most mentioned first
             entities = entities[snapshot.in_names(entities, terms).all(axis=1)]
             is_exact = among(entities, np.sort(exact))
             matches = np.concatenate([entities[is_exact], entities[~is_exact]])[: self.phrases]

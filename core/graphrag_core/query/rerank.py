@@ -63,7 +63,7 @@ class ScoreReranker(Reranker):
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
         """Return the ranking of the first reranker with its best passages ordered by score."""
         ranked = self.first.rerank(query, plain, graph)
-        first = ranked.keys[: self.depth(query.settings.k)]
+        first = ranked.keys[: self.depth(query.k)]
         return self.order(ranked, self.scores(query.text, query.snapshot.chunks(first)))
 
     def scores(self, question: str, passages: Sequence[Chunk]) -> list[float | None]:

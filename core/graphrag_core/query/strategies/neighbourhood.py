@@ -88,7 +88,7 @@ class Neighbourhood(GraphStrategy):
         # Among passages with the same score, those most similar to the question are chosen.
         similarity = snapshot.cosines(chunks, query.vector)
         order = query.order(chunks, scores, similarity)
-        had = np.isin(chunks[order], text_ranking[0][: query.settings.k if query.settings.method == "hybrid" else 0])
+        had = np.isin(chunks[order], text_ranking[0][: query.k if query.is_hybrid else 0])
         order = order[had | (np.cumsum(~had) <= self.max_chunks)]
         facts = joining_facts(query, graph)
         return Expansion(chunks[order], scores[order], scores[order], facts)

@@ -54,7 +54,7 @@ class RelatedEntities(GraphStrategy):
 
     def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages of related entities, strongest relation first."""
-        least = round(query.settings.gate.min_graph_score, 6)
+        least = round(query.min_graph_score, 6)
         graph = query.surroundings(hops=self.hops, limit=MAX_EDGES, stated=self.stated)
         reached = [*related_entities(graph, query.entities.tolist(), self.hops)]
         if reached and max(related.weight for related in reached) < 10 * least:
