@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import select
 import socket
 import sys
@@ -19,6 +20,7 @@ from graphrag_apps.serve import ApiKeys, Gateway, Limits, create_app, mcp_app
 from graphrag_core import KnowledgeIndex
 from graphrag_core.testing import HashEmbedder
 
+BODY = json.dumps({"question": QUESTION}).encode()
 LARGE = "/docs/assets/swagger-ui-bundle.js"  # 1.5 MB, for everybody
 
 
@@ -207,3 +209,30 @@ def test_an_answer_that_is_not_taken_has_a_time_limit(kb):
                 connection.sendall(requests)
                 wait_until(lambda to=connection: select.select([to], [], [], 0)[0])
                 wait_until(lambda: len(list(files.iterdir())) <= before)
+
+
+def test_a_slow_client_that_takes_an_answer_gets_all_of_it(kb):
+    """Longer than the time limit, which holds for each part."""
+    with limited(kb, receive_seconds=2.0) as (_, url), connect(url, taken=65_536) as connection:
+        connection.sendall(get())
+        reader = connection.makefile("rb")
+        assert reader.readline().split()[1] == b"200"
+        left = int(http.client.parse_headers(reader)["Content-Length"])
+        start = time.monotonic()
+        while left and (data := reader.read(min(left, 50_000))):
+            left -= len(data)
+            time.sleep(0.1)
+        assert left == 0
+        assert time.monotonic() - start > 2.0
+
+
+def test_a_connection_is_used_again_and_takes_requests_ahead():
+    request = head(length=len(BODY)) + BODY
+    with serving() as url, connect(url) as connection:
+        reader = connection.makefile("rb")
+        for pieces in ([request], [request * 3], [request + request[:80], request[80:-4], request[-4:]]):
+            for piece in pieces:
+                connection.sendall(piece)
+                time.sleep(0.05)  # so that the server reads it by itself
+            for _ in range(b"".join(pieces).count(b"POST")):
+                assert answer(connection, reader)[0] == 200
