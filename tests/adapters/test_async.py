@@ -155,7 +155,7 @@ def edition(number: int) -> list[Document]:
     ]
 
 
-@pytest.mark.parametrize(("plain", "tasks"), [(True, 200), (False, 40)])
+@pytest.mark.parametrize(("plain", "tasks"), [(True, 60), (False, 20)])
 async def test_many_tasks_ask_during_changes_and_each_sees_one_generation(framework, plain, tasks):
     """Every change replaces or deletes all five documents: a result has all of one edition, or none."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(64))

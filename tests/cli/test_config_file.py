@@ -115,3 +115,11 @@ def test_load_returns_settings_of_a_retriever(write):
         index.add([Document("1", "The Auth Service uses Keyring.")])
         assert len(GraphRetriever(index, found).retrieve("Auth Service")) == 1
     assert config.load(write('design = "kg2rag"\n[set]\nk = 8\n')).settings() == KG2RAG.replace(k=8)
+
+
+def test_a_file_above_that_sets_an_address_is_named(run, kb, write, tmp_path, monkeypatch):
+    write('kb = "notes"\nembedder-url = "http://elsewhere.example/v1"\n')
+    (tmp_path / "a").mkdir()
+    assert "sets embedder-url" not in run("stats").stderr
+    monkeypatch.chdir(tmp_path / "a")
+    assert f"{tmp_path / config.NAME} sets embedder-url" in run("stats").stderr

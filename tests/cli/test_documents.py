@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import sys
 
 import pytest
 from files import DOCUMENTS, pdf
@@ -197,3 +198,16 @@ def test_a_missing_library_is_one_line_with_the_command_that_installs_it(docs, m
     assert problem.path.endswith(name)
     assert "pip install 'hybrid-graphrag[files]'" in problem.reason
     assert len(found) == DOCUMENTS - 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere file names are Unicode")
+def test_a_file_or_folder_whose_name_is_no_text_is_reported(tmp_path):
+    (tmp_path / "a.md").write_text("Alpha is here.")
+    (tmp_path / os.fsdecode(b"bad\xff.md")).write_text("Beta is here.")
+    (tmp_path / os.fsdecode(b"folder\xfe")).mkdir()
+    (tmp_path / os.fsdecode(b"folder\xfe/c.md")).write_text("Gamma is here.")
+    for given, names, count in ((tmp_path, ["a.md"], 2), (tmp_path / os.fsdecode(b"folder\xfe"), [], 1)):
+        found, problems = load(given)
+        assert list(found) == names
+        assert [problem.reason for problem in problems] == ["its name is not valid UTF-8: rename it"] * count
+        assert all(problem.path.isprintable() for problem in problems)

@@ -231,3 +231,42 @@ def test_a_folder_that_was_emptied_is_synced_and_an_empty_one_is_an_error(run, d
     again = run("index", docs)
     assert again.exit_code == 1
     assert "docs: no file that can be read. Formats: .txt" in again.stderr
+
+
+def test_indexing_one_file_or_pattern_removes_no_others(run, docs, tmp_path):
+    run("index", docs)
+    (docs / "planner.txt").unlink()
+    assert "0 removed" in counts(run("index", docs / "tide.md"))
+    assert "0 removed" in counts(run("index", docs / "*.md"))
+    assert "1 removed" in counts(run("index", docs / "*.txt", docs / "tide.md"))
+    assert "planner.txt" not in ids(tmp_path / "kb")
+
+
+def test_files_of_the_same_name_in_two_folders_have_different_ids(run, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "readme.md").write_text(f"# Readme {name}\n\nThis is {name}.")
+    run("index", "a")
+    run("index", "b")
+    assert counts(run("index", "a", "b")) == "0 added, 0 changed, 0 removed, 2 unchanged"
+    assert ids(tmp_path / "kb") == {"readme.md", "b/readme.md"}
+
+
+def test_told_facts_stay_when_files_go(run, docs, tmp_path):
+    run("index", docs, "--embedder", "hash")
+    with KnowledgeIndex.open("kb", HashEmbedder()) as index:
+        index.memory.remember("User", "likes", "Green Tea")
+    for file in docs.iterdir():
+        file.unlink()
+    assert f"{DOCUMENTS} removed" in run("index", docs).stdout
+    assert "User likes Green Tea" in run("graph", "relations").stdout
+
+
+def test_a_moved_folder_is_not_indexed_again(run, docs, tmp_path):
+    run("index", docs)
+    docs.rename(tmp_path / "moved")
+    assert counts(run("index", "moved")) == f"0 added, 0 changed, 0 removed, {DOCUMENTS} unchanged"
+    outer = tmp_path / "outer"
+    outer.mkdir()
+    (tmp_path / "moved").rename(outer / "docs")
+    assert len(ids(tmp_path / "kb")) == DOCUMENTS

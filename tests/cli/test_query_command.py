@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 
@@ -24,22 +22,6 @@ def test_hits_are_shown_with_their_channels_and_paths(run, kb):
     assert "joaquim-prates.md" in result.stdout
     assert "INC-2103 — Joaquim Prates called each port himself. → Joaquim Prates" in result.stdout
     assert not any(line.endswith("  ") for line in result.stdout.splitlines())
-
-
-def test_a_query_imports_only_what_it_needs(kb, tmp_path):
-    code = f"""
-import sys
-from graphrag_apps.cli import main
-try:
-    main(["query", {QUESTION!r}, "--kb", {str(tmp_path / "kb")!r}])
-finally:
-    heavy = {{"asyncio", "jinja2", "pandas", "scipy", "tqdm", "wordllama"}}
-    heavy |= {{"graphrag_apps.documents.load", "graphrag_apps.compare", "graphrag_core.extract.sentences"}}
-    print("imported:", sorted(heavy & sys.modules.keys()))
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "joaquim-prates.md" in done.stdout
-    assert done.stdout.splitlines()[-1] == "imported: []"
 
 
 @pytest.mark.parametrize("method", ["agentic", "vector", "graph", "keyword", "hybrid"])

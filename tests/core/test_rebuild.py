@@ -78,12 +78,14 @@ class Shout:
 
 def contents(index):
     """Return each document with its passages and facts."""
-    facts = sorted((f.id, f.text, f.entities, f.relation, f.access_count) for f in index.graph.iter_facts())
+    facts = list(index.graph.iter_facts())
     found = {}
     for document in index.documents():
         chunks = index.chunks(document.id)
         ids = {chunk.id for chunk in chunks}
-        found[document.id] = document, chunks, [fact for fact in facts if fact[0].rpartition("/")[0] in ids]
+        own = [fact for fact in facts if fact.id.rpartition("/")[0] in ids]
+        told = sorted((fact.text, fact.entities, fact.relation, fact.access_count) for fact in own)
+        found[document.id] = document, chunks, told
     return found
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from graphrag_core import Document, Extraction, GraphRetriever, KnowledgeIndex, Mention
 from graphrag_core.errors import FilterError, InputError
-from graphrag_core.query.fusion import Fusion, confidence
+from graphrag_core.query.fusion import confidence
 from graphrag_core.strategies import (
     Gate,
     Neighbourhood,
@@ -233,16 +233,6 @@ def test_without_a_name_near_ones_are_found_by_their_vectors():
         far = Recogniser(least_similarity=1.01)
         assert GraphRetriever(index, recogniser=far).retrieve("login").entities == ()
     assert (Recogniser().nearest, Recogniser().least_similarity) == (3, 0.75)
-
-
-def test_a_fusion_of_ones_own_may_return_plain_lists(services):
-    class PlainFirst(Fusion):
-        def fuse(self, plain, graph):
-            return plain[0].tolist(), plain[1].tolist()
-
-    own = GraphRetriever(services, fusion=PlainFirst(), cache=None).retrieve("Who runs the Auth Service?", k=2)
-    assert len(own.hits) == 2
-    assert all(hit.channels for hit in own.hits)
 
 
 def test_stages_become_spans_if_the_application_uses_opentelemetry(monkeypatch):

@@ -187,3 +187,11 @@ def test_pages_refer_to_nothing_outside_and_have_no_inline_script_but_their_own(
         assert not re.search(r"\son\w+=", markup)
         assert 'style="' not in markup
     assert "<script>" not in server_page()
+
+
+def test_an_export_is_the_same_each_time_and_within_its_scope(index, explorer):
+    question = "What does the OAuth Provider speak to?"
+    pages = [static_page(Explorer(GraphRetriever(index)), question=question, where={"tenant": "a"}) for _ in range(2)]
+    assert pages[0] == pages[1]
+    assert not SECRET.search(json.dumps(data_of(pages[0])))
+    assert data_of(pages[0])["questions"][question]["hits"]

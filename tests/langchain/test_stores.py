@@ -63,38 +63,19 @@ def make_chroma(embedding, tmp_path):
     )
 
 
-def make_chroma_in_a_folder(embedding, tmp_path):
-    chroma = pytest.importorskip("langchain_chroma")
-    return chroma.Chroma("papers", embedding, persist_directory=str(tmp_path / "chroma"))
-
-
 def make_faiss(embedding, tmp_path):
     community = pytest.importorskip("langchain_community.vectorstores")
     docstore = pytest.importorskip("langchain_community.docstore.in_memory")
     return community.FAISS(embedding, faiss.IndexFlatL2(64), docstore.InMemoryDocstore(), {})
 
 
-def make_faiss_normalised(embedding, tmp_path):
-    community = pytest.importorskip("langchain_community.vectorstores")
-    docstore = pytest.importorskip("langchain_community.docstore.in_memory")
-    return community.FAISS(embedding, faiss.IndexFlatL2(64), docstore.InMemoryDocstore(), {}, normalize_L2=True)
-
-
 def make_qdrant(embedding, tmp_path):
-    return _qdrant(embedding, ":memory:", "")
-
-
-def make_qdrant_in_a_folder(embedding, tmp_path):
-    return _qdrant(embedding, str(tmp_path / "qdrant"), "dense")
-
-
-def _qdrant(embedding, location, name):
     qdrant = pytest.importorskip("langchain_qdrant")
     client_module = pytest.importorskip("qdrant_client")
-    client = client_module.QdrantClient(**({"location": location} if location == ":memory:" else {"path": location}))
+    client = client_module.QdrantClient(path=str(tmp_path / "qdrant"))
     vectors = client_module.models.VectorParams(size=64, distance=client_module.models.Distance.COSINE)
-    client.create_collection("papers", {name: vectors} if name else vectors)
-    return qdrant.QdrantVectorStore(client, "papers", embedding, vector_name=name)
+    client.create_collection("papers", {"dense": vectors})
+    return qdrant.QdrantVectorStore(client, "papers", embedding, vector_name="dense")
 
 
 def make_in_memory(embedding, tmp_path):
@@ -103,11 +84,8 @@ def make_in_memory(embedding, tmp_path):
 
 MAKERS = {
     "chroma": make_chroma,
-    "chroma in a folder": make_chroma_in_a_folder,
     "faiss": make_faiss,
-    "faiss normalised": make_faiss_normalised,
     "qdrant": make_qdrant,
-    "qdrant in a folder": make_qdrant_in_a_folder,
     "in memory": make_in_memory,
 }
 

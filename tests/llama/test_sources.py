@@ -12,7 +12,6 @@ from llama_index.core.graph_stores.types import (
     KG_NODES_KEY,
     KG_RELATIONS_KEY,
     TRIPLET_SOURCE_KEY,
-    ChunkNode,
     EntityNode,
     Relation,
 )
@@ -168,24 +167,6 @@ def test_a_property_graph_is_taken_over(graph, model):
     found = retriever.search("Where is what the OAuth Provider rests on?")
     steps = {one.chunk.id: [step.text for step in one.path[1::2]] for one in found}
     assert steps["two"] == ["OAuth Provider", "Keyring"]
-
-
-def test_facts_without_a_text_are_spelt_out(model):
-    store = SimplePropertyGraphStore()
-    store.upsert_nodes([EntityNode(name="Keyring", label="VENDOR", properties={"description": "A company."})])
-    store.upsert_relations([
-        Relation(label="SITS_IN", source_id="Keyring", target_id="Tallinn"),
-        Relation(label="RESTS_ON", source_id="OAuth Provider", target_id="Keyring"),
-    ])  # fmt: skip
-    store.upsert_nodes([ChunkNode(id_="bare", text="a chunk that was never a node.")])
-    retriever = GraphRAGRetriever.from_property_graph(store, model)
-    texts = {d.id: d.text for d in retriever.index.documents()}
-    assert texts == {
-        "bare": "a chunk that was never a node.",
-        "entity:Keyring": "Keyring: A company.\nKeyring sits in Tallinn.",
-        "entity:OAuth Provider": "OAuth Provider rests on Keyring.",
-    }
-    assert retriever.index.graph.entity("Keyring").description == "A company."
 
 
 def built(model, **settings):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 import pickle
 import traceback
 
 import pytest
 
-from graphrag_core.embedders import WordLlama
 from graphrag_core.testing import CHAIN, CHAIN_QUESTION, HashEmbedder
 
 QUESTIONS, PASSAGES = 12, 150
@@ -98,21 +96,3 @@ def test_a_forked_process_has_connections_of_its_own(adapter, url):
             assert set(expected) <= set(adapter.ids(retriever, CHAIN_QUESTION)) | {"child"}
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert adapter.ids(retriever, "Zerzura Seven")[0] == "child"
-
-
-@pytest.mark.parametrize("name", ["2wiki_train"])
-def test_the_recall_is_that_of_the_embedded_engine(adapter, url, shared, name):
-    folder = shared / "data" / name
-    corpus = [json.loads(line) for line in (folder / "corpus.jsonl").read_text("utf-8").splitlines()]
-    questions = [json.loads(line) for line in (folder / "questions.jsonl").read_text("utf-8").splitlines()][:QUESTIONS]
-    gold = {key for row in questions for key in row["gold"]}
-    rows = [
-        (row["id"], row["text"], row["title"])
-        for number, row in enumerate(corpus)
-        if number < PASSAGES or row["id"] in gold
-    ]
-    embedder = WordLlama()
-    with adapter.make(rows, embedder) as here, adapter.make(rows, embedder, path=url) as there:
-        for row in questions:
-            found, expected = (adapter.ids(one, row["question"])[:5] for one in (there, here))
-            assert len({*found} & {*row["gold"]}) == len({*expected} & {*row["gold"]})

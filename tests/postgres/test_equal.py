@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import psycopg
-import pytest
 from changes import some_document
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
@@ -18,9 +17,8 @@ from graphrag_core.testing import HashEmbedder
 
 WHERE = (None, {"team": "x"}, {"n": {"gte": 20, "lt": 60}}, {"not": {"__id__": {"in": ["d3", "d7"]}}})
 QUESTIONS = (
-    "Who wrote to Ada Lovelace?", "What does Redis keep?", "session tokens of the Auth Service", "IBM",
-    "Which fox met Ada Lovelace?", "Where is the red fox?", "select a session", "How do Redis and IBM relate?",
-    "Charles Babbage", "token", "Who is Key Value Store?", "tea of Ada Lovelace", "AMA and IBM",
+    "Who wrote to Ada Lovelace?", "session tokens of the Auth Service", "IBM", "How do Redis and IBM relate?",
+    "Who is Key Value Store?", "tea of Ada Lovelace",
 )  # fmt: skip
 ANSWERS = """
 import json, sys
@@ -51,24 +49,22 @@ def documents(seed: int) -> list[Document]:
     return [replace(one, id=f"d{at}", metadata={**one.metadata, "n": at}) for at, one in enumerate(found)]
 
 
-@pytest.mark.parametrize("embed_names", [False, True])
-def test_rankings_and_scores_are_those_of_a_folder(url, tmp_path, embed_names):
+def test_rankings_and_scores_are_those_of_a_folder(url, tmp_path):
     """After additions, replacements, deletions, edits and told facts; in this process and in another one."""
     edges = [("author", "author")]
     with (
-        KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), embed_names=embed_names, edges=edges) as folder,
-        KnowledgeIndex.open(url, HashEmbedder(), embed_names=embed_names, edges=edges) as index,
+        KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), embed_names=True, edges=edges) as folder,
+        KnowledgeIndex.open(url, HashEmbedder(), embed_names=True, edges=edges) as index,
     ):
 
         def assert_equal() -> None:
             expected = answers(folder)
             assert any(expected)
             assert answers(index) == expected
-            assert of_another_process(url) == expected
             assert index.verify(), str(index.verify())
-            for one, other in ((index.stats(), folder.stats()),):
-                for name in ("documents", "chunks", "entities", "facts", "relations", "vectors", "top_entities"):
-                    assert getattr(one, name) == getattr(other, name), name
+            one, other = index.stats(), folder.stats()
+            for name in ("documents", "chunks", "entities", "facts", "relations", "vectors", "top_entities"):
+                assert getattr(one, name) == getattr(other, name), name
             assert index.graph.entities(limit=None) == folder.graph.entities(limit=None)
 
         first, second = documents(1), documents(2)
@@ -95,6 +91,7 @@ def test_rankings_and_scores_are_those_of_a_folder(url, tmp_path, embed_names):
                 one.graph.undo(edit.number)
             one.delete("d3")
         assert_equal()
+        assert of_another_process(url) == answers(folder)
 
 
 def test_threads_ask_while_another_process_writes(url):

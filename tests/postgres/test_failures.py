@@ -165,16 +165,6 @@ def test_a_killed_server_loses_nothing_that_was_confirmed(own_server):
         assert index.verify(), str(index.verify())
 
 
-def test_a_query_whose_server_is_killed_says_so_and_the_next_one_answers(own_server):
-    with opened(f"{own_server.url}?index=queried") as index:
-        index.add(documents(6))
-        own_server.kill()
-        with pytest.raises(DatabaseError):
-            GraphRetriever(index).retrieve("Ada Lovelace tokens")
-        own_server.start()
-        assert GraphRetriever(index).retrieve("Ada Lovelace tokens").hits
-
-
 def _end_connections(url: str, state: str) -> int:
     with psycopg.connect(Address.parse(url).conninfo, autocommit=True) as connection:
         found = connection.execute(

@@ -338,3 +338,11 @@ def test_metrics_count_requests_and_are_not_for_restricted_keys():
     assert 'route="/v1/documents/{document_id:path}",status="404"' in found.text
     assert 'graphrag_requests_total{method="other",route="other",status="404"} 1.0' in found.text
     assert "secret" not in found.text
+
+
+@pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded"])
+def test_a_body_without_the_type_of_json_is_told_what_to_send(client, kind):
+    headers = {} if kind is None else {"content-type": kind}
+    answer = client.post("/v1/query", content=b'{"question": "x"}', headers=headers)
+    assert answer.status_code == 415
+    assert "send the body as JSON with 'Content-Type: application/json'" in answer.json()["error"]["message"]

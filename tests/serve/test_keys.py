@@ -134,3 +134,14 @@ def test_a_key_whose_field_is_misspelt_sees_no_document_by_its_id_either():
         assert client.get("/v1/documents/a").status_code == client.delete("/v1/documents/a").status_code == 404
         body = {"documents": [{"id": "a", "text": "Other."}]}
         assert client.post("/v1/documents", json=body).status_code == 409
+
+
+def test_a_filter_of_the_server_narrows_every_key():
+    key, secret = ApiKeys.generate("free")
+    other, restricted = ApiKeys.generate("a", {"tenant": "a"})
+    tenants = [("1", "a", True), ("2", "a", False), ("3", "b", True)]
+    for given, expected in ((secret, ["1", "3"]), (restricted, ["1"])):
+        index = index_of([Document(id_, "Text.", metadata={"tenant": one, "public": is_public})
+                          for id_, one, is_public in tenants])  # fmt: skip
+        gateway = Gateway(index, keys=ApiKeys([key, other]), where={"public": True})
+        assert documents(gateway, given) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import select
 import socket
 import sys
@@ -19,6 +20,7 @@ from graphrag_apps.serve import ApiKeys, Gateway, Limits, create_app, mcp_app
 from graphrag_core import KnowledgeIndex
 from graphrag_core.testing import HashEmbedder
 
+BODY = json.dumps({"question": QUESTION}).encode()
 LARGE = "/docs/assets/swagger-ui-bundle.js"  # 1.5 MB, for everybody
 
 
@@ -154,31 +156,19 @@ REFUSED = {
     "wrong key, chunked": (head(length=None, Authorization="Bearer guessed"), 401),
     "unknown path": (head(path="/v1/nothing"), 401),
     "explorer": (head(path="/explore/api/question"), 401),
+    "mcp": (head(path="/mcp"), 401),
 }
 
 
-@pytest.mark.parametrize("request_head", REFUSED.values(), ids=REFUSED)
-def test_what_the_head_shows_is_refused_before_the_body_arrives(request_head):
-    keys, _ = keys_of(a=None)
-    with serving(keys=keys) as url, connect(url) as connection:
-        connection.sendall(request_head[0])
-        assert answer(connection)[0] == request_head[1]
-
-
-def test_a_declared_length_above_the_limit_is_refused_before_the_body_arrives():
+@pytest.mark.parametrize("app", [create_app, mcp_app])
+def test_what_the_head_shows_is_refused_before_the_body_arrives(app):
     keys, headers = keys_of(a=None)
-    with serving(keys=keys) as url, connect(url) as connection:
-        connection.sendall(head(length=10_000_001, Expect="100-continue", **headers["a"]))
-        assert answer(connection)[0] == 413
-
-
-def test_the_mcp_server_refuses_before_the_body_arrives():
-    keys, _ = keys_of(a=None)
-    with serving(mcp_app, keys=keys) as url:
-        for request_head, status in ((head(path="/mcp"), 401), (head(path="/other"), 401)):
+    too_long = head(length=10_000_001, Expect="100-continue", **headers["a"])
+    with serving(app, keys=keys) as url:
+        for request, status in [*REFUSED.values(), *([(too_long, 413)] if app is create_app else [])]:
             with connect(url) as connection:
-                connection.sendall(request_head)
-                assert answer(connection)[0] == status
+                connection.sendall(request)
+                assert answer(connection)[0] == status, request
 
 
 def test_a_body_has_a_time_limit():
@@ -210,12 +200,39 @@ UNREAD = {
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the open files of another process are counted")
-@pytest.mark.parametrize("requests", UNREAD.values(), ids=UNREAD)
-def test_an_answer_that_is_not_taken_has_a_time_limit(kb, requests):
+def test_an_answer_that_is_not_taken_has_a_time_limit(kb):
     with limited(kb, receive_seconds=0.5) as (server, url):
         files = Path(f"/proc/{server.pid}/fd")
         before = len(list(files.iterdir()))
-        with connect(url, taken=4_096) as connection:
-            connection.sendall(requests)
-            wait_until(lambda: select.select([connection], [], [], 0)[0])
-            wait_until(lambda: len(list(files.iterdir())) <= before)
+        for requests in UNREAD.values():
+            with connect(url, taken=4_096) as connection:
+                connection.sendall(requests)
+                wait_until(lambda to=connection: select.select([to], [], [], 0)[0])
+                wait_until(lambda: len(list(files.iterdir())) <= before)
+
+
+def test_a_slow_client_that_takes_an_answer_gets_all_of_it(kb):
+    """Longer than the time limit, which holds for each part."""
+    with limited(kb, receive_seconds=2.0) as (_, url), connect(url, taken=65_536) as connection:
+        connection.sendall(get())
+        reader = connection.makefile("rb")
+        assert reader.readline().split()[1] == b"200"
+        left = int(http.client.parse_headers(reader)["Content-Length"])
+        start = time.monotonic()
+        while left and (data := reader.read(min(left, 50_000))):
+            left -= len(data)
+            time.sleep(0.1)
+        assert left == 0
+        assert time.monotonic() - start > 2.0
+
+
+def test_a_connection_is_used_again_and_takes_requests_ahead():
+    request = head(length=len(BODY)) + BODY
+    with serving() as url, connect(url) as connection:
+        reader = connection.makefile("rb")
+        for pieces in ([request], [request * 3], [request + request[:80], request[80:-4], request[-4:]]):
+            for piece in pieces:
+                connection.sendall(piece)
+                time.sleep(0.05)  # so that the server reads it by itself
+            for _ in range(b"".join(pieces).count(b"POST")):
+                assert answer(connection, reader)[0] == 200
