@@ -85,6 +85,10 @@ class Reads(ABC):
     def _bodies(self, passages: Keys) -> list[str]:
         return [keyword_fields(c.title, c.headings, (), plain(c.text))[0] for c in self.chunks(passages)]
 
+    def terms(self, text: str) -> list[str]:
+        """Return the terms of a text as keyword search sees them: stemmed, without stop words, each once."""
+        return [*analysis.content_terms(text)]
+
     def term_counts(self, terms: Sequence[str]) -> Keys:
         """Return how many passages of all documents contain each term in their title, headings or text.
 

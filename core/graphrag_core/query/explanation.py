@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphrag_core.engine.analysis import content_terms
 from graphrag_core.errors import IndexClosed
 from graphrag_core.filters import Filter
 from graphrag_core.ingest.edges import shared_fields
@@ -216,7 +215,7 @@ def _words_of(
     question: str, snapshot: Snapshot, terms: Sequence[str], shown: Keys
 ) -> tuple[list[tuple[tuple[str, ...], tuple[str, ...]]], tuple[str, ...]]:
     """Return the words of a question in each of some chunks and those in none above it, and the words in no chunk."""
-    words = _Words(question, terms)
+    words = _Words(question, snapshot, terms)
     above: set[str] = set()
     covered = []
     for flags in snapshot.contained(shown, terms):
@@ -229,7 +228,7 @@ def _words_of(
 class _Words:
     """The words of a question as it writes them, by their terms."""
 
-    def __init__(self, question: str, terms: Sequence[str]) -> None:
+    def __init__(self, question: str, snapshot: Snapshot, terms: Sequence[str]) -> None:
         self._question = question
         self._spans: dict[str, Span] = {}
         for term in terms:
@@ -243,7 +242,7 @@ class _Words:
             pieces = [match.span() for match in _PIECE.finditer(text)]
             whole = (pieces[0][0], pieces[-1][1]) if pieces else (0, 0)
             for start, end in dict.fromkeys([*pieces, whole]):
-                found = content_terms(text[start:end])
+                found = snapshot.terms(text[start:end])
                 if len(found) == 1 or (start, end) == whole:
                     for term in wanted.intersection(found):
                         self._spans[term] = token.start() + start, token.start() + end

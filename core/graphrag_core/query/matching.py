@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.analysis import content_terms
 from graphrag_core.ports import Keys, Matrix
 from graphrag_core.query.query import Query, word_weights
 
@@ -40,14 +39,14 @@ class QuestionWords:
     def of(cls, query: Query) -> QuestionWords:
         """Return the words of a question."""
         snapshot, embedder = query.snapshot, query.embedder
-        terms = [*content_terms(query.expected_words)]
+        terms = snapshot.terms(query.expected_words)
         weights = word_weights(snapshot.term_counts(terms), snapshot.statistics_count)
         if not terms or embedder is None or not embedder.has_tokens or query.vector is None:
             return cls(terms, weights, weights, np.eye(len(terms)), np.empty(0, np.int64))
         row_of = {term: row for row, term in enumerate(terms)}
         words: dict[tuple[int, ...], str] = {}
         for word in _WORD.findall(query.expected_words):
-            if rows := tuple(row_of[term] for term in content_terms(word) if term in row_of):
+            if rows := tuple(row_of[term] for term in snapshot.terms(word) if term in row_of):
                 words.setdefault(rows, word)
         by_terms = np.zeros((len(terms), len(words)))
         for column, rows in enumerate(words):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphrag_core.engine.analysis import content_terms
 from graphrag_core.key_sets import among
 from graphrag_core.ports import Keys, Matrix
 from graphrag_core.text import FUNCTION, OPENERS, normalise
@@ -96,7 +95,7 @@ class Recogniser:
         """
         found: dict[int, None] = {}
         for phrase in self.phrases_in(question):
-            if not (terms := content_terms(phrase)) or not normalise(phrase):
+            if not (terms := snapshot.terms(phrase)) or not normalise(phrase):
                 continue
             inside = max((_same_start(word, term) for word in normalise(phrase).split() for term in terms), key=len)
             entities = snapshot.search_names("", inside)  # most mentioned first

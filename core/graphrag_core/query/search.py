@@ -7,10 +7,10 @@ index: a reranker that calls a model scores passages that are values, while no s
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphrag_core.engine.snapshot import Snapshot
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import DEFAULT_VECTOR_WEIGHT, CheckedEmbedder
 from graphrag_core.ingest.remembered import visible
@@ -28,6 +28,9 @@ from graphrag_core.query.settings import ResolvedSettings
 from graphrag_core.result import CONFIDENCE_WITHOUT_GRAPH
 from graphrag_core.telemetry import Stages
 from graphrag_core.text.names import with_arxiv_ids
+
+if TYPE_CHECKING:
+    from graphrag_core.engine.snapshot import Snapshot
 
 
 def search(index: KnowledgeIndex, plan: Plan, vector: Embedded, stages: Stages) -> Found:

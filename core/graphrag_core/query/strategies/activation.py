@@ -7,7 +7,6 @@ from math import log10
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.analysis import content_terms
 from graphrag_core.key_sets import distinct
 from graphrag_core.model import Fact
 from graphrag_core.ports import Keys, Ranking
@@ -132,7 +131,7 @@ class SpreadingActivation(GraphStrategy):
 
     def _named_alike(self, query: Query) -> list[int]:
         """Return entities of the first passages whose names share words with the question, most shared first."""
-        snapshot, terms = query.snapshot, content_terms(query.text)
+        snapshot, terms = query.snapshot, query.snapshot.terms(query.text)
         chunks, _ = snapshot.keywords(query.text, _MAX_MATCHED)
         entities = np.array([*dict.fromkeys(snapshot.neighbours(chunks, to="entities").targets.tolist())], np.int64)
         shared = snapshot.in_names(entities, terms).sum(axis=1) if terms else np.zeros(len(entities))

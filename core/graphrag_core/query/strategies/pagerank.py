@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.deadline import check_deadline
-from graphrag_core.engine.analysis import content_terms
 from graphrag_core.ports import Keys, Ranking
 from graphrag_core.query.linear import Linear
 from graphrag_core.query.query import Expansion, Query, word_weights
@@ -105,7 +104,7 @@ class PageRank(GraphStrategy):
 
     def _best_facts(self, query: Query, chunks: Keys) -> Ranking:
         """Return the facts of some chunks that are nearest to the question, by their words and their vectors."""
-        snapshot, terms = query.snapshot, content_terms(query.text)
+        snapshot, terms = query.snapshot, query.snapshot.terms(query.text)
         sentences = snapshot.sentences(chunks, terms)
         words = np.vecdot(sentences.of_facts, word_weights(snapshot.term_counts(terms), snapshot.statistics_count))
         kept = np.flatnonzero(words > 0)
