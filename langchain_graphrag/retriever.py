@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -54,7 +53,7 @@ from langchain_graphrag.documents import (
     with_vectors,
 )
 from langchain_graphrag.models import embeddings_of, message_text, to_embedder
-from langchain_graphrag.rerank import CALLBACKS, compressor_reranker, most_diverse
+from langchain_graphrag.rerank import CALLBACKS, compressor_reranker, diverse
 from langchain_graphrag.stores import ReadRows, copy_store, embedding_of, store_rows
 
 _SETTINGS = SearchSettings.__dataclass_fields__
@@ -263,7 +262,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         ids: Iterable[Any] | None = None,
         read: ReadRows | None = None,
         remove_missing: bool = False,
-        check_embedding: bool = False,
         show_progress: bool | None = None,
         **settings: Unpack[NewOptions],
     ) -> Self:
@@ -277,7 +275,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         store
             The store.
         embedding
-            The model that computed the vectors; by default the store's own. It embeds the questions.
+            The model that computed the vectors; by default the store's own. It embeds the questions: a wrong dimension
+            is reported by the first one.
         where, ids
             What is read, by default all: a filter in the store's own language (docs/stores.md), or ids.
         read
@@ -285,9 +284,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             document; without a vector (None) the text is embedded.
         remove_missing
             True deletes documents from the index that were not read, except remembered facts.
-        check_embedding
-            True embeds one text and compares it with its vector, to find out if ``embedding`` is another model. By
-            default a wrong dimension is reported by the first question.
         show_progress
             True or False to force a progress bar; None shows it on a terminal.
         settings
@@ -299,7 +295,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         rows = store_rows(store, where, ids, read, settings.get("batch_size", 1_000))
         retriever = cls._open(model, **{"progress": show_progress, **_unsplit(settings)})
         with closed_on_error(retriever):
-            copy_store(retriever.index, rows, remove_missing=remove_missing, check_embedding=check_embedding)
+            copy_store(retriever.index, rows, remove_missing=remove_missing)
         return retriever
 
     @classmethod
@@ -450,20 +446,14 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             raise InputError("search_type='similarity_score_threshold' needs search_kwargs={'score_threshold': ...}")
         merged |= {"settings": merged.get("settings") or self.settings, "where": where}
         plan = self._core.plan(query, **merged)
-        if kind == "mmr":
-            if not 0 <= lambda_mult <= 1:
-                raise InputError(f"lambda_mult is {lambda_mult!r}: it must be from 0 to 1")
-            finish = partial(most_diverse, self.index, k=plan.settings.k, lambda_mult=lambda_mult)
-            settings = plan.settings.replace(k=max(plan.settings.k, fetch_k)).resolved
-            plan = replace(plan, settings=settings, finish=finish)
         embedding, model = self.index.embedding, embeddings_of(self.index)
-        if embedding is None or "embedding" in merged or not overrides(model, Embeddings, "aembed_query"):
-            return plan
+        if embedding is not None and "embedding" not in merged and overrides(model, Embeddings, "aembed_query"):
 
-        async def aembed() -> Any:
-            return embedding.checked_query(await model.aembed_query(query))
+            async def aembed() -> Any:
+                return embedding.checked_query(await model.aembed_query(query))
 
-        return replace(plan, aembed=aembed)
+            plan = replace(plan, aembed=aembed)
+        return diverse(plan, self.index, fetch_k=fetch_k, lambda_mult=lambda_mult) if kind == "mmr" else plan
 
     @override
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:

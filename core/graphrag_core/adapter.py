@@ -232,10 +232,6 @@ class AdapterRetriever:
         """Async version of :meth:`search`: what the embedding model and a reranker can await is awaited."""
         return await self._core.arun(self._plan(query, settings))
 
-    def facts_about(self, texts: Iterable[str]) -> list[str]:
-        """Return the facts that connect entities named in the texts, within the retriever's :attr:`scope`."""
-        return [fact.text for fact in self._core.facts_about(texts, where=self.scope)]
-
     def warm(self, questions: Iterable[str] | int = 10, *, background: bool = False) -> int | Future[int]:
         """Run questions in advance to fill the cache, within the retriever's :attr:`scope`; return how many.
 

@@ -107,33 +107,11 @@ def test_other_edges_replace_them(framework, tmp_path):
 # -- prompts
 
 
-def test_what_the_graph_adds_to_a_prompt_is_neutral(framework):
+def test_what_an_agent_reads_is_neutral(framework):
     text = f"Keyring depends on {NAME}. Gateway {{}} calls Keyring. {TEXT}"
     documents = [Document(f"{number}", text.replace("{}", str(number))) for number in range(3)]
-    with framework.build(documents, add_metadata=["graphrag"]) as retriever:
-        for found in (framework.retrieve(retriever, "Keyring Gateway"), framework.as_found(documents)):
-            for note in framework.notes(found, retriever):
-                check_prompt(note)
+    with framework.build(documents) as retriever:
         check_prompt(framework.tool(retriever).call(query="Keyring")[0])
-
-
-def test_a_prompt_gets_every_fact_once(framework, services):
-    found = framework.retrieve(services, "Which services does the Harbour Team have?")
-    added = "\n".join(framework.notes(found))
-    assert "Knowledge graph:" in added
-    lines = [line for line in added.splitlines() if line.startswith("- ")]
-    assert lines
-    assert len(lines) == len(set(lines))
-
-
-def test_results_of_other_retrievers_pass_unless_facts_are_looked_up(framework, services):
-    foreign = [Document("x", "The Keyring and the Old Vault differ."), Document("y", "Other.")]
-    assert framework.notes(framework.as_found(foreign)) == ["", ""]
-    first, second = framework.notes(framework.as_found(foreign), services)
-    assert first.strip() == "Knowledge graph:\n- Keyring replaces Old Vault"
-    assert second == ""
-    mine = framework.changed(services, **framework.where(tenant="b"))
-    assert framework.notes(framework.as_found(foreign), mine) == ["", ""], "within the filter of the retriever"
 
 
 # -- recall

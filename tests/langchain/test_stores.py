@@ -318,19 +318,6 @@ class TestEmbedding:
         with pytest.raises(InputError, match="Silent has no embedding model: pass embedding="):
             GraphRAGRetriever.from_vectorstore(Silent(embedding))
 
-    @pytest.mark.parametrize("wrong", [Counted(32), type("Other", (Counted,), {})()])
-    def test_is_compared_with_one_vector_if_asked(self, embedding, tmp_path, wrong):
-        store = make_in_memory(embedding, tmp_path)
-        store.add_texts(texts(), ids=NAMES)
-        embedding.texts.clear()
-        if type(wrong) is not Counted:
-            wrong.embed_documents = lambda texts: [list(np.eye(64)[0])] * len(texts)
-        with pytest.raises(EmbedderMismatch, match="the vectors of the store are not from"):
-            GraphRAGRetriever.from_vectorstore(store, wrong, check_embedding=True, path=tmp_path / "index")
-        with GraphRAGRetriever.from_vectorstore(store, check_embedding=True, path=tmp_path / "index") as retriever:
-            assert len(retriever.index) == COUNT
-        assert len(embedding.texts) == 1
-
     def test_of_the_folder_must_be_the_same(self, embedding, tmp_path):
         store = make_in_memory(embedding, tmp_path)
         store.add_texts(texts(), ids=NAMES)
@@ -381,10 +368,10 @@ class TestOtherStores:
         store = Closed(embedding)
         store.inner.add_texts(texts(), ids=NAMES)
         embedding.texts.clear()
-        with GraphRAGRetriever.from_vectorstore(store, read=read, batch_size=4, k=3, check_embedding=True) as retriever:
+        with GraphRAGRetriever.from_vectorstore(store, read=read, batch_size=4, k=3) as retriever:
             assert ids(retriever.invoke(QUESTION)) == NAMES[:3]
             assert len(retriever.index) == COUNT
-        assert len(embedding.texts) == 1  # the check
+        assert embedding.texts == []
 
     def test_of_postgres_in_async_mode_say_so(self, embedding):
         postgres = pytest.importorskip("langchain_postgres")

@@ -1,5 +1,4 @@
 """Turn a result into text: a prompt within a token budget (``context``), what people are shown of a hit (``display``).
 
-``escape`` neutralises text from documents for a prompt, a terminal or a page; ``notes`` adds what the graph knows to
-passages.
+``escape`` neutralises text from documents for a prompt, a terminal or a page.
 """
