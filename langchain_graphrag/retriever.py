@@ -262,7 +262,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         ids: Iterable[Any] | None = None,
         read: ReadRows | None = None,
         remove_missing: bool = False,
-        show_progress: bool | None = None,
         **settings: Unpack[NewOptions],
     ) -> Self:
         """Return a retriever for the documents of a vector store, with the vectors that the store has.
@@ -284,16 +283,15 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             document; without a vector (None) the text is embedded.
         remove_missing
             True deletes documents from the index that were not read, except remembered facts.
-        show_progress
-            True or False to force a progress bar; None shows it on a terminal.
         settings
-            As for :meth:`from_documents`. ``batch_size`` (1,000) is also the size of a request to the store.
+            As for :meth:`from_documents`. ``batch_size`` (1,000) is also the size of a request to the store,
+            and ``progress`` forces a progress bar, or none; by default a terminal shows one.
         """
         if not isinstance(store, VectorStore):
             raise InputError(f"from_vectorstore takes a LangChain VectorStore, not {type(store).__qualname__}")
         model = embedding_of(store) if embedding is None else embedding
         rows = store_rows(store, where, ids, read, settings.get("batch_size", 1_000))
-        retriever = cls._open(model, **{"progress": show_progress, **_unsplit(settings)})
+        retriever = cls._open(model, **_unsplit(settings))
         with closed_on_error(retriever):
             copy_store(retriever.index, rows, remove_missing=remove_missing)
         return retriever
@@ -352,22 +350,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         core, vectors = await run_in_executor(None, with_vectors, documents, ids, embeddings)
         await self._aadd(core, vectors, embed)
         return _filled_ids(core)
-
-    def add_texts(
-        self,
-        texts: Iterable[str],
-        metadatas: Iterable[Mapping[str, Any]] | None = None,
-        ids: Iterable[str] | None = None,
-        embeddings: Iterable[Any] | None = None,
-    ) -> list[str]:
-        """Add texts, replace those with a known id, and return the ids of all; see :meth:`add_documents`."""
-        return self.add_documents(from_texts(texts, metadatas, ids), embeddings=embeddings)
-
-    async def aadd_texts(
-        self, texts: Iterable[str], metadatas: Any = None, ids: Any = None, embeddings: Any = None
-    ) -> list[str]:
-        """Async version of :meth:`add_texts`."""
-        return await self.aadd_documents(from_texts(texts, metadatas, ids), embeddings=embeddings)
 
     def add_graph_documents(self, graph_documents: Iterable[Any]) -> list[str]:
         """Add the sources of graph documents with their nodes and relationships, not split; return their ids."""

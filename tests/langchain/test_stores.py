@@ -241,9 +241,9 @@ class TestReading:
     def test_shows_progress_if_asked(self, embedding, tmp_path, capsys):
         store = make_in_memory(embedding, tmp_path)
         store.add_texts(texts(), ids=NAMES)
-        with GraphRAGRetriever.from_vectorstore(store, show_progress=True):
+        with GraphRAGRetriever.from_vectorstore(store, progress=True):
             assert "indexing" in capsys.readouterr().err
-        with GraphRAGRetriever.from_vectorstore(store, show_progress=False):
+        with GraphRAGRetriever.from_vectorstore(store, progress=False):
             assert capsys.readouterr().err == ""
 
     def test_skips_documents_without_text_and_says_so(self, embedding, tmp_path, caplog):
@@ -391,8 +391,12 @@ class TestVectorsOfOnesOwn:
         with GraphRAGRetriever.from_documents([], embedding) as retriever:
             assert retriever.add_documents(documents, ids=NAMES, embeddings=vectors) == NAMES
             assert documents[0].id is None
-            assert retriever.add_texts(["Alpha."], [{"a": 1}], ["alpha"], [vectors[0]]) == ["alpha"]
-            assert await retriever.aadd_texts(["Beta."], ids=["beta"], embeddings=[vectors[1]]) == ["beta"]
+            assert retriever.add_documents(
+                [Document("Alpha.", metadata={"a": 1})], ids=["alpha"], embeddings=[vectors[0]]
+            ) == ["alpha"]
+            assert await retriever.aadd_documents([Document("Beta.")], ids=["beta"], embeddings=[vectors[1]]) == [
+                "beta"
+            ]
             assert embedding.texts == []
             assert retriever.get(["alpha"])[0].metadata == {"a": 1}
             assert retriever.index.verify()
@@ -413,7 +417,7 @@ class TestVectorsOfOnesOwn:
     def test_of_some_documents_leave_the_others_to_the_model(self, embedding):
         vector = embedding.hashed.embed_query("Keyring.")
         with GraphRAGRetriever.from_documents([], embedding) as retriever:
-            retriever.add_texts(["Keyring.", "OAuth."], embeddings=[vector, None])
+            retriever.add_documents([Document("Keyring."), Document("OAuth.")], embeddings=[vector, None])
         assert embedding.texts == ["OAuth."]
 
     def test_come_in_equal_numbers_and_of_one_dimension(self, embedding):

@@ -6,17 +6,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING
 
 from typing_extensions import Self
 
+from graphrag_core.context.retrieved import Retrieved
 from graphrag_core.context.settings import Style, check_style
 from graphrag_core.context.styles import ContextSource, Item, Render, graph_block, narrative, passages
 from graphrag_core.errors import check_integer
 from graphrag_core.text import Tokenizer, token_counter
-
-if TYPE_CHECKING:
-    from graphrag_core.result import Result
 
 _MAX_BLOCK = 500  # tokens of the graph block of the style "both"
 
@@ -41,7 +38,7 @@ class Context(str):
 
 
 def write_context(
-    result: Result,
+    result: Retrieved,
     *,
     ranks: Mapping[str, int],
     max_tokens: int,
@@ -79,7 +76,7 @@ def write_context(
     return Context(text, count(text) if text else 0, kept, style)
 
 
-def _usable_style(result: Result, style: Style) -> Style:
+def _usable_style(result: Retrieved, style: Style) -> Style:
     """Return the style, or ``"passages"`` if the graph has nothing for it."""
     described = style in ("graph", "both") and any(entity.description for entity in result.entities)
     if not result.graph_ran or (not result.facts and not described):

@@ -7,16 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from graphrag_core.context.retrieved import Channel, Hit, Retrieved, Step
 from graphrag_core.model import Chunk, Fact
 from graphrag_core.text import CJK, REFERS_TO, has_cjk, label, segment, sentences, unwrap
 from graphrag_core.text.markup import plain
 from graphrag_core.text.sentences import best_sentence
 from graphrag_core.text.words import QUESTION_STOP_WORDS, WORD
-
-if TYPE_CHECKING:
-    from graphrag_core.result import Channel, Hit, Result, Step
 
 _BREAK = re.compile(r"(?<![.!?:;,…。！？\s])[ \t]*\n\s*(?=[^\sa-z])")
 _POSSESSIVE = re.compile(r"['’]s\b")
@@ -86,7 +83,7 @@ class HitText:
         return [*filter(None, (page, start))]
 
 
-def hit_texts(result: Result) -> list[HitText]:
+def hit_texts(result: Retrieved) -> list[HitText]:
     """Return the hits of a result in words."""
     texts = []
     for rank, hit in enumerate(result.hits, 1):
@@ -141,7 +138,7 @@ def covered_words(hit: Hit) -> str:
     return f"{new}words of the question: {_listed(hit.covers)}" if hit.covers else ""
 
 
-def uncovered_words(result: Result) -> str:
+def uncovered_words(result: Retrieved) -> str:
     """Return the words of the question that no hit contains; empty if there are none."""
     return f"in no passage: {_listed(result.uncovered)}" if result.uncovered else ""
 
@@ -193,7 +190,7 @@ def path_starts_at_link(hit: Hit) -> bool:
     return hit.link is not None and ("chunk", hit.link.chunk_id) in [(s.kind, s.id) for s in hit.path[1:2]]
 
 
-def _linked_path(result: Result, hit: Hit) -> tuple[Step, ...]:
+def _linked_path(result: Retrieved, hit: Hit) -> tuple[Step, ...]:
     """Return the path of a hit with the ranks of the hits on it; its last entity tells the link if that is the same."""
     path = shown_path(result, hit)
     link = hit.link
@@ -206,7 +203,7 @@ def _linked_path(result: Result, hit: Hit) -> tuple[Step, ...]:
     return (*path[:-1], replace(path[-1], text=f"{path[-1].text} ({note})"))
 
 
-def shown_path(result: Result, hit: Hit) -> tuple[Step, ...]:
+def shown_path(result: Retrieved, hit: Hit) -> tuple[Step, ...]:
     """Return the steps between the question and a passage, with cross-references in words."""
     facts = {fact.id: fact for fact in result.facts if fact.relation == REFERS_TO and len(fact.entities) > 1}
     return tuple(
@@ -215,7 +212,7 @@ def shown_path(result: Result, hit: Hit) -> tuple[Step, ...]:
     )
 
 
-def fact_words(result: Result, fact: Fact) -> str:
+def fact_words(result: Retrieved, fact: Fact) -> str:
     """Return a fact as a sentence that names its subject X: "X refers to Y: …" for a cross-reference, else "X: …"."""
     text = _joined(readable(fact.text))
     names = [entity.name if (entity := result.known.get(key)) else key for key in fact.entities]
@@ -269,7 +266,7 @@ def _role_words(match: re.Match[str]) -> str:
 class Highlighter:
     """Finds in the passages of a result what its question asks for. Rare words of the question count more."""
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: Retrieved) -> None:
         self._texts = {hit.chunk.id: unwrap(readable(body_text(hit.chunk))) for hit in result.hits}
         self._sentences = {key: _candidates(text) for key, text in self._texts.items()}
         self._names = name_pattern(name for entity in result.entities for name in (entity.name, *entity.aliases))

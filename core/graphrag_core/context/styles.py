@@ -13,16 +13,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby, zip_longest
 from operator import attrgetter
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from graphrag_core.context.display import Highlighter, body_text, citation, fact_words
 from graphrag_core.context.escape import body, list_item, one_line, shortened
 from graphrag_core.context.relations import inverse
+from graphrag_core.context.retrieved import Hit, Retrieved
 from graphrag_core.model import Entity, Fact
 from graphrag_core.text import sentences
-
-if TYPE_CHECKING:
-    from graphrag_core.result import Hit, Result
 
 _LINE_WIDTH = 88
 _MAX_RELATED = 12
@@ -75,7 +73,7 @@ def _alternate(*lists: Iterable[Item | None]) -> list[Item]:
     return [item for row in zip_longest(*lists) for item in row if item is not None]
 
 
-def _entity(result: Result, name: str) -> Entity:
+def _entity(result: Retrieved, name: str) -> Entity:
     """Return the entity that a fact names, with its canonical id."""
     return result.known.get(name) or Entity(name, name)
 
@@ -97,7 +95,7 @@ _HEADINGS = {_ENTITY: "Entities", _RELATIONSHIPS: "Facts"}
 
 
 def graph_block(
-    result: Result,
+    result: Retrieved,
     ranks: Mapping[str, int],
     *,
     with_passages: bool = True,
@@ -125,7 +123,7 @@ def graph_block(
     return _published_block(result, first, longer, others, relationships=relationships)
 
 
-def _entity_lines(result: Result) -> Iterator[Item]:
+def _entity_lines(result: Retrieved) -> Iterator[Item]:
     """Yield a line for each of the question's entities that has a type or a description."""
     for entity in result.entities:
         if entity.type or entity.description:
@@ -134,7 +132,7 @@ def _entity_lines(result: Result) -> Iterator[Item]:
 
 
 def _published_block(
-    result: Result, first: list[Item], longer: list[Item], others: list[Item], *, relationships: bool
+    result: Retrieved, first: list[Item], longer: list[Item], others: list[Item], *, relationships: bool
 ) -> tuple[list[Item], Render]:
     """Return the block of document 000 and the passages.
 
@@ -167,7 +165,7 @@ def _render_graph(items: Sequence[Item]) -> str:
     return "\n\n".join(sections)
 
 
-def _entities_of_facts(result: Result) -> list[Entity]:
+def _entities_of_facts(result: Retrieved) -> list[Entity]:
     """Return up to five entities of the first facts."""
     ends = [_entity(result, end).id for fact in result.facts[:5] for end in fact.entities[:2]]
     return [result.known[end] for end in dict.fromkeys(ends) if end in result.known][:5]
@@ -223,7 +221,7 @@ def _wrap(label: str, items: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _related(result: Result, entity: Entity, number: int) -> Iterator[Item]:
+def _related(result: Retrieved, entity: Entity, number: int) -> Iterator[Item]:
     """Yield the entities that share a fact with an entity: the question's first, then by relation and weight."""
     named = {other.id for other in result.entities}
     weights: dict[tuple[str, str], float] = {}
@@ -247,7 +245,7 @@ def _related(result: Result, entity: Entity, number: int) -> Iterator[Item]:
             yield Item((_ENTITY, number, _RELATED), f"{list_item(name)} ({label})", (source,))
 
 
-def _relationships(result: Result, slot: tuple[int, ...]) -> tuple[list[Item], list[Item]]:
+def _relationships(result: Retrieved, slot: tuple[int, ...]) -> tuple[list[Item], list[Item]]:
     """Return the facts that join the question's entities with each other or with a hit, and the others."""
     named = {entity.id for entity in result.entities}
     on_paths = {step.id for hit in result.hits for step in hit.path if step.kind == "fact"}
@@ -269,7 +267,7 @@ def _relationships(result: Result, slot: tuple[int, ...]) -> tuple[list[Item], l
     return [*joint, *on_path], others
 
 
-def _new_facts(result: Result) -> Iterator[Fact]:
+def _new_facts(result: Retrieved) -> Iterator[Fact]:
     """Yield the facts about entities that the question names or a passage is about, which no passage states itself."""
     about = {entity.id for entity in result.entities}.union(*(hit.reason.subjects for hit in result.hits))
     read = {name for hit in result.hits for name in (hit.chunk.id, *(hit.expanded.ids if hit.expanded else ()))}
@@ -279,7 +277,7 @@ def _new_facts(result: Result) -> Iterator[Fact]:
             yield fact
 
 
-def _fact_line(result: Result, fact: Fact, triple: str) -> str:
+def _fact_line(result: Retrieved, fact: Fact, triple: str) -> str:
     """Return a fact as a sentence; a triple whose text does not name its ends with these."""
     names = [_entity(result, name).name for name in fact.entities] + [fact.value] * bool(fact.value)
     written = fact.text.casefold()
@@ -313,7 +311,7 @@ _SECTIONS = (
 
 
 def passages(
-    result: Result,
+    result: Retrieved,
     ranks: Mapping[str, int],
     *,
     with_entities: bool = True,
@@ -343,7 +341,7 @@ def passages(
     return [*first[:1], *entities, *first[1:], *facts, *longer], render
 
 
-def _described_entities(result: Result) -> list[Item]:
+def _described_entities(result: Retrieved) -> list[Item]:
     """Return the question's entities that have a type or a description; in the published format all of them."""
     items, published = [], result.context_format.published
     for entity in result.entities:
@@ -411,7 +409,7 @@ def _cut_points(text: str) -> tuple[int, ...]:
 _OF_USERS = ("user_edit", "conversation")  # sources of facts that a user told
 
 
-def narrative(result: Result) -> tuple[list[Item], Render]:
+def narrative(result: Retrieved) -> tuple[list[Item], Render]:
     """Return facts grouped by subject, both in order of relevance, facts about the user first.
 
     The least relevant facts are left out if there is no room for all, whatever their subject.
@@ -442,7 +440,7 @@ def narrative(result: Result) -> tuple[list[Item], Render]:
     return items, render
 
 
-def _subject(result: Result, fact: Fact) -> tuple[str, bool] | None:
+def _subject(result: Retrieved, fact: Fact) -> tuple[str, bool] | None:
     """Return the id of a fact's subject, and whether it is the user; None for a fact without entities.
 
     An entity "User" of a document is not the user.
@@ -454,7 +452,7 @@ def _subject(result: Result, fact: Fact) -> tuple[str, bool] | None:
     return subject, is_told and _entity(result, subject).name.lower() == "user"
 
 
-def _narrative_line(result: Result, fact: Fact) -> str:
+def _narrative_line(result: Retrieved, fact: Fact) -> str:
     if not fact.relation:
         return f"- {one_line(fact.text)}"
     objects = [one_line(_entity(result, entity).name) for entity in fact.entities[1:] or fact.entities[:1]]
