@@ -47,12 +47,12 @@ from graphrag_core.query.plan import Plan
 from langchain_graphrag.documents import (
     LongDocumentChunker,
     from_texts,
+    message_text,
     to_core_documents,
     to_document,
     to_documents,
     with_vectors,
 )
-from langchain_graphrag.models import embeddings_of, message_text, to_embedder
 from langchain_graphrag.rerank import CALLBACKS, compressor_reranker, diverse
 from langchain_graphrag.stores import ReadRows, copy_store, embedding_of, store_rows
 
@@ -318,7 +318,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             raise InputError("pass either llm or extractor: extractor=llm_extractor(llm, ...) has both")
         settings["extractor"] = StoredKnowledgeExtractor(extractor if llm is None else llm_extractor(llm))
         settings.setdefault("chunker", LongDocumentChunker())
-        index, fields = open_index(to_embedder(embedding), path, settings, must_exist=must_exist)
+        index, fields = open_index(embedding, path, settings, must_exist=must_exist)
         with closed_on_error(index):
             return cls(index=index, **fields)
 
@@ -345,7 +345,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         self, documents: Iterable[Document], *, ids: Any = None, embeddings: Any = None
     ) -> list[str]:
         """Async version of :meth:`add_documents`; awaits the embedding model if it has its own coroutine."""
-        model = embeddings_of(self.index)
+        model = self._embeddings
         embed = model.aembed_documents if overrides(model, Embeddings, "aembed_documents") else None
         core, vectors = await run_in_executor(None, with_vectors, documents, ids, embeddings)
         await self._aadd(core, vectors, embed)
@@ -383,6 +383,11 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         wanted = [ids] if isinstance(ids, str) else ids
         stored = (self.index.get(document_id) for document_id in self._in_scope(wanted))
         return [to_document(document) for document in stored if document is not None]
+
+    @property
+    def _embeddings(self) -> Any:
+        """The embedding model of the index as the user passed it, or None."""
+        return self.index.embedding and self.index.embedding.embedder
 
     # -- queries
 
@@ -428,7 +433,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             raise InputError("search_type='similarity_score_threshold' needs search_kwargs={'score_threshold': ...}")
         merged |= {"settings": merged.get("settings") or self.settings, "where": where}
         plan = self._core.plan(query, **merged)
-        embedding, model = self.index.embedding, embeddings_of(self.index)
+        embedding, model = self.index.embedding, self._embeddings
         if embedding is not None and "embedding" not in merged and overrides(model, Embeddings, "aembed_query"):
 
             async def aembed() -> Any:
@@ -441,7 +446,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params = super()._get_ls_params(**kwargs)
         if self.index.embedding is not None:
-            params["ls_embedding_provider"] = type(embeddings_of(self.index)).__name__
+            params["ls_embedding_provider"] = type(self._embeddings).__name__
             params["ls_embedding_model"] = self.index.embedding.identity
         return params
 

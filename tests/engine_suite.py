@@ -437,7 +437,7 @@ class EngineSuite:
             assert stats.relations == {"likes": 1}
             assert [fact.relation for fact in index.graph.relations(limit=None)] == ["likes"]
             links = [fact for fact in index.graph.iter_facts() if fact.relation == "refers_to"]
-            assert stats.links == len(index.graph.relations(relation="refers_to")) == len(links) > 0
+            assert stats.references == len(index.graph.relations(relation="refers_to")) == len(links) > 0
             assert stats.facts == len(list(index.graph.iter_facts()))
 
     def test_entities_are_found_by_parts_of_their_names(self) -> None:

@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
-from dataclasses import asdict, fields
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, fields, replace
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -18,10 +18,11 @@ from typing_extensions import Self, Unpack
 from graphrag_core.context.expanded import Around
 from graphrag_core.engine.address import shown
 from graphrag_core.errors import InputError, NotAnIndex, unknown_name
-from graphrag_core.filters import DOCUMENT_ID, Where, parse_all
+from graphrag_core.filters import DOCUMENT_ID, Where, json_value, parse_all
 from graphrag_core.index import KnowledgeIndex
+from graphrag_core.ingest.chunker import stated_title
 from graphrag_core.ingest.remembered import Time
-from graphrag_core.model import Added, Document
+from graphrag_core.model import ADAPTER_KEY, Added, Chunk, Document
 from graphrag_core.ports import Embedder
 from graphrag_core.query.plan import Plan
 from graphrag_core.query.settings import Method, SearchSettings
@@ -151,6 +152,27 @@ def overrides(value: object, base: type, *methods: str) -> bool:
     """
     defaults = {name: getattr(base, name) for name in methods if hasattr(base, name)}
     return any(getattr(type(value), name, own) is not own for name, own in defaults.items())
+
+
+def to_core(document_id: str, text: str, metadata: Mapping[str, Any]) -> Document:
+    """Return a document of a framework for the core: metadata as it is stored, raw HTML as its readable text.
+
+    Markdown stays as it is. A title that the loader states comes before that of the page.
+    """
+    with suppress(TypeError, ValueError, RecursionError):  # the core reports what is wrong with it
+        metadata = json_value(metadata, "metadata")  # so that what is unchanged is known again
+    document = Document(document_id, text, metadata=metadata)
+    if not text.lstrip().startswith("<"):
+        return document
+    from graphrag_core.text.html import readable  # noqa: PLC0415 - with the readers of all formats, slow to import
+
+    document = readable(document)
+    return replace(document, title="") if document.title and stated_title(metadata) else document
+
+
+def metadata_of(stored: Document | Chunk) -> dict[str, Any]:
+    """Return the metadata of a stored document, or of a passage of it, without what an adapter added."""
+    return {key: value for key, value in stored.metadata.items() if key != ADAPTER_KEY}
 
 
 def checked_names(add_metadata: Iterable[str]) -> tuple[str, ...]:

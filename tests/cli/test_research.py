@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from graphrag_core import Combined, GraphRetriever, KnowledgeIndex, SentenceExtractor
+from graphrag_core import GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import InputError
-from graphrag_core.research import FindingsExtractor, is_findings, research_documents
+from graphrag_core.research import is_findings, research_documents
 from graphrag_core.testing import HashEmbedder
 
 FINDINGS = {
@@ -47,8 +47,7 @@ FINDINGS = {
 
 @pytest.fixture
 def index():
-    extractor = Combined(SentenceExtractor(), FindingsExtractor())
-    with KnowledgeIndex(HashEmbedder(), extractor=extractor, progress=False) as index:
+    with KnowledgeIndex(HashEmbedder(), progress=False) as index:
         index.add(research_documents(FINDINGS))
         yield index
 
@@ -118,7 +117,7 @@ def test_a_concept_leads_from_a_project_to_the_paper_that_introduces_it(index):
 def test_missing_and_odd_fields_are_tolerated(findings):
     assert is_findings(findings)
     (document,) = research_documents(findings)
-    with KnowledgeIndex(HashEmbedder(), extractor=FindingsExtractor(), progress=False) as index:
+    with KnowledgeIndex(HashEmbedder(), progress=False) as index:
         assert index.add([document]).added == 1
 
 
@@ -127,13 +126,6 @@ def test_what_has_no_findings_is_refused(value):
     assert not is_findings(value)
     with pytest.raises(InputError, match="no research findings"):
         research_documents(value)
-
-
-def test_other_documents_have_nothing_for_the_extractor(index):
-    assert FindingsExtractor().extract(index.chunks("arxiv:2404.16130"))[0].facts
-    plain = research_documents(FINDINGS)[0]
-    chunk = index.chunks(plain.id)[0]
-    assert not FindingsExtractor().extract([type(chunk)("1", "1", "Text.", "Title")])[0].mentions
 
 
 # -- on the command line

@@ -388,8 +388,7 @@ def test_explanations_print_no_control_characters():
 
 
 def test_the_best_sentence_is_found_in_any_script_and_without_markup():
-    head = "Timeouts\n~~~~~~~~\n\n.. note:: See below.\n\n"
-    passage = f"{head}* The ``retry_delay`` is 3 seconds\n* Tasks are :term:`idempotent`"
+    passage = "## Timeouts\n\n* The `retry_delay` is 3 seconds\n* Tasks are *idempotent*"
     english = Hit(Chunk("a", "a", passage, "Timeouts"), 1.0)
     chinese = Hit(Chunk("b", "b", "港口很大。" * 80 + "灯塔由阿达点亮。" + "海很蓝。" * 80, "港口"), 0.5)
     made = replace(result(hits=(english, chinese)), question="How long is retry_delay? 灯塔是谁点亮的？")

@@ -197,7 +197,7 @@ class TestFolders:
             assert "new" in ids(await retriever.ainvoke("Riga"))
 
     def test_are_not_made_for_what_is_no_embedding(self, tmp_path):
-        with pytest.raises(InputError, match="str is not an embedding model"):
+        with pytest.raises(InputError, match="str is not an embedder"):
             GraphRAGRetriever.from_documents([], "text-embedding-3-small", path=tmp_path / "kb")
         assert not (tmp_path / "kb").exists()
 

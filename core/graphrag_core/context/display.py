@@ -23,11 +23,7 @@ _LONGEST_NAME = 200
 _MAX_WORDS = 12  # of the question, listed for a hit
 _FEWEST_WORDS = 3  # of a sentence that can stand for a passage
 
-# Markup of reStructuredText: underlines, directives and roles.
-_RULE = re.compile(r"^(?:[ \t]*(?![ \t])([=\-~^*_+#`\"':.])\1{2,}[ \t]*|[|+\-=: \t]{3,})$", re.MULTILINE)
-_DIRECTIVE = re.compile(r"^[ \t]*\.\. (?:_[^\n]*:|\S[^\n]*?::)[^\n]*$|^[ \t]+:[\w-]+:[^\n]*$", re.MULTILINE)
-# From the start of the characters that a role may have: those before its first colon belong to the text.
-_ROLE = re.compile(r"(?<![\w:+-])([\w+-]*):[\w:+-]+:`~?([^`<\n]+)(<[^`\n]*>)?`")
+_RULE = re.compile(r"[=\-~^*_+#` ]{3,}")  # the line under a heading
 _TITLE_MARKS = '#=*_`~^" \t\r'
 _LINKS = {  # before the entity, between entity and passage, after the passage; and a note on the entity
     "about": ("about ", ", which ", " mentions", "mentioned in"),
@@ -214,7 +210,7 @@ def shown_path(result: Retrieved, hit: Hit) -> tuple[Step, ...]:
 
 def fact_words(result: Retrieved, fact: Fact) -> str:
     """Return a fact as a sentence that names its subject X: "X refers to Y: …" for a cross-reference, else "X: …"."""
-    text = _joined(readable(fact.text))
+    text = _joined(plain(fact.text).strip())
     names = [entity.name if (entity := result.known.get(key)) else key for key in fact.entities]
     if fact.relation == REFERS_TO and len(names) > 1:
         words = f"{names[0]} refers to {names[1]}"
@@ -240,7 +236,7 @@ def body_text(chunk: Chunk) -> str:
     while at < len(text):
         end = text.find("\n", at) % (len(text) + 1)
         line = text[at:end]
-        if line.strip() and (not names or (_bare(line) not in names and not _RULE.fullmatch(line))):
+        if line.strip() and (not names or (_bare(line) not in names and not _RULE.fullmatch(line.strip()))):
             return text[at:].removeprefix(": ") if at else text  # of a definition, whose term is the heading
         at = end + 1
         while text[at : at + 1] in ("\n", "\r"):
@@ -248,26 +244,11 @@ def body_text(chunk: Chunk) -> str:
     return text
 
 
-def readable(text: str) -> str:
-    r"""Return a text as prose: without the marks of headings and lists, underlines, fences, directives and emphasis.
-
-    >>> readable("Broker\n======\n\nThe `broker_url` **must** be set. See :ref:`the guide <guide>`.")
-    'Broker\n\nThe broker_url must be set. See the guide.'
-    """
-    text = plain(text) if "```" in text or "~~~" in text else text  # the rules in a code block are code
-    text = _ROLE.sub(_role_words, _DIRECTIVE.sub("", _RULE.sub("", text)))
-    return plain(text).strip()
-
-
-def _role_words(match: re.Match[str]) -> str:
-    return match[1] + (match[2].rstrip() or " " if match[3] else match[2])
-
-
 class Highlighter:
     """Finds in the passages of a result what its question asks for. Rare words of the question count more."""
 
     def __init__(self, result: Retrieved) -> None:
-        self._texts = {hit.chunk.id: unwrap(readable(body_text(hit.chunk))) for hit in result.hits}
+        self._texts = {hit.chunk.id: unwrap(plain(body_text(hit.chunk)).strip()) for hit in result.hits}
         self._sentences = {key: _candidates(text) for key, text in self._texts.items()}
         self._names = name_pattern(name for entity in result.entities for name in (entity.name, *entity.aliases))
         asked = _words(_POSSESSIVE.sub("", result.question))

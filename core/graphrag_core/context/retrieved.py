@@ -383,11 +383,6 @@ class Retrieved:
         by_graph = sum(hit.origin == "graph" for hit in self.hits)
         return {"plain": len(self.hits) - by_graph, "graph": by_graph}
 
-    @property
-    def graph_used(self) -> bool:
-        """Whether the graph contributed to the hits."""
-        return self.graph_ran and any("graph" in hit.channels or hit.path for hit in self.hits)
-
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
 

@@ -263,7 +263,7 @@ class Snapshot:
             bytes_on_disk=on_disk,
             bytes_in_memory=self._reads.view.nbytes + in_memory,
             top_entities=tuple((entity.name, entity.mentions) for entity in top),
-            links=relations.get(REFERS_TO, 0),
+            references=relations.get(REFERS_TO, 0),
         )
 
     def hidden_facts(self) -> Keys:
