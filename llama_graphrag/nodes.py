@@ -75,14 +75,7 @@ def split(
     steps = Settings.transformations if transformations is None else transformations
     nodes = run_transformations(copies, steps, show_progress=bool(show_progress))
     hashes = {document.node_id: document.hash for document in documents}
-    seen: Counter[str] = Counter()
-    renamed: dict[str, str] = {}
-    for node in nodes:
-        source = node.ref_doc_id
-        if source is not None and source != node.node_id:
-            if _RANDOM_ID.fullmatch(node.node_id):
-                renamed[node.node_id] = f"{source}#{seen[source]}"
-            seen[source] += 1
+    renamed = _stable_ids(nodes)
 
     def rename(info: RelatedNodeInfo) -> RelatedNodeInfo:
         return info.model_copy(update={"node_id": renamed.get(info.node_id, info.node_id)})
@@ -99,6 +92,18 @@ def split(
         name = renamed.get(node.node_id, node.node_id)
         stable.append(node.model_copy(update={"id_": name, "relationships": relationships}))
     return stable
+
+
+def _stable_ids(nodes: Sequence[BaseNode]) -> dict[str, str]:
+    """Return the ids that replace random ones."""
+    seen, renamed = Counter[str](), dict[str, str]()
+    for node in nodes:
+        source = node.ref_doc_id
+        if source is not None and source != node.node_id:
+            if _RANDOM_ID.fullmatch(node.node_id):
+                renamed[node.node_id] = f"{source}#{seen[source]}"
+            seen[source] += 1
+    return renamed
 
 
 def _mapped(node: BaseNode, change: Callable[[RelatedNodeInfo], RelatedNodeInfo]) -> dict[NodeRelationship, Any]:

@@ -21,6 +21,7 @@ from graphrag_core.errors import InputError, NotAnIndex, unknown_name
 from graphrag_core.filters import DOCUMENT_ID, Where, json_value, parse_all
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.chunker import stated_title
+from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.remembered import Time
 from graphrag_core.model import ADAPTER_KEY, Added, Chunk, Document
 from graphrag_core.ports import Embedder
@@ -122,12 +123,14 @@ def open_index(
     NotAnIndex
         There is no index, and it must exist.
     """
-    options = {name: value for name, value in settings.items() if name in _INDEX_OPTIONS}
-    others = {name: value for name, value in settings.items() if name not in options}
+    if embedder is not None:
+        CheckedEmbedder(embedder)  # raises before a folder is made
+    options = {name: settings[name] for name in _INDEX_OPTIONS & settings.keys()}
+    others = {name: settings[name] for name in settings.keys() - _INDEX_OPTIONS}
     exists = path is not None and KnowledgeIndex.exists(path)
-    recogniser = others.get("recogniser") or getattr(others.get("settings"), "recogniser", None)
-    if not exists and embedder is not None and options.get("embed_names") is None and recogniser is not None:
-        options["embed_names"] = recogniser.needs_name_vectors
+    if not exists and embedder is not None and options.get("embed_names") is None:
+        recogniser = others.get("recogniser") or getattr(others.get("settings"), "recogniser", None)
+        options["embed_names"] = getattr(recogniser, "needs_name_vectors", False)
     if path is None:
         return KnowledgeIndex(embedder, **options), others
     if must_exist and not exists:

@@ -130,8 +130,9 @@ def _decided_by_signals(seen: Evidence) -> str:
         others = [SIGNALS[name] for name in moved if name != "graph"]
         also = f"; {_listed(others)} moved passages, too" if others else ""
         return f"the graph led{_because(named)}{also}"
-    rare = f"{named}, rare names are only {seen.share:.0%} of it"
-    why = rare if named and seen.share >= _LITTLE else "the question names nothing rare that the graph knows"
+    why = "the question names nothing rare that the graph knows"
+    if named and seen.share >= _LITTLE:
+        why = f"{named}, rare names are only {seen.share:.0%} of it"
     how = f"led, {_listed([SIGNALS[name] for name in moved])} moved passages" if moved else "decided alone"
     return f"{_searches(seen)} {how}: {_why_not_graph(seen) or why}"
 

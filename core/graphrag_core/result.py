@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from graphrag_core.context.context import Context, write_context
-from graphrag_core.context.display import Highlighter, citation, hit_texts, rank_text, uncovered_words
+from graphrag_core.context.display import Highlighter, HitText, citation, hit_texts, rank_text, uncovered_words
 from graphrag_core.context.escape import one_line
 from graphrag_core.context.expanded import Around
 from graphrag_core.context.retrieved import (
@@ -159,28 +159,11 @@ class Result(Retrieved):
         named = ", ".join(one_line(entity.name) for entity in self.entities) or "no known entity"
         confidence = "" if self.confidence is None else f", confidence {self.confidence:.2f}"
         lines = [one_line(self.question), f"  entities: {named}; method {self.method}{confidence}"]
-        remarks = (
-            self.route,
-            self.decided,
-            self.fallback,
-            one_line(uncovered_words(self)),
-            self.advice,
-        )
+        remarks = (self.route, self.decided, self.fallback, uncovered_words(self), self.advice)
         lines += [f"  {one_line(remark)}" for remark in remarks if remark]
         texts = Highlighter(self)
         for shown in hit_texts(self):
-            hit = shown.hit
-            found = ", ".join(f"{name} {rank_text(channel)}" for name, channel in hit.channels.items())
-            lines.append(f"{shown.rank:>3}. {one_line(citation(hit.chunk))}  [{hit.score:.3f}]  {found}")
-            path = " → ".join(one_line(step.text) for step in shown.path)
-            reason = f"{path} → this passage" if path else shown.found
-            expansion = hit.graph_expansion and f"by the query '{one_line(hit.graph_expansion)}'"
-            more = (
-                one_line(texts.snippet(hit, _SNIPPET)),
-                "; ".join(filter(None, (reason, expansion, one_line("".join(shown.link))))),
-                one_line(shown.covers),
-            )
-            lines += [f"     {line}" for line in more if line]
+            lines += _hit_lines(shown, texts)
         stages = ", ".join(f"{name} {ms:.1f}" for name, ms in self.trace.stages.items())
         return "\n".join([*lines, f"  {self.trace.total:.1f} ms: {stages}"])
 
@@ -212,3 +195,19 @@ class Result(Retrieved):
         from graphrag_apps.page.page import frame  # noqa: PLC0415 - Jinja is slow to import, and few need pages
 
         return frame(self, self.explain())
+
+
+def _hit_lines(shown: HitText, texts: Highlighter) -> list[str]:
+    """Return the lines of a report about a hit."""
+    hit = shown.hit
+    found = ", ".join(f"{name} {rank_text(channel)}" for name, channel in hit.channels.items())
+    path = " → ".join(one_line(step.text) for step in shown.path)
+    reason = f"{path} → this passage" if path else shown.found
+    expansion = hit.graph_expansion and f"by the query '{one_line(hit.graph_expansion)}'"
+    more = (
+        one_line(texts.snippet(hit, _SNIPPET)),
+        "; ".join(filter(None, (reason, expansion, one_line("".join(shown.link))))),
+        one_line(shown.covers),
+    )
+    head = f"{shown.rank:>3}. {one_line(citation(hit.chunk))}  [{hit.score:.3f}]  {found}"
+    return [head, *(f"     {line}" for line in more if line)]

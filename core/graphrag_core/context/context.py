@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 
@@ -71,9 +71,13 @@ def write_context(
     else:
         listed = include_relationships is True and result.graph_ran
         text, chosen = _fill(*texts(relationships=listed), max_tokens, count)
-    sources = dict.fromkeys(source for item in chosen for source in item.sources)
-    kept = tuple(source for source in sources if include_sources or source.kind == "entity")
-    return Context(text, count(text) if text else 0, kept, style)
+    return Context(text, count(text) if text else 0, _sources(chosen, with_passages=include_sources), style)
+
+
+def _sources(items: Sequence[Item], *, with_passages: bool) -> tuple[ContextSource, ...]:
+    """Return the sources of items, each once; without passages and facts the entities alone."""
+    sources = dict.fromkeys(source for item in items for source in item.sources)
+    return tuple(source for source in sources if with_passages or source.kind == "entity")
 
 
 def _usable_style(result: Retrieved, style: Style) -> Style:

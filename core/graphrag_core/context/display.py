@@ -272,14 +272,7 @@ class Highlighter:
         text, spans = self._texts[hit.chunk.id], self._sentences[hit.chunk.id]
         if not spans:
             return ""
-        best = spans.index(self._best(hit))
-        first = last = best
-        while True:
-            after = last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= length
-            before = not after and first > 0 and spans[last][1] - spans[first - 1][0] <= length
-            if not after and not before:
-                break
-            first, last = first - before, last + after
+        first, last = _window(spans, spans.index(self._best(hit)), length)
         shown = _joined(text[spans[first][0] : spans[last][1]])
         if len(shown) > length:
             shown = excerpt(shown, next((start for start, _ in self._marks(shown)), 0), length)
@@ -316,23 +309,32 @@ class Highlighter:
 
     def _marks(self, text: str) -> list[tuple[int, int]]:
         """Return start and end of names and question words, in order and not overlapping."""
-        found = [match.span() for match in self._names.finditer(text) if match.group()]
+        names = [match.span() for match in self._names.finditer(text) if match.group()]
         taken = bytearray(len(text))
-        for start, end in found:
+        for start, end in names:
             taken[start:end] = b"\1" * (end - start)
-        if has_cjk(text):  # two characters at a time, which overlap
-            pairs = bytearray(len(text))
-            for pair in filter(has_cjk, self._asked):
-                for match in re.finditer(re.escape(pair), text):
-                    pairs[match.start() : match.end()] = b"\1" * len(pair)
-            runs = (match.span() for match in re.finditer(rb"\x01+", bytes(pairs)))
-            found += [run for run in runs if not any(taken[slice(*run)])]
-        found += [
-            match.span()
-            for match in WORD.finditer(text)
-            if _stem(match.group().lower()) in self._asked and not any(taken[match.start() : match.end()])
-        ]
-        return sorted(found)
+        words = [match.span() for match in WORD.finditer(text) if _stem(match.group().lower()) in self._asked]
+        others = [*(self._pairs(text) if has_cjk(text) else ()), *words]
+        return sorted([*names, *(span for span in others if not any(taken[slice(*span)]))])
+
+    def _pairs(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield start and end of runs of the question's pairs of Chinese characters, which overlap."""
+        pairs = bytearray(len(text))
+        for pair in filter(has_cjk, self._asked):
+            for match in re.finditer(re.escape(pair), text):
+                pairs[match.start() : match.end()] = b"\1" * len(pair)
+        return (match.span() for match in re.finditer(rb"\x01+", bytes(pairs)))
+
+
+def _window(spans: Sequence[tuple[int, int]], best: int, length: int) -> tuple[int, int]:
+    """Return the first and the last sentence around the best one that fit into a length, those after it first."""
+    first = last = best
+    while True:
+        after = last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= length
+        before = not after and first > 0 and spans[last][1] - spans[first - 1][0] <= length
+        if not after and not before:
+            return first, last
+        first, last = first - before, last + after
 
 
 def excerpt(text: str, at: int, length: int) -> str:
@@ -385,13 +387,16 @@ def _stem(word: str) -> str:
     """
     if word in QUESTION_STOP_WORDS:
         return ""
-    if len(word) > 4 and word.endswith("ies"):
-        word = f"{word[:-3]}y"
-    elif len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
-        word = word[:-1]
+    word = _singular(word)
     word = next((word[: -len(end)] for end in ("ing", "ed") if word.endswith(end) and len(word) - len(end) > 2), word)
     word = word.removesuffix("e") if len(word) > 3 else word
     return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
+
+
+def _singular(word: str) -> str:
+    if len(word) > 4 and word.endswith("ies"):
+        return f"{word[:-3]}y"
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
 def _bare(line: str) -> str:

@@ -430,32 +430,16 @@ class Retrieved:
             ``vector_results``, ``graph_results``, ``entities_recognized``, ``expansion_skipped``, the reason or an
             empty string, ``method`` and ``route``.
         """
-        chunks = []
-        in_place = self.embedder_failed and self.context_format.published  # keyword search in place of vector search
-        for hit in self.hits:
-            source: dict[str, Any] = {"type": "vector" if in_place or "vector" in hit.channels else "keyword"}
-            if hit.origin == "graph":
-                entity = self.known.get(hit.entity.id) if hit.entity else None
-                source = {"type": "graph", "entity": _entity_dict(entity) if entity else None, "hops": hit.hops}
-            chunks.append({"content": hit.chunk.text, "score": hit.score, "source": source})
         context = None
         if self.entities and self.graph_ran:
             context = {
                 "entities": [_entity_dict(entity) for entity in self.entities],
-                "relationships": [
-                    {
-                        "source": self._name(fact.entities[0]),
-                        "target": self._name(fact.entities[1]) if len(fact.entities) > 1 else fact.value,
-                        "type": fact.relation,
-                        "description": fact.text,
-                        "strength": fact.weight,
-                    }
-                    for fact in self.facts
-                    if fact.relation
-                ],
+                "relationships": [self._relationship(fact) for fact in self.facts if fact.relation],
             }
         return {
-            "chunks": chunks,
+            "chunks": [
+                {"content": hit.chunk.text, "score": hit.score, "source": self._source(hit)} for hit in self.hits
+            ],
             "graph_context": context,
             "confidence": self.confidence,
             "metadata": {
@@ -466,6 +450,23 @@ class Retrieved:
                 "method": self.method,
                 "route": self.route,
             },
+        }
+
+    def _source(self, hit: Hit) -> dict[str, Any]:
+        """Return where a hit comes from, for :meth:`to_dict`."""
+        if hit.origin == "graph":
+            entity = self.known.get(hit.entity.id) if hit.entity else None
+            return {"type": "graph", "entity": _entity_dict(entity) if entity else None, "hops": hit.hops}
+        in_place = self.embedder_failed and self.context_format.published  # keyword search in place of vector search
+        return {"type": "vector" if in_place or "vector" in hit.channels else "keyword"}
+
+    def _relationship(self, fact: Fact) -> dict[str, Any]:
+        return {
+            "source": self._name(fact.entities[0]),
+            "target": self._name(fact.entities[1]) if len(fact.entities) > 1 else fact.value,
+            "type": fact.relation,
+            "description": fact.text,
+            "strength": fact.weight,
         }
 
     def _name(self, entity: str) -> str:

@@ -144,13 +144,19 @@ def _published_block(
     head = Item((_HEAD,), f"## Knowledge Graph Context\nQuery entities: [{names}]", required=True)
     related = [[*_related(result, entity, i)] for i, entity in enumerate(entities)] if relationships else []
     more = _alternate(others, chain.from_iterable(zip_longest(*related)))
-    ends = dict.fromkeys(source.id for items in related for item in items for source in item.sources)
-    known = [other for other in (_entity(result, end) for end in ends) if other.description and other not in entities]
     described = [
         Item((_ENTITY, len(entities), _HEADING), f"### {_with_type(other)}\n{_description(other)}", (_source(other),))
-        for other in known
+        for other in _other_ends(result, chain(*related))
+        if other not in entities
     ]
     return [head, *_entity_items(entities), *first, *longer, *more, *described], _render_published
+
+
+def _other_ends(result: Retrieved, related: Iterable[Item]) -> Iterator[Entity]:
+    """Yield the entities of items that have a description, each once."""
+    for end in dict.fromkeys(source.id for item in related for source in item.sources):
+        if (other := _entity(result, end)).description:
+            yield other
 
 
 def _render_graph(items: Sequence[Item]) -> str:
@@ -223,7 +229,19 @@ def _wrap(label: str, items: Sequence[str]) -> str:
 
 def _related(result: Retrieved, entity: Entity, number: int) -> Iterator[Item]:
     """Yield the entities that share a fact with an entity: the question's first, then by relation and weight."""
-    named = {other.id for other in result.entities}
+    named, weights = {other.id for other in result.entities}, _weights(result, entity)
+    strongest = sorted(weights.items(), key=lambda pair: (pair[0][0] not in named, not pair[0][1], -pair[1], pair[0]))
+    with_relation = {other for other, relation in weights if relation}
+    for (other, relation), weight in strongest[:_MAX_RELATED]:
+        if relation or other not in with_relation:  # a sentence adds nothing to a relation
+            label = f"{one_line(relation)}, weight: {weight:g}" if relation else f"weight: {weight:g}"
+            name = _entity(result, other).name
+            source = ContextSource("entity", other, name)
+            yield Item((_ENTITY, number, _RELATED), f"{list_item(name)} ({label})", (source,))
+
+
+def _weights(result: Retrieved, entity: Entity) -> dict[tuple[str, str], float]:
+    """Return the ids of the entities that share facts with an entity, by relation, with the largest weight."""
     weights: dict[tuple[str, str], float] = {}
     for fact in result.facts:
         ends = [_entity(result, end).id for end in fact.entities]
@@ -235,36 +253,31 @@ def _related(result: Retrieved, entity: Entity, number: int) -> Iterator[Item]:
         for other in dict.fromkeys(ends):
             if other != entity.id:
                 weights[other, relation] = max(weights.get((other, relation), 0.0), fact.weight)
-    strongest = sorted(weights.items(), key=lambda pair: (pair[0][0] not in named, not pair[0][1], -pair[1], pair[0]))
-    with_relation = {other for other, relation in weights if relation}
-    for (other, relation), weight in strongest[:_MAX_RELATED]:
-        if relation or other not in with_relation:  # a sentence adds nothing to a relation
-            label = f"{one_line(relation)}, weight: {weight:g}" if relation else f"weight: {weight:g}"
-            name = _entity(result, other).name
-            source = ContextSource("entity", other, name)
-            yield Item((_ENTITY, number, _RELATED), f"{list_item(name)} ({label})", (source,))
+    return weights
 
 
 def _relationships(result: Retrieved, slot: tuple[int, ...]) -> tuple[list[Item], list[Item]]:
     """Return the facts that join the question's entities with each other or with a hit, and the others."""
     named = {entity.id for entity in result.entities}
-    on_paths = {step.id for hit in result.hits for step in hit.path if step.kind == "fact"}
+    on_paths = {step.id for step in chain(*(hit.path for hit in result.hits)) if step.kind == "fact"}
     joint, on_path, others = list[Item](), list[Item](), list[Item]()
-    published = result.context_format.published
-    for fact in result.facts if published else _new_facts(result):
-        entities = [_entity(result, name) for name in fact.entities]
-        ends = list(dict.fromkeys(list_item(entity.name) for entity in entities))
-        if len(ends) < 2 and not fact.value:
-            continue
-        objects = ", ".join([*ends[1:4], *([one_line(fact.value)] if fact.value else [])])
-        if published:
-            text = f"- {ends[0]} -> {objects}: {_fact_label(fact, ends)} (strength: {fact.weight:g})"
-        else:
-            text = _fact_line(result, fact, f"{ends[0]} -> {one_line(fact.relation.replace('_', ' '))} -> {objects}")
-        is_joint = len({entity.id for entity in entities} & named) > 1
-        kind = joint if is_joint else on_path if fact.id in on_paths else others
-        kind.append(Item(slot, text, _fact_sources(fact)))
+    for fact in result.facts if result.context_format.published else _new_facts(result):
+        entities = {entity.id: entity for entity in (_entity(result, name) for name in fact.entities)}
+        if text := _relationship(result, fact, entities.values()):
+            kind = joint if len(entities.keys() & named) > 1 else on_path if fact.id in on_paths else others
+            kind.append(Item(slot, text, _fact_sources(fact)))
     return [*joint, *on_path], others
+
+
+def _relationship(result: Retrieved, fact: Fact, entities: Iterable[Entity]) -> str:
+    """Return the line of a fact between entities; empty if it has one end alone."""
+    ends = list(dict.fromkeys(list_item(entity.name) for entity in entities))
+    if len(ends) < 2 and not fact.value:
+        return ""
+    objects = ", ".join([*ends[1:4], *([one_line(fact.value)] if fact.value else [])])
+    if result.context_format.published:
+        return f"- {ends[0]} -> {objects}: {_fact_label(fact, ends)} (strength: {fact.weight:g})"
+    return _fact_line(result, fact, f"{ends[0]} -> {one_line(fact.relation.replace('_', ' '))} -> {objects}")
 
 
 def _new_facts(result: Retrieved) -> Iterator[Fact]:

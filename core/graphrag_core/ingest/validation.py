@@ -36,7 +36,7 @@ _MENTION_TEXTS, _FACT_TEXTS = attrgetter("type", "description"), attrgetter("tex
 # -- documents
 
 
-def validate(documents: Iterable[Any]) -> list[Document]:  # noqa: C901 - one check after the other
+def validate(documents: Iterable[Any]) -> list[Document]:
     """Return documents with their metadata as it is stored.
 
     Raises
@@ -47,19 +47,7 @@ def validate(documents: Iterable[Any]) -> list[Document]:  # noqa: C901 - one ch
     ids: set[str] = set()
     checked: list[Document] = []
     for document in documents:
-        if not isinstance(document, Document):
-            kind = type(document).__qualname__
-            raise InputError(f"add takes Document values, not {kind}: Document(id=..., text=...)")
-        if not isinstance(document.id, str) or not document.id.strip():
-            raise DocumentError(document.id, "the id must be a text that is not blank")
-        for name, text in (("id", document.id), ("title", document.title), ("text", document.text)):
-            if not isinstance(text, str):
-                raise DocumentError(document.id, f"the {name} is {type(text).__qualname__}, not str: decode it first")
-            _check_characters(document.id, name, text)
-        if not document.text.strip():
-            raise DocumentError(document.id, "the text is empty: leave the document out, or delete it from the index")
-        if not isinstance(document.metadata, Mapping):
-            raise DocumentError(document.id, f"the metadata is {type(document.metadata).__qualname__}, not a mapping")
+        _check_texts(document)
         if document.metadata and (metadata := _stored_metadata(document)) is not document.metadata:
             document = replace(document, metadata=metadata)  # noqa: PLW2901 - as it is stored
         if document.marks or remembered.FACT_KEY in document.metadata:
@@ -69,6 +57,23 @@ def validate(documents: Iterable[Any]) -> list[Document]:  # noqa: C901 - one ch
         ids.add(document.id)
         checked.append(document)
     return checked
+
+
+def _check_texts(document: Any) -> None:
+    """Check the types of a document's parts, and its texts."""
+    if not isinstance(document, Document):
+        kind = type(document).__qualname__
+        raise InputError(f"add takes Document values, not {kind}: Document(id=..., text=...)")
+    if not isinstance(document.id, str) or not document.id.strip():
+        raise DocumentError(document.id, "the id must be a text that is not blank")
+    for name, text in (("id", document.id), ("title", document.title), ("text", document.text)):
+        if not isinstance(text, str):
+            raise DocumentError(document.id, f"the {name} is {type(text).__qualname__}, not str: decode it first")
+        _check_characters(document.id, name, text)
+    if not document.text.strip():
+        raise DocumentError(document.id, "the text is empty: leave the document out, or delete it from the index")
+    if not isinstance(document.metadata, Mapping):
+        raise DocumentError(document.id, f"the metadata is {type(document.metadata).__qualname__}, not a mapping")
 
 
 def _check_structure(document: Document) -> None:
