@@ -227,10 +227,13 @@ class Memory:
             documents = [self._stored(known, scope=scope) for known in _listed(supersedes)]
             return [remembered.to_fact(document) for document in documents if document.id != fact.chunk_id]
         begins = now if fact.valid_from is None else fact.valid_from
-        triple = remembered.triple_of(fact)
+        return [one for one in self._rivals(fact, scope) if _is_valid(one, begins) or _is_ahead(one, begins, now)]
+
+    def _rivals(self, fact: Fact, scope: Mapping[str, Any]) -> list[Fact]:
+        """Return the facts of a scope with the subject and the relation of a fact, and another object."""
         known = self._facts_with(scope, "about", remembered.about_key(fact.entities[0], fact.relation))
-        others = [one for one in known if remembered.triple_of(one) != triple and one.status != "rejected"]
-        return [one for one in others if _is_valid(one, begins) or _is_ahead(one, begins, now)]
+        triple = remembered.triple_of(fact)
+        return [one for one in known if remembered.triple_of(one) != triple and one.status != "rejected"]
 
     def _facts_with(self, scope: Mapping[str, Any], key: str, value: str) -> list[Fact]:
         """Return the facts of exactly this scope whose key has a value, oldest first."""

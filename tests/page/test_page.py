@@ -175,7 +175,7 @@ def test_the_numbers_of_the_gate_are_in_the_details_alone():
 
 
 def test_a_path_may_start_at_a_better_hit_and_references_are_words():
-    fact = Fact(("tasks", "→workers"), "See :ref:`workers <workers>`.", "refers_to", id="f")
+    fact = Fact(("tasks", "→workers"), "See [workers](#workers).", "refers_to", id="f")
     known = {"tasks": entity("Tasks"), "→workers": Entity("→workers", "Workers - Pools")}
     first = Hit(passage("Tasks"), 1.0, {"keyword": Channel(1, 9.0)})
     path = (Step("question", "", "?"), Step("chunk", "Tasks", "Tasks"), Step("fact", "f", fact.text),
