@@ -27,13 +27,11 @@ from langchain_graphrag.retriever import GraphRAGRetriever
 if TYPE_CHECKING:
     from langchain_graphrag.extraction import llm_extractor
     from langchain_graphrag.memory_tool import create_memory_search_tool
-    from langchain_graphrag.prompt import GraphContextTransformer
     from langchain_graphrag.rerank import compressor_reranker
 
 del langchain_core
 
 __all__ = [
-    "GraphContextTransformer",
     "GraphRAGRetriever",
     "compressor_reranker",
     "create_memory_search_tool",
@@ -45,7 +43,6 @@ __getattr__ = lazy_names(
     {
         "extraction": "llm_extractor",
         "memory_tool": "create_memory_search_tool",
-        "prompt": "GraphContextTransformer",
         "rerank": "compressor_reranker",
     },
 )

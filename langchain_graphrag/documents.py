@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 import graphrag_core
 from graphrag_core import Chunk, Chunker, Result
-from graphrag_core.adapter import added_metadata, returned_hits
+from graphrag_core.adapter import added_metadata, metadata_of, returned_hits, to_core
 from graphrag_core.errors import DocumentError, InputError
-from graphrag_core.filters import json_value
-from graphrag_core.ingest.chunker import stated_title
 from graphrag_core.model import ADAPTER_KEY
 from graphrag_core.text import fingerprint
 
@@ -37,25 +36,17 @@ class LongDocumentChunker(Chunker):
 def to_core_document(document: Document) -> graphrag_core.Document:
     """Convert a document for the core. One without an id gets the hash of its content as id.
 
-    Markdown stays as it is. Raw HTML is replaced by its readable text: that is what is searched and returned.
     Titles, headings and pages are taken from what loaders and splitters write to the metadata:
     ``title``, ``Header 1``, ``source``, ``page``.
     """
     if not isinstance(document, Document):
         raise InputError(f"expected a LangChain Document, got {type(document).__qualname__}")
-    metadata, serialised = document.metadata, ""
-    with suppress(TypeError, ValueError, RecursionError):  # the core reports what is wrong with it
-        metadata = json_value(metadata, "metadata")  # as it is stored, so that ids made from it do not change
-        serialised = "" if document.id else json.dumps(metadata, sort_keys=True, ensure_ascii=False)
-    document_id = document.id or fingerprint([document.page_content, serialised])
-    core = graphrag_core.Document(document_id, document.page_content, metadata=metadata)
-    if not core.text.lstrip().startswith("<"):
+    core, serialised = to_core(document.id or "", document.page_content, document.metadata), ""
+    if document.id:
         return core
-    from graphrag_core.text.html import readable  # noqa: PLC0415 - with the readers of all formats, slow to import
-
-    core = readable(core)
-    # The loader's title comes before the page's.
-    return replace(core, title="") if core.title and stated_title(metadata) else core
+    with suppress(TypeError, ValueError, RecursionError):  # the core reports what is wrong with it
+        serialised = json.dumps(core.metadata, sort_keys=True, ensure_ascii=False)
+    return replace(core, id=fingerprint([document.page_content, serialised]))
 
 
 def to_core_documents(documents: Iterable[Document]) -> list[graphrag_core.Document]:
@@ -102,8 +93,7 @@ def _rows(**columns: Iterable[Any] | None) -> list[tuple[Any, ...]]:
 
 def to_document(stored: graphrag_core.Document | Chunk) -> Document:
     """Return a stored document, or a passage of it, as it was added; raw HTML as its readable text."""
-    metadata = {key: value for key, value in stored.metadata.items() if key != ADAPTER_KEY}
-    return Document(id=stored.id, page_content=stored.text, metadata=metadata)
+    return Document(id=stored.id, page_content=stored.text, metadata=metadata_of(stored))
 
 
 class Documents(list[Document]):
@@ -140,3 +130,8 @@ def knowledge_of(chunk: Chunk) -> Knowledge | None:
     stored = chunk.metadata.get(ADAPTER_KEY) if chunk.ordinal == 0 else None
     # The LlamaIndex adapter stores a mapping under the same key.
     return dict(json.loads(stored[0][0])) if isinstance(stored, list) else None
+
+
+def message_text(message: BaseMessage) -> str:
+    """Return what the user or the assistant said in a message; an empty text for other messages."""
+    return str(message.text).strip() if isinstance(message, (HumanMessage, AIMessage)) else ""

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
 from graphrag_core import Chunk, KnowledgeIndex, Result
 from graphrag_core.adapter import overrides
 from graphrag_core.errors import InputError, RerankerError
+from graphrag_core.ports import Matrix
+from graphrag_core.query.plan import Plan
 
 Scores = list[float | None]
-
-_LEAST = 1e-4  # the distance of a score from 0 and 1 before its log odds are taken
 
 CALLBACKS: ContextVar[Callbacks] = ContextVar("callbacks", default=None)
 """Those of the retriever's run, for a compressor."""
@@ -88,38 +89,48 @@ class CompressorScores:
 # -- maximal marginal relevance
 
 
-def most_diverse(index: KnowledgeIndex, result: Result, *, k: int, lambda_mult: float) -> Result:
-    """Return ``k`` hits by maximal marginal relevance, in the order in which they are chosen.
+def diverse(plan: Plan, index: KnowledgeIndex, *, fetch_k: int, lambda_mult: float) -> Plan:
+    """Return a question whose ``k`` hits are chosen from ``fetch_k`` by LangChain's maximal marginal relevance.
 
-    Each next hit has the highest ``lambda_mult * relevance - (1 - lambda_mult) * similarity``: its relevance, and its
-    highest cosine similarity to a hit chosen before. The relevance is the score of vector search, which is a cosine.
-    For other methods it is the log odds of the score, scaled from 0 for the last hit to 1 for the first: such scores
-    are probabilities, too small after the first hits to compare with a cosine.
+    The relevance of a hit is its cosine similarity to the question. The first ``k`` are returned if the question has no
+    vector, as for the keyword method.
     """
-    hits = result.hits
-    if not hits:
-        return result
-    vectors = _vectors(index, [hit.chunk for hit in hits])
-    similarities = vectors @ vectors.T
-    relevance = np.array([hit.score for hit in hits])
-    if result.method != "vector":
-        scores = (relevance / max(1.0, float(relevance.max()))).clip(_LEAST, 1 - _LEAST)  # BM25 scores exceed 1
-        odds = np.log(scores / (1 - scores))
-        relevance = (odds - odds.min()) / max(float(np.ptp(odds)), _LEAST)
-    chosen: list[int] = []
-    while len(chosen) < min(k, len(hits)):
-        redundancy = similarities[:, chosen].max(axis=1, initial=0) if chosen else np.zeros(len(hits))
-        marginal = lambda_mult * relevance - (1 - lambda_mult) * redundancy
-        marginal[chosen] = -np.inf
-        chosen.append(int(marginal.argmax()))
-    return replace(result, hits=tuple(hits[place] for place in chosen))
+    if not 0 <= lambda_mult <= 1:
+        raise InputError(f"lambda_mult is {lambda_mult!r}: it must be from 0 to 1")
+    k, asked = plan.settings.k, cast("Any", plan)
+    question: Any = []
+
+    def embed() -> Any:
+        question[:] = [asked.embed()]
+        return question[0]
+
+    async def aembed() -> Any:
+        question[:] = [await asked.aembed()]
+        return question[0]
+
+    def choose(result: Result) -> Result:
+        vectors = _vectors(index, [hit.chunk for hit in result.hits])
+        chosen: Iterable[int] = range(min(k, len(result.hits)))
+        if question and question[0].any() and vectors.any():
+            chosen = maximal_marginal_relevance(question[0], cast("Any", vectors), lambda_mult, k)
+        return replace(result, hits=tuple(result.hits[place] for place in chosen))
+
+    return replace(
+        plan,
+        settings=plan.settings.replace(k=max(k, fetch_k)).resolved,
+        embed=plan.embed and embed,
+        aembed=plan.aembed and aembed,
+        # It cannot be hashed: a result of the cache has no vector of the question. A blank question has none either.
+        vector_key=question if plan.text.strip() else plan.vector_key,
+        finish=choose,
+    )
 
 
-def _vectors(index: KnowledgeIndex, chunks: Sequence[Chunk]) -> Any:
+def _vectors(index: KnowledgeIndex, chunks: Sequence[Chunk]) -> Matrix:
     """Return the stored vectors of chunks, one per row; zeros for a chunk without one."""
     by_id: dict[str, Any] = {}
     for document in index.engine.parsed(list({chunk.document_id: None for chunk in chunks})):
         if document.chunk_vectors is not None:
             by_id.update(zip((chunk.id for chunk in document.chunks), document.chunk_vectors, strict=True))
     nothing = np.zeros(len(next(iter(by_id.values()), [0])), np.float32)
-    return np.stack([by_id.get(chunk.id, nothing) for chunk in chunks])
+    return np.stack([by_id.get(chunk.id, nothing) for chunk in chunks]) if chunks else nothing

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -48,13 +47,13 @@ from graphrag_core.query.plan import Plan
 from langchain_graphrag.documents import (
     LongDocumentChunker,
     from_texts,
+    message_text,
     to_core_documents,
     to_document,
     to_documents,
     with_vectors,
 )
-from langchain_graphrag.models import embeddings_of, message_text, to_embedder
-from langchain_graphrag.rerank import CALLBACKS, compressor_reranker, most_diverse
+from langchain_graphrag.rerank import CALLBACKS, compressor_reranker, diverse
 from langchain_graphrag.stores import ReadRows, copy_store, embedding_of, store_rows
 
 _SETTINGS = SearchSettings.__dataclass_fields__
@@ -263,8 +262,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         ids: Iterable[Any] | None = None,
         read: ReadRows | None = None,
         remove_missing: bool = False,
-        check_embedding: bool = False,
-        show_progress: bool | None = None,
         **settings: Unpack[NewOptions],
     ) -> Self:
         """Return a retriever for the documents of a vector store, with the vectors that the store has.
@@ -277,7 +274,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         store
             The store.
         embedding
-            The model that computed the vectors; by default the store's own. It embeds the questions.
+            The model that computed the vectors; by default the store's own. It embeds the questions: a wrong dimension
+            is reported by the first one.
         where, ids
             What is read, by default all: a filter in the store's own language (docs/stores.md), or ids.
         read
@@ -285,21 +283,17 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             document; without a vector (None) the text is embedded.
         remove_missing
             True deletes documents from the index that were not read, except remembered facts.
-        check_embedding
-            True embeds one text and compares it with its vector, to find out if ``embedding`` is another model. By
-            default a wrong dimension is reported by the first question.
-        show_progress
-            True or False to force a progress bar; None shows it on a terminal.
         settings
-            As for :meth:`from_documents`. ``batch_size`` (1,000) is also the size of a request to the store.
+            As for :meth:`from_documents`. ``batch_size`` (1,000) is also the size of a request to the store,
+            and ``progress`` forces a progress bar, or none; by default a terminal shows one.
         """
         if not isinstance(store, VectorStore):
             raise InputError(f"from_vectorstore takes a LangChain VectorStore, not {type(store).__qualname__}")
         model = embedding_of(store) if embedding is None else embedding
         rows = store_rows(store, where, ids, read, settings.get("batch_size", 1_000))
-        retriever = cls._open(model, **{"progress": show_progress, **_unsplit(settings)})
+        retriever = cls._open(model, **_unsplit(settings))
         with closed_on_error(retriever):
-            copy_store(retriever.index, rows, remove_missing=remove_missing, check_embedding=check_embedding)
+            copy_store(retriever.index, rows, remove_missing=remove_missing)
         return retriever
 
     @classmethod
@@ -324,7 +318,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             raise InputError("pass either llm or extractor: extractor=llm_extractor(llm, ...) has both")
         settings["extractor"] = StoredKnowledgeExtractor(extractor if llm is None else llm_extractor(llm))
         settings.setdefault("chunker", LongDocumentChunker())
-        index, fields = open_index(to_embedder(embedding), path, settings, must_exist=must_exist)
+        index, fields = open_index(embedding, path, settings, must_exist=must_exist)
         with closed_on_error(index):
             return cls(index=index, **fields)
 
@@ -351,27 +345,11 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         self, documents: Iterable[Document], *, ids: Any = None, embeddings: Any = None
     ) -> list[str]:
         """Async version of :meth:`add_documents`; awaits the embedding model if it has its own coroutine."""
-        model = embeddings_of(self.index)
+        model = self._embeddings
         embed = model.aembed_documents if overrides(model, Embeddings, "aembed_documents") else None
         core, vectors = await run_in_executor(None, with_vectors, documents, ids, embeddings)
         await self._aadd(core, vectors, embed)
         return _filled_ids(core)
-
-    def add_texts(
-        self,
-        texts: Iterable[str],
-        metadatas: Iterable[Mapping[str, Any]] | None = None,
-        ids: Iterable[str] | None = None,
-        embeddings: Iterable[Any] | None = None,
-    ) -> list[str]:
-        """Add texts, replace those with a known id, and return the ids of all; see :meth:`add_documents`."""
-        return self.add_documents(from_texts(texts, metadatas, ids), embeddings=embeddings)
-
-    async def aadd_texts(
-        self, texts: Iterable[str], metadatas: Any = None, ids: Any = None, embeddings: Any = None
-    ) -> list[str]:
-        """Async version of :meth:`add_texts`."""
-        return await self.aadd_documents(from_texts(texts, metadatas, ids), embeddings=embeddings)
 
     def add_graph_documents(self, graph_documents: Iterable[Any]) -> list[str]:
         """Add the sources of graph documents with their nodes and relationships, not split; return their ids."""
@@ -405,6 +383,11 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         wanted = [ids] if isinstance(ids, str) else ids
         stored = (self.index.get(document_id) for document_id in self._in_scope(wanted))
         return [to_document(document) for document in stored if document is not None]
+
+    @property
+    def _embeddings(self) -> Any:
+        """The embedding model of the index as the user passed it, or None."""
+        return self.index.embedding and self.index.embedding.embedder
 
     # -- queries
 
@@ -450,26 +433,20 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             raise InputError("search_type='similarity_score_threshold' needs search_kwargs={'score_threshold': ...}")
         merged |= {"settings": merged.get("settings") or self.settings, "where": where}
         plan = self._core.plan(query, **merged)
-        if kind == "mmr":
-            if not 0 <= lambda_mult <= 1:
-                raise InputError(f"lambda_mult is {lambda_mult!r}: it must be from 0 to 1")
-            finish = partial(most_diverse, self.index, k=plan.settings.k, lambda_mult=lambda_mult)
-            settings = plan.settings.replace(k=max(plan.settings.k, fetch_k)).resolved
-            plan = replace(plan, settings=settings, finish=finish)
-        embedding, model = self.index.embedding, embeddings_of(self.index)
-        if embedding is None or "embedding" in merged or not overrides(model, Embeddings, "aembed_query"):
-            return plan
+        embedding, model = self.index.embedding, self._embeddings
+        if embedding is not None and "embedding" not in merged and overrides(model, Embeddings, "aembed_query"):
 
-        async def aembed() -> Any:
-            return embedding.checked_query(await model.aembed_query(query))
+            async def aembed() -> Any:
+                return embedding.checked_query(await model.aembed_query(query))
 
-        return replace(plan, aembed=aembed)
+            plan = replace(plan, aembed=aembed)
+        return diverse(plan, self.index, fetch_k=fetch_k, lambda_mult=lambda_mult) if kind == "mmr" else plan
 
     @override
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params = super()._get_ls_params(**kwargs)
         if self.index.embedding is not None:
-            params["ls_embedding_provider"] = type(embeddings_of(self.index)).__name__
+            params["ls_embedding_provider"] = type(self._embeddings).__name__
             params["ls_embedding_model"] = self.index.embedding.identity
         return params
 

@@ -15,13 +15,11 @@ from langchain_core.vectorstores import VectorStore
 import graphrag_core
 from graphrag_core import KnowledgeIndex
 from graphrag_core.adapter import by_class_name, chroma_rows, qdrant_points
-from graphrag_core.errors import EmbedderMismatch, InputError
+from graphrag_core.errors import InputError
 from graphrag_core.ingest import remembered
-from graphrag_core.ingest.embedding import CheckedEmbedder, unit_vector
 from langchain_graphrag.documents import to_core_document
 
 _log = logging.getLogger(__name__)
-_SAME_MODEL = 0.9  # the cosine similarity of two embeddings of one text; hosted models vary by less than 0.01
 
 Row = tuple[str, str | None, Mapping[str, Any] | None, Sequence[float] | None]
 """Id, text, metadata and vector of a stored document. One without text is skipped, one without a vector embedded."""
@@ -60,7 +58,7 @@ def embedding_of(store: VectorStore) -> Any:
     return store.embeddings
 
 
-def copy_store(index: KnowledgeIndex, rows: Iterable[Row], *, remove_missing: bool, check_embedding: bool) -> None:
+def copy_store(index: KnowledgeIndex, rows: Iterable[Row], *, remove_missing: bool) -> None:
     """Add the rows of a store to an index; with ``remove_missing`` delete documents that are not among them.
 
     Rows without text are left out. Vectors are kept for one batch, so that memory does not grow with the store.
@@ -79,8 +77,6 @@ def copy_store(index: KnowledgeIndex, rows: Iterable[Row], *, remove_missing: bo
             if vector is None:
                 missing["came without a vector and were embedded"] += 1
             else:
-                if check_embedding and not vectors and index.embedding is not None:
-                    _check_embedding(index.embedding, document, vector)
                 if len(vectors) >= index.batch_size:
                     del vectors[next(iter(vectors))]
                 vectors[document.id] = vector
@@ -100,22 +96,6 @@ def copy_store(index: KnowledgeIndex, rows: Iterable[Row], *, remove_missing: bo
             "check the name of the collection, or remove the folder of the index"
         )
     index.delete(gone)
-
-
-def _check_embedding(embedding: CheckedEmbedder, document: graphrag_core.Document, vector: Any) -> None:
-    """Embed a text and compare the result with its stored vector."""
-    stored = unit_vector(vector, None)
-    own = unit_vector(embedding.embedder.embed_documents([document.text])[0], None)
-    if len(stored) != len(own):
-        problem = f"has dimension {len(stored)} in the store, and {len(own)} with that model"
-    elif (similarity := float(stored @ own)) < _SAME_MODEL:
-        problem = f"has a cosine similarity of {similarity:.2f} to the one of that model"
-    else:
-        return
-    raise EmbedderMismatch(
-        f"the vectors of the store are not from {embedding.identity}: the vector of {document.id!r} {problem}. "
-        "Pass the embedding model that filled the store"
-    )
 
 
 # -- stores

@@ -27,13 +27,11 @@ if TYPE_CHECKING:
     from llama_graphrag.events import GraphRAGRetrievalEvent
     from llama_graphrag.memory_tool import memory_search_tool
     from llama_graphrag.models import LocalEmbedding
-    from llama_graphrag.postprocessors import GraphContextPostprocessor
     from llama_graphrag.vector_store import GraphRAGVectorStore
 
 del llama_index
 
 __all__ = [
-    "GraphContextPostprocessor",
     "GraphRAGRetrievalEvent",
     "GraphRAGRetriever",
     "GraphRAGVectorStore",
@@ -47,7 +45,6 @@ __getattr__ = lazy_names(
         "events": "GraphRAGRetrievalEvent",
         "memory_tool": "memory_search_tool",
         "models": "LocalEmbedding",
-        "postprocessors": "GraphContextPostprocessor",
         "vector_store": "GraphRAGVectorStore",
     },
 )

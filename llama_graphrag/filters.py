@@ -37,17 +37,21 @@ def to_where(filters: MetadataFilters | None) -> Filter | None:
         raise FilterError(f"filters is {filters!r:.60}: pass MetadataFilters; a mapping can be passed as where=")
     condition, listed = filters.condition or FilterCondition.AND, list(filters.filters)
     parts = [to_where(part) if isinstance(part, MetadataFilters) else parse(_translate(part)) for part in listed]
-    found = tuple(part for part in parts if part is not None)
+    return _joined(condition, tuple(part for part in parts if part is not None), has_empty=None in parts)
+
+
+def _joined(condition: FilterCondition, parts: tuple[Filter, ...], *, has_empty: bool) -> Filter | None:
+    """Return filters joined by a condition; None if there is none to join."""
     if condition == FilterCondition.AND:
-        return Group(all=True, parts=found) if found else None
+        return Group(all=True, parts=parts) if parts else None
     if condition not in (FilterCondition.OR, FilterCondition.NOT):
         raise FilterError(f"the condition {condition!r} is not supported: use and, or, not")
-    if len(found) < len(parts):
+    if has_empty:
         raise FilterError(f"{condition.value!r} has an empty group of filters, which matches every node: leave it out")
-    either = Group(all=False, parts=found)
+    either = Group(all=False, parts=parts)
     if condition == FilterCondition.OR:
         return either
-    return Not(either) if found else None
+    return Not(either) if parts else None
 
 
 def ids_where(node_ids: Iterable[str] | None, doc_ids: Iterable[str] | None) -> list[Where]:

@@ -37,7 +37,6 @@ def memory_search_tool(
     *,
     name: str = memory_tool.NAME,
     description: str = memory_tool.DESCRIPTION,
-    return_direct: bool = False,
     where: Where | OfRequest | None = None,
     **context: Unpack[memory_tool.ContextArguments],
 ) -> FunctionTool:
@@ -52,8 +51,6 @@ def memory_search_tool(
         The retriever to search. Its filters apply to every call of the agent.
     name, description
         Shown to the model.
-    return_direct
-        Whether the context is the agent's final answer.
     where
         Narrows the retriever's filters (:mod:`graphrag_core.filters`); for those of LlamaIndex pass
         ``retriever.with_filters(...)``. If one agent serves all users, a function of the state of the run:
@@ -93,6 +90,5 @@ def memory_search_tool(
         name=name,
         description=description,
         fn_schema=memory_tool.search_arguments(),
-        return_direct=return_direct,
         callback=str,
     )

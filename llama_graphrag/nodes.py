@@ -11,7 +11,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from llama_index.core.constants import DATA_KEY, TYPE_KEY
@@ -32,7 +31,7 @@ from llama_index.core.settings import Settings
 from llama_index.core.storage.docstore.utils import json_to_doc
 
 from graphrag_core import Chunk, Document, Result
-from graphrag_core.adapter import CITATION, added_metadata, returned_hits
+from graphrag_core.adapter import CITATION, added_metadata, metadata_of, returned_hits, to_core
 from graphrag_core.errors import DocumentError, InputError
 from graphrag_core.extract.knowledge import KnowledgeExtractor, strength_of
 from graphrag_core.filters import json_value
@@ -76,14 +75,7 @@ def split(
     steps = Settings.transformations if transformations is None else transformations
     nodes = run_transformations(copies, steps, show_progress=bool(show_progress))
     hashes = {document.node_id: document.hash for document in documents}
-    seen: Counter[str] = Counter()
-    renamed: dict[str, str] = {}
-    for node in nodes:
-        source = node.ref_doc_id
-        if source is not None and source != node.node_id:
-            if _RANDOM_ID.fullmatch(node.node_id):
-                renamed[node.node_id] = f"{source}#{seen[source]}"
-            seen[source] += 1
+    renamed = _stable_ids(nodes)
 
     def rename(info: RelatedNodeInfo) -> RelatedNodeInfo:
         return info.model_copy(update={"node_id": renamed.get(info.node_id, info.node_id)})
@@ -100,6 +92,18 @@ def split(
         name = renamed.get(node.node_id, node.node_id)
         stable.append(node.model_copy(update={"id_": name, "relationships": relationships}))
     return stable
+
+
+def _stable_ids(nodes: Sequence[BaseNode]) -> dict[str, str]:
+    """Return the ids that replace random ones."""
+    seen, renamed = Counter[str](), dict[str, str]()
+    for node in nodes:
+        source = node.ref_doc_id
+        if source is not None and source != node.node_id:
+            if _RANDOM_ID.fullmatch(node.node_id):
+                renamed[node.node_id] = f"{source}#{seen[source]}"
+            seen[source] += 1
+    return renamed
 
 
 def _mapped(node: BaseNode, change: Callable[[RelatedNodeInfo], RelatedNodeInfo]) -> dict[NodeRelationship, Any]:
@@ -135,18 +139,11 @@ def _source_title(first: BaseNode) -> str:
 
 
 def _readable(node: BaseNode) -> Document:
-    """Return a node's text and metadata, without knowledge; raw HTML as its readable text."""
+    """Return a node's text and metadata, without knowledge."""
     hidden = _KNOWLEDGE_KEYS if _has_knowledge(node) else ()
     metadata = {key: value for key, value in node.metadata.items() if key not in hidden}
-    with suppress(ValueError, RecursionError):  # the core reports what is wrong with it
-        metadata = json_value(metadata, "metadata")  # as it is stored, so that an unchanged node is recognised
     text = node.get_content(MetadataMode.NONE)
-    bare = Document(node.node_id, text if text.strip() else node.get_content(MetadataMode.EMBED), metadata=metadata)
-    if not bare.text.lstrip().startswith("<"):
-        return bare
-    from graphrag_core.text.html import readable  # noqa: PLC0415 - with the readers of all formats, slow to import
-
-    return readable(bare)
+    return to_core(node.node_id, text if text.strip() else node.get_content(MetadataMode.EMBED), metadata)
 
 
 def _to_document(node: BaseNode, source_title: str) -> Document:
@@ -217,11 +214,6 @@ def is_node(document: Document) -> bool:
 def source_of(document: Document) -> str:
     """Return the id of the source document of a stored document; its own if it has none."""
     return str(document.metadata[ADAPTER_KEY]["source"]) if is_node(document) else document.id
-
-
-def metadata_of(stored: Document | Chunk) -> dict[str, Any]:
-    """Return the metadata of a stored document without what this module added."""
-    return {key: value for key, value in stored.metadata.items() if key != ADAPTER_KEY}
 
 
 def source_hash(chunk: Chunk) -> str | None:

@@ -38,7 +38,6 @@ from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.vector_stores.types import MetadataFilters
 from typing_extensions import Self, Unpack
 
-import graphrag_core
 from graphrag_core import Cache, GraphRetriever, KnowledgeIndex, SearchSettings, extract
 from graphrag_core.adapter import (
     AdapterRetriever,
@@ -47,6 +46,7 @@ from graphrag_core.adapter import (
     changed_settings,
     checked_names,
     closed_on_error,
+    metadata_of,
     open_index,
     to_history,
 )
@@ -64,7 +64,6 @@ from llama_graphrag.nodes import (
     embedding_text,
     is_node,
     knowledge_of,
-    metadata_of,
     source_hash,
     source_of,
     split,
@@ -76,11 +75,9 @@ from llama_graphrag.vector_store import GraphRAGVectorStore
 
 _log = logging.getLogger(__name__)
 _OF_CALL: ContextVar[Mapping[str, Any]] = ContextVar("settings", default={})  # noqa: B039 - never changed
-_CHAT_ENGINES: dict[str, type[CondensePlusContextChatEngine | ContextChatEngine]] = {
-    "condense_plus_context": CondensePlusContextChatEngine,
-    "best": CondensePlusContextChatEngine,
-    "context": ContextChatEngine,
-}
+_ENGINES: dict[str, Any] = {
+    **dict.fromkeys(("condense_plus_context", "best"), CondensePlusContextChatEngine), "context": ContextChatEngine,
+}  # fmt: skip
 _FILTERS = ("filters", "node_ids", "doc_ids")  # arguments of a call that narrow the scope
 
 
@@ -129,7 +126,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     cache, refresh_every, callback_manager, object_map, objects, verbose
         As for :class:`graphrag_core.GraphRetriever`, and for every LlamaIndex retriever.
     fields
-        Other values of fields of ``settings``: ``method``, ``graph``, ``use_graph``, ...
+        Fields of ``settings``: ``method``, ``graph``, ``use_graph``, ...
 
     Notes
     -----
@@ -166,7 +163,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         self._as_of = as_of
         self._memory: BaseMemory | None = None
         self.transformations = transformations
-        self._add_metadata = checked_names(add_metadata)
+        self.add_metadata = checked_names(add_metadata)
         self._core = GraphRetriever(
             index,
             SearchSettings() if settings is None else settings,
@@ -199,11 +196,6 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     def filters(self) -> MetadataFilters | None:
         """The filters of every query."""
         return self._filters
-
-    @property
-    def add_metadata(self) -> tuple[str, ...]:
-        """What is added to the metadata of retrieved nodes."""
-        return self._add_metadata
 
     @property
     def scope(self) -> Filter | None:
@@ -249,13 +241,12 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         embed_model
             As for :meth:`from_documents`.
         settings
-            Parameters of the class (``settings``, ``similarity_top_k``, ``filters``, ...) and settings of
-            :class:`~graphrag_core.KnowledgeIndex` (``extractor``, ``embed_names``, ...). An id in ``edges`` belongs to
-            a node, or to the document it was cut from. ``llm`` extracts entities and relations, in addition to the
-            extraction without a model. ``show_progress`` shows progress bars. ``path`` is a folder or a database for
-            the index (:meth:`graphrag_core.KnowledgeIndex.open`); without it the index is in memory. Nodes that it has
-            unchanged are skipped, so calling this again updates it. ``remove_missing=True`` deletes its nodes that are
-            not among ``nodes``; what was added without LlamaIndex, such as remembered facts, stays.
+            Parameters of the class (``similarity_top_k``, ``filters``, ...) and of
+            :class:`~graphrag_core.KnowledgeIndex` (``extractor``, ``edges``, ...; an id in ``edges`` belongs to a node,
+            or to the document it was cut from). ``llm`` extracts entities and relations besides the extraction without
+            a model. ``show_progress`` shows progress bars. ``path`` is a folder or a database; without it the index is
+            in memory. Unchanged nodes are skipped, so calling this again updates an index. ``remove_missing=True``
+            deletes its nodes that are not among ``nodes``; what was added without LlamaIndex stays.
         """
         remove_missing = settings.pop("remove_missing", False)
         retriever = cls._open(embed_model, **settings)
@@ -280,10 +271,9 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         """Index the nodes of an existing ``VectorStoreIndex``, which is not changed.
 
         Simple, Chroma, Qdrant, FAISS and PGVector stores are read, with their embeddings; for another one ``read`` gets
-        the index and returns its nodes with their embeddings. Nodes without an embedding are embedded; the log says how
-        many. The docstore may be empty. ``embed_model`` defaults to that of the index, which must be the one that the
-        store was filled with; ``settings`` as for :meth:`from_nodes`. Call this again with the same ``path`` to take
-        over later changes.
+        the index and returns its nodes with their embeddings. Nodes without one are embedded; the log says how many.
+        ``embed_model`` defaults to that of the index, which must be the one that filled the store; ``settings`` as for
+        :meth:`from_nodes`. The same call with the same ``path`` takes over later changes.
         """
         return cls.from_nodes(read_vector_index(index, read), **_like(index, embed_model, settings))
 
@@ -341,19 +331,12 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     # -- other interfaces
 
-    def with_filters(
-        self,
-        filters: MetadataFilters | None = None,
-        *,
-        node_ids: Sequence[str] | None = None,
-        doc_ids: Sequence[str] | None = None,
-    ) -> Self:
+    def with_filters(self, filters: MetadataFilters | None) -> Self:
         """Return this retriever restricted further, such as to a tenant; it shares the index and the cache."""
         narrowed = copy(self)
         if filters is not None:
             both = filters if self._filters is None else MetadataFilters(filters=[self._filters, filters])
-            narrowed._filters = both  # noqa: SLF001
-        narrowed._scope = parse_all(self._scope, to_where(filters), *ids_where(node_ids, doc_ids))  # noqa: SLF001
+            narrowed._filters, narrowed._scope = both, parse_all(self._scope, to_where(filters))  # noqa: SLF001
         return narrowed
 
     def with_settings(self, **settings: Any) -> Self:
@@ -390,17 +373,17 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         """
         if chat_mode == "condense_question":
             return CondenseQuestionChatEngine.from_defaults(query_engine=self.as_query_engine(llm), llm=llm, **settings)
-        engine = _CHAT_ENGINES.get(chat_mode)
-        if engine is None:
-            raise InputError(
-                f"chat_mode={chat_mode!r} does not use a retriever, or is unknown: use 'condense_plus_context', "
-                "'context' or 'condense_question'"
-            )
+        if chat_mode not in _ENGINES:
+            modes = "'condense_plus_context', 'context' or 'condense_question'"
+            raise InputError(f"chat_mode={chat_mode!r} does not use a retriever, or is unknown: use {modes}")
         llm = llm or Settings.llm
         memory = settings.pop("memory", None) or Memory.from_defaults(  # as the engines do
             chat_history=settings.pop("chat_history", None) or [], token_limit=llm.metadata.context_window - 256
         )
-        return engine.from_defaults(retriever=self.with_memory(memory), llm=llm, memory=memory, **settings)
+        engine: BaseChatEngine = _ENGINES[chat_mode].from_defaults(
+            retriever=self.with_memory(memory), llm=llm, memory=memory, **settings
+        )
+        return engine
 
     # -- queries
 
@@ -423,12 +406,12 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = None if self._memory is None else self._memory.get_all()
         result = self.search(query_bundle, **{"explain": self._explains, "history": history, **_OF_CALL.get()})
-        return to_nodes(result, self._add_metadata)
+        return to_nodes(result, self.add_metadata)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = None if self._memory is None else await self._memory.aget_all()
         result = await self.asearch(query_bundle, **{"explain": self._explains, "history": history, **_OF_CALL.get()})
-        return await asyncio.to_thread(to_nodes, result, self._add_metadata)
+        return await asyncio.to_thread(to_nodes, result, self.add_metadata)
 
     def _plan(self, query: QueryType, given: Mapping[str, Any]) -> Plan:
         bundle = QueryBundle(query) if isinstance(query, str) else query
@@ -438,22 +421,21 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         settings["history"] = to_history(settings.get("history"), ChatMessage, message_text)
         where = parse_all(self.scope, to_where(filters), *ids_where(node_ids, doc_ids), settings.get("where"))
         settings |= {"settings": settings.get("settings") or self.settings, "where": where}
-        plan = self._core.plan(bundle.query_str, **settings)
+        plan = replace(self._core.plan(bundle.query_str, **settings), finish=report)
         embedding, texts = self.index.embedding, list(bundle.embedding_strs)
-        if bundle.embedding is None and embedding is not None and isinstance(embedding.embedder, LlamaEmbedder):
-            model = embedding.embedder.model
+        if bundle.embedding is not None or embedding is None or not isinstance(embedding.embedder, LlamaEmbedder):
+            return plan
+        model = embedding.embedder.model
 
-            async def aembed() -> Any:
-                return embedding.checked_query(await model.aget_agg_embedding_from_queries(texts))
+        async def aembed() -> Any:
+            return embedding.checked_query(await model.aget_agg_embedding_from_queries(texts))
 
-            plan = replace(plan, aembed=aembed)
-            if bundle.custom_embedding_strs and "".join(texts).strip():  # their mean in place of the question
-                plan = replace(
-                    plan,
-                    embed=lambda: embedding.checked_query(model.get_agg_embedding_from_queries(texts)),
-                    vector_key=tuple(texts),
-                )
-        return replace(plan, finish=report)
+        def embed() -> Any:  # the mean of texts in place of the question
+            return embedding.checked_query(model.get_agg_embedding_from_queries(texts))
+
+        plan = replace(plan, aembed=aembed)
+        is_own = bundle.custom_embedding_strs and "".join(texts).strip()
+        return replace(plan, embed=embed, vector_key=tuple(texts)) if is_own else plan
 
     # -- nodes
 
@@ -476,9 +458,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         vectors |= {name: embedded[text] for name, text in texts.items()}
         return await self._aadd(documents, vectors, embed)
 
-    def _prepared(
-        self, nodes: Iterable[BaseNode]
-    ) -> tuple[list[graphrag_core.Document], dict[str, Any], dict[str, str]]:
+    def _prepared(self, nodes: Iterable[BaseNode]) -> tuple[list[Any], dict[str, Any], dict[str, str]]:
         """Return nodes as documents; by id the embeddings that they have, and texts to embed in place of the core's.
 
         Objects of index nodes are registered for retrieval, as LlamaIndex does.
@@ -544,17 +524,17 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         return self.index.delete(self._in_scope(self._nodes_of(ref_doc_id)))
 
     def _replace(self, documents: Sequence[Document]) -> Added:
-        documents = list({document.id_: document for document in documents}.values())  # the last of an id
-        nodes = split(documents, self.transformations)
+        last = {document.id_: document for document in documents}
+        nodes = split([*last.values()], self.transformations)
         added = self.insert_nodes(nodes)
-        self._drop_others([document.id_ for document in documents], nodes)
+        self._drop_others(last, nodes)
         return added
 
     async def _areplace(self, documents: Sequence[Document]) -> Added:
-        documents = list({document.id_: document for document in documents}.values())
-        nodes = await asyncio.to_thread(split, documents, self.transformations)
+        last = {document.id_: document for document in documents}
+        nodes = await asyncio.to_thread(split, [*last.values()], self.transformations)
         added = await self.ainsert_nodes(nodes)
-        await asyncio.to_thread(self._drop_others, [document.id_ for document in documents], nodes)
+        await asyncio.to_thread(self._drop_others, last, nodes)
         return added
 
     def _drop_others(self, sources: Iterable[str], nodes: Sequence[BaseNode]) -> int:
@@ -564,21 +544,21 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         return self.index.delete([node_id for node_id in node_ids if node_id not in kept])
 
     def _are_changed(self, documents: Sequence[Document]) -> list[bool]:
-        changed = []
-        hashes: dict[str, str | None] = {}
+        changed, hashes = [], dict[str, str | None]()
         for document in documents:
-            if document.id_ not in hashes:
-                nodes = self._nodes_of(document.id_)
-                is_blank = not nodes and not document.get_content(MetadataMode.EMBED).strip()
-                known = source_hash(self.index.chunks(nodes[0])[0]) if nodes else None
-                hashes[document.id_] = document.hash if is_blank else known
-            changed.append(hashes[document.id_] != document.hash)
-            hashes[document.id_] = document.hash
+            name = document.id_
+            if name not in hashes:
+                nodes = self._nodes_of(name)
+                hashes[name] = source_hash(self.index.chunks(nodes[0])[0]) if nodes else None
+                if not nodes and not document.get_content(MetadataMode.EMBED).strip():  # nothing to index
+                    hashes[name] = document.hash
+            changed.append(hashes[name] != document.hash)
+            hashes[name] = document.hash
         return changed
 
     def drop_stale(self, nodes: Sequence[BaseNode]) -> int:
         """Delete other nodes of the same source documents, left from earlier versions; return how many."""
-        return self._drop_others({node.ref_doc_id for node in nodes if node.ref_doc_id}, nodes)
+        return self._drop_others({source for node in nodes if (source := node.ref_doc_id)}, nodes)
 
     def _nodes_of(self, ref_doc_id: str) -> list[str]:
         ids = self.index.document_ids(where={SOURCE: ref_doc_id})

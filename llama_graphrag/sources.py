@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -48,28 +48,33 @@ def read_vector_index(index: VectorStoreIndex, read: ReadNodes | None = None) ->
             "VectorStoreIndex.from_vector_store(store, embed_model=...), a property graph to from_property_graph, "
             "nodes to from_nodes, documents to from_documents"
         )
+    name = type(index.vector_store).__qualname__
     read = read or by_class_name(index.vector_store, _READERS)
     if read is None:
         raise InputError(
-            f"{type(index.vector_store).__qualname__} cannot be read: pass from_index(index, read=function), which "
-            "gets the index and returns its nodes with their embeddings, or pass the nodes to from_nodes"
+            f"{name} cannot be read: pass from_index(index, read=function), which gets the index and returns its nodes "
+            "with their embeddings, or pass the nodes to from_nodes"
         )
     by_id: dict[str, BaseNode] = {}  # a store may have a node twice: the last one counts
     for node in read(index):
         # a list of floats takes 32 bytes a number, too much for a large store
         vector = None if node.embedding is None else np.asarray(node.embedding, np.float32)
         by_id[node.node_id] = _with_embedding(node, vector)
-    name, without = type(index.vector_store).__qualname__, sum(node.embedding is None for node in by_id.values())
-    if not by_id:
-        _log.warning("%s has no nodes: check the name of its collection or table, and its path", name)
-    if without:
-        _log.warning("%s gave no embedding for %d of %d nodes: they have to be embedded again, unless a function read= "
-                     "returns nodes with embeddings", name, without, len(by_id))  # fmt: skip
+    _log_missing(name, by_id.values())
     # Image and index nodes are read from the docstore, as in LlamaIndex's own retriever.
     ids = [node_id for node_id, node in by_id.items() if node.get_type() != ObjectType.TEXT]
     for node in index.docstore.get_nodes(ids, raise_error=False) if ids else ():
         by_id[node.node_id] = _with_embedding(node, by_id[node.node_id].embedding)
     return list(by_id.values())
+
+
+def _log_missing(name: str, nodes: Collection[BaseNode]) -> None:
+    """Log if a store gave no nodes, or nodes without embeddings."""
+    if not nodes:
+        _log.warning("%s has no nodes: check the name of its collection or table, and its path", name)
+    if without := sum(node.embedding is None for node in nodes):
+        _log.warning("%s gave no embedding for %d of %d nodes: they have to be embedded again, unless a function read= "
+                     "returns nodes with embeddings", name, without, len(nodes))  # fmt: skip
 
 
 def _with_embedding(node: BaseNode, embedding: Any) -> BaseNode:
@@ -191,19 +196,16 @@ def read_property_graph(graph: PropertyGraphStore | PropertyGraphIndex) -> list[
     for key in others:
         if description_of(entities[key]):
             without_chunk.setdefault(key, [])
-    vector_store = getattr(graph, "vector_store", None)
-    vectors = vector_store.data.embedding_dict if isinstance(vector_store, SimpleVectorStore) else {}
     nodes = [
         _with_knowledge(node, entities_of_chunk[node.node_id], relations_of_chunk[node.node_id], entities)
-        for node in _text_nodes(store, chunks, vectors)
+        for node in _text_nodes(store, chunks, getattr(graph, "vector_store", None))
     ]
     return nodes + [_write_out(entities[key], relations, entities) for key, relations in without_chunk.items()]
 
 
-def _text_nodes(
-    store: PropertyGraphStore, chunks: Mapping[str, ChunkNode], vectors: Mapping[str, Any]
-) -> Iterator[BaseNode]:
-    """Yield the text node of each chunk, with its embedding."""
+def _text_nodes(store: PropertyGraphStore, chunks: Mapping[str, ChunkNode], vector_store: Any) -> Iterator[BaseNode]:
+    """Yield the text node of each chunk, with its embedding, or the one in a vector store."""
+    vectors = vector_store.data.embedding_dict if isinstance(vector_store, SimpleVectorStore) else {}
     known = {node.node_id: node for node in store.get_llama_nodes(list(chunks))} if chunks else {}
     for key, chunk in chunks.items():
         node = known.get(key) or TextNode(id_=key, text=chunk.text, metadata=dict(chunk.properties))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import (
@@ -21,14 +21,12 @@ from graphrag_core.filters import parse_all
 from llama_graphrag.filters import ids_where, to_where
 from llama_graphrag.nodes import stored_node
 
-if TYPE_CHECKING:
-    from llama_graphrag.retriever import GraphRAGRetriever
-
 
 class GraphRAGVectorStore(BasePydanticVectorStore):
     """A LlamaIndex vector store over the index of a retriever, such as for ``IngestionPipeline(vector_store=...)``.
 
-    A query finds what the retriever finds. Create one with ``retriever.as_vector_store()``.
+    A query finds what the retriever finds. ``retriever`` is a :class:`~llama_graphrag.GraphRAGRetriever`, whose
+    ``as_vector_store()`` returns one.
     """
 
     stores_text: bool = True
@@ -36,7 +34,7 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
 
     _retriever: Any = PrivateAttr()
 
-    def __init__(self, retriever: GraphRAGRetriever) -> None:
+    def __init__(self, retriever: Any) -> None:
         super().__init__(stores_text=True)
         self._retriever = retriever
 

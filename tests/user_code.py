@@ -41,7 +41,7 @@ def with_llama_index(documents: list[LlamaDocument]) -> Result:
     retriever.search("Who?", kk=3)  # type: ignore[call-arg]
     retriever.retrieve("Who?", kk=3)  # type: ignore[call-arg]
     retriever.retrieve("Who?", similarity_top_k=2, filters=None, node_ids=["a"], use_graph=False)
-    return retriever.with_filters(doc_ids=["a"]).search("Who?")
+    return retriever.search("Who?", doc_ids=["a"])
 
 
 class Context(TypedDict):

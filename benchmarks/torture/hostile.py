@@ -39,7 +39,7 @@ import pptx
 from graphrag_apps.documents import containers, load_documents, plain, rows, rst
 from graphrag_apps.page import labels
 from graphrag_core import Hit, Result
-from graphrag_core.context.display import Highlighter, body_text, citation, readable
+from graphrag_core.context.display import Highlighter, body_text, citation
 from graphrag_core.context.escape import body, list_item, one_line, shortened
 from graphrag_core.engine import analysis
 from graphrag_core.errors import GraphRAGError
@@ -163,7 +163,6 @@ def text_readers() -> dict[str, Callable[[str], object]]:
         "analysis": lambda text: (analysis.terms(text), analysis.phrases(text), analysis.hashes(text)),
         "recognise": lambda text: (recognise._candidates(text, 7), recognise.Recogniser(phrases=3).phrases_in(text)),  # noqa: SLF001
         "route": lambda text: routing.Router().route(text),
-        "readable": readable,
         "body_text": lambda text: body_text(Chunk("1", "1", text, "Ab", headings=("a",))),
         "citation": lambda text: citation(Chunk("1", "1", "a", text, headings=(text,))),
         "escape": lambda text: (body(text), one_line(text), list_item(text), shortened(text, 300)),

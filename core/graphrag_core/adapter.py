@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
-from dataclasses import asdict, fields
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, fields, replace
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -18,10 +18,12 @@ from typing_extensions import Self, Unpack
 from graphrag_core.context.expanded import Around
 from graphrag_core.engine.address import shown
 from graphrag_core.errors import InputError, NotAnIndex, unknown_name
-from graphrag_core.filters import DOCUMENT_ID, Where, parse_all
+from graphrag_core.filters import DOCUMENT_ID, Where, json_value, parse_all
 from graphrag_core.index import KnowledgeIndex
+from graphrag_core.ingest.chunker import stated_title
+from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.remembered import Time
-from graphrag_core.model import Added, Document
+from graphrag_core.model import ADAPTER_KEY, Added, Chunk, Document
 from graphrag_core.ports import Embedder
 from graphrag_core.query.plan import Plan
 from graphrag_core.query.settings import Method, SearchSettings
@@ -121,12 +123,14 @@ def open_index(
     NotAnIndex
         There is no index, and it must exist.
     """
-    options = {name: value for name, value in settings.items() if name in _INDEX_OPTIONS}
-    others = {name: value for name, value in settings.items() if name not in options}
+    if embedder is not None:
+        CheckedEmbedder(embedder)  # raises before a folder is made
+    options = {name: settings[name] for name in _INDEX_OPTIONS & settings.keys()}
+    others = {name: settings[name] for name in settings.keys() - _INDEX_OPTIONS}
     exists = path is not None and KnowledgeIndex.exists(path)
-    recogniser = others.get("recogniser") or getattr(others.get("settings"), "recogniser", None)
-    if not exists and embedder is not None and options.get("embed_names") is None and recogniser is not None:
-        options["embed_names"] = recogniser.needs_name_vectors
+    if not exists and embedder is not None and options.get("embed_names") is None:
+        recogniser = others.get("recogniser") or getattr(others.get("settings"), "recogniser", None)
+        options["embed_names"] = getattr(recogniser, "needs_name_vectors", False)
     if path is None:
         return KnowledgeIndex(embedder, **options), others
     if must_exist and not exists:
@@ -151,6 +155,27 @@ def overrides(value: object, base: type, *methods: str) -> bool:
     """
     defaults = {name: getattr(base, name) for name in methods if hasattr(base, name)}
     return any(getattr(type(value), name, own) is not own for name, own in defaults.items())
+
+
+def to_core(document_id: str, text: str, metadata: Mapping[str, Any]) -> Document:
+    """Return a document of a framework for the core: metadata as it is stored, raw HTML as its readable text.
+
+    Markdown stays as it is. A title that the loader states comes before that of the page.
+    """
+    with suppress(TypeError, ValueError, RecursionError):  # the core reports what is wrong with it
+        metadata = json_value(metadata, "metadata")  # so that what is unchanged is known again
+    document = Document(document_id, text, metadata=metadata)
+    if not text.lstrip().startswith("<"):
+        return document
+    from graphrag_core.text.html import readable  # noqa: PLC0415 - with the readers of all formats, slow to import
+
+    document = readable(document)
+    return replace(document, title="") if document.title and stated_title(metadata) else document
+
+
+def metadata_of(stored: Document | Chunk) -> dict[str, Any]:
+    """Return the metadata of a stored document, or of a passage of it, without what an adapter added."""
+    return {key: value for key, value in stored.metadata.items() if key != ADAPTER_KEY}
 
 
 def checked_names(add_metadata: Iterable[str]) -> tuple[str, ...]:
@@ -231,10 +256,6 @@ class AdapterRetriever:
     async def asearch(self, query: Any, **settings: Unpack[SearchOptions]) -> Result:
         """Async version of :meth:`search`: what the embedding model and a reranker can await is awaited."""
         return await self._core.arun(self._plan(query, settings))
-
-    def facts_about(self, texts: Iterable[str]) -> list[str]:
-        """Return the facts that connect entities named in the texts, within the retriever's :attr:`scope`."""
-        return [fact.text for fact in self._core.facts_about(texts, where=self.scope)]
 
     def warm(self, questions: Iterable[str] | int = 10, *, background: bool = False) -> int | Future[int]:
         """Run questions in advance to fill the cache, within the retriever's :attr:`scope`; return how many.

@@ -7,6 +7,7 @@ Traag, Waltman and van Eck (2019). From Louvain to Leiden: guaranteeing well-con
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import threading
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core import forks
 from graphrag_core.deadline import check_deadline
 from graphrag_core.model import Community, Entity
 from graphrag_core.ports import Keys
@@ -40,12 +40,8 @@ _PAGE = 2_000
 _DOMAIN = re.compile(r"[\w.-]+\.[a-z]{2,4}", re.IGNORECASE)  # of an address
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 _RNG_LOCK = threading.Lock()
-
-
-@forks.run_in_child
-def _renew_lock() -> None:
-    global _RNG_LOCK  # noqa: PLW0603 - another thread may have held it
-    _RNG_LOCK = threading.Lock()
+if hasattr(os, "register_at_fork"):  # another thread may have held it
+    os.register_at_fork(after_in_child=_RNG_LOCK._at_fork_reinit)  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 def find_communities(snapshot: Snapshot) -> list[Community]:

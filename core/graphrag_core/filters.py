@@ -419,6 +419,13 @@ def _inner(key: str, where: Any, depth: int) -> Filter:
     return parsed
 
 
+def _group(key: str, word: str, value: Any, depth: int) -> Filter:
+    parts = tuple(_inner(key, part, depth) for part in _listed(key, word, value, "filters"))
+    if word == "and" and not parts:
+        raise FilterError(f"{key!r} is an empty list, which matches every document: leave it out")
+    return Group(all=word == "and", parts=parts)
+
+
 def _entry(key: object, value: Any, depth: int) -> Iterator[Filter]:
     if not isinstance(key, str) or not key:
         raise FilterError(f"the keys of a filter are metadata keys, not {key!r:.80}")
@@ -426,10 +433,7 @@ def _entry(key: object, value: Any, depth: int) -> Iterator[Filter]:
     _check_text(key, f"the key {key!r:.80}")
     word = key.removeprefix("$")
     if word in ("and", "or"):
-        parts = tuple(_inner(key, part, depth) for part in _listed(key, word, value, "filters"))
-        if word == "and" and not parts:
-            raise FilterError(f"{key!r} is an empty list, which matches every document: leave it out")
-        yield Group(all=word == "and", parts=parts)
+        yield _group(key, word, value, depth)
     elif word == "not":
         yield Not(_inner(key, value, depth))
     elif key.startswith("$"):
@@ -451,21 +455,27 @@ def _condition(key: str, operator: object, operand: Any) -> Filter:
     if word == "exists":
         if not isinstance(operand, bool):
             raise FilterError(f"{key!r}: 'exists' takes True or False, not {operand!r}")
-        condition, is_negated = Condition(key, "exists", ()), not operand
-    elif word in ("in", "nin"):
+        condition = Condition(key, "exists", ())
+        return condition if operand else Not(condition)
+    if word in ("in", "nin"):
         values = tuple(_checked(key, value) for value in _listed(key, word, operand, "values"))
-        condition, is_negated = Condition(key, "in", values), word == "nin"
-    elif word == "between":
+        condition = Condition(key, "in", values)
+        return condition if word == "in" else Not(condition)
+    if word == "between":
         ends = _listed(key, word, operand, "two values")
         if len(ends) != 2:
             raise FilterError(f"{key!r}: 'between' takes the least and the greatest value, not {operand!r:.80}")
         return Group(all=True, parts=(_condition(key, "gte", ends[0]), _condition(key, "lte", ends[1])))
-    else:
-        value = _checked(key, operand)
-        if word in ("gt", "gte", "lt", "lte") and value[0] in ("null", "bool"):
-            raise FilterError(f"{key!r}: {word!r} compares numbers or texts, not {operand!r}")
-        condition, is_negated = Condition(key, "eq" if word in ("contains", "ne") else word, (value,)), word == "ne"
-    return Not(condition) if is_negated else condition
+    return _comparison(key, word, operand)
+
+
+def _comparison(key: str, word: str, operand: Any) -> Filter:
+    value = _checked(key, operand)
+    if word in ("gt", "gte", "lt", "lte") and value[0] in ("null", "bool"):
+        raise FilterError(f"{key!r}: {word!r} compares numbers or texts, not {operand!r}")
+    if word == "ne":
+        return Not(Condition(key, "eq", (value,)))
+    return Condition(key, "eq" if word == "contains" else word, (value,))
 
 
 def _checked(key: str, value: Any) -> Value:

@@ -8,7 +8,7 @@ closes its copies before anything else runs. The parent keeps its locks: POSIX f
 in another language has locks that nobody else sees: a fork waits until no thread is inside such a call
 (:func:`fork_waits`).
 
-Objects that need care are passed to :func:`watch`, functions to :func:`run_in_child`.
+Objects that need care are passed to :func:`watch`.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ import gc
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,7 +25,6 @@ PATIENCE = 30.0
 """Seconds that a fork waits for a statement, a transaction or a call of another thread."""
 
 _watched: dict[int, "weakref.ref[Watched]"] = {}
-_functions: list[Callable[[], None]] = []
 _forking = threading.RLock()
 _is_child = False
 _collects = True  # whether garbage was collected before a fork
@@ -45,12 +44,6 @@ def watch(owner: Watched) -> None:
     """
     key = id(owner)
     _watched[key] = weakref.ref(owner, lambda _: _watched.pop(key, None))
-
-
-def run_in_child(function: Callable[[], None]) -> Callable[[], None]:
-    """Call a function of a module in every child. A decorator."""
-    _functions.append(function)
-    return function
 
 
 def is_child() -> bool:
@@ -139,8 +132,6 @@ def _after_in_child() -> None:
     _forking, _is_child, _condition = threading.RLock(), True, threading.Condition()
     _calls.clear()
     _forks.clear()
-    for function in _functions:
-        function()
     for owner in _alive():
         owner.after_fork_in_child()
     if _collects:

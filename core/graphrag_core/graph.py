@@ -202,10 +202,7 @@ class KnowledgeGraph:
             for page in _pages(keys):
                 degrees = snapshot.neighbours(page, to="entities").counts if min_degree > 0 else np.zeros(len(page))
                 for entity in snapshot.entities(page[degrees >= min_degree]):
-                    names = (entity.id, *map(normalise, entity.aliases)) if start or inside else ("",)
-                    if wanted in (None, entity.type.casefold()) and any(
-                        name.startswith(start) and inside in name for name in names
-                    ):
+                    if wanted in (None, entity.type.casefold()) and _has_name(entity, start, inside):
                         yield entity
 
     def relations(
@@ -256,8 +253,7 @@ class KnowledgeGraph:
                 keys = [key for key in snapshot.facts_of(page).tolist() if key not in seen]
                 seen.update(keys)
                 for fact in snapshot.facts(np.array(keys, np.int64)):
-                    source = fact.entities[0] if fact.entities else ""
-                    target = fact.entities[1] if len(fact.entities) > 1 else normalise(fact.value)
+                    source, target = _ends(fact)
                     if wanted in ("", normalise(fact.relation)) and is_subject(source) and is_object(target):
                         yield fact
 
@@ -431,6 +427,20 @@ def _name(name: str) -> str:
     if not cleaned or cleaned.startswith("→"):
         raise InputError(f"{name!r:.80} is not a name of an entity: it needs a letter or digit")
     return cleaned
+
+
+def _has_name(entity: Entity, start: str, inside: str) -> bool:
+    """Return whether a name of an entity starts with a text and contains another; normalised, as the names are."""
+    if not start and not inside:
+        return True
+    names = (entity.id, *map(normalise, entity.aliases))
+    return any(name.startswith(start) and inside in name for name in names)
+
+
+def _ends(fact: Fact) -> tuple[str, str]:
+    """Return the subject and the object of a fact."""
+    subject, *others = fact.entities or ("",)
+    return subject, others[0] if others else normalise(fact.value)
 
 
 def _pages(keys: Keys) -> Iterator[Keys]:

@@ -134,26 +134,21 @@ class OpenAIChat:
         Raises
         ------
         LLMError
-            The server does not answer, answers with an error, or stops in the middle of an answer. ``partial`` is what
-            it had written.
+            The server does not answer, answers with an error, or stops in the middle of an answer.
         """
-        written: list[str] = []
         finished = False
         try:
             with closing(self._create(messages, stream=True)) as chunks:
                 for choice in (choice for chunk in chunks for choice in chunk.choices):
                     finished = finished or choice.finish_reason is not None
                     if choice.delta.content:  # empty while a model thinks
-                        written.append(choice.delta.content)
                         yield choice.delta.content
-        except LLMError as error:
-            error.partial = "".join(written)
+        except LLMError:
             raise
         except Exception as error:
-            problem = self._broken_off(error, written)
-            raise problem from error
+            raise self._broken_off(error) from error
         if not finished:
-            raise self._broken_off("the connection ended before the answer did", written)
+            raise self._broken_off("the connection ended before the answer did")
 
     def __call__(self, prompt: str) -> str:
         """Return the model's answer to a prompt. Stops calling a server that no longer answers."""
@@ -204,13 +199,9 @@ class OpenAIChat:
     def _describe(self, error: Any) -> str:
         return describe(error, self.base_url, self.model, KEY_VARIABLE, has_key=self._has_key)
 
-    def _broken_off(self, reason: object, written: Sequence[str]) -> LLMError:
-        message = (
-            f"the answer of {self.model} at {self.base_url} broke off ({reason or type(reason).__name__}): ask again"
-        )
-        problem = self._error(message)
-        problem.partial = "".join(written)
-        return problem
+    def _broken_off(self, reason: object) -> LLMError:
+        why = reason or type(reason).__name__
+        return self._error(f"the answer of {self.model} at {self.base_url} broke off ({why}): ask again")
 
     def _error(self, message: str, kind: type[LLMError] = LLMError) -> LLMError:
         return kind(message, endpoint=self.base_url, model=self.model)

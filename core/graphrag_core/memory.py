@@ -227,14 +227,13 @@ class Memory:
             documents = [self._stored(known, scope=scope) for known in _listed(supersedes)]
             return [remembered.to_fact(document) for document in documents if document.id != fact.chunk_id]
         begins = now if fact.valid_from is None else fact.valid_from
+        return [one for one in self._rivals(fact, scope) if _is_valid(one, begins) or _is_ahead(one, begins, now)]
+
+    def _rivals(self, fact: Fact, scope: Mapping[str, Any]) -> list[Fact]:
+        """Return the facts of a scope with the subject and the relation of a fact, and another object."""
+        known = self._facts_with(scope, "about", remembered.about_key(fact.entities[0], fact.relation))
         triple = remembered.triple_of(fact)
-        return [
-            known
-            for known in self._facts_with(scope, "about", remembered.about_key(fact.entities[0], fact.relation))
-            if remembered.triple_of(known) != triple
-            and known.status != "rejected"
-            and (_is_valid(known, begins) or (begins == now and _is_ahead(known, now)))
-        ]
+        return [one for one in known if remembered.triple_of(one) != triple and one.status != "rejected"]
 
     def _facts_with(self, scope: Mapping[str, Any], key: str, value: str) -> list[Fact]:
         """Return the facts of exactly this scope whose key has a value, oldest first."""
@@ -272,9 +271,9 @@ def _start(fact: Fact) -> float:
     return -math.inf if fact.valid_from is None else fact.valid_from
 
 
-def _is_ahead(fact: Fact, now: float) -> bool:
-    """Return whether a fact begins when it was told, and the clock has gone back since."""
-    return fact.created is not None and fact.valid_from == fact.created > now
+def _is_ahead(fact: Fact, begins: float, now: float) -> bool:
+    """Return whether a fact begins when it was told, and the clock has gone back since; for one that begins now."""
+    return begins == now and fact.created is not None and fact.valid_from == fact.created > now
 
 
 def _is_valid(fact: Fact, at: float) -> bool:

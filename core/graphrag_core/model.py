@@ -308,7 +308,7 @@ class Stats:
     """The size of an index and its most mentioned entities.
 
     ``entities`` counts what ``index.graph.entities`` lists: names, not numbers. ``facts`` are sentences that name
-    entities, relations, and ``links`` between sections. ``relations`` counts what ``index.graph.relations`` lists,
+    entities, relations, and ``references`` between sections. ``relations`` counts what ``index.graph.relations`` lists,
     by relation. Deleted relations are not counted; remembered facts that are no longer valid are. ``vectors`` counts
     vectors by kind. ``bytes_in_memory`` does not include the operating system's file cache.
     """
@@ -325,13 +325,14 @@ class Stats:
     bytes_on_disk: int
     bytes_in_memory: int
     top_entities: tuple[tuple[str, int], ...]
-    links: int = 0
+    references: int = 0
 
     def rows(self) -> list[tuple[str, str]]:
         """Return labels and formatted values, for a table."""
         vectors = ", ".join(f"{count:,} {kind}" for kind, count in self.vectors.items())
         relations = sum(self.relations.values())
-        kinds = {"sentence": self.facts - relations - self.links, "relation": relations, "link": self.links}
+        sentences = self.facts - relations - self.references
+        kinds = {"sentence": sentences, "relation": relations, "reference": self.references}
         facts = ", ".join(f"{count:,} {kind}{'s' * (count > 1)}" for kind, count in kinds.items() if count > 0)
         return [
             ("documents", f"{self.documents:,}"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphrag_core.query.fusion import how_to_raise
@@ -127,13 +127,19 @@ def _decided_by_signals(seen: Evidence) -> str:
     named = _names(seen, seen.named or ())
     moved = [name for name in SIGNALS if name in seen.moved]
     if seen.trust >= 0.5 and seen.graph_kept:
-        others = [SIGNALS[name] for name in moved if name != "graph"]
-        also = f"; {_listed(others)} moved passages, too" if others else ""
+        others = _signals(name for name in moved if name != "graph")
+        also = f"; {others} moved passages, too" if others else ""
         return f"the graph led{_because(named)}{also}"
-    rare = f"{named}, rare names are only {seen.share:.0%} of it"
-    why = rare if named and seen.share >= _LITTLE else "the question names nothing rare that the graph knows"
-    how = f"led, {_listed([SIGNALS[name] for name in moved])} moved passages" if moved else "decided alone"
+    why = "the question names nothing rare that the graph knows"
+    if named and seen.share >= _LITTLE:
+        why = f"{named}, rare names are only {seen.share:.0%} of it"
+    how = f"led, {_signals(moved)} moved passages" if moved else "decided alone"
     return f"{_searches(seen)} {how}: {_why_not_graph(seen) or why}"
+
+
+def _signals(names: Iterable[Signal]) -> str:
+    """Return signals in words; empty for none."""
+    return _listed([SIGNALS[name] for name in names])
 
 
 def _decided_alone(seen: Evidence) -> str:
@@ -182,7 +188,7 @@ def _names(seen: Evidence, places: Sequence[int]) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _without_vector(seen: Evidence) -> str:
@@ -252,8 +258,7 @@ def _advice_on_nothing(seen: Evidence, skipped: str) -> str:
     """Return what the caller can do about an empty result."""
     settings, least = seen.settings, seen.settings.gate.min_score
     if not seen.has_chunks:
-        no_match = "" if seen.unknown_keys else "no document matches the filter: check its keys and values"
-        return no_match if seen.is_restricted else "the index is empty: add documents"
+        return _advice_on_no_documents(seen)
     if settings.score_threshold is not None and seen.best_score is not None:
         return (
             f"no passage has the score {settings.score_threshold:.2f} that score_threshold asks for, "
@@ -272,3 +277,9 @@ def _advice_on_nothing(seen: Evidence, skipped: str) -> str:
     unweighed = "no ranking that the fusion weighs found a passage: give vector or keyword search a weight"
     no_word = "no passage has a word of the question: ask in other words, or use the hybrid method"
     return unweighed if has_found else no_word
+
+
+def _advice_on_no_documents(seen: Evidence) -> str:
+    if not seen.is_restricted:
+        return "the index is empty: add documents"
+    return "" if seen.unknown_keys else "no document matches the filter: check its keys and values"

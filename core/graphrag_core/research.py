@@ -10,7 +10,7 @@ An index adds them in one call, ``index.add_research_findings(findings)``.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from graphrag_core.errors import InputError
@@ -29,6 +29,7 @@ _LABELS = {
 }  # fmt: skip
 _PREFIXES = tuple(f"{label}: " for label in _LABELS.values())
 _KINDS = ("paper", "project")
+_IDENTITY = "findings 2"  # of what is extracted
 _ARXIV = re.compile(
     r"(?:(?:https?://)?(?:www\.)?arxiv\.org/(?:abs|pdf)/|arxiv:\s*)?"
     r"(\d{4}\.\d{4,5}|[a-z-]+(?:\.[a-z]{2})?/\d{7})(?:v\d+)?(?:\.pdf)?", re.IGNORECASE,
@@ -185,7 +186,7 @@ def _document_text(title: str, body: str, metadata: Mapping[str, Any]) -> str:
 
 def findings_identity(document: Document) -> list[str]:
     """Return what a finding's digest depends on besides its content; nothing for other documents."""
-    return [FindingsExtractor.identity] if FINDING in document.metadata else []
+    return [_IDENTITY] if FINDING in document.metadata else []
 
 
 def extract_with_findings(
@@ -202,7 +203,7 @@ def extract_with_findings(
             tuple(dict.fromkeys((*extraction.facts, *found.facts))),
             extraction.problem,
         )
-        for extraction, found in zip(extractions, FindingsExtractor().extract(chunks), strict=True)
+        for extraction, found in zip(extractions, map(_extract, chunks), strict=True)
     ]
 
 
@@ -276,26 +277,15 @@ def _names(entry: Mapping[str, Any], *keys: str) -> list[str]:
     return list(found)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FindingsExtractor:
-    """Extract authors, citations, concepts and other relations of papers and projects.
-
-    An index runs it on every paper and project, beside its own extractor. It returns nothing for chunks of
-    other documents.
+def _extract(chunk: Chunk) -> Extraction:
+    """Return authors, citations, concepts and other relations of a paper or a project; nothing of other documents.
 
     >>> chunk = Chunk("1", "1", "…", "MAGMA", metadata={"finding": "paper", "cites": ["GraphRAG"]})
-    >>> FindingsExtractor().extract([chunk])[0].facts[0].text
+    >>> _extract(chunk).facts[0].text
     'MAGMA cites GraphRAG.'
     """
-
-    identity: str = "findings 2"
-
-    def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
-        """Return one extraction for each chunk, in order."""
-        return [_extract(chunk) if _is_finding(chunk) else Extraction() for chunk in chunks]
-
-
-def _extract(chunk: Chunk) -> Extraction:
+    if not _is_finding(chunk):
+        return Extraction()
     kind = str(chunk.metadata[FINDING])
     alias = chunk.metadata.get("arxiv_id") if kind == "paper" else chunk.title.rpartition("/")[2]
     aliases: tuple[str, ...] = ()  # a paper's arXiv id, or a project's name without its owner

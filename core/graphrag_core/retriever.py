@@ -11,15 +11,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, overload
 
-import numpy as np
-
 from graphrag_core import forks
 from graphrag_core.errors import DatabaseError, InputError, check_integer, check_number
 from graphrag_core.filters import Filter, Where, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import unit_vector
 from graphrag_core.ingest.remembered import Time, changes_between, seconds, visible
-from graphrag_core.model import Chunk, Fact
+from graphrag_core.model import Chunk
 from graphrag_core.ports import Matrix
 from graphrag_core.query.conversation import History, Turn, parse_history
 from graphrag_core.query.hits import Found, to_result
@@ -34,7 +32,6 @@ from graphrag_core.telemetry import Stages
 _DEFAULTS = SearchSettings()
 _log = logging.getLogger(__name__)
 _MAX_QUESTION = 100_000  # characters
-_MAX_SCANNED = 200  # facts of one entity, to find those that join names
 _ATTEMPTS = 3  # at a question whose connection to a database is lost
 
 
@@ -386,36 +383,6 @@ class GraphRetriever:
         result = replace(_copied(stored[0]), trace=Trace({"cache": (time.perf_counter() - start) * 1000}))
         _ = result.explanation.value if plan.explain else None
         return result
-
-    def facts_about(self, texts: Iterable[str], *, where: Where | None = None, limit: int = 10) -> list[Fact]:
-        """Return facts that join names in some texts, those that hold the most of them first.
-
-        For passages that another retriever found: no question is asked. A fact holds at least two of the names.
-
-        Parameters
-        ----------
-        texts
-            The passages.
-        where
-            A filter: facts of other documents are not seen.
-        limit
-            The maximum number of facts.
-        """
-        scope = visible(self.index.engine, None if where is None else parse(where), time.time())
-        with self.index.engine.snapshot(scope) as snapshot:
-            names = {
-                entity
-                for text in texts
-                for _, _, entity in self.settings.resolved.recogniser.known_names(text, snapshot)
-            }
-            wanted = np.array(sorted(names), np.int64)
-            rows = snapshot.fact_rows(snapshot.facts_of(wanted, limit=_MAX_SCANNED))
-            owner = np.repeat(np.arange(len(rows.keys)), rows.counts)
-            held = np.bincount(owner, weights=np.isin(rows.entities, wanted), minlength=len(rows.keys))
-            joining = np.flatnonzero(held > 1)
-            ids = snapshot.fact_order(rows.keys[joining])
-            best = joining[np.lexsort((ids, -rows.weights[joining], -held[joining]))][:limit]
-            return snapshot.facts(rows.keys[best])
 
     @overload
     def warm(

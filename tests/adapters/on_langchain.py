@@ -14,13 +14,12 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 import langchain_graphrag as package
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import (
-    GraphContextTransformer,
     GraphRAGRetriever,
     create_memory_search_tool,
 )
 
 NAMES = [
-    "GraphContextTransformer", "GraphRAGRetriever",
+    "GraphRAGRetriever",
     "compressor_reranker", "create_memory_search_tool", "llm_extractor",
 ]  # fmt: skip
 REPORTS_ERRORS = True  # to the agent: a tool that got wrong input does not raise
@@ -127,20 +126,6 @@ def scores(found):
 
 def metadata(found, name):
     return [document.metadata[name] for document in found]
-
-
-def as_found(documents):
-    """Return documents as another retriever would return them."""
-    return to_items(documents)
-
-
-def notes(found, retriever=None):
-    """Return what the graph adds to the prompt of each result. The results must stay as they are."""
-    before = texts(found)
-    changed = GraphContextTransformer(retriever=retriever)(found)
-    assert texts(found) == before
-    assert [(one.id, one.metadata) for one in changed] == [(one.id, one.metadata) for one in found]
-    return [new.removeprefix(old) for new, old in zip(texts(changed), before, strict=True)]
 
 
 # -- models

@@ -14,14 +14,13 @@ from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.graph_stores.types import KG_NODES_KEY, KG_RELATIONS_KEY, EntityNode, Relation
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
+from llama_index.core.schema import MetadataMode, TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 import llama_graphrag as package
 from graphrag_core.embedders import WordLlama
 from graphrag_core.testing import HashEmbedder
 from llama_graphrag import (
-    GraphContextPostprocessor,
     GraphRAGRetriever,
     memory_search_tool,
 )
@@ -31,7 +30,7 @@ from llama_graphrag.models import count_tokens
 nltk.data.path.append(str(Path(llama_index.core.__path__[0], "_static", "nltk_cache")))
 
 NAMES = [
-    "GraphContextPostprocessor", "GraphRAGRetrievalEvent",
+    "GraphRAGRetrievalEvent",
     "GraphRAGRetriever", "GraphRAGVectorStore", "LocalEmbedding", "memory_search_tool",
 ]  # fmt: skip
 REPORTS_ERRORS = False  # LlamaIndex's agents catch what a tool raises
@@ -144,20 +143,6 @@ def scores(found):
 
 def metadata(found, name):
     return [one.node.metadata[name] for one in found]
-
-
-def as_found(documents):
-    """Return documents as another retriever would return them."""
-    return [NodeWithScore(node=node, score=0.5) for node in to_items(documents)]
-
-
-def notes(found, retriever=None):
-    """Return what the graph adds to the prompt of each result. The results must stay as they are."""
-    before = texts(found)
-    changed = GraphContextPostprocessor(retriever=retriever).postprocess_nodes(found)
-    assert not any("knowledge_graph" in one.node.metadata for one in found)
-    assert (ids(changed), texts(changed), scores(changed)) == (ids(found), before, scores(found))
-    return [one.node.metadata.get("knowledge_graph", "") for one in changed]
 
 
 # -- models

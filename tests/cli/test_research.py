@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from graphrag_core import Combined, GraphRetriever, KnowledgeIndex, SentenceExtractor
-from graphrag_core.research import FindingsExtractor, research_documents
+from graphrag_core import GraphRetriever, KnowledgeIndex
+from graphrag_core.research import research_documents
 from graphrag_core.testing import HashEmbedder
 
 FINDINGS = {
@@ -46,8 +46,7 @@ FINDINGS = {
 
 @pytest.fixture
 def index():
-    extractor = Combined(SentenceExtractor(), FindingsExtractor())
-    with KnowledgeIndex(HashEmbedder(), extractor=extractor, progress=False) as index:
+    with KnowledgeIndex(HashEmbedder(), progress=False) as index:
         index.add(research_documents(FINDINGS))
         yield index
 

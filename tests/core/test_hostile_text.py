@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from graphrag_core import Document, Extraction, Fact, GraphRetriever, KnowledgeIndex, Mention
 from graphrag_core.context.escape import body, for_html, for_terminal, json_for_terminal, one_line
-from graphrag_core.context.notes import graph_notes
 from graphrag_core.context.settings import Style
 from graphrag_core.query.memory_tool import to_content
 from graphrag_core.testing import HashEmbedder
@@ -76,9 +75,6 @@ def test_explanations_notes_and_tools(results):
         check_terminal(result.explain())
         assert len(result.explain().splitlines()) <= 12 + 5 * len(result.hits)
         check_prompt(to_content(result, {}))
-        details = [(hit.chunk.text, result.details(hit)) for hit in result.hits]
-        for note in graph_notes(details):
-            check_prompt(note)
 
 
 def test_pages_hold_no_markup_of_a_document(results):

@@ -28,11 +28,11 @@ NAMES = {
         HashEmbedder StrategySuite TokenCounterSuite run_suite
     """,
     "langchain_graphrag": """
-        GraphContextTransformer GraphRAGRetriever
+        GraphRAGRetriever
         compressor_reranker create_memory_search_tool llm_extractor
     """,
     "llama_graphrag": """
-        GraphContextPostprocessor GraphRAGRetrievalEvent GraphRAGRetriever
+        GraphRAGRetrievalEvent GraphRAGRetriever
         GraphRAGVectorStore LocalEmbedding
         memory_search_tool
     """,

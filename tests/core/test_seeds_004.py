@@ -10,10 +10,10 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from graphrag_core import Chunker, Combined, Document, Extraction, GraphRetriever, KnowledgeIndex, SentenceExtractor
+from graphrag_core import Chunker, Document, Extraction, GraphRetriever, KnowledgeIndex, SentenceExtractor
 from graphrag_core.designs import RESEARCH
 from graphrag_core.errors import EmbedderMismatch, InputError
-from graphrag_core.research import FindingsExtractor, research_documents
+from graphrag_core.research import research_documents
 from graphrag_core.strategies import (
     CitationGraph,
     Expansion,
@@ -306,8 +306,8 @@ class Nothing:
 
 @pytest.mark.parametrize(
     "extractor",
-    [None, SentenceExtractor(), Nothing(), Combined(SentenceExtractor(), FindingsExtractor())],
-    ids=["default", "sentences", "nothing", "combined"],
+    [None, SentenceExtractor(), Nothing()],
+    ids=["default", "sentences", "nothing"],
 )
 @pytest.mark.parametrize("chunker", [Chunker(), None], ids=["chunks", "whole"])
 def test_findings_have_their_facts_whatever_the_extractor(extractor, chunker):

@@ -47,7 +47,6 @@ async def test_a_filter_is_read_when_it_is_set(everything):
         for _ in range(2):
             assert tenants(retriever.invoke("Keyring")) == {"acme"}
             assert tenants(await retriever.ainvoke("Keyring")) == {"acme"}
-        assert all("umbrella" not in fact for fact in retriever.facts_about(["Keyring umbrella"]))
     tool = create_memory_search_tool(everything, filter=one_shot())
     for _ in range(2):
         assert "umbrella" not in tool.invoke({"query": "Keyring", "max_results": 6})

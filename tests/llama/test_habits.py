@@ -44,8 +44,11 @@ def test_filters_of_a_call_narrow_those_of_the_retriever(retriever):
         assert "secret" not in found
         if expected is not None:
             assert found == expected, settings
-        where = {"where": settings["where"]} if "where" in settings else {}
-        tool = memory_search_tool(retriever if where else retriever.with_filters(**settings), **where)
+        given = {"filters": only("tenant", "acme"), **settings}
+        where = {"where": given.pop("where")} if "where" in given else {}
+        narrowed = retriever.with_filters(settings.get("filters")) if "filters" in settings else retriever
+        narrowed = GraphRAGRetriever(retriever.index, **given) if narrowed is retriever else narrowed
+        tool = memory_search_tool(narrowed, **where)
         assert set(ids(tool.call(query=QUESTION, min_graph_score=0.0).raw_output)) == found
         assert set(ids(asyncio.run(tool.acall(query=QUESTION, min_graph_score=0.0)).raw_output)) == found
 

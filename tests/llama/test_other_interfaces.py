@@ -49,7 +49,7 @@ def test_with_filters_narrows_and_shares_the_index(retriever):
     own = retriever.with_filters(tenant("a"))
     assert (own.index is retriever.index, type(own)) == (True, GraphRAGRetriever)
     assert sorted(ids(own.retrieve(QUESTION))) == ["auth", "oauth"]
-    assert ids(own.with_filters(node_ids=["auth", "secret"]).retrieve(QUESTION)) == ["auth"]
+    assert ids(own.retrieve(QUESTION, node_ids=["auth", "secret"])) == ["auth"]
     assert own.with_filters(tenant("b")).retrieve(QUESTION) == []
     assert own.with_filters(tenant("b")).filters.condition == "and"
     assert "secret" in ids(retriever.retrieve(QUESTION)), "the retriever itself is as before"

@@ -92,7 +92,6 @@ MADE = {
     "copy": lambda mine, _: copy.copy(mine),
     "deep copy": lambda mine, _: copy.deepcopy(mine),
     "with_filters": lambda mine, it: mine.with_filters(it),
-    "with_filters of ids": lambda mine, it: mine.with_filters(it, node_ids=IDS, doc_ids=IDS),
     "with_settings": lambda mine, it: mine.with_settings(similarity_top_k=6, method="vector").with_filters(it),
     "with_memory": lambda mine, it: mine.with_memory(ChatMemoryBuffer.from_defaults()).with_filters(it),
     "vector store": lambda mine, it: _over(mine).as_retriever(filters=it, similarity_top_k=6),
@@ -133,7 +132,7 @@ async def test_arguments_tools_and_engines_stay_in_the_scope(everything, own):
         assert tenants(await mine.aretrieve("Keyring", **given)) == {"acme"}
     for tool in (
         memory_search_tool(mine),
-        memory_search_tool(mine.with_filters(BOTH, node_ids=IDS)),
+        memory_search_tool(mine.with_filters(BOTH)),
         memory_search_tool(mine, where={"tenant": {"in": ["acme", "umbrella"]}}),
     ):
         for output in (tool(query="Keyring"), await tool.acall(query="Keyring")):

@@ -31,7 +31,6 @@ from graphrag_core.context.display import (
     hit_texts,
     name_pattern,
     passage_name,
-    readable,
     uncovered_words,
 )
 from graphrag_core.context.escape import for_html, for_terminal
@@ -42,6 +41,7 @@ from graphrag_core.model import Chunk, Community, Entity, Fact
 from graphrag_core.ports import Keys
 from graphrag_core.retriever import GraphRetriever
 from graphrag_core.text import FUNCTION, normalise
+from graphrag_core.text.markup import plain
 
 if TYPE_CHECKING:
     from graphrag_core.engine.snapshot import Snapshot
@@ -544,7 +544,7 @@ def _hit(shown: HitText, texts: Highlighter) -> dict[str, Any]:
 
 def _passage(chunk: Chunk, names: re.Pattern[str]) -> dict[str, Any]:
     """Return a passage with a snippet around the first mention of an entity. The entity's names are marked in it."""
-    text = " ".join(readable(body_text(chunk)).split())
+    text = " ".join(plain(body_text(chunk)).split())
     found = names.search(text)
     part = excerpt(text, found.start() if found else 0, _EXCERPT)
     pieces = [(piece, bool(at % 2)) for at, piece in enumerate(names.split(part)) if piece]
@@ -565,7 +565,7 @@ def _source(chunk: Chunk) -> dict[str, Any]:
 def _fact(fact: Fact, names: Mapping[str, str]) -> dict[str, Any]:
     return {
         "id": fact.id,
-        "text": _short(readable(fact.text)),
+        "text": _short(plain(fact.text)),
         "relation": fact.relation.replace("_", " "),
         "entities": [{"id": key, "name": names.get(key) or key} for key in fact.entities[:8]],
     }

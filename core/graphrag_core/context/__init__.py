@@ -1,5 +1,5 @@
 """Turn a result into text: a prompt within a token budget (``context``), what people are shown of a hit (``display``).
 
-``escape`` neutralises text from documents for a prompt, a terminal or a page; ``notes`` adds what the graph knows to
-passages.
+``retrieved`` has the values that a result holds. ``escape`` neutralises text from documents for a prompt, a terminal
+or a page.
 """

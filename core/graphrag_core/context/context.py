@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING
 
 from typing_extensions import Self
 
+from graphrag_core.context.retrieved import Retrieved
 from graphrag_core.context.settings import Style, check_style
 from graphrag_core.context.styles import ContextSource, Item, Render, graph_block, narrative, passages
 from graphrag_core.errors import check_integer
 from graphrag_core.text import Tokenizer, token_counter
-
-if TYPE_CHECKING:
-    from graphrag_core.result import Result
 
 _MAX_BLOCK = 500  # tokens of the graph block of the style "both"
 
@@ -41,7 +38,7 @@ class Context(str):
 
 
 def write_context(
-    result: Result,
+    result: Retrieved,
     *,
     ranks: Mapping[str, int],
     max_tokens: int,
@@ -74,12 +71,16 @@ def write_context(
     else:
         listed = include_relationships is True and result.graph_ran
         text, chosen = _fill(*texts(relationships=listed), max_tokens, count)
-    sources = dict.fromkeys(source for item in chosen for source in item.sources)
-    kept = tuple(source for source in sources if include_sources or source.kind == "entity")
-    return Context(text, count(text) if text else 0, kept, style)
+    return Context(text, count(text) if text else 0, _sources(chosen, with_passages=include_sources), style)
 
 
-def _usable_style(result: Result, style: Style) -> Style:
+def _sources(items: Sequence[Item], *, with_passages: bool) -> tuple[ContextSource, ...]:
+    """Return the sources of items, each once; without passages and facts the entities alone."""
+    sources = dict.fromkeys(source for item in items for source in item.sources)
+    return tuple(source for source in sources if with_passages or source.kind == "entity")
+
+
+def _usable_style(result: Retrieved, style: Style) -> Style:
     """Return the style, or ``"passages"`` if the graph has nothing for it."""
     described = style in ("graph", "both") and any(entity.description for entity in result.entities)
     if not result.graph_ran or (not result.facts and not described):

@@ -7,16 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from graphrag_core.context.retrieved import Channel, Hit, Retrieved, Step
 from graphrag_core.model import Chunk, Fact
 from graphrag_core.text import CJK, REFERS_TO, has_cjk, label, segment, sentences, unwrap
 from graphrag_core.text.markup import plain
 from graphrag_core.text.sentences import best_sentence
 from graphrag_core.text.words import QUESTION_STOP_WORDS, WORD
-
-if TYPE_CHECKING:
-    from graphrag_core.result import Channel, Hit, Result, Step
 
 _BREAK = re.compile(r"(?<![.!?:;,…。！？\s])[ \t]*\n\s*(?=[^\sa-z])")
 _POSSESSIVE = re.compile(r"['’]s\b")
@@ -26,11 +23,7 @@ _LONGEST_NAME = 200
 _MAX_WORDS = 12  # of the question, listed for a hit
 _FEWEST_WORDS = 3  # of a sentence that can stand for a passage
 
-# Markup of reStructuredText: underlines, directives and roles.
-_RULE = re.compile(r"^(?:[ \t]*(?![ \t])([=\-~^*_+#`\"':.])\1{2,}[ \t]*|[|+\-=: \t]{3,})$", re.MULTILINE)
-_DIRECTIVE = re.compile(r"^[ \t]*\.\. (?:_[^\n]*:|\S[^\n]*?::)[^\n]*$|^[ \t]+:[\w-]+:[^\n]*$", re.MULTILINE)
-# From the start of the characters that a role may have: those before its first colon belong to the text.
-_ROLE = re.compile(r"(?<![\w:+-])([\w+-]*):[\w:+-]+:`~?([^`<\n]+)(<[^`\n]*>)?`")
+_RULE = re.compile(r"[=\-~^*_+#` ]{3,}")  # the line under a heading
 _TITLE_MARKS = '#=*_`~^" \t\r'
 _LINKS = {  # before the entity, between entity and passage, after the passage; and a note on the entity
     "about": ("about ", ", which ", " mentions", "mentioned in"),
@@ -86,7 +79,7 @@ class HitText:
         return [*filter(None, (page, start))]
 
 
-def hit_texts(result: Result) -> list[HitText]:
+def hit_texts(result: Retrieved) -> list[HitText]:
     """Return the hits of a result in words."""
     texts = []
     for rank, hit in enumerate(result.hits, 1):
@@ -141,7 +134,7 @@ def covered_words(hit: Hit) -> str:
     return f"{new}words of the question: {_listed(hit.covers)}" if hit.covers else ""
 
 
-def uncovered_words(result: Result) -> str:
+def uncovered_words(result: Retrieved) -> str:
     """Return the words of the question that no hit contains; empty if there are none."""
     return f"in no passage: {_listed(result.uncovered)}" if result.uncovered else ""
 
@@ -193,7 +186,7 @@ def path_starts_at_link(hit: Hit) -> bool:
     return hit.link is not None and ("chunk", hit.link.chunk_id) in [(s.kind, s.id) for s in hit.path[1:2]]
 
 
-def _linked_path(result: Result, hit: Hit) -> tuple[Step, ...]:
+def _linked_path(result: Retrieved, hit: Hit) -> tuple[Step, ...]:
     """Return the path of a hit with the ranks of the hits on it; its last entity tells the link if that is the same."""
     path = shown_path(result, hit)
     link = hit.link
@@ -206,7 +199,7 @@ def _linked_path(result: Result, hit: Hit) -> tuple[Step, ...]:
     return (*path[:-1], replace(path[-1], text=f"{path[-1].text} ({note})"))
 
 
-def shown_path(result: Result, hit: Hit) -> tuple[Step, ...]:
+def shown_path(result: Retrieved, hit: Hit) -> tuple[Step, ...]:
     """Return the steps between the question and a passage, with cross-references in words."""
     facts = {fact.id: fact for fact in result.facts if fact.relation == REFERS_TO and len(fact.entities) > 1}
     return tuple(
@@ -215,9 +208,9 @@ def shown_path(result: Result, hit: Hit) -> tuple[Step, ...]:
     )
 
 
-def fact_words(result: Result, fact: Fact) -> str:
+def fact_words(result: Retrieved, fact: Fact) -> str:
     """Return a fact as a sentence that names its subject X: "X refers to Y: …" for a cross-reference, else "X: …"."""
-    text = _joined(readable(fact.text))
+    text = _joined(plain(fact.text).strip())
     names = [entity.name if (entity := result.known.get(key)) else key for key in fact.entities]
     if fact.relation == REFERS_TO and len(names) > 1:
         words = f"{names[0]} refers to {names[1]}"
@@ -243,7 +236,7 @@ def body_text(chunk: Chunk) -> str:
     while at < len(text):
         end = text.find("\n", at) % (len(text) + 1)
         line = text[at:end]
-        if line.strip() and (not names or (_bare(line) not in names and not _RULE.fullmatch(line))):
+        if line.strip() and (not names or (_bare(line) not in names and not _RULE.fullmatch(line.strip()))):
             return text[at:].removeprefix(": ") if at else text  # of a definition, whose term is the heading
         at = end + 1
         while text[at : at + 1] in ("\n", "\r"):
@@ -251,26 +244,11 @@ def body_text(chunk: Chunk) -> str:
     return text
 
 
-def readable(text: str) -> str:
-    r"""Return a text as prose: without the marks of headings and lists, underlines, fences, directives and emphasis.
-
-    >>> readable("Broker\n======\n\nThe `broker_url` **must** be set. See :ref:`the guide <guide>`.")
-    'Broker\n\nThe broker_url must be set. See the guide.'
-    """
-    text = plain(text) if "```" in text or "~~~" in text else text  # the rules in a code block are code
-    text = _ROLE.sub(_role_words, _DIRECTIVE.sub("", _RULE.sub("", text)))
-    return plain(text).strip()
-
-
-def _role_words(match: re.Match[str]) -> str:
-    return match[1] + (match[2].rstrip() or " " if match[3] else match[2])
-
-
 class Highlighter:
     """Finds in the passages of a result what its question asks for. Rare words of the question count more."""
 
-    def __init__(self, result: Result) -> None:
-        self._texts = {hit.chunk.id: unwrap(readable(body_text(hit.chunk))) for hit in result.hits}
+    def __init__(self, result: Retrieved) -> None:
+        self._texts = {hit.chunk.id: unwrap(plain(body_text(hit.chunk)).strip()) for hit in result.hits}
         self._sentences = {key: _candidates(text) for key, text in self._texts.items()}
         self._names = name_pattern(name for entity in result.entities for name in (entity.name, *entity.aliases))
         asked = _words(_POSSESSIVE.sub("", result.question))
@@ -294,14 +272,7 @@ class Highlighter:
         text, spans = self._texts[hit.chunk.id], self._sentences[hit.chunk.id]
         if not spans:
             return ""
-        best = spans.index(self._best(hit))
-        first = last = best
-        while True:
-            after = last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= length
-            before = not after and first > 0 and spans[last][1] - spans[first - 1][0] <= length
-            if not after and not before:
-                break
-            first, last = first - before, last + after
+        first, last = _window(spans, spans.index(self._best(hit)), length)
         shown = _joined(text[spans[first][0] : spans[last][1]])
         if len(shown) > length:
             shown = excerpt(shown, next((start for start, _ in self._marks(shown)), 0), length)
@@ -338,23 +309,32 @@ class Highlighter:
 
     def _marks(self, text: str) -> list[tuple[int, int]]:
         """Return start and end of names and question words, in order and not overlapping."""
-        found = [match.span() for match in self._names.finditer(text) if match.group()]
+        names = [match.span() for match in self._names.finditer(text) if match.group()]
         taken = bytearray(len(text))
-        for start, end in found:
+        for start, end in names:
             taken[start:end] = b"\1" * (end - start)
-        if has_cjk(text):  # two characters at a time, which overlap
-            pairs = bytearray(len(text))
-            for pair in filter(has_cjk, self._asked):
-                for match in re.finditer(re.escape(pair), text):
-                    pairs[match.start() : match.end()] = b"\1" * len(pair)
-            runs = (match.span() for match in re.finditer(rb"\x01+", bytes(pairs)))
-            found += [run for run in runs if not any(taken[slice(*run)])]
-        found += [
-            match.span()
-            for match in WORD.finditer(text)
-            if _stem(match.group().lower()) in self._asked and not any(taken[match.start() : match.end()])
-        ]
-        return sorted(found)
+        words = [match.span() for match in WORD.finditer(text) if _stem(match.group().lower()) in self._asked]
+        others = [*(self._pairs(text) if has_cjk(text) else ()), *words]
+        return sorted([*names, *(span for span in others if not any(taken[slice(*span)]))])
+
+    def _pairs(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield start and end of runs of the question's pairs of Chinese characters, which overlap."""
+        pairs = bytearray(len(text))
+        for pair in filter(has_cjk, self._asked):
+            for match in re.finditer(re.escape(pair), text):
+                pairs[match.start() : match.end()] = b"\1" * len(pair)
+        return (match.span() for match in re.finditer(rb"\x01+", bytes(pairs)))
+
+
+def _window(spans: Sequence[tuple[int, int]], best: int, length: int) -> tuple[int, int]:
+    """Return the first and the last sentence around the best one that fit into a length, those after it first."""
+    first = last = best
+    while True:
+        after = last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= length
+        before = not after and first > 0 and spans[last][1] - spans[first - 1][0] <= length
+        if not after and not before:
+            return first, last
+        first, last = first - before, last + after
 
 
 def excerpt(text: str, at: int, length: int) -> str:
@@ -407,13 +387,16 @@ def _stem(word: str) -> str:
     """
     if word in QUESTION_STOP_WORDS:
         return ""
-    if len(word) > 4 and word.endswith("ies"):
-        word = f"{word[:-3]}y"
-    elif len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
-        word = word[:-1]
+    word = _singular(word)
     word = next((word[: -len(end)] for end in ("ing", "ed") if word.endswith(end) and len(word) - len(end) > 2), word)
     word = word.removesuffix("e") if len(word) > 3 else word
     return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
+
+
+def _singular(word: str) -> str:
+    if len(word) > 4 and word.endswith("ies"):
+        return f"{word[:-3]}y"
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
 def _bare(line: str) -> str:

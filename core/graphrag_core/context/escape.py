@@ -120,16 +120,6 @@ def body(text: str) -> str:
     return _STRUCTURE.sub(r"\1\\", lines)
 
 
-def fenced(code: str) -> str:
-    r"""Return lines of code between fences that they cannot close.
-
-    >>> fenced("x = 1\n```\n")
-    "```\nx = 1\n'''\n```"
-    """
-    lines = _BREAKS.sub("\n", _neutral(code)).replace("```", "'''").strip("\n")
-    return f"```\n{lines}\n```"
-
-
 def shortened(text: str, max_chars: int) -> str:
     """Return one line, cut to ``max_chars`` characters, between words if possible.
 

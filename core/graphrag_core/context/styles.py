@@ -13,16 +13,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby, zip_longest
 from operator import attrgetter
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from graphrag_core.context.display import Highlighter, body_text, citation, fact_words
 from graphrag_core.context.escape import body, list_item, one_line, shortened
 from graphrag_core.context.relations import inverse
+from graphrag_core.context.retrieved import Hit, Retrieved
 from graphrag_core.model import Entity, Fact
 from graphrag_core.text import sentences
-
-if TYPE_CHECKING:
-    from graphrag_core.result import Hit, Result
 
 _LINE_WIDTH = 88
 _MAX_RELATED = 12
@@ -75,7 +73,7 @@ def _alternate(*lists: Iterable[Item | None]) -> list[Item]:
     return [item for row in zip_longest(*lists) for item in row if item is not None]
 
 
-def _entity(result: Result, name: str) -> Entity:
+def _entity(result: Retrieved, name: str) -> Entity:
     """Return the entity that a fact names, with its canonical id."""
     return result.known.get(name) or Entity(name, name)
 
@@ -97,7 +95,7 @@ _HEADINGS = {_ENTITY: "Entities", _RELATIONSHIPS: "Facts"}
 
 
 def graph_block(
-    result: Result,
+    result: Retrieved,
     ranks: Mapping[str, int],
     *,
     with_passages: bool = True,
@@ -125,7 +123,7 @@ def graph_block(
     return _published_block(result, first, longer, others, relationships=relationships)
 
 
-def _entity_lines(result: Result) -> Iterator[Item]:
+def _entity_lines(result: Retrieved) -> Iterator[Item]:
     """Yield a line for each of the question's entities that has a type or a description."""
     for entity in result.entities:
         if entity.type or entity.description:
@@ -134,7 +132,7 @@ def _entity_lines(result: Result) -> Iterator[Item]:
 
 
 def _published_block(
-    result: Result, first: list[Item], longer: list[Item], others: list[Item], *, relationships: bool
+    result: Retrieved, first: list[Item], longer: list[Item], others: list[Item], *, relationships: bool
 ) -> tuple[list[Item], Render]:
     """Return the block of document 000 and the passages.
 
@@ -146,13 +144,19 @@ def _published_block(
     head = Item((_HEAD,), f"## Knowledge Graph Context\nQuery entities: [{names}]", required=True)
     related = [[*_related(result, entity, i)] for i, entity in enumerate(entities)] if relationships else []
     more = _alternate(others, chain.from_iterable(zip_longest(*related)))
-    ends = dict.fromkeys(source.id for items in related for item in items for source in item.sources)
-    known = [other for other in (_entity(result, end) for end in ends) if other.description and other not in entities]
     described = [
         Item((_ENTITY, len(entities), _HEADING), f"### {_with_type(other)}\n{_description(other)}", (_source(other),))
-        for other in known
+        for other in _other_ends(result, chain(*related))
+        if other not in entities
     ]
     return [head, *_entity_items(entities), *first, *longer, *more, *described], _render_published
+
+
+def _other_ends(result: Retrieved, related: Iterable[Item]) -> Iterator[Entity]:
+    """Yield the entities of items that have a description, each once."""
+    for end in dict.fromkeys(source.id for item in related for source in item.sources):
+        if (other := _entity(result, end)).description:
+            yield other
 
 
 def _render_graph(items: Sequence[Item]) -> str:
@@ -167,7 +171,7 @@ def _render_graph(items: Sequence[Item]) -> str:
     return "\n\n".join(sections)
 
 
-def _entities_of_facts(result: Result) -> list[Entity]:
+def _entities_of_facts(result: Retrieved) -> list[Entity]:
     """Return up to five entities of the first facts."""
     ends = [_entity(result, end).id for fact in result.facts[:5] for end in fact.entities[:2]]
     return [result.known[end] for end in dict.fromkeys(ends) if end in result.known][:5]
@@ -223,9 +227,21 @@ def _wrap(label: str, items: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _related(result: Result, entity: Entity, number: int) -> Iterator[Item]:
+def _related(result: Retrieved, entity: Entity, number: int) -> Iterator[Item]:
     """Yield the entities that share a fact with an entity: the question's first, then by relation and weight."""
-    named = {other.id for other in result.entities}
+    named, weights = {other.id for other in result.entities}, _weights(result, entity)
+    strongest = sorted(weights.items(), key=lambda pair: (pair[0][0] not in named, not pair[0][1], -pair[1], pair[0]))
+    with_relation = {other for other, relation in weights if relation}
+    for (other, relation), weight in strongest[:_MAX_RELATED]:
+        if relation or other not in with_relation:  # a sentence adds nothing to a relation
+            label = f"{one_line(relation)}, weight: {weight:g}" if relation else f"weight: {weight:g}"
+            name = _entity(result, other).name
+            source = ContextSource("entity", other, name)
+            yield Item((_ENTITY, number, _RELATED), f"{list_item(name)} ({label})", (source,))
+
+
+def _weights(result: Retrieved, entity: Entity) -> dict[tuple[str, str], float]:
+    """Return the ids of the entities that share facts with an entity, by relation, with the largest weight."""
     weights: dict[tuple[str, str], float] = {}
     for fact in result.facts:
         ends = [_entity(result, end).id for end in fact.entities]
@@ -237,39 +253,34 @@ def _related(result: Result, entity: Entity, number: int) -> Iterator[Item]:
         for other in dict.fromkeys(ends):
             if other != entity.id:
                 weights[other, relation] = max(weights.get((other, relation), 0.0), fact.weight)
-    strongest = sorted(weights.items(), key=lambda pair: (pair[0][0] not in named, not pair[0][1], -pair[1], pair[0]))
-    with_relation = {other for other, relation in weights if relation}
-    for (other, relation), weight in strongest[:_MAX_RELATED]:
-        if relation or other not in with_relation:  # a sentence adds nothing to a relation
-            label = f"{one_line(relation)}, weight: {weight:g}" if relation else f"weight: {weight:g}"
-            name = _entity(result, other).name
-            source = ContextSource("entity", other, name)
-            yield Item((_ENTITY, number, _RELATED), f"{list_item(name)} ({label})", (source,))
+    return weights
 
 
-def _relationships(result: Result, slot: tuple[int, ...]) -> tuple[list[Item], list[Item]]:
+def _relationships(result: Retrieved, slot: tuple[int, ...]) -> tuple[list[Item], list[Item]]:
     """Return the facts that join the question's entities with each other or with a hit, and the others."""
     named = {entity.id for entity in result.entities}
-    on_paths = {step.id for hit in result.hits for step in hit.path if step.kind == "fact"}
+    on_paths = {step.id for step in chain(*(hit.path for hit in result.hits)) if step.kind == "fact"}
     joint, on_path, others = list[Item](), list[Item](), list[Item]()
-    published = result.context_format.published
-    for fact in result.facts if published else _new_facts(result):
-        entities = [_entity(result, name) for name in fact.entities]
-        ends = list(dict.fromkeys(list_item(entity.name) for entity in entities))
-        if len(ends) < 2 and not fact.value:
-            continue
-        objects = ", ".join([*ends[1:4], *([one_line(fact.value)] if fact.value else [])])
-        if published:
-            text = f"- {ends[0]} -> {objects}: {_fact_label(fact, ends)} (strength: {fact.weight:g})"
-        else:
-            text = _fact_line(result, fact, f"{ends[0]} -> {one_line(fact.relation.replace('_', ' '))} -> {objects}")
-        is_joint = len({entity.id for entity in entities} & named) > 1
-        kind = joint if is_joint else on_path if fact.id in on_paths else others
-        kind.append(Item(slot, text, _fact_sources(fact)))
+    for fact in result.facts if result.context_format.published else _new_facts(result):
+        entities = {entity.id: entity for entity in (_entity(result, name) for name in fact.entities)}
+        if text := _relationship(result, fact, entities.values()):
+            kind = joint if len(entities.keys() & named) > 1 else on_path if fact.id in on_paths else others
+            kind.append(Item(slot, text, _fact_sources(fact)))
     return [*joint, *on_path], others
 
 
-def _new_facts(result: Result) -> Iterator[Fact]:
+def _relationship(result: Retrieved, fact: Fact, entities: Iterable[Entity]) -> str:
+    """Return the line of a fact between entities; empty if it has one end alone."""
+    ends = list(dict.fromkeys(list_item(entity.name) for entity in entities))
+    if len(ends) < 2 and not fact.value:
+        return ""
+    objects = ", ".join([*ends[1:4], *([one_line(fact.value)] if fact.value else [])])
+    if result.context_format.published:
+        return f"- {ends[0]} -> {objects}: {_fact_label(fact, ends)} (strength: {fact.weight:g})"
+    return _fact_line(result, fact, f"{ends[0]} -> {one_line(fact.relation.replace('_', ' '))} -> {objects}")
+
+
+def _new_facts(result: Retrieved) -> Iterator[Fact]:
     """Yield the facts about entities that the question names or a passage is about, which no passage states itself."""
     about = {entity.id for entity in result.entities}.union(*(hit.reason.subjects for hit in result.hits))
     read = {name for hit in result.hits for name in (hit.chunk.id, *(hit.expanded.ids if hit.expanded else ()))}
@@ -279,7 +290,7 @@ def _new_facts(result: Result) -> Iterator[Fact]:
             yield fact
 
 
-def _fact_line(result: Result, fact: Fact, triple: str) -> str:
+def _fact_line(result: Retrieved, fact: Fact, triple: str) -> str:
     """Return a fact as a sentence; a triple whose text does not name its ends with these."""
     names = [_entity(result, name).name for name in fact.entities] + [fact.value] * bool(fact.value)
     written = fact.text.casefold()
@@ -313,7 +324,7 @@ _SECTIONS = (
 
 
 def passages(
-    result: Result,
+    result: Retrieved,
     ranks: Mapping[str, int],
     *,
     with_entities: bool = True,
@@ -343,7 +354,7 @@ def passages(
     return [*first[:1], *entities, *first[1:], *facts, *longer], render
 
 
-def _described_entities(result: Result) -> list[Item]:
+def _described_entities(result: Retrieved) -> list[Item]:
     """Return the question's entities that have a type or a description; in the published format all of them."""
     items, published = [], result.context_format.published
     for entity in result.entities:
@@ -411,7 +422,7 @@ def _cut_points(text: str) -> tuple[int, ...]:
 _OF_USERS = ("user_edit", "conversation")  # sources of facts that a user told
 
 
-def narrative(result: Result) -> tuple[list[Item], Render]:
+def narrative(result: Retrieved) -> tuple[list[Item], Render]:
     """Return facts grouped by subject, both in order of relevance, facts about the user first.
 
     The least relevant facts are left out if there is no room for all, whatever their subject.
@@ -442,7 +453,7 @@ def narrative(result: Result) -> tuple[list[Item], Render]:
     return items, render
 
 
-def _subject(result: Result, fact: Fact) -> tuple[str, bool] | None:
+def _subject(result: Retrieved, fact: Fact) -> tuple[str, bool] | None:
     """Return the id of a fact's subject, and whether it is the user; None for a fact without entities.
 
     An entity "User" of a document is not the user.
@@ -454,7 +465,7 @@ def _subject(result: Result, fact: Fact) -> tuple[str, bool] | None:
     return subject, is_told and _entity(result, subject).name.lower() == "user"
 
 
-def _narrative_line(result: Result, fact: Fact) -> str:
+def _narrative_line(result: Retrieved, fact: Fact) -> str:
     if not fact.relation:
         return f"- {one_line(fact.text)}"
     objects = [one_line(_entity(result, entity).name) for entity in fact.entities[1:] or fact.entities[:1]]

@@ -78,12 +78,7 @@ class OpenAIEmbedder:
         if batch_size < 1 or concurrency < 1 or retries < 0 or timeout <= 0:
             raise InputError("batch_size and concurrency must be at least 1, retries at least 0, timeout positive")
         self.model = model
-        self.base_url = (base_url or self._default_url()).rstrip("/")
-        parts = urlsplit(self.base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(f"the base URL is {self.base_url!r}: use http://host:port/v1")
-        if parts.username or parts.password:
-            raise InputError("the base URL has a password in it: pass api_key, or set OPENAI_API_KEY")
+        self.base_url = _checked_url((base_url or self._default_url()).rstrip("/"))
         self.dimensions = dimensions
         self.query_prefix, self.document_prefix = query_prefix, document_prefix
         self.batch_size, self.concurrency = batch_size, concurrency
@@ -215,6 +210,15 @@ class OllamaEmbedder(OpenAIEmbedder):
         if getattr(error, "status_code", None) == 404:
             return f"{message}; ollama pull {self.model} downloads it"
         return message.replace("start the server", "start it with ollama serve")
+
+
+def _checked_url(base_url: str) -> str:
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError(f"the base URL is {base_url!r}: use http://host:port/v1")
+    if parts.username or parts.password:
+        raise InputError("the base URL has a password in it: pass api_key, or set OPENAI_API_KEY")
+    return base_url
 
 
 def needs_key(base_url: str) -> bool:

@@ -32,5 +32,5 @@ def statistics(snapshot: Snapshot) -> Stats:
         bytes_on_disk=on_disk,
         bytes_in_memory=snapshot.view.nbytes + in_memory,
         top_entities=tuple((entity.name, entity.mentions) for entity in top),
-        links=relations.get(REFERS_TO, 0),
+        references=relations.get(REFERS_TO, 0),
     )

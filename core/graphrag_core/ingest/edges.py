@@ -152,19 +152,32 @@ def with_edges(parsed: ParsedDocument, edges: Sequence[Edge]) -> ParsedDocument:
     title = next(iter(title_names(parsed.chunks[0].title)), "")
     name = title or address(ID, parsed.document.id)
     facts = _edge_facts(parsed.document, edges, title, name)
-    targets = [target for source, target in edges if source != target]
-    subjects = {address(target, value): True for target in targets for value in values(parsed.document, target)}
-    if facts and not title:
-        subjects[name] = True
+    own = {name: True} if facts and not title else {}
+    subjects = _edge_subjects(parsed.document, edges) | own
     if not facts and not subjects:
         return parsed
-    ends = [(end, fact.relation) for fact in facts for end in fact.entities[1:-1]]
-    mentions = dict.fromkeys(Mention(end, field) for end, field in ends if not end.startswith(EDGE))
-    extractions = [replace(found, mentions=(*found.mentions, *mentions)) for found in parsed.extractions]
-    extractions[0] = replace(extractions[0], facts=(*extractions[0].facts, *facts))
     others = [EDGE, *(name for fact in facts for name in fact.entities[:-1])]
     names_of = [_with_names(names, subjects, others) for names in parsed.names]
-    return replace(parsed, extractions=extractions, names=names_of)
+    return replace(parsed, extractions=_with_facts(parsed.extractions, facts), names=names_of)
+
+
+def _with_facts(extractions: Sequence[Extraction], facts: Sequence[Fact]) -> list[Extraction]:
+    """Return extractions, the first with facts of edges, and each with mentions of the values that these share."""
+    mentions = [Mention(end, field) for end, field in _shared_values(facts) if not end.startswith(EDGE)]
+    found = [replace(one, mentions=(*one.mentions, *mentions)) for one in extractions]
+    found[0] = replace(found[0], facts=(*found[0].facts, *facts))
+    return found
+
+
+def _edge_subjects(document: Document, edges: Sequence[Edge]) -> dict[str, bool]:
+    """Return the addresses to which edges of other documents lead, as names of subjects."""
+    targets = [target for source, target in edges if source != target]
+    return {address(target, value): True for target in targets for value in values(document, target)}
+
+
+def _shared_values(facts: Iterable[Fact]) -> dict[tuple[str, str], None]:
+    """Return what the facts of edges lead to, each with the field, once."""
+    return dict.fromkeys((end, fact.relation) for fact in facts for end in fact.entities[1:-1])
 
 
 def _with_names(names: Mapping[str, bool], subjects: Mapping[str, bool], others: Sequence[str]) -> dict[str, bool]:
@@ -190,8 +203,7 @@ def _edge_facts(document: Document, edges: Sequence[Edge], title: str, name: str
 def without_edges(parsed: ParsedDocument) -> ParsedDocument:
     """Return a document without what :func:`with_edges` added."""
     facts = (fact for extraction in parsed.extractions for fact in extraction.facts)
-    edge_facts = (fact for fact in facts if EDGE in fact.entities)
-    added = {(name, fact.relation) for fact in edge_facts for name in fact.entities[1:-1]}
+    added = _shared_values(fact for fact in facts if EDGE in fact.entities)
     extractions = [_without_added(extraction, added) for extraction in parsed.extractions]
     names_of = []
     for names in parsed.names:

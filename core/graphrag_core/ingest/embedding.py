@@ -24,6 +24,8 @@ def identity_of(embedder: Embedder) -> str:
     kind = type(embedder)
     name = f"{kind.__module__}.{kind.__qualname__}"
     try:
+        if (cached := getattr(embedder, "underlying_embeddings", None)) is not None:  # of a cache: with and without it
+            return identity_of(cached)
         known = getattr(embedder, "identity", None)
         models = [getattr(embedder, model, None) for model in ("model_name", "model", "model_id", "deployment")]
     except Exception as error:

@@ -36,7 +36,7 @@ _MENTION_TEXTS, _FACT_TEXTS = attrgetter("type", "description"), attrgetter("tex
 # -- documents
 
 
-def validate(documents: Iterable[Any]) -> list[Document]:  # noqa: C901 - one check after the other
+def validate(documents: Iterable[Any]) -> list[Document]:
     """Return documents with their metadata as it is stored.
 
     Raises
@@ -47,19 +47,7 @@ def validate(documents: Iterable[Any]) -> list[Document]:  # noqa: C901 - one ch
     ids: set[str] = set()
     checked: list[Document] = []
     for document in documents:
-        if not isinstance(document, Document):
-            kind = type(document).__qualname__
-            raise InputError(f"add takes Document values, not {kind}: Document(id=..., text=...)")
-        if not isinstance(document.id, str) or not document.id.strip():
-            raise DocumentError(document.id, "the id must be a text that is not blank")
-        for name, text in (("id", document.id), ("title", document.title), ("text", document.text)):
-            if not isinstance(text, str):
-                raise DocumentError(document.id, f"the {name} is {type(text).__qualname__}, not str: decode it first")
-            _check_characters(document.id, name, text)
-        if not document.text.strip():
-            raise DocumentError(document.id, "the text is empty: leave the document out, or delete it from the index")
-        if not isinstance(document.metadata, Mapping):
-            raise DocumentError(document.id, f"the metadata is {type(document.metadata).__qualname__}, not a mapping")
+        _check_texts(document)
         if document.metadata and (metadata := _stored_metadata(document)) is not document.metadata:
             document = replace(document, metadata=metadata)  # noqa: PLW2901 - as it is stored
         if document.marks or remembered.FACT_KEY in document.metadata:
@@ -69,6 +57,23 @@ def validate(documents: Iterable[Any]) -> list[Document]:  # noqa: C901 - one ch
         ids.add(document.id)
         checked.append(document)
     return checked
+
+
+def _check_texts(document: Any) -> None:
+    """Check the types of a document's parts, and its texts."""
+    if not isinstance(document, Document):
+        kind = type(document).__qualname__
+        raise InputError(f"add takes Document values, not {kind}: Document(id=..., text=...)")
+    if not isinstance(document.id, str) or not document.id.strip():
+        raise DocumentError(document.id, "the id must be a text that is not blank")
+    for name, text in (("id", document.id), ("title", document.title), ("text", document.text)):
+        if not isinstance(text, str):
+            raise DocumentError(document.id, f"the {name} is {type(text).__qualname__}, not str: decode it first")
+        _check_characters(document.id, name, text)
+    if not document.text.strip():
+        raise DocumentError(document.id, "the text is empty: leave the document out, or delete it from the index")
+    if not isinstance(document.metadata, Mapping):
+        raise DocumentError(document.id, f"the metadata is {type(document.metadata).__qualname__}, not a mapping")
 
 
 def _check_structure(document: Document) -> None:
@@ -228,30 +233,30 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(map(_text, _items(value)))
 
 
-def _number(least: float, most: float) -> Callable[[Any], float]:
-    def convert(value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, Real) or not least <= float(value) <= most:  # nor is NaN
-            raise _Unusable(f"use a number from {least:g} to {most:g}")
-        return float(value)
+def _number(least: float, most: float, kind: Any = Real) -> Callable[[Any], Any]:
+    """Return a function that checks a number: an integer for the kind ``Integral``, else a float."""
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, kind) or not least <= value <= most:  # nor is NaN
+            raise _Unusable(f"use {'a number' if kind is Real else 'an integer'} from {least:g} to {most:g}")
+        return float(value) if kind is Real else int(value)
 
     return convert
 
 
-def _integer(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) <= _LARGEST:
-        raise _Unusable(f"use an integer from 0 to {_LARGEST}")
-    return int(value)
+_count = _number(0, _LARGEST, Integral)
+_seconds = _number(-_FARTHEST, _FARTHEST)
 
 
-def _span(value: Any) -> tuple[int, int] | None:
-    ends = () if value is None else tuple(map(_integer, _items(value)))
-    if value is not None and (len(ends) != 2 or ends[0] > ends[1]):
+def _span(value: Any) -> tuple[int, ...] | None:
+    ends = None if value is None else tuple(map(_count, _items(value)))
+    if ends is not None and (len(ends) != 2 or ends[0] > ends[1]):
         raise _Unusable("use (start, end)")
-    return (ends[0], ends[1]) if ends else None
+    return ends
 
 
 def _time(value: Any) -> float | None:
-    return None if value is None else _number(-_FARTHEST, _FARTHEST)(value)
+    return None if value is None else _seconds(value)
 
 
 def _status(value: Any) -> str:
@@ -269,7 +274,7 @@ _MENTION: _Fields = {"name": _text, "type": _text, "description": _text, "aliase
 _FACT: _Fields = {
     "entities": _texts, "text": _text, "relation": _text, "value": _text, "source": _text, "status": _status,
     "weight": _number(0, _MOST_WEIGHT), "confidence": _number(0, 1), "created": _time, "last_accessed": _time,
-    "access_count": _integer, "span": _span, "valid_from": _no_time, "valid_to": _no_time,
+    "access_count": _count, "span": _span, "valid_from": _no_time, "valid_to": _no_time,
 }  # fmt: skip
 _EXTRACTION: _Fields = {
     "mentions": lambda given: tuple(_plain(mention, Mention, _MENTION) for mention in _items(given)),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sized
 from typing import Any
 
 from graphrag_core.errors import InputError
-from graphrag_core.filters import Condition, Filter, Group, Not, Where, conditions, parse_all
+from graphrag_core.filters import Condition, Filter, Group, Not, Where, conditions, parse, parse_all
 
 OfRequest = Callable[[Any], Where]
 """Returns the filter of a request. What a request is, the adapter says."""
@@ -17,8 +17,8 @@ OfRequest = Callable[[Any], Where]
 _ADVICE = "it has to return a mapping that names the user, such as {'user': 'ada'}; pass the user with the request"
 
 
-def per_request(where: Where | OfRequest | None, name: str, *fixed: Where | None) -> Callable[[Any], Filter | None]:
-    """Return a function from a request to its filter, which also matches the fixed filters.
+def per_request(where: Where | OfRequest | None, name: str) -> Callable[[Any], Filter | None]:
+    """Return a function from a request to its filter.
 
     Parameters
     ----------
@@ -45,9 +45,8 @@ def per_request(where: Where | OfRequest | None, name: str, *fixed: Where | None
     mapping that names the user, such as {'user': 'ada'}; pass the user with the request
     """
     if not callable(where):
-        value = parse_all(*fixed, where)
+        value = parse_all(where)
         return lambda _: value
-    always = parse_all(*fixed)
 
     def of_request(request: Any) -> Filter | None:
         try:
@@ -56,7 +55,7 @@ def per_request(where: Where | OfRequest | None, name: str, *fixed: Where | None
             raise InputError(f"the function for {name} failed with {error!r:.80}: {_ADVICE}") from error
         if not _names_user(found):
             raise InputError(f"the function for {name} returned {found!r:.80}: {_ADVICE}")
-        return parse_all(always, found)
+        return parse(found)
 
     return of_request
 
