@@ -162,9 +162,6 @@ def tool(retriever, **settings):
     return Tool(create_memory_search_tool(retriever, **settings))
 
 
-# -- recall
-
-
 # -- sources that the application cuts
 
 

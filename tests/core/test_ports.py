@@ -1,4 +1,4 @@
-"""Our own parts pass the compliance suites that we ship, and the public names are these."""
+"""Our own parts pass the compliance suites that we ship."""
 
 from __future__ import annotations
 

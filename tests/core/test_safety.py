@@ -1,4 +1,4 @@
-"""What must not be in the code, and what must be in the public names."""
+"""What must not be in the code."""
 
 from __future__ import annotations
 
