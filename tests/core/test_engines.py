@@ -101,7 +101,7 @@ def test_stats_count_what_is_listed(open_index):
         assert stats.relations == {"likes": 1}
         assert [fact.relation for fact in index.graph.relations(limit=None)] == ["likes"]
         links = [fact for fact in index.graph.iter_facts() if fact.relation == "refers_to"]
-        assert stats.links == len(index.graph.relations(relation="refers_to")) == len(links) > 0
+        assert stats.references == len(index.graph.relations(relation="refers_to")) == len(links) > 0
         assert stats.facts == len(list(index.graph.iter_facts()))
 
 

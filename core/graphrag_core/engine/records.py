@@ -443,14 +443,7 @@ class Records:
 
     def vectors(self, keys: Keys) -> Matrix | None:
         """Return the vectors of passages, zero for those that were deleted since; None if there are none."""
-        if len(keys) * 4 > int(keys[-1] - keys[0]):
-            sql, parameters = (
-                "SELECT key, vector FROM passages WHERE key >= ? AND key <= ?",
-                (int(keys[0]), int(keys[-1])),
-            )
-            rows = self.rows(sql, parameters)
-        else:
-            rows = self.rows(f"SELECT key, vector FROM passages WHERE key {LISTED}", (listed(keys),))
+        rows = self.rows(f"SELECT key, vector FROM passages WHERE key {LISTED}", (listed(keys),))
         found = {key: code for key, code in rows if code is not None}
         if not found:
             return None
