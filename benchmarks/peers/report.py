@@ -22,7 +22,6 @@ LABELS = {
     "ours": "**hybrid-graphrag**",
     "faiss_flat": "FAISS",
     "bm25s": "bm25s",
-    "llama_vector": "LlamaIndex",
     "llama_fusion": "LlamaIndex",
     "llama_property_graph": "LlamaIndex",
     "langchain_ensemble": "LangChain",
@@ -92,9 +91,9 @@ def evaluate(dataset: Dataset, chunks: Mapping[str, Chunk], outputs: Mapping[str
             pairs = zip(asked, row["ranked"], strict=True)
             found = [(question, [chunks[id_] for id_ in ids if id_ in chunks]) for question, ids in pairs]  # no triples
             recalls = np.array([recall(question, hits) for question, hits in found])
-            query, flat = float(np.median(row["query_cpu_ms"])), float(np.median(row["faiss_cpu_ms"]))
+            query, flat = float(np.median(row["query_ms"])), float(np.median(row["faiss_ms"]))
             ratio = query / flat if flat else float("nan")
-            costs = (row["build_cpu_seconds"], query, ratio, row["peak_mb"], row["disk_bytes"], row["note"])
+            costs = (row["build_seconds"], query, ratio, row["peak_mb"], row["disk_bytes"], row["note"])
             variants.append(Measured(peer, row["name"], recalls, *costs))
     return Evaluated(dataset.name, len(dataset.questions), len(chunks), tuple(variants), versions)
 
