@@ -4,9 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .PHONY: demo test lint types layers check torture torture-sample notebooks docs wheel check-wheels test-oldest test-browser \
-	screenshots test-frameworks-oldest bench-index bench-lengths bench-speed bench-latency bench-quality bench-calibration \
-	bench-cutoffs bench-settings bench-live bench-postgres bench-growth bench-serve \
-	bench-adapters bench-peers bench-similarity bench-graph bench-entities bench-hops bench-followups oracles-check clean
+	screenshots test-frameworks-oldest bench-index bench-latency bench-quality bench-calibration bench-postgres bench-growth \
+	bench-serve bench-peers bench-hops oracles-check clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/hybrid-graphrag demo
@@ -77,15 +76,9 @@ test-frameworks-oldest:
 		$(VENV)-oldest-$$adapter/bin/python -m pytest -W default -p no:cacheprovider tests/$$adapter tests/adapters || exit 1; \
 	done
 
+# CPU time of indexing beside the WordLlama library and LangChain's stores, of reading files, and of a query on the command line.
 bench-index: $(VENV)/.dev
 	$(BIN)/python benchmarks/index.py
-
-# Time per kB of one long document, at 100 kB, 400 kB and 1.6 MB.
-bench-lengths: $(VENV)/.dev
-	$(BIN)/python benchmarks/index.py lengths
-
-bench-speed: $(VENV)/.dev
-	$(BIN)/python benchmarks/speed.py
 
 # A question through LangChain as a multiple of embedding it and searching FAISS, beside an older commit, and what a filter costs:
 # make bench-latency SIZES="20000 100000" takes synthetic documents
@@ -98,22 +91,6 @@ bench-quality: $(VENV)/.dev
 # How reliable the scores of hits are, and their weights fitted anew; draws docs/scores.png.
 bench-calibration: $(VENV)/.dev
 	$(BIN)/python benchmarks/calibration.py $(EMBEDDERS)
-
-# Cosine similarities of right passages and of foreign questions, for the thresholds of the published designs.
-bench-similarity: $(VENV)/.dev
-	$(BIN)/python benchmarks/similarity.py $(EMBEDDERS)
-
-# What each score_threshold keeps of right and wrong hits, with WordLlama and MiniLM.
-bench-cutoffs: $(VENV)/.dev
-	$(BIN)/python benchmarks/cutoffs.py
-
-# Settings of the second stage, leaving one set out: make bench-settings SETS=all SETTINGS="link=0.5/0.7 cover=0"
-bench-settings: $(VENV)/.dev
-	$(BIN)/python benchmarks/settings.py $(or $(SETS),all) $(SETTINGS)
-
-# What a change costs as the index grows, and what readers and a writer wait: make bench-live SIZES="1000 500000"
-bench-live: $(VENV)/.dev
-	$(BIN)/python benchmarks/live.py $(SIZES)
 
 # PostgreSQL beside a folder and pgvector: make bench-postgres SIZES="30000 100000"; DATABASE_URL names a server.
 bench-postgres: $(VENV)/.dev
@@ -129,27 +106,12 @@ bench-growth: $(VENV)/.dev
 bench-serve: $(VENV)/.dev
 	$(BIN)/python benchmarks/serve.py $(SIZE)
 
-bench-adapters: $(VENV)/.dev
-	$(BIN)/python benchmarks/adapters.py
-
 # Beside FAISS, bm25s, LlamaIndex, LangChain, LightRAG, hubmesh and HippoRAG, each in an environment of its own; writes
 # its section of benchmarks/RESULTS.md. A part: make bench-peers PEERS="faiss_flat bm25s" SETS=musique_train. REUSE=1 keeps what was measured,
 # REPORT=1 measures nothing and writes the page from what is stored.
 bench-peers: $(VENV)/.dev
 	PYTHONPATH=benchmarks $(BIN)/python -m peers.run $(if $(PEERS),--peers $(PEERS)) $(if $(SETS),--sets $(SETS)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(REUSE),--reuse) $(if $(REPORT),--report)
-
-# Memory of the whole graph as an igraph graph and as sparse matrices.
-bench-graph: $(VENV)/.dev
-	$(BIN)/python benchmarks/graph_memory.py $(SIZES)
-
-# The most mentioned entities, 100 random entities and 100 random facts of a folder, to be judged by eye: make bench-entities FOLDER=docs
-bench-entities: $(VENV)/.dev
-	$(BIN)/python benchmarks/entities.py $(FOLDER)
-
-# Follow-up questions with and without the conversation before them.
-bench-followups: $(VENV)/.dev
-	$(BIN)/python benchmarks/followups.py
 
 # Functions and modules that one query and one add run through. List them: make bench-hops V=-v
 bench-hops: $(VENV)/.dev

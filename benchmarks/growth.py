@@ -29,8 +29,7 @@ from typing import Any
 
 import faiss
 import numpy as np
-from speed import DIM, RandomVectors, questions
-from synthetic import documents
+from synthetic import DIM, RandomVectors, documents, questions
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.engine.engine import IndexEngine

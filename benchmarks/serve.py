@@ -34,8 +34,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from speed import questions
-from synthetic import documents
+from synthetic import documents, questions
 
 from graphrag_apps.serve import Gateway, create_app
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex

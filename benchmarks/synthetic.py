@@ -7,9 +7,10 @@ from zlib import crc32
 
 import numpy as np
 
-from graphrag_core import Document
+from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.ports import Matrix
 
+DIM = 384  # of random vectors
 _SYLLABLES = np.array([c + v for c in "bdfgklmnprstvz" for v in ("a", "e", "i", "o", "u", "an", "en", "or", "is")])
 
 
@@ -49,6 +50,31 @@ class ReadyVectors:
     def embed_query(self, text: str) -> Matrix:
         row: Matrix = self._rows[len(text) % len(self._rows)]
         return row
+
+
+class RandomVectors:
+    """An embedder that returns a random vector for every text."""
+
+    identity = "random"
+
+    def __init__(self) -> None:
+        self._random = np.random.default_rng(7)
+
+    def embed_documents(self, texts: list[str]) -> Matrix:
+        vectors: Matrix = self._random.standard_normal((len(texts), DIM), np.float32)
+        return vectors
+
+    def embed_query(self, text: str) -> Matrix:
+        vector: Matrix = self.embed_documents([text])[0]
+        return vector
+
+
+def questions(index: KnowledgeIndex, size: int, count: int) -> list[str]:
+    """Ask about the subjects of passages and words in them, as multi-hop questions do."""
+    numbers = np.random.default_rng(3).choice(size, count, replace=False).tolist()
+    documents = [index.get(f"d{number}") or Document("", "") for number in numbers]
+    words = [document.text.split() for document in documents]
+    return [f"Which {w[3]} of {d.title} was {w[5]} to the {w[2]}?" for d, w in zip(documents, words, strict=True)]
 
 
 def _words(count: int, random: np.random.Generator) -> list[str]:

@@ -1,7 +1,7 @@
 """hubmesh: personalized PageRank over an entity graph, fused with cosine similarity.
 
 Its README: ``Planner(store=store, kg=kg, nlp=nlp, embed=embed)``, "KG mode — the benchmarked, production path", with
-a graph from ``build_entity_kg`` (named entities) or ``build_entity_kg_llm`` (triples, "richer than spaCy"). ``nlp``
+a graph from ``build_entity_kg_llm`` (triples, "richer than spaCy"). ``nlp``
 is a stand-in for spaCy that returns the given entity names, and ``llm`` one for an LLM that returns the given
 triples, so that every peer has the same names. Disk is what ``CorpusManager.build`` writes: texts, vectors and graph.
 """
@@ -19,7 +19,6 @@ import numpy as np
 from hubmesh import Planner
 from hubmesh.adapters import InMemoryStore
 from hubmesh.corpus import kg_to_dict
-from hubmesh.kg import build_entity_kg
 from hubmesh.kg_llm import build_entity_kg_llm
 from hubmesh.types import Document
 
@@ -54,25 +53,19 @@ def runner(bench: Bench, folder: Path) -> None:
         return [Document(id=passage.id, text=passage.text, vector=vector) for passage, vector in pairs]
 
     store, store_seconds = bench.build(lambda: InMemoryStore.from_documents(documents(), embed=embed))
-    graphs = {
-        "KG mode, given names": lambda: build_entity_kg(documents(), nlp=nlp),
-        "KG mode, given triples": lambda: build_entity_kg_llm(documents(), llm=llm),
-    }
-    for name, build in graphs.items():
-        graph, seconds = bench.build(build)
-        saved = folder / str(len(bench.variants))
-        saved.mkdir()
-        rows = [json.dumps({"id": passage.id, "text": passage.text, "metadata": {}}) for passage in given.passages]
-        (saved / "docs.jsonl").write_text("\n".join(rows), "utf-8")
-        np.savez_compressed(saved / "vectors.npz", vectors=given.vectors)
-        (saved / "kg.json").write_text(json.dumps(kg_to_dict(graph)), "utf-8")
-        planner = Planner(store=store, kg=graph, nlp=nlp, embed=embed)
+    graph, seconds = bench.build(lambda: build_entity_kg_llm(documents(), llm=llm))
+    rows = [json.dumps({"id": passage.id, "text": passage.text, "metadata": {}}) for passage in given.passages]
+    (folder / "docs.jsonl").write_text("\n".join(rows), "utf-8")
+    np.savez_compressed(folder / "vectors.npz", vectors=given.vectors)
+    (folder / "kg.json").write_text(json.dumps(kg_to_dict(graph)), "utf-8")
+    planner = Planner(store=store, kg=graph, nlp=nlp, embed=embed)
 
-        def retrieve(question: str, planner: Planner = planner) -> list[str]:
-            found = planner.retrieve(query=question, top_k=DEPTH, budget_tokens=_ANY_LENGTH)
-            return [source.doc.id for source in found.sources]
+    def retrieve(question: str) -> list[str]:
+        found = planner.retrieve(query=question, top_k=DEPTH, budget_tokens=_ANY_LENGTH)
+        return [source.doc.id for source in found.sources]
 
-        bench.run(name, retrieve, built=store_seconds + seconds, disk_bytes=size_of(saved))
+    built = store_seconds + seconds
+    bench.run("KG mode, given triples", retrieve, built=built, disk_bytes=size_of(folder))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ from lightrag.utils import EmbeddingFunc, Tokenizer, normalize_entity_name
 
 from peers.protocol import Bench, Embedding, Input, Vectors, main, size_of
 
-MODES = ("mix", "hybrid", "naive")
 _LONGEST_NAME = 200
 _SENTENCES = 5
 
@@ -96,18 +95,17 @@ def runner(bench: Bench, folder: Path) -> None:
     loop = asyncio.new_event_loop()
     try:
         rag, seconds = bench.build(lambda: loop.run_until_complete(build()))
-        for mode in MODES:
 
-            def retrieve(question: str, mode: Any = mode) -> list[str]:
-                keywords = given.question_entities[question] or [question]
-                param = QueryParam(
-                    mode=mode, hl_keywords=keywords, ll_keywords=keywords, enable_rerank=False, chunk_top_k=20
-                )
-                found = loop.run_until_complete(rag.aquery_data(question, param))
-                chunks = found.get("data", {}).get("chunks", [])
-                return [chunk["file_path"] for chunk in chunks if chunk["file_path"] in known]
+        def retrieve(question: str) -> list[str]:
+            keywords = given.question_entities[question] or [question]
+            param = QueryParam(
+                mode="mix", hl_keywords=keywords, ll_keywords=keywords, enable_rerank=False, chunk_top_k=20
+            )
+            found = loop.run_until_complete(rag.aquery_data(question, param))
+            chunks = found.get("data", {}).get("chunks", [])
+            return [chunk["file_path"] for chunk in chunks if chunk["file_path"] in known]
 
-            bench.run(f"mode={mode}", retrieve, built=seconds, disk_bytes=size_of(folder))
+        bench.run("mode=mix", retrieve, built=seconds, disk_bytes=size_of(folder))
         loop.run_until_complete(rag.finalize_storages())
     finally:
         loop.close()

@@ -42,12 +42,7 @@ def runner(bench: Bench, folder: Path) -> None:
             [index.as_retriever(similarity_top_k=depth), keywords],
             mode=mode, num_queries=1, similarity_top_k=DEPTH, use_async=False,
         )  # fmt: skip
-        bench.run(
-            f"QueryFusionRetriever, {mode.value}",
-            ids(retriever),
-            built=seconds,
-            disk_bytes=size_of(folder),
-        )
+        bench.run(f"QueryFusionRetriever, {mode.value}", ids(retriever), built=seconds, disk_bytes=size_of(folder))
 
 
 if __name__ == "__main__":

@@ -72,17 +72,11 @@ def runner(bench: Bench, folder: Path) -> None:
 
     index, seconds = bench.build(build)
     index.storage_context.persist(str(folder))
-    for depth in (1, 2):
-        retriever = VectorContextRetriever(
-            index.property_graph_store, vector_store=index.vector_store, embed_model=embedding,
-            include_text=True, similarity_top_k=DEPTH, path_depth=depth, limit=1_000,
-        )  # fmt: skip
-        bench.run(
-            f"VectorContextRetriever, path_depth={depth}",
-            ids(retriever),
-            built=seconds,
-            disk_bytes=size_of(folder),
-        )
+    retriever = VectorContextRetriever(
+        index.property_graph_store, vector_store=index.vector_store, embed_model=embedding,
+        include_text=True, similarity_top_k=DEPTH, path_depth=1, limit=1_000,
+    )  # fmt: skip
+    bench.run("VectorContextRetriever, path_depth=1", ids(retriever), built=seconds, disk_bytes=size_of(folder))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 A runner is a file of this folder that measures one peer. It has a docstring that quotes the documentation of the
 setting it uses, and ends with ``protocol.main(runner)``. It is executed as ``python -m peers.NAME INPUT OUTPUT`` in
-an environment in which the packages of ``peers.catalogue`` are installed, one process for each peer and set.
+an environment in which the packages of ``peers.run`` are installed, one process for each peer and set.
 
 INPUT is a folder, the same for every peer:
 
@@ -18,11 +18,9 @@ INPUT is a folder, the same for every peer:
 
 OUTPUT is a JSON file: ``versions`` and a list of ``variants``, each with ``name``, ``ranked`` (for each question
 asked, in the order of ``questions.jsonl``, at most 10 passage ids, best first), ``build_seconds``, ``query_ms`` and
-``faiss_ms`` (one number for each question asked), the same as CPU time in ``build_cpu_seconds``, ``query_cpu_ms`` and
-``faiss_cpu_ms``, ``peak_mb`` (of the process, so far), ``disk_bytes`` (None if the peer has no way to save its
-index), ``note``.
-
-Results show CPU time: with one thread it is the time on an idle machine, and other programs change it less.
+``faiss_ms`` (one number for each question asked), ``peak_mb`` (of the process, so far), ``disk_bytes`` (None if the
+peer cannot save its index), ``note``. All times are CPU times: with one thread that is the time on an idle machine,
+and other programs change it less.
 
 Query time: after three questions that do not count, every question is followed by three FAISS flat searches (top 10,
 one thread) of the same passages with the same question; the median of the three is noted. Embeddings of passages and
@@ -86,28 +84,14 @@ class Triple:
 
 
 @dataclass(frozen=True)
-class Seconds:
-    """How long something took: wall time and CPU time."""
-
-    wall: float
-    cpu: float
-
-    def __add__(self, other: Seconds) -> Seconds:
-        return Seconds(self.wall + other.wall, self.cpu + other.cpu)
-
-
-@dataclass(frozen=True)
 class Variant:
     """One measured setting of a peer. The module's docstring describes the fields."""
 
     name: str
     ranked: list[list[str]]
     build_seconds: float
-    build_cpu_seconds: float
     query_ms: list[float]
     faiss_ms: list[float]
-    query_cpu_ms: list[float]
-    faiss_cpu_ms: list[float]
     peak_mb: float
     disk_bytes: int | None
     note: str = ""
@@ -218,19 +202,18 @@ class Bench:
         self._rows = [np.ascontiguousarray(row[None, :]) for row in self.given.question_vectors]
 
     @staticmethod
-    def build(work: Callable[[], T]) -> tuple[T, Seconds]:
-        """Return what a function builds, and how long it took."""
+    def build(work: Callable[[], T]) -> tuple[T, float]:
+        """Return what a function builds, and its CPU time in seconds."""
         gc.collect()
-        cpu, start = time.process_time(), time.perf_counter()
-        built = work()
-        return built, Seconds(time.perf_counter() - start, time.process_time() - cpu)
+        start = time.process_time()
+        return work(), time.process_time() - start
 
     def run(
         self,
         name: str,
         retrieve: Callable[[str], Iterable[str]],
         *,
-        built: Seconds,
+        built: float,
         disk_bytes: int | None = None,
         note: str = "",
     ) -> None:
@@ -252,40 +235,23 @@ class Bench:
             self._search(row)
             list(retrieve(question))
         ranked: list[list[str]] = []
-        times: list[tuple[float, float]] = []
-        flat: list[tuple[float, float]] = []
+        times: list[float] = []
+        flat: list[float] = []
         end = time.process_time() + self.given.seconds
         for row, question in enumerate(questions):
             if time.process_time() > end:
                 break
-            cpu, start = time.process_time(), time.perf_counter()
+            start = time.process_time()
             found = list(retrieve(question))
-            times.append((time.perf_counter() - start, time.process_time() - cpu))
-            searches = np.array([self._search(row) for _ in range(_SEARCHES)])
-            flat.append((float(np.median(searches[:, 0])), float(np.median(searches[:, 1]))))
+            times.append(1000 * (time.process_time() - start))
+            flat.append(1000 * float(np.median([self._search(row) for _ in range(_SEARCHES)])))
             ranked.append(list(dict.fromkeys(found))[:DEPTH])
-        wall, cpu_ms = (1000 * np.array(times)).T.tolist()
-        faiss_wall, faiss_cpu = (1000 * np.array(flat)).T.tolist()
-        self.variants.append(
-            Variant(
-                name,
-                ranked,
-                built.wall,
-                built.cpu,
-                wall,
-                faiss_wall,
-                cpu_ms,
-                faiss_cpu,
-                _peak_mb(),
-                disk_bytes,
-                note,
-            )
-        )
+        self.variants.append(Variant(name, ranked, built, times, flat, _peak_mb(), disk_bytes, note))
 
-    def _search(self, row: int) -> tuple[float, float]:
-        cpu, start = time.process_time(), time.perf_counter()
+    def _search(self, row: int) -> float:
+        start = time.process_time()
         self._flat.search(self._rows[row], DEPTH)
-        return time.perf_counter() - start, time.process_time() - cpu
+        return time.process_time() - start
 
 
 def main(runner: Callable[[Bench, Path], None], *packages: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,11 @@ from graphrag_apps.compare import bootstrap_interval
 from graphrag_core import Chunk, __version__
 
 OURS = ("ours", "hybrid")
+AT_5 = COLUMNS.index("recall@5")
 LABELS = {
     "ours": "**hybrid-graphrag**",
     "faiss_flat": "FAISS",
     "bm25s": "bm25s",
-    "llama_vector": "LlamaIndex",
     "llama_fusion": "LlamaIndex",
     "llama_property_graph": "LlamaIndex",
     "langchain_ensemble": "LangChain",
@@ -91,9 +91,9 @@ def evaluate(dataset: Dataset, chunks: Mapping[str, Chunk], outputs: Mapping[str
             pairs = zip(asked, row["ranked"], strict=True)
             found = [(question, [chunks[id_] for id_ in ids if id_ in chunks]) for question, ids in pairs]  # no triples
             recalls = np.array([recall(question, hits) for question, hits in found])
-            query, flat = float(np.median(row["query_cpu_ms"])), float(np.median(row["faiss_cpu_ms"]))
+            query, flat = float(np.median(row["query_ms"])), float(np.median(row["faiss_ms"]))
             ratio = query / flat if flat else float("nan")
-            costs = (row["build_cpu_seconds"], query, ratio, row["peak_mb"], row["disk_bytes"], row["note"])
+            costs = (row["build_seconds"], query, ratio, row["peak_mb"], row["disk_bytes"], row["note"])
             variants.append(Measured(peer, row["name"], recalls, *costs))
     return Evaluated(dataset.name, len(dataset.questions), len(chunks), tuple(variants), versions)
 
@@ -107,54 +107,63 @@ def markdown(sets: Sequence[Evaluated], problems: Mapping[str, str], seconds: fl
         "(WordLlama, 256 dimensions), questions and entity names or triples, and ran in an environment of its own with "
         "one thread. "
         "What each is set to, and why, is in its runner in `benchmarks/peers/`; no peer called an LLM.\n\n"
-        f"{_machine()}. {time.strftime('%Y-%m-%d', time.gmtime())}. hybrid-graphrag {__version__}, {shown}.\n"
+        f"{_machine()}. {time.strftime('%Y-%m-%d', time.gmtime())}, commit {_commit()}. "
+        f"hybrid-graphrag {__version__}, {shown}.\n"
     )
-    parts = [head, _overview(sets), *(_section(one, seconds) for one in sets)]
+    parts = [head, _recalls(sets), _differences(sets), _costs(max(sets, key=lambda one: one.passages), seconds)]
     if problems:
         rows = "".join(f"- {name}: {problem}\n" for name, problem in problems.items())
         parts.append(f"### Not measured\n\n{rows}")
     return "\n".join(parts)
 
 
-def _overview(sets: Sequence[Evaluated]) -> str:
+def _recalls(sets: Sequence[Evaluated]) -> str:
     """Return recall@5 of every variant on every set."""
-    labels = list(dict.fromkeys(variant.label for one in sets for variant in one.variants))
     cells = {}
     for one in sets:
         for v in one.variants:
             part = "" if len(v.recalls) == one.questions else f" ({len(v.recalls)} questions)"
-            cells[v.label, one.name] = _percent(v.recalls.mean(axis=0)[1]) + part
-    names = [one.name for one in sets]
-    rows = [[label, *(cells.get((label, name), "–") for name in names)] for label in labels]
-    return "### Recall@5 in percent\n\n" + _table(["", *names], rows)
+            cells[v.label, one.name] = _percent(v.recalls.mean(axis=0)[AT_5]) + part
+    return "### Recall@5 in percent\n\n" + _by_set(sets, cells)
 
 
-def _section(one: Evaluated, seconds: float) -> str:
-    rows, differences, notes = [], [], []
-    for variant in one.variants:
-        asked = len(variant.recalls)
-        megabytes = "–" if variant.disk_bytes is None else f"{variant.disk_bytes / 1e6:.1f}"
-        ratio = "–" if np.isnan(variant.ratio) else f"{variant.ratio:,.1f}"  # the CPU clock was too coarse
-        rows.append([
-            variant.label, *map(_percent, variant.recalls.mean(axis=0)), f"{variant.build_seconds:.2f}",
-            f"{variant.query_ms:.2f}", ratio, f"{variant.peak_mb:.0f}", megabytes, str(asked),
-        ])  # fmt: skip
-        if (variant.peer, variant.name) != OURS:
-            differences.append([variant.label, *map(_interval, one.difference(variant).T)])
-        if variant.note:
-            notes.append(f"{variant.label}: {variant.note}.")
-    costs = ["build s", "query ms", "query × FAISS", "peak MB", "disk MB", "questions"]
-    text = (
-        f"### {one.name}: {one.questions} questions, {one.passages:,} passages\n\n"
-        f"{_table(['', *COLUMNS, *costs], rows)}\n"
-        "Times are CPU times; those of queries are medians, without embedding the question. A variant is asked no "
-        f"further questions after {seconds:.0f} s of CPU time. "
-        f"{' '.join(dict.fromkeys(notes))}\n\n"
-        "Our default minus the other, in points, on the same questions, with the 95 % interval of a paired bootstrap. "
-        "Where it contains 0, the difference may be chance; where it is below 0, the other is better.\n\n"
-        f"{_table(['', *COLUMNS], differences)}"
+def _differences(sets: Sequence[Evaluated]) -> str:
+    """Return how much more our default finds among the first five than each other variant on each set."""
+    cells = {
+        (v.label, one.name): _interval(one.difference(v)[:, AT_5])
+        for one in sets
+        for v in one.variants
+        if (v.peer, v.name) != OURS
+    }
+    return (
+        "### Our default minus the other\n\n"
+        "Recall@5 in points, on the same questions, with the 95 % interval of a paired bootstrap. Where it contains 0, "
+        "the difference may be chance; where it is below 0, the other is better.\n\n" + _by_set(sets, cells)
     )
-    return text.replace(" \n", "\n")
+
+
+def _by_set(sets: Sequence[Evaluated], cells: Mapping[tuple[str, str], str]) -> str:
+    names = [one.name for one in sets]
+    labels = dict.fromkeys(label for label, _ in cells)
+    return _table(["", *names], [[label, *(cells.get((label, name), "–") for name in names)] for label in labels])
+
+
+def _costs(one: Evaluated, seconds: float) -> str:
+    """Return times, memory and disk on one set."""
+    rows = []
+    for v in one.variants:
+        megabytes = "–" if v.disk_bytes is None else f"{v.disk_bytes / 1e6:.1f}"
+        ratio = "–" if np.isnan(v.ratio) else f"{v.ratio:,.1f}"  # the CPU clock was too coarse
+        times = [f"{v.build_seconds:.2f}", f"{v.query_ms:.2f}", ratio]
+        rows.append([v.label, *times, f"{v.peak_mb:.0f}", megabytes, str(len(v.recalls))])
+    notes = " ".join(dict.fromkeys(f"{v.label}: {v.note}." for v in one.variants if v.note))
+    header = ["", "build s", "query ms", "query × FAISS", "peak MB", "disk MB", "questions"]
+    return (
+        f"### Costs on {one.name}: {one.questions} questions, {one.passages:,} passages\n\n{_table(header, rows)}\n"
+        "Times are CPU times; those of queries are medians, without embedding the question. A variant is asked no "
+        f"further questions after {seconds:.0f} s of CPU time. {notes}".rstrip()
+        + "\n"
+    )
 
 
 def _percent(value: float) -> str:
@@ -173,23 +182,14 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _machine() -> str:
-    """Describe the machine without its name: processor, cores, memory, system, load."""
+    """Describe the machine without its name: cores, memory, system, load."""
     cores, load = os.cpu_count() or 1, os.getloadavg()[2]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    release = platform.freedesktop_os_release()["PRETTY_NAME"] if hasattr(platform, "freedesktop_os_release") else ""
-    models = [line for line in _read("/proc/cpuinfo").splitlines() if line.startswith("model name")]
-    model = models[0].partition(":")[2].strip() if models else platform.machine()
-    busy = (
-        f", load average {load:.1f}: other programs were running, so times are too high" if load > cores * 0.75 else ""
-    )
-    return (
-        f"{cores} cores ({model}), {memory:.0f} GB memory, {release or platform.system()}, "
-        f"Python {platform.python_version()}{busy}"
-    )
+    busy = f", load average {load:.1f}: other programs were running, so times are too high"
+    described = f"{cores} cores ({platform.machine()}), {memory:.0f} GB memory, {platform.system()}"
+    return f"{described}, Python {platform.python_version()}{busy if load > cores * 0.75 else ''}"
 
 
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text("utf-8")
-    except OSError:
-        return ""
+def _commit() -> str:
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603

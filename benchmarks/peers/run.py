@@ -62,7 +62,6 @@ PEERS = (
     Peer("ours", ("--editable", f"{ROOT}[wordllama]")),
     Peer("faiss_flat", ("faiss-cpu", "numpy")),
     Peer("bm25s", ("bm25s", "PyStemmer", "faiss-cpu")),
-    Peer("llama_vector", ("llama-index-core", "llama-index-vector-stores-faiss", "faiss-cpu")),
     Peer(
         "llama_fusion",
         ("llama-index-core", "llama-index-retrievers-bm25", "llama-index-vector-stores-faiss", "faiss-cpu"),

@@ -10,7 +10,7 @@ from hostile_text import NAME, TEXT, check_prompt
 
 from graphrag_core import Document
 
-QUESTIONS, DISTRACTORS = 60, 700  # benchmarks/adapters.py uses the whole dataset
+QUESTIONS, DISTRACTORS = 60, 700
 SERVICES = [
     Document("auth", "The Auth Service calls the Keyring.", "", {"owner": "Harbour Team", "tenant": "a"}),
     Document("key", "The Keyring is sold by Solheim.", "", {"owner": "Harbour Team", "tenant": "a"}),
