@@ -63,13 +63,6 @@ def _folded(character: str) -> str:
     return unicodedata.normalize("NFKD", character)[0].casefold()[0].translate(_ALIKE)
 
 
-@lru_cache(maxsize=16)
-def _tags(names: tuple[str, ...]) -> re.Pattern[str]:
-    words = "|".join("\x00*".join(name) for name in names)
-    rest = rf"[\W_]{{0,8}}(?:{words})(?![a-z0-9])"
-    return re.compile(rf"[{_OPENING}](?={rest})|&(?=(?:lt|#0*60|#x0*3c);?{rest})")
-
-
 def without_tags(text: str, *names: str) -> str:
     """Return a text with a space after the bracket of everything that reads as a tag of these names.
 
@@ -79,8 +72,10 @@ def without_tags(text: str, *names: str) -> str:
     '< /passages>, ＜ ／ｐａｓｓａｇｅｓ＞, & lt;/passages>, <b>'
     """
     folded = text.lower() if text.isascii() else "".join(map(_folded, text))
+    words = "|".join("\x00*".join(name) for name in names)
+    rest = rf"[\W_]{{0,8}}(?:{words})(?![a-z0-9])"
     parts, start = [], 0
-    for found in _tags(names).finditer(folded):
+    for found in re.finditer(rf"[{_OPENING}](?={rest})|&(?=(?:lt|#0*60|#x0*3c);?{rest})", folded):
         parts.append(text[start : found.end()])
         start = found.end()
     return " ".join([*parts, text[start:]])
