@@ -191,11 +191,6 @@ class Tenants:
             for (part, got), (_, wanted) in zip(transcript(inside), transcript(expected), strict=True):
                 _equal(f"{what}: {part}", where, got, wanted)
             _equal(f"{what}, from the cache", where, replace(again, trace=inside.trace), inside)
-            joined = (
-                retrievers[0].facts_about([question], where=where),
-                retrievers[1].facts_about([question], where=where),
-            )
-            _equal(f"{what}: facts_about", where, *([_timeless(fact) for fact in facts] for facts in joined))
 
 
 def _private_words(tenant: str) -> list[str]:
