@@ -75,13 +75,10 @@ def test_edges_are_a_setting_that_is_kept(framework, tmp_path, target):
 # -- prompts
 
 
-def test_what_the_graph_adds_to_a_prompt_is_neutral(framework):
+def test_what_an_agent_reads_is_neutral(framework):
     text = f"Keyring depends on {NAME}. Gateway {{}} calls Keyring. {TEXT}"
     documents = [Document(f"{number}", text.replace("{}", str(number))) for number in range(3)]
-    with framework.build(documents, add_metadata=["graphrag"]) as retriever:
-        for found in (framework.retrieve(retriever, "Keyring Gateway"), framework.as_found(documents)):
-            for note in framework.notes(found, retriever):
-                check_prompt(note)
+    with framework.build(documents) as retriever:
         check_prompt(framework.tool(retriever).call(query="Keyring")[0])
 
 
