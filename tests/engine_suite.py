@@ -13,17 +13,12 @@ from graphrag_core.errors import ChangedMeanwhile, DocumentError
 from graphrag_core.filters import Where, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.chunker import Chunker
-from graphrag_core.model import Document, Fact, Mark
+from graphrag_core.model import Document, Fact
 from graphrag_core.retriever import GraphRetriever
 from graphrag_core.testing import CHAIN, CHAIN_QUESTION, FixedExtractor, HashEmbedder
 
 _DOCUMENTS = (
-    Document(
-        "a",
-        "Alpha text about tokens.",
-        metadata={"tenant": "acme"},
-        marks=(Mark("page", 0, 0, "7"), Mark("link", 6, 10, 'b#über "x"')),
-    ),
+    Document("a", "Alpha text about tokens.", metadata={"tenant": "acme"}),
     Document("b", "Bravo text, issuing a token.", metadata={"tenant": "acme"}),
     Document("c", "东京大学是日本的大学。", metadata={"tenant": "umbrella"}),
 )

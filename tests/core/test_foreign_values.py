@@ -22,8 +22,7 @@ from graphrag_core import (
     Mention,
     SentenceExtractor,
 )
-from graphrag_core.errors import DocumentError, EmbedderError, ExtractionError, GraphRAGError, InputError
-from graphrag_core.model import Mark
+from graphrag_core.errors import EmbedderError, ExtractionError, GraphRAGError, InputError
 from graphrag_core.testing import HashEmbedder
 
 FACT = Fact(("Auth Service", "Keyring"), "Auth Service uses Keyring", "uses")
@@ -319,10 +318,3 @@ def test_an_identity_that_cannot_be_read():
         KnowledgeIndex(Unknown())
     with pytest.raises(InputError, match="identity"):
         KnowledgeIndex(extractor=Unknown())
-
-
-@pytest.mark.parametrize("mark", ["link", Mark("link", "a", 1), Mark("link", 0, 1, None), Mark("link", 0, 1, "\x00"),
-                                  Mark(5, 0, 1)], ids=repr)  # fmt: skip
-def test_marks_that_cannot_be_stored(index, mark):
-    with pytest.raises(DocumentError, match="mark"):
-        index.add([Document("a", "Text.", marks=(mark,))])

@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_samples import MARKDOWN
 
-from graphrag_core.model import Mark
-from graphrag_core.text.markup import BLOCKS, has_markup, plain, scan, slug
+from graphrag_core.text.markup import BLOCKS, has_markup, plain, scan, slug, visible
 
 
 def marked(text, *kinds, markdown=None):
     """Return the kind, the words and the value of marks."""
-    return [(m.kind, text[m.start : m.end], m.value) for m in scan(text, (), markdown) if m.kind in kinds]
+    return [(m.kind, text[m.start : m.end], m.value) for m in scan(text, markdown) if m.kind in kinds]
 
 
 def blocks(text, markdown=None):
@@ -144,10 +143,18 @@ class TestInlineMarks:
         text = "- **Term**: x\n- *name* - y\n- `code`: z\n- **Inside:** w\n- **Bold** text\n\n## broker_url\n\n## Two\n"
         assert [value for _, _, value in marked(text, "term")] == ["Term", "name", "code", "Inside", "broker_url"]
 
-    def test_marks_of_a_reader_are_joined_in_order(self):
-        text = "# One\n\nTwo three."
-        given = (Mark("page", 0, 0, "4"), Mark("link", 7, 10, "x"), Mark("link", 7, 99, "outside"))
-        assert [m.kind for m in scan(text, given)] == ["page", "heading", "anchor", "paragraph", "link"]
+    def test_pages_anchors_and_terms_in_html(self):
+        text = (
+            '<!-- page 4 -->\n\n# <a id="top"></a>One\n\nTwo <!-- page 5 --> <dfn>small tides</dfn>.\n\n'
+            '<a id="Port.open"></a>`open(port)`\n<a id="x"></a>shut [it](y.md)\n: Opens.\n\n```\n<!-- page 9 -->\n```\n'
+        )
+        assert [value for _, _, value in marked(text, "page")] == ["4", "5"]
+        assert [value for _, _, value in marked(text, "anchor")] == ["top", "one", "Port.open", "x"]
+        assert [value for _, _, value in marked(text, "term")] == ["small tides", "Port.open", "shut it"]
+        assert [words for _, words, _ in marked(text, "heading")] == ["One"]
+        assert visible(text).split() == (
+            "# One Two <dfn>small tides</dfn>. `open(port)` shut [it] : Opens. ``` ```".split()
+        )
 
 
 class TestPlain:
@@ -199,7 +206,7 @@ class TestPlain:
 @settings(max_examples=300, deadline=None)
 @given(MARKDOWN, st.sampled_from([None, True, False]))
 def test_marks_are_in_range_and_blocks_do_not_overlap(text, markdown):
-    marks = scan(text, (), markdown)
+    marks = scan(text, markdown)
     assert all(0 <= mark.start <= mark.end <= len(text) for mark in marks)
     assert [mark.start for mark in marks] == sorted(mark.start for mark in marks)
     found = [mark for mark in marks if mark.kind in BLOCKS]

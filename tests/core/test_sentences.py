@@ -7,13 +7,13 @@ import pytest
 from graphrag_core import Document, SentenceExtractor
 from graphrag_core.extract.subjects import document_address, heading_names, link_addresses
 from graphrag_core.ingest.chunker import Chunker
-from graphrag_core.model import Chunk, Mark
+from graphrag_core.model import Chunk
 from graphrag_core.text.mentions import code_names
 from graphrag_core.text.sentences import is_boilerplate, is_statement
 
 
-def extracted(text, title="", *, place="guide/page.md", marks=(), metadata=None):
-    chunks = Chunker().split(Document(place, text, title, metadata or {}, marks))
+def extracted(text, title="", *, place="guide/page.md", metadata=None):
+    chunks = Chunker().split(Document(place, text, title, metadata or {}))
     return chunks, SentenceExtractor().extract(chunks)
 
 
@@ -337,15 +337,12 @@ def test_every_chunk_of_a_section_has_its_address():
     assert ["→guide/page#recycling" in names_ for names_ in held] == of_section
 
 
-def test_marks_of_a_reader_give_terms_and_links():
-    text = "broker_url\n\nThe address is explained in the guide of brokers for all transports."
-    at = text.index("guide of brokers")
-    marks = (
-        Mark("anchor", 0, 0, "std-broker_url"),
-        Mark("term", 0, 10, "broker_url"),
-        Mark("link", at, at + 16, "brokers"),
+def test_anchors_and_terms_in_html_are_those_of_the_passage():
+    text = (
+        '<a id="std-broker_url"></a><dfn>broker_url</dfn>\n\n'
+        "The address is explained in the [guide of brokers](brokers) for all transports."
     )
-    _, (extraction,) = extracted(text, "Configuration", marks=marks)
+    _, (extraction,) = extracted(text, "Configuration")
     assert [m.name for m in extraction.mentions if m.subject][:2] == ["Configuration", "broker_url"]
     assert "→#std-broker_url" in [m.name for m in extraction.mentions if m.subject]
     assert [f.entities[1:] for f in extraction.facts if f.relation] == [("→#brokers", "→guide/brokers")]
@@ -353,10 +350,7 @@ def test_marks_of_a_reader_give_terms_and_links():
 
 def test_a_sentence_that_begins_with_a_link_has_its_words():
     text = "# Stores\n\nKeyring embedded it. [The notebook](../a.ipynb) has a question that Chroma misses.\n"
-    link = text.index("[The")
-    marks = (Mark("heading", 0, 8, "1"), Mark("paragraph", 10, len(text) - 1))
-    marks += (Mark("link", link, text.index(") has") + 1, "../a.ipynb"),)
-    _, (extraction,) = extracted(text, "Stores", marks=marks)
+    _, (extraction,) = extracted(text, "Stores")
     assert "The notebook has a question that Chroma misses." in [fact.text for fact in extraction.facts]
 
 

@@ -45,7 +45,7 @@ def read_markdown(data: bytes) -> Content:
     title = str(fields.pop("title", "") or "")
     if is_page(text):
         page = html_content(text)
-        return Content(page.text, title or page.title, fields, marks=page.marks)
+        return Content(page.text, title or page.title, fields)
     return Content(text, title or markdown_title(text), fields)
 
 

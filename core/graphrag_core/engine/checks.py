@@ -97,7 +97,7 @@ def _documents(records: Records) -> Iterator[str]:
     while documents := records.rows("SELECT * FROM documents WHERE key > ? ORDER BY key LIMIT ?", (last, _PAGE)):
         last = documents[-1][0]
         for *row, _, _, checksum in documents:
-            first, number = row[8], row[9]
+            first, number = row[7], row[8]
             span = first, first + number
             passages = records.rows("SELECT * FROM passages WHERE key >= ? AND key < ? ORDER BY key", span)
             count += len(passages)

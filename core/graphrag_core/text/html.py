@@ -1,72 +1,42 @@
-"""Read web pages with selectolax, without the boilerplate that the site puts around the text."""
+"""Read web pages as Markdown with selectolax: first the site's boilerplate goes, then each element is written."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from graphrag_core.errors import MissingDependency, optional_import
+from graphrag_core.errors import FileError, MissingDependency, optional_import
 from graphrag_core.model import Document
+from graphrag_core.text import markdown
 from graphrag_core.text.content import Content, decode
-from graphrag_core.text.html_text import one_line, write_html
-from graphrag_core.text.markup import plain
-from graphrag_core.text.writer import Writer
+from graphrag_core.text.markup import plain, slug
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-_REMOVED = (
-    "script, style, template, noscript, svg, math, iframe, object, nav, aside, footer, form, button, select, input, "
-    "textarea, dialog, [hidden], [aria-hidden=true], [role=navigation], [role=search], [role=banner], "
-    "[role=contentinfo], [role=complementary], [role=dialog], [style*='display:none'], [style*='display: none']"
-)
-_FURNITURE = set(
-    "nav navbar navigation menu mainmenu submenu searchmenu breadcrumb breadcrumbs crumbs sidebar sidebars toc "
-    "tableofcontents toctree footer pagination pager prevnext related search searchbox cookie cookies consent banner "
-    "skip permalink headerlink anchorlink editlink feedback share social tagline copyright newsletter advert ads "
-    "nosearch masthead topbar toolbar switcher docnav topnav subnav sidenav navheader navfooter navlinks".split()
-)
-"""Words in the class or id of an element that mark it as boilerplate, not a part of the page's text."""
-_CONTENT_WORDS = set("content main body article document page wrapper container layout section with has no".split())
-_KEPT_TAGS = {"html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "code", "dt", "dd", "li"}
-_CLASS_WORD = re.compile(r"[a-z]+|[A-Z][a-z]*")
-_MAX_FURNITURE_SHARE = 0.3  # of the page's text; an element with more is not furniture, unless it is all links
-_MAX_ELEMENTS = 3_000_000  # of a page; each takes about 300 bytes
-_MAX_DEPTH = 256  # of nested elements
-_MAX_ATTRIBUTES = 2_000  # spaces in a tag
-_MOST_SIBLINGS = 500  # before an element that are looked at
-_MIN_MAIN_SHARE = 0.4  # of the page's text that <main> or <article> must hold to replace <body>
+# -- texts that are HTML
 
-_CONTENTS_HEADING = re.compile(
-    r"(?:table of )?contents:?|on this page|in this (?:article|page|chapter|section):?|toc", re.IGNORECASE
+_PAGE = re.compile(
+    r"\s*(?:<\?xml[^<>]*>\s*)?(?:<!--(?:(?!-->).){0,2000}-->\s*)*<(?:!doctype\s+html|html|head|body)\b",
+    re.IGNORECASE | re.DOTALL,
 )
-_STEP_LINKS = re.compile(
-    r"\W*(?:(?:previous|prev|next|up|home|contents|index|top|back|back to top)\b\W*)+", re.IGNORECASE
+_BLOCK_END = re.compile(
+    r"</(?:p|div|li|td|th|tr|h[1-6]|ul|ol|dl|dd|dt|table|section|article|main|pre|blockquote)\s*>", re.IGNORECASE
 )
-_LAST_LINES = re.compile(
-    r"(?:this page (?:was )?last|last (?:updated|modified|changed)|copyright\b|©|\(c\) \d|created using|built with|"
-    r"powered by|(?:this document was )?generated (?:by|on|with)|all rights reserved|edit (?:this page|on github)|"
-    r"page source)",
-    re.IGNORECASE,
+_TAG_DENSITY = 400  # characters for each closing tag of a block, at most
+_MARKDOWN = re.compile(r"^(?:#{1,6} |```|~~~)", re.MULTILINE)
+_HIDDEN = re.compile(
+    r"<![^<>]*>|<(script|style|noscript|template)\b(?:(?!<\1\b).)*?</\1\s*>", re.IGNORECASE | re.DOTALL
 )
-_STEP_LINK = re.compile(r"\W*(?:[Pp]rev(?:ious)?|[Nn]ext|Up|Home)(?![a-z])\W*")
-_STEP_NAMES = re.compile(rf"\W+|{_STEP_LINKS.pattern}", re.IGNORECASE)
-_STEP_LABEL = re.compile(r"\b(?:next|prev|previous|up):", re.IGNORECASE)
-_STEPS = {"prev", "previous", "next", "up", "contents", "index"}
-_CRUMB_SEPARATOR = re.compile(r"\s*[»›→>]")
-_CRUMBS = re.compile(r"\0(?:\s*[»›→>]\s*\0)*(?:\s*[»›→>]\s*[^\0.!?]{0,100})?")
-_AROUND_STEPS = set("b center div li ol p span strong table tbody td th tr ul".split())
-_MOST_STEP_LINKS = 10  # at the start of a page, and at its end, around which more is removed
-_LONGEST_STEPS = 400  # characters of links to the pages before and after
-_TITLE_SEPARATOR = re.compile(r"\s+[|·•»:—–-]+\s+|\s*[»—|]\s*")
-_NUMBER = re.compile(r"^\s*(?:\d+\.)+\d*\s+|^\s*\d+\.\s+")
-_LEADING_NUMBER = re.compile(
-    r"^(?:(?:chapter|section|part|appendix)\s+)?(?:\d+|[A-Z](?=\.))(?:\.\d+)*[.:]?\s+(?:[–—-]\s+)?", re.IGNORECASE
-)
-_PARENTHESIS = re.compile(r"(?<!\s)\s+\([^()]+\)$")
-_SECTION_NUMBER = re.compile(r"\s*(?:[0-9A-Z]+\.)*[0-9A-Z]*\.?\s*")
+_TITLE = re.compile(r"<title[^<>]*>(.{0,1000}?)</title\s*>", re.IGNORECASE | re.DOTALL)
+
+# -- pages that cost more than their size
+
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)([^<>]*)")
+_MAX_ELEMENTS, _MAX_DEPTH, _MAX_ATTRIBUTES = 3_000_000, 256, 2_000
 _FORMATTING = frozenset("b big code em font i nobr s small strike strong tt u".split())
 """Elements that HTML opens again in every block that follows, until they are closed."""
 _UNNESTED = frozenset(
@@ -74,36 +44,18 @@ _UNNESTED = frozenset(
     "tbody tfoot colgroup rt rp html head body frame h1 h2 h3 h4 h5 h6".split()
 )
 """Elements that have no content, or that the next one of their kind closes."""
-
 _FOREIGN = frozenset(("math", "svg"))
 _BOUNDARIES = frozenset("applet button caption foreignobject marquee object select table template".split()) | _FOREIGN
 """Elements whose content closes nothing outside of them."""
 
-# -- texts that are raw HTML, as web loaders of frameworks hand them over
-
-_PAGE = re.compile(
-    r"\s*(?:<\?xml[^<>]*>\s*)?(?:<!--(?:(?!-->).){0,2000}-->\s*)*<(?:!doctype\s+html|html|head|body)\b",
-    re.IGNORECASE | re.DOTALL,
-)
-_BLOCK_TAG = re.compile(
-    r"</(?:p|div|li|td|th|tr|h[1-6]|ul|ol|dl|dd|dt|table|section|article|main|pre|blockquote)\s*>", re.IGNORECASE
-)
-_MARKDOWN = re.compile(r"^(?:#{1,6} |```|~~~)", re.MULTILINE)
-_HIDDEN = re.compile(
-    r"<![^<>]*>|<(script|style|noscript|template)\b(?:(?!<\1\b).)*?</\1\s*>", re.IGNORECASE | re.DOTALL
-)
-_TITLE_TAG = re.compile(r"<title[^<>]*>(.{0,1000}?)</title\s*>", re.IGNORECASE | re.DOTALL)
-_TITLE_BYTES = re.compile(rb"<title[^<>]*>(.{0,1000}?)</title\s*>", re.IGNORECASE | re.DOTALL)
-_TAG_DENSITY = 400  # characters for each closing tag of a block, at most
-
 
 def read_html(data: bytes) -> Content:
-    """Read a web page. Links, anchors and defined terms become marks."""
+    """Read a web page."""
     return html_content(decode(data))
 
 
 def html_content(source: str) -> Content:
-    """Read the text of a page, without navigation, tables of contents and footers.
+    """Return the text of a page as Markdown, without navigation, tables of contents and footers.
 
     A page with millions of elements, or with elements nested more than 256 deep, is read without its structure.
     """
@@ -112,30 +64,32 @@ def html_content(source: str) -> Content:
     if not _is_parsable(source):
         return _without_tags(source)
     page = LexborHTMLParser(source)
-    site_title = one_line(page.css_first("title"))
+    stated = one_line(page.css_first("title"))
     if page.body is None:
-        return Content("", site_title)
-    _remove_furniture(page)
+        return Content("", stated)
+    _remove_boilerplate(page)
     root = _main(page)
-    title = _title(page, root, site_title)
-    heading = _first_heading(root, site_title)
-    for node in root.css("h1 > span:first-child, h2 > span:first-child, h3 > span:first-child, h4 > span:first-child"):
-        if _SECTION_NUMBER.fullmatch(node.text()):
-            node.decompose()
-    _remove_last_lines(root)
-    writer = Writer()
-    write_html(root, writer)
-    return replace(writer.finish(title), heading=heading)
+    title, heading = _title(page, root, stated), _first_heading(root, stated)
+    _remove_edges(root)
+    return Content(to_markdown(root), title, heading=heading)
+
+
+def html_to_markdown(source: str) -> str:
+    """Return HTML that has no boilerplate as Markdown."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    body = LexborHTMLParser(source).body
+    return to_markdown(body) if body is not None else ""
 
 
 def title_element(data: bytes) -> bytes:
     """Return what a web page has in its ``<title>``, undecoded, to compare the titles of many pages."""
-    title = _TITLE_BYTES.search(data)
+    title = re.search(_TITLE.pattern.encode(), data, re.IGNORECASE | re.DOTALL)
     return b" ".join(title[1].split()) if title else b""
 
 
 def readable(document: Document) -> Document:
-    """Return a document with the readable text of its HTML, its title, links and anchors; others as they are.
+    """Return a document with the Markdown of its HTML and its title; others as they are.
 
     Without the ``files`` extra, the tags are removed and nothing else is known of the page.
     """
@@ -147,7 +101,7 @@ def readable(document: Document) -> Document:
         page = _without_tags(document.text)
     if not page.text.strip():
         return document
-    return replace(document, text=page.text, title=document.title or page.title, marks=page.marks)
+    return replace(document, text=page.text, title=document.title or page.title)
 
 
 def is_page(text: str) -> bool:
@@ -166,14 +120,13 @@ def is_html(text: str) -> bool:
     start = text.lstrip()
     if not start.startswith("<") or _MARKDOWN.search(text):
         return False
-    return len(_BLOCK_TAG.findall(text)) * _TAG_DENSITY >= len(start)
+    return len(_BLOCK_END.findall(text)) * _TAG_DENSITY >= len(start)
 
 
 def _without_tags(source: str) -> Content:
-    """Return the text of a page without its tags, and its title."""
-    match = _TITLE_TAG.search(source)
+    match = _TITLE.search(source)
     title = " ".join(plain(match[1]).split()) if match else ""
-    return Content(plain(_TITLE_TAG.sub("", _HIDDEN.sub("", source))).strip(), title)
+    return Content(plain(_TITLE.sub("", _HIDDEN.sub("", source))).strip(), title)
 
 
 def _is_parsable(source: str) -> bool:
@@ -217,8 +170,47 @@ def _close(nested: list[str], tag: str) -> None:
 
 # -- boilerplate: what the site puts around the text of a page
 
+_REMOVED = (
+    "script, style, template, noscript, svg, math, iframe, object, nav, aside, footer, form, button, select, input, "
+    "textarea, dialog, [hidden], [aria-hidden=true], [role=navigation], [role=search], [role=banner], "
+    "[role=contentinfo], [role=complementary], [role=dialog], [style*='display:none'], [style*='display: none']"
+)
+_FURNITURE = frozenset(
+    "nav navbar navigation menu mainmenu submenu searchmenu breadcrumb breadcrumbs crumbs sidebar sidebars toc "
+    "tableofcontents toctree footer pagination pager prevnext related search searchbox cookie cookies consent banner "
+    "skip permalink headerlink anchorlink editlink feedback share social tagline copyright newsletter advert ads "
+    "nosearch masthead topbar toolbar switcher docnav topnav subnav sidenav navheader navfooter navlinks".split()
+)
+"""Words in the class or id of an element that mark it as boilerplate."""
+_CONTENT_WORDS = frozenset(
+    "content main body article document page wrapper container layout section with has no".split()
+)
+_NEVER_FURNITURE = frozenset("html body main article h1 h2 h3 h4 h5 h6 pre code dt dd li".split())
+_CLASS_WORD = re.compile(r"[a-z]+|[A-Z][a-z]*")
+_MAX_FURNITURE = 0.3  # of the page's text; an element with more is no boilerplate, unless it is all links
+_MIN_MAIN = 0.4  # of the page's text that <main> or <article> must hold to replace <body>
+_STEPS = frozenset({"prev", "previous", "next", "up", "contents", "index"})
+_STEP_WORDS = r"(?:previous|prev|next|up|home|contents|index|top|back to top|back)\b"
+_ONLY_STEPS = re.compile(rf"\W+|\W*(?:{_STEP_WORDS}\W*)+", re.IGNORECASE)
+_STEP_START = re.compile(r"\W*(?:[Pp]rev(?:ious)?|[Nn]ext|Up|Home)(?![a-z])\W*")
+_STEP_LABEL = re.compile(r"\b(?:next|prev|previous|up):", re.IGNORECASE)
+_CRUMBS = re.compile(r"\0(?:\s*[»›→>]\s*\0)*(?:\s*[»›→>]\s*[^\0.!?]{0,100})?")  # each \0 is a link
+_AROUND_STEPS = frozenset("b center div li ol p span strong table tbody td th tr ul".split())
+_LONGEST_STEPS = 400  # characters of links to the pages before and after
+_MOST_STEP_LINKS = 10  # at the start of a page, and at its end, around which more is removed
+_CONTENTS = re.compile(
+    r"(?:table of )?contents:?|on this page|in this (?:article|page|chapter|section):?|toc", re.IGNORECASE
+)
+_LAST_LINES = re.compile(
+    r"(?:this page (?:was )?last|last (?:updated|modified|changed)|copyright\b|©|\(c\) \d|created using|built with|"
+    r"powered by|(?:this document was )?generated (?:by|on|with)|all rights reserved|edit (?:this page|on github)|"
+    r"page source)",
+    re.IGNORECASE,
+)
+_SECTION_NUMBER = re.compile(r"\s*(?:[0-9A-Z]+\.)*[0-9A-Z]*\.?\s*")
 
-def _remove_furniture(page: LexborHTMLParser) -> None:
+
+def _remove_boilerplate(page: LexborHTMLParser) -> None:
     for node in page.css(_REMOVED):
         node.decompose()
     inner = {node.mem_id for node in page.css("main header, article header")}
@@ -227,144 +219,124 @@ def _remove_furniture(page: LexborHTMLParser) -> None:
             node.decompose()
     total = len(page.body.text()) if page.body else 0
     for node in page.css("[class], [id]"):
-        if node.tag in _KEPT_TAGS or not _is_furniture(node):
-            continue
-        text = len(node.text())
-        linked = sum(len(link.text()) for link in node.css("a"))
-        if text <= total * _MAX_FURNITURE_SHARE or linked > text * 0.6:
-            node.decompose()
-    _remove_step_links(page)
+        if node.tag not in _NEVER_FURNITURE and _is_furniture(node):
+            text, linked = len(node.text()), sum(len(link.text()) for link in node.css("a"))
+            if text <= total * _MAX_FURNITURE or linked > text * 0.6:
+                node.decompose()
+    _remove_steps(page)
     _remove_contents(page)
 
 
-def _remove_step_links(page: LexborHTMLParser) -> None:
-    """Remove navigation bars, and the first and last blocks with little but links to the previous and next pages."""
-    for link in page.css("a[class*='prev'], a[class*='next'], a[class*='toc']"):
-        if _is_step_link(link) or _CONTENTS_HEADING.fullmatch(one_line(link)):
-            link.decompose()  # it may be in the middle of the page's text
-    links = [link for link in page.css("a") if _is_step_link(link) or _is_crumb(link)]
-    steps = {link.mem_id for link in links if _is_step_link(link)}
-    removed: set[int] = set()
-    too_long: set[int] = set()
-    for number, link in enumerate(links):
-        is_inner = _MOST_STEP_LINKS <= number < len(links) - _MOST_STEP_LINKS
-        if link.mem_id not in removed:
-            block = _step_block(link, set() if is_inner else steps, too_long)
-            if block is not None:
-                removed.update(inner.mem_id for inner in block.css("a"))
-                block.decompose()
-
-
-def _step_block(link: LexborNode, steps: set[int], too_long: set[int]) -> LexborNode | None:
-    """Return the outermost navigation bar around a link, or block that is mostly links of ``steps``.
-
-    Blocks whose text is too long for a navigation bar are added to ``too_long``, so that each is read once.
-    """
-    outermost, block = None, link.parent
-    while block is not None and block.tag in _AROUND_STEPS and block.mem_id not in too_long:
-        if len(text := one_line(block)) > _LONGEST_STEPS:
-            too_long.add(block.mem_id)
-        elif _is_navigation_bar(block) or _is_mostly_steps(block, text, steps):
-            outermost = block
-        block = block.parent
-    return outermost
-
-
-def _is_step_link(link: LexborNode) -> bool:
-    text = one_line(link)
-    return _is_step(link, text) or _STEP_LINK.match(text) is not None
-
-
-def _is_step(link: LexborNode, text: str) -> bool:
-    """Whether a link leads to the page before, after or above, or to the contents or the index."""
-    return link.attributes.get("rel") in _STEPS or _STEP_NAMES.fullmatch(text) is not None
-
-
-def _is_crumb(link: LexborNode) -> bool:
-    after = link.next
-    return after is not None and after.tag == "-text" and _CRUMB_SEPARATOR.match(after.text()) is not None
-
-
-def _is_mostly_steps(block: LexborNode, text: str, steps: set[int]) -> bool:
-    links = block.css("a")
-    linked = sum(len(_STEP_LINK.sub("", one_line(link))) for link in links)
-    return sum(link.mem_id in steps for link in links) > 1 and 2 * linked >= len(_STEP_LINK.sub("", text))
-
-
-def _is_navigation_bar(block: LexborNode) -> bool:
-    """Whether a block holds nothing but steps ("Next: Tides, [Index]") or the path to the page ("Home » Tides")."""
-    links = block.css("a[href]")
-    texts = [one_line(link) for link in links]
-    whole, end, between = one_line(block), 0, ""  # with a null character for each link
-    for text in texts:
-        start = whole.find(text, end)
-        between, end = f"{between}{whole[end:start]}\0", start + len(text)
-    between += whole[end:]
-    steps = sum(map(_is_step, links, texts))
-    if _CRUMBS.fullmatch(between):
-        return len(links) > 1 or steps > 0
-    labels = len(_STEP_LABEL.findall(between))
-    return len(links) > 1 and steps + labels >= len(links) and _STEP_NAMES.fullmatch(between) is not None
-
-
-def _remove_contents(page: LexborHTMLParser) -> None:
-    """Remove lists that only link to places on the page."""
-    anchors = {node.attributes.get("id") for node in page.css("[id]")}
-    anchors |= {node.attributes.get("name") for node in page.css("a[name]")}
-    for node in page.css("ul, ol"):
-        if _is_table_of_contents(node, anchors):
-            before, steps = node.prev, 0
-            while before is not None and not before.text(strip=True) and steps < _MOST_SIBLINGS:
-                before, steps = before.prev, steps + 1
-            if before is not None and _CONTENTS_HEADING.fullmatch(one_line(before)):
-                before.decompose()
-            node.decompose()
-    for node in page.css("td"):
-        if _is_menu(node, page):
-            node.decompose()
-
-
-def _is_menu(cell: LexborNode, page: LexborHTMLParser) -> bool:
-    """Whether a cell of a table that lays out the page only holds links, and the page has text besides."""
-    links = cell.css("a")
-    if len(links) < 6 or cell.css_first("ul") is None:
-        return False
-    text, linked = len(one_line(cell)), sum(len(one_line(link)) for link in links)
-    return linked > 0.7 * text and len(one_line(page.body)) > text + 200
-
-
-def _remove_last_lines(root: LexborNode) -> None:
-    """Remove short blocks at the end that say when a page was changed or whose it is, and links to its neighbours."""
-    blocks = [node for node in root.css("p, div, small, center, address") if node.text(strip=True)]
-    removed = [node for node in blocks[:4] if _STEP_LINKS.fullmatch(one_line(node))]
-    last = [(node, one_line(node)) for node in blocks[-4:]]
-    removed += [
-        node for node, text in last if len(text) < 250 and (_LAST_LINES.match(text) or _STEP_LINKS.fullmatch(text))
-    ]
-    removed_ids: set[int] = set()  # blocks are nested
-    for node in removed:
-        if node.mem_id not in removed_ids:
-            removed_ids.update(inner.mem_id for inner in node.traverse())
-            node.decompose()
-
-
 def _is_furniture(node: LexborNode) -> bool:
-    attributes = node.attributes
-    for value in [*(attributes.get("class") or "").split(), attributes.get("id") or ""]:
+    for value in [*(node.attributes.get("class") or "").split(), node.attributes.get("id") or ""]:
         words = {word.lower() for word in _CLASS_WORD.findall(value)} | {re.sub(r"[^a-z]", "", value.lower())}
         if words & _FURNITURE and not words & _CONTENT_WORDS:
             return True
     return False
 
 
-def _is_table_of_contents(node: LexborNode, anchors: set[str | None]) -> bool:
-    """Whether a list only links to places on the same page."""
+def _remove_steps(page: LexborHTMLParser) -> None:
+    """Remove navigation bars, and at the start and the end blocks with little but links to neighbouring pages."""
+    for link in page.css("a[class*='prev'], a[class*='next'], a[class*='toc']"):
+        if _is_step(link) or _CONTENTS.fullmatch(one_line(link)):
+            link.decompose()  # it may be in the middle of the page's text
+    links = [link for link in page.css("a") if _is_step(link) or _is_crumb(link)]
+    removed: set[int] = set()
+    too_long: set[int] = set()
+    for number, link in enumerate(links):
+        is_inner = _MOST_STEP_LINKS <= number < len(links) - _MOST_STEP_LINKS
+        outermost, block = None, None if link.mem_id in removed else link.parent
+        while block is not None and block.tag in _AROUND_STEPS and block.mem_id not in too_long:
+            if len(one_line(block)) > _LONGEST_STEPS:
+                too_long.add(block.mem_id)
+            elif _is_navigation(block, is_inner=is_inner):
+                outermost = block
+            block = block.parent
+        if outermost is not None:
+            removed.update(inside.mem_id for inside in outermost.css("a"))
+            outermost.decompose()
+
+
+def _is_step(link: LexborNode) -> bool:
+    """Whether a link leads to the page before, after or above, or to the contents or the index."""
+    text = one_line(link)
+    is_named = link.attributes.get("rel") in _STEPS or _ONLY_STEPS.fullmatch(text) is not None
+    return is_named or _STEP_START.match(text) is not None
+
+
+def _is_crumb(link: LexborNode) -> bool:
+    after = link.next
+    return after is not None and after.tag == "-text" and after.text().lstrip()[:1] in tuple("»›→>")
+
+
+def _is_navigation(block: LexborNode, *, is_inner: bool) -> bool:
+    """Whether a block holds little but steps ("Next: Tides, [Index]"), or the path to the page ("Home » Tides")."""
+    links = block.css("a[href]")
+    steps = sum(map(_is_step, links))
+    texts = list(map(one_line, links))
+    whole, between, end = one_line(block), "", 0
+    for text in texts:
+        start = whole.find(text, end)
+        between, end = f"{between}{whole[end:start]}\0", start + len(text)
+    between += whole[end:]
+    if _CRUMBS.fullmatch(between):
+        return len(links) > 1 or steps > 0
+    if not is_inner and steps > 1:  # titles of the pages before and after
+        return 2 * sum(len(_STEP_START.sub("", text)) for text in texts) >= len(_STEP_START.sub("", whole))
+    is_bar = len(links) > 1 and steps + len(_STEP_LABEL.findall(between)) >= len(links)
+    return is_bar and _ONLY_STEPS.fullmatch(between) is not None
+
+
+def _remove_contents(page: LexborHTMLParser) -> None:
+    """Remove lists that only link to places on the page, and cells of a layout that are menus."""
+    anchors = {node.attributes.get("id") for node in page.css("[id]")}
+    anchors |= {node.attributes.get("name") for node in page.css("a[name]")}
+    for node in page.css("ul, ol"):
+        if _is_contents(node, anchors):
+            before = next((one for one in _before(node) if one.text(strip=True)), None)
+            if before is not None and _CONTENTS.fullmatch(one_line(before)):
+                before.decompose()
+            node.decompose()
+    for cell in page.css("td"):
+        links = cell.css("a")
+        if len(links) >= 6 and cell.css_first("ul"):
+            text, linked = len(one_line(cell)), sum(len(one_line(link)) for link in links)
+            if linked > 0.7 * text and len(one_line(page.body)) > text + 200:
+                cell.decompose()
+
+
+def _is_contents(node: LexborNode, anchors: set[str | None]) -> bool:
     links = node.css("a")
     targets = [(link.attributes.get("href") or "").partition("#") for link in links]
-    if len(links) < 3 or len({path for path, _, _ in targets}) > 1 or any(part not in anchors for *_, part in targets):
+    if len(links) < 3 or len({path for path, *_ in targets}) > 1 or any(part not in anchors for *_, part in targets):
         return False
     linked = sum(len(link.text(strip=True)) for link in links)
     return linked >= 0.9 * len(one_line(node)) - 2 * len(links)
+
+
+def _before(node: LexborNode) -> Iterator[LexborNode]:
+    """Yield the siblings before a node, nearest first; at most 500, since a page may have a million."""
+    before = node.prev
+    for _ in range(500):
+        if before is None:
+            return
+        yield before
+        before = before.prev
+
+
+def _remove_edges(root: LexborNode) -> None:
+    """Remove the numbers of sections, and last lines that say when a page was changed or whose it is."""
+    for node in root.css("h1 > span:first-child, h2 > span:first-child, h3 > span:first-child, h4 > span:first-child"):
+        if _SECTION_NUMBER.fullmatch(node.text()):
+            node.decompose()
+    blocks = [node for node in root.css("p, div, small, center, address") if node.text(strip=True)]
+    texts = [(node, one_line(node)) for node in blocks[:4] + blocks[4:][-4:]]
+    gone: set[int] = set()  # blocks are nested
+    for number, (node, text) in enumerate(texts):
+        is_last = number >= len(texts) - 4 and len(text) < 250 and _LAST_LINES.match(text) is not None
+        if node.mem_id not in gone and (is_last or _ONLY_STEPS.fullmatch(text)):
+            gone.update(inside.mem_id for inside in node.traverse())
+            node.decompose()
 
 
 def _main(page: LexborHTMLParser) -> LexborNode:
@@ -372,32 +344,27 @@ def _main(page: LexborHTMLParser) -> LexborNode:
     assert body is not None  # noqa: S101 - the caller has seen it
     for selector in ("main", "[role=main]", "article"):
         nodes = page.css(selector)
-        if len(nodes) == 1 and len(nodes[0].text()) > len(body.text()) * _MIN_MAIN_SHARE:
+        if len(nodes) == 1 and len(nodes[0].text()) > len(body.text()) * _MIN_MAIN:
             return nodes[0]
     return body
 
 
-def _title(page: LexborHTMLParser, root: LexborNode, site_title: str) -> str:
+# -- titles
+
+_TITLE_SEPARATOR = re.compile(r"\s+[|·•»:—–-]+\s+|\s*[»—|]\s*")
+_NUMBER = re.compile(r"^\s*(?:\d+\.)+\d*\s+|^\s*\d+\.\s+")
+_LEADING_NUMBER = re.compile(
+    r"^(?:(?:chapter|section|part|appendix)\s+)?(?:\d+|[A-Z](?=\.))(?:\.\d+)*[.:]?\s+(?:[–—-]\s+)?", re.IGNORECASE
+)
+_PARENTHESIS = re.compile(r"(?<!\s)\s+\([^()]+\)$")
+
+
+def _title(page: LexborHTMLParser, root: LexborNode, stated: str) -> str:
     """Return the title of a page: a heading, or the <title> without the name of the site."""
-    parts = [part.strip() for part in _TITLE_SEPARATOR.split(site_title) if part.strip()]
-    if heading := _heading_in_title(root, site_title, parts):
-        return heading
     site_name = page.css_first("meta[property='og:site_name']")
     site = (site_name.attributes.get("content") or "").strip() if site_name else ""
-    heading = _only_heading(root, site_title)
-    if heading and heading not in (site, *parts[1:][-1:]):
-        return heading
-    parts = [part for part in parts if part != site] or parts
-    if len(parts) > 1:
-        title = site_title[: site_title.rfind(parts[-1])].rstrip(" |·•»:—–-")
-    else:
-        title = parts[0] if parts else _heading_text(root.css_first("h1, h2, h3"))
-    return _NUMBER.sub("", title)
-
-
-def _heading_in_title(root: LexborNode, site_title: str, parts: list[str]) -> str:
-    """Return the first heading that the <title> contains, without its number. ``parts`` are the parts of the title."""
-    names = {_NUMBER.sub("", name) for name in (site_title, *parts[: max(1, len(parts) - 1)])}
+    parts = [part.strip() for part in _TITLE_SEPARATOR.split(stated) if part.strip()]
+    names = {_NUMBER.sub("", name) for name in (stated, *(parts[:-1] or parts))}
     names |= {_PARENTHESIS.sub("", name) for name in names}  # "Quoting (Shell Manual)"
     banners = root.css("h1")
     for node in (*banners, *root.css("h2, h3, h4")):
@@ -407,23 +374,393 @@ def _heading_in_title(root: LexborNode, site_title: str, parts: list[str]) -> st
                 if node.tag != "h1" and len(banners) == 1:
                     banners[0].decompose()  # a heading that all pages of the site have
                 return heading
-    return ""
+    headings = [text for text in map(_heading_text, banners) if _NUMBER.sub("", text)]
+    is_section = bool(stated and headings and _NUMBER.match(headings[0]))  # "1. Overview"
+    if len(headings) == 1 and not is_section and headings[0] not in (site, *parts[1:][-1:]):
+        return _NUMBER.sub("", headings[0])
+    parts = [part for part in parts if part != site] or parts
+    is_name = len(parts) > 1 and parts[-1] not in headings  # "Mail manual - local(8)"
+    if is_name and parts[-1].casefold() in one_line(root)[:200].casefold():
+        return parts[-1]
+    if len(parts) > 1:
+        return _NUMBER.sub("", stated[: stated.rfind(parts[-1])].rstrip(" |·•»:—–-"))
+    return _NUMBER.sub("", parts[0] if parts else _heading_text(root.css_first("h1, h2, h3")))
 
 
-def _only_heading(root: LexborNode, site_title: str) -> str:
-    """Return the heading of a page with one <h1>, unless it is the heading of a section, as "1. Overview"."""
-    texts = [_heading_text(node) for node in root.css("h1")]
-    headings = [heading for text in texts if (heading := _NUMBER.sub("", text))]
-    is_title = len(headings) == 1 and not (site_title and _NUMBER.match(texts[0]))
-    return headings[0] if is_title else ""
-
-
-def _first_heading(root: LexborNode, site_title: str) -> str:
+def _first_heading(root: LexborNode, stated: str) -> str:
     """Return the first heading that is not the <title>."""
     headings = (_NUMBER.sub("", _heading_text(node)) for node in root.css("h1, h2, h3, h4, h5, h6"))
-    return next((heading for heading in headings if heading and heading != site_title), "")
+    return next((heading for heading in headings if heading and heading != stated), "")
 
 
 def _heading_text(node: LexborNode | None) -> str:
     """Return the words of a heading without the link to itself."""
     return one_line(node).rstrip("¶#🔗 ")
+
+
+def one_line(node: LexborNode | None) -> str:
+    """Return the text of a node, in one line."""
+    return " ".join(node.text().split()) if node else ""
+
+
+# -- elements
+
+_BLOCKS = frozenset(
+    "address article aside blockquote body caption center details dd dir div dl dt fieldset figcaption figure h1 h2 h3 "
+    "h4 h5 h6 header hgroup hr legend li main menu ol p section summary table tbody td tfoot th thead tr ul".split()
+)
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_LISTS = frozenset(("ul", "ol", "menu", "dir"))
+_CODE = frozenset(("code", "tt", "kbd", "samp"))
+_ANCHORED = frozenset("h1 h2 h3 h4 h5 h6 a section div dl dt dd span p li article".split())
+_PERMALINKS = frozenset(("", "¶", "#", "§", "🔗", "∞", "link", "permalink", "[top]", "top", "^", "↑"))
+_NO_TARGETS = ("javascript:", "mailto:", "data:", "tel:")
+_LANGUAGE = re.compile(r"(?:language|lang|highlight|brush|sourceCode)[-: ]+([A-Za-z0-9+#_-]+)")
+_NOT_LANGUAGES = frozenset("default text none notranslate source highlight plaintext".split())
+_TERM = re.compile(r"((?:<a id=[^<>]*></a>)*)(.+)")
+_CJK = "\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef"
+_CJK_BREAK = re.compile(rf"(?<=[{_CJK}])[ \t]*\n\s*(?=[{_CJK}])")
+_DEEPEST_INDENT = 64  # characters; else a text would grow with the square of its depth
+
+
+def to_markdown(root: LexborNode) -> str:
+    """Return an element and all below as Markdown."""
+    page = _Markdown()
+    page.write(root)
+    page.end()
+    return "\n".join(page.lines)
+
+
+class _Markdown:
+    """The Markdown of a page, written line by line. In a cell all is one line, without blocks."""
+
+    def __init__(self, *, in_cell: bool = False) -> None:
+        self.lines: list[str] = []
+        self.in_cell = in_cell
+        self.size = 0
+        self.line: list[str] = []  # the pieces of the line that is being written
+        self.anchors: list[str] = []  # of the text that comes next
+        self.indent = self.marker = ""  # what a line starts with: in an item, and the first line of one
+        self.gap = False  # whether a blank line comes next
+        self.numbers: list[int] = []  # of the next items of the open lists; 0 for bullets
+        self.levels: dict[int, int] = {}  # of the headings above nodes
+
+    def write(self, root: LexborNode) -> None:
+        """Write an element and all below; with a stack, since pages nest deeper than functions can."""
+        stack: list[LexborNode | Callable[[], None]] = [root]
+        while stack:
+            node = stack.pop()
+            if callable(node):
+                node()
+                continue
+            tag = node.tag or ""
+            if tag == "-text":
+                self.text(markdown.escape(node.text_content or ""))
+            elif not tag.startswith(("-", "!")):
+                if tag in _ANCHORED:
+                    names = (node.attributes.get("id"), node.attributes.get("name") if tag == "a" else None)
+                    self.anchors += filter(None, names)
+                if not self.whole(node, tag):
+                    stack.append(self.open(node, tag))
+                    stack.extend(reversed(list(node.iter(include_text=True))))
+
+    def text(self, text: str) -> None:
+        """Add to the line; anchors stand before the first word."""
+        if self.anchors and text.strip():
+            names, self.anchors = dict.fromkeys(self.anchors), []
+            self.line += ["" if text[:1].strip() else " ", *map(markdown.anchor, names)]
+            text = text.lstrip()
+        self.line.append(text)
+
+    def end(self, *, gap: bool = True) -> None:
+        """End the line, and with ``gap`` the block."""
+        if self.in_cell:
+            self.line.append(" ")
+            return
+        text = " ".join(_CJK_BREAK.sub("", "".join(self.line)).split())
+        self.line = []
+        if text:
+            self.block([markdown.line(text)])
+        self.gap = self.gap or (gap and not self.marker)
+
+    def block(self, lines: list[str]) -> None:
+        """Write lines, behind the marker of their item."""
+        if self.gap and self.lines:
+            self.lines.append("")
+        for line in lines:
+            self.lines.append(
+                f"{self.indent[: len(self.indent) - len(self.marker)]}{self.marker}{line}" if line else ""
+            )
+            self.marker = ""
+            self.size += len(self.lines[-1])
+        self.gap = False
+        if self.size > markdown.MAX_TEXT:
+            raise FileError(f"has more than {markdown.MAX_TEXT:,} characters of text: split it")
+
+    # -- elements that are written at once
+
+    def whole(self, node: LexborNode, tag: str) -> bool:
+        """Write an element without looking at those inside, if possible."""
+        if tag == "br":
+            self.end(gap=False)
+        elif tag == "hr":
+            self.end()
+        elif tag == "pre":
+            parts = node.css("code")
+            for part in parts if len(parts) > 1 and node.text(strip=True) else [node]:
+                self.code(part.text(), _language(node))
+        elif tag in _CODE and not _is_placeholder(node):
+            self.literal(node)
+        elif tag == "table" and _is_data(node):
+            self.table(node)
+        elif tag == "p" and not self.numbers and _is_bold_heading(node):
+            self.bold_heading(node)
+        elif tag == "sup" and node.text(strip=True).isdigit() and node.css_first("a") is None:
+            self.text(f"^{node.text(strip=True)}")
+        else:
+            return tag == "img" or (tag == "a" and _is_permalink(node))
+        return True
+
+    def literal(self, node: LexborNode) -> None:
+        code = markdown.literal(node.text())
+        if code and "".join(self.line).endswith("`"):
+            self.line.append(" ")
+        self.text(markdown.link(code, _target(node.css_first("a[href]"))))
+
+    def code(self, code: str, language: str) -> None:
+        if self.in_cell:
+            self.text(markdown.literal(code))
+            return
+        self.end()
+        if self.anchors:
+            self.block(["".join(map(markdown.anchor, dict.fromkeys(self.anchors)))])
+            self.anchors, self.gap = [], True
+        if lines := markdown.fenced(code, language):
+            if self.marker == ": ":  # Markdown knows no code after this marker
+                self.marker, self.gap = "", True
+                self.lines[-1:] = [_TERM.sub(r"\1<dfn>\2</dfn>", line) for line in self.lines[-1:]]
+            self.block(lines)
+            self.gap = True
+
+    def table(self, node: LexborNode) -> None:
+        self.end()
+        for caption in node.css("caption"):
+            self.write(caption)
+            self.end()
+        rows = [_cells(row) for row in node.css("tr")]
+        rows = [cells for cells in rows if any(cell.text(strip=True) for cell in cells)]
+        has_header = bool(rows) and _is_header(rows[0])
+        for cells in rows[1:] if has_header else ():
+            for label, cell in zip(rows[0], cells, strict=False):
+                _remove_label(cell, one_line(label))
+        lines = list(markdown.table(([self.cell(cell) for cell in cells] for cells in rows), header=has_header))
+        if self.in_cell:
+            self.text(" ".join(lines))
+        elif lines:
+            self.block(lines)
+        self.gap = True
+
+    def cell(self, node: LexborNode) -> str:
+        cell = _Markdown(in_cell=True)
+        cell.anchors, self.anchors = self.anchors, []
+        cell.write(node)
+        return " ".join("".join(cell.line).split())
+
+    def bold_heading(self, node: LexborNode) -> None:
+        """Write the first line as a heading and the others below."""
+        self.end()
+        self.anchors += (
+            inner.attributes.get("id") or inner.attributes.get("name") or "" for inner in node.css("a[name], [id]")
+        )
+        parts = [part for part in node.traverse(include_text=True) if part.tag in ("br", "-text")]
+        text = "".join("\0" if part.tag == "br" else part.text_content or "" for part in parts)
+        first, *rest = (line for line in (" ".join(line.split()) for line in text.split("\0")) if line)
+        self.marker = "#" * (self.level_above(node) + 1) + " "
+        self.text(first)
+        self.end()
+        for line in rest:
+            self.text(line)
+            self.end(gap=False)
+        self.gap = True
+
+    def level_above(self, node: LexborNode) -> int:
+        """Return the level of the heading above a node, by default 1."""
+        level = 1
+        for before in _before(node):
+            known = self.levels.get(before.mem_id, _HEADINGS.get(before.tag or ""))
+            if known is not None:
+                level = min(known, 5)
+                break
+        self.levels[node.mem_id] = level
+        return level
+
+    # -- elements that others are inside of
+
+    def open(self, node: LexborNode, tag: str) -> Callable[[], None]:
+        """Start an element; return what ends it."""
+        close: Callable[[], None] = self.end if tag in _BLOCKS else lambda: None
+        if tag == "a":
+            close = self.link(_target(node))
+        elif tag == "dfn":
+            self.text("<dfn>")
+            close = partial(self.text, "</dfn>")
+        elif self.in_cell or tag not in _BLOCKS:
+            close()
+        elif tag in _HEADINGS:
+            close = self.heading(_HEADINGS[tag])
+        elif tag in _LISTS:
+            close = self.list(node)
+        elif tag in ("li", "dd"):
+            close = self.item(": " if tag == "dd" else self.bullet())
+        elif tag == "dt":
+            above = next((one for one in _before(node) if one.tag != "-text"), None)
+            self.end(gap=above is None or above.tag != "dt")
+            close = partial(self.end, gap=False)
+        else:
+            self.end()
+        return close
+
+    def link(self, target: str) -> Callable[[], None]:
+        self.text("")
+        start, row = len(self.line), len(self.lines)
+
+        def close() -> None:
+            label = "".join(self.line[start:])
+            if target and row == len(self.lines) and label.strip():
+                words = label.strip()
+                before, after = label[: len(label) - len(label.lstrip())], label[len(label.rstrip()) :]
+                self.line[start:] = [before, markdown.link(words, target), after]
+
+        return close
+
+    def heading(self, level: int) -> Callable[[], None]:
+        """Start a heading. Inside an item it is an ordinary line, since it starts no section."""
+        self.end()
+        if not self.indent:
+            self.marker = "#" * level + " "
+
+        def close() -> None:
+            text = "".join(self.line)
+            own = slug(plain(text))
+            self.line = [piece for piece in self.line if piece != markdown.anchor(own)]  # it has this one anyway
+            self.end()
+            if not self.indent:
+                self.marker = ""  # an empty heading
+
+        return close
+
+    def list(self, node: LexborNode) -> Callable[[], None]:
+        self.end(gap=not self.indent)
+        start = node.attributes.get("start") or "1"
+        first = int(start) if start.isdecimal() and len(start) <= 9 else 1
+        self.numbers.append(first if node.tag == "ol" else 0)
+
+        def close() -> None:
+            self.numbers.pop()
+            self.end(gap=not self.indent)
+
+        return close
+
+    def bullet(self) -> str:
+        number = self.numbers[-1] if self.numbers else 0
+        if number:
+            self.numbers[-1] += 1
+        return f"{number}. " if number else "- "
+
+    def item(self, marker: str) -> Callable[[], None]:
+        self.end(gap=False)
+        if marker == ": ":
+            self.gap = False
+        outer, outer_marker = self.indent, self.marker
+        if len(outer) < _DEEPEST_INDENT:
+            self.marker = outer_marker + marker
+            self.indent = outer + " " * len(marker)
+
+        def close() -> None:
+            self.end(gap=False)
+            self.indent, self.marker, self.gap = outer, "", False
+
+        return close
+
+
+def _target(node: LexborNode | None) -> str:
+    """Return where a link leads; empty for one to itself, such as that around a heading's text."""
+    target = ((node.attributes.get("href") or "") if node else "").strip()
+    if target.startswith(_NO_TARGETS):
+        return ""
+    for _ in range(3):
+        if node is not None and target in ("#", f"#{node.attributes.get('id')}"):
+            return ""
+        node = node.parent if node is not None else None
+    return target
+
+
+def _is_permalink(node: LexborNode) -> bool:
+    text = one_line(node)
+    is_self_link = bool(node.attributes.get("href")) and not _target(node)
+    return text.lower() in _PERMALINKS or (text[:1] == "[" and is_self_link)
+
+
+def _is_placeholder(node: LexborNode) -> bool:
+    """Whether inline code is a placeholder that the reader has to fill in, as DocBook marks it, and not a name."""
+    around = (node, node.parent, node.first_child if one_line(node.first_child) == one_line(node) else None)
+    return any("replaceable" in (part.attributes.get("class") or "") for part in around if part is not None)
+
+
+def _is_data(table: LexborNode) -> bool:
+    """Whether a table holds data. A table that holds headings, tables, or blocks without column labels is a layout."""
+    rows = [_cells(row) for row in table.css("tr")]
+    if table.css_first("h1, h2, h3, h4, h5, h6, table table") is not None or not any(len(cells) > 1 for cells in rows):
+        return False
+    return table.css_first("pre, ul, ol, dl") is None or _is_header(rows[0])
+
+
+def _is_header(cells: list[LexborNode]) -> bool:
+    return len(cells) > 1 and all(cell.tag == "th" for cell in cells)
+
+
+def _cells(row: LexborNode) -> list[LexborNode]:
+    return [cell for cell in row.iter() if cell.tag in ("td", "th")]
+
+
+def _remove_label(cell: LexborNode, label: str) -> None:
+    """Remove the label of its column from a cell, which narrow screens show in each row."""
+    first = next((part for part in cell.iter(include_text=True) if part.text(strip=True)), None)
+    if first is None or first.tag == "-text" or one_line(first) == one_line(cell):
+        return
+    if one_line(first).rstrip(" :") == label.rstrip(" :"):
+        first.decompose()
+
+
+def _is_bold_heading(node: LexborNode) -> bool:
+    """Whether a paragraph is a heading in old-style markup: bold throughout, and links lead to it."""
+    text = one_line(node)
+    if not 0 < len(text) <= 200 or text.endswith((":", ",")):
+        return False
+    bold = "".join(part.text() for part in node.iter() if part.tag in ("b", "strong", "i", "em", "var"))
+    is_bold = any(part.tag in ("b", "strong") for part in node.iter())
+    if not is_bold or len("".join(bold.split())) < len("".join(text.split())):
+        return False
+    return bool(node.attributes.get("id") or node.css_first("a[name]")) or _has_anchor_before(node)
+
+
+def _has_anchor_before(node: LexborNode) -> bool:
+    """Whether an empty ``<a name=...>`` stands before a node, or at the end of an unclosed paragraph before it."""
+    for before in _before(node):
+        last = before.last_child if before.tag == "p" else None
+        if any(
+            one is not None and one.tag == "a" and one.attributes.get("name") and not one.text(strip=True)
+            for one in (before, last)
+        ):
+            return True
+        if before.text(strip=True):
+            return False
+    return False
+
+
+def _language(node: LexborNode) -> str:
+    parent = node.parent
+    for element in (node, node.css_first("code"), parent, parent.parent if parent else None):
+        if element is not None and (language := _LANGUAGE.search(element.attributes.get("class") or "")):
+            return "" if language[1].lower() in _NOT_LANGUAGES else language[1]
+    return ""

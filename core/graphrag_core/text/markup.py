@@ -119,10 +119,17 @@ _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(?:[^\r\n]*\r?\n){0,200}?---[ \t]*(
 _SETEXT_TEXT = re.compile(r"(?!.*[.,;|]$)(?!.* {2,}|.*\||.*\t)\S.*")
 _TABLE_LINE = re.compile(r"[ \t]*[|+]")
 _DEFINITION = re.compile(r"[ \t]*:[ \t]+(?=\S)")
-_TERM_LINE = re.compile(r"[^\r\n]{0,119}[^\r\n.,;:!?]")
+_OPTION = re.compile(r"(--?[A-Za-z0-9][\w.-]*)(?=$|[\s=,<\[])")
+_CALL = re.compile(r"([A-Za-z_][\w.:]*)\s*\(.*\)")
 _LABEL_LINE = re.compile(r"[ \t]*\(([^()\s]+)\)=[ \t]*$")
 _HEADING_ID = re.compile(r"(?:(?<![ \t])[ \t]+)?\{#([^\s{}]+)(?![^\s{}])[^{}]*\}[ \t]*$")
 _HTML_ANCHOR = re.compile(r"<a\s[^<>]*?\b(id|name|href)\s*=\s*[\"']?([^\"'\s<>]+)", re.IGNORECASE)
+_PAGE_BREAK = re.compile(r"<!-- page (\d{1,9}) -->")
+_LEADING_ANCHORS = re.compile(r"(?:<a id=\"[^\"<>\n]*\"></a>[ \t]*|<!-- page \d{1,9} -->\s*)+")
+_UNSEEN = re.compile(
+    r"\](?:\((?:<[^<>\n]{1,1000}>|[^()\s<>]{1,1000})\)|\[[^\[\]\n]{0,200}\])"
+    r"|<a id=\"[^\"<>\n]*\"></a>|<!-- page \d{1,9} -->"
+)
 _CODE_SPAN = re.compile(r"`([^`]+)`")
 _IDENTIFIER = re.compile(
     r"-{0,2}[^\W\d_][\w.:/-]*[_.:/-][\w.:/-]*\w(?:\(\))?|_+[^\W_]\w*|\w+\(\)|-{1,2}\w+"
@@ -144,15 +151,13 @@ _DIRECTIVE = re.compile(
 _OPTION_LINE = re.compile(r"[ \t]*:[\w-]+:(?:[ \t].*)?$")
 
 
-def scan(text: str, marks: Sequence[Mark] = (), markdown: bool | None = None) -> tuple[Mark, ...]:
-    r"""Return the blocks, links, inline code, terms and anchors of a text, joined with ``marks``, by their start.
+def scan(text: str, markdown: bool | None = None) -> tuple[Mark, ...]:
+    r"""Return the blocks, links, inline code, terms, anchors and pages of a text, by their start.
 
     Parameters
     ----------
     text
         Markdown, or plain text.
-    marks
-        What a reader found in the source. Marks outside the text are left out.
     markdown
         Whether the text is known to be Markdown. Only then is indented text code; None takes it for
         code if the text has fenced code.
@@ -161,7 +166,8 @@ def scan(text: str, marks: Sequence[Mark] = (), markdown: bool | None = None) ->
     -----
     Blocks do not overlap. Their spans are the words of the block: a heading without hashes and underline,
     an item without its bullet, code without its fences. A definition starts with its term. A nested
-    item is a separate block. Headings inside lists and quotes are paragraphs.
+    item is a separate block. Headings inside lists and quotes are paragraphs. A block starts behind its anchors.
+    ``<!-- page 3 -->`` starts a page, ``<a id="x"></a>`` is an anchor, ``<dfn>`` has a term.
 
     >>> text = "# Auth\n\nSee [tokens](tokens.md)."
     >>> [(mark.kind, text[mark.start : mark.end], mark.value) for mark in scan(text)]
@@ -177,10 +183,9 @@ def scan(text: str, marks: Sequence[Mark] = (), markdown: bool | None = None) ->
         found += _bare_urls(text, []) if "://" in text else []
     if not markdown and ("\n   " in text or "\n\t" in text):
         found = _with_manual_headings(text, found)
-    if marks:
-        found += [mark for mark in marks if 0 <= mark.start <= mark.end <= len(text)]
-        found = list(dict.fromkeys(found))
-    return tuple(sorted(found, key=attrgetter("start")))  # stable: a block stays before what it starts with
+    return tuple(
+        sorted(dict.fromkeys(found), key=attrgetter("start"))
+    )  # stable: a block stays before what it starts with
 
 
 def slug(heading: str) -> str:
@@ -299,6 +304,9 @@ def _marks_of_markdown(text: str, markdown: bool) -> list[Mark]:
     references = env.get("references", {})
     blocks = _without_comment_lines(text, _blocks(tokens, lines, markdown), 3 if markdown else 2)
     marks = _with_inline(text, blocks, references)
+    if "<!-- page " in text:
+        code = [(mark.start, mark.end) for mark in blocks if mark.kind == "code"]
+        marks += _outside(code, (Mark("page", *page.span(), page[1]) for page in _PAGE_BREAK.finditer(text)))
     if "://" in text:
         hidden = [lines.span(*reference["map"]) for reference in references.values()]
         marks += _bare_urls(text, [(m.start, m.end) for m in marks if m.kind in {"code", "link", "literal"}] + hidden)
@@ -362,7 +370,9 @@ def _heading(lines: _Lines, span: Sequence[int], content: str, level: str) -> It
     start = lines.text.find(content, lines.start(span[0]), lines.start(span[1]))
     start, end = (start, start + len(content)) if start >= 0 else lines.span(*span)
     named = _HEADING_ID.search(lines.text, start, end)
-    yield Mark("heading", start, named.start() if named else end, level)
+    begin = _behind_anchors(lines.text, start, end)
+    yield from _html_anchors(lines.text, start, begin)
+    yield Mark("heading", begin, named.start() if named else end, level)
     if named:
         yield Mark("anchor", start, start, named[1])
 
@@ -375,11 +385,14 @@ def _add_prose(marks: list[Mark], lines: _Lines, span: Sequence[int], content: s
         first += 1
         content = ""
     start, end = lines.span(first, last)
-    if not text[start:end].strip("#"):
-        return
     if content:  # skip the bullet, the number or the mark of a quotation
         words = text.find(content.split("\n", 1)[0], lines.starts[first], end)
         start = words if words >= 0 else start
+    begin = _behind_anchors(text, start, end)
+    marks += _html_anchors(text, start, begin)
+    start = begin
+    if not text[start:end].strip("# \t\r\n"):
+        return
     rows = [text[lines.starts[line] : lines.starts[line + 1]] for line in range(first, last)]
     definition = next((first + i for i, row in enumerate(rows) if _DEFINITION.match(row)), None)
     if len(rows) > 1 and all(map(_TABLE_LINE.match, rows)):
@@ -390,37 +403,74 @@ def _add_prose(marks: list[Mark], lines: _Lines, span: Sequence[int], content: s
         _add_definition(marks, lines, Mark(kind, start, end), (first, definition))
 
 
+def _behind_anchors(text: str, start: int, end: int) -> int:
+    """Return where a block starts behind its anchors and page breaks."""
+    leading = _LEADING_ANCHORS.match(text, start, end)
+    return leading.end() if leading else start
+
+
+def _html_anchors(text: str, start: int, end: int) -> Iterator[Mark]:
+    for anchor in _HTML_ANCHOR.finditer(text, start, end):
+        yield Mark("anchor", anchor.start(), anchor.start(), anchor[2])
+
+
 def _add_definition(marks: list[Mark], lines: _Lines, block: Mark, span: tuple[int, int]) -> None:
     """Add a block with its term, if that is a short line; ``span``: its first line and the line of the definition."""
     text, (first, definition) = lines.text, span
     if definition == first:
         term = marks[-1] if marks and marks[-1].kind == "paragraph" else None  # a blank line follows the term
-        if term and _TERM_LINE.fullmatch(text, term.start, term.end):
+        if term and _is_term_line(text[term.start : term.end]):
             marks[-1:] = Mark("definition", term.start, block.end), *_terms(text, term.start, term.end)
         else:  # another definition of the term before
             marks.append(Mark("definition", block.start, block.end))
         return
-    start, end = lines.span(definition - 1, definition)
-    if not _TERM_LINE.fullmatch(text, max(block.start, start), end):
+    rows = [max(block.start, lines.span(line, line + 1)[0]) for line in range(first, definition)]
+    ends = [lines.span(line, line + 1)[1] for line in range(first, definition)]
+    are_terms = [_is_term_line(text[start:end]) for start, end in zip(rows, ends, strict=True)]
+    if not are_terms[-1]:
         marks.append(block)
         return
-    if definition - first > 1:
-        marks.append(Mark(block.kind, block.start, lines.span(first, definition - 1)[1]))
-    else:
-        start = block.start
-    marks.append(Mark("definition", start, block.end))
-    marks += _terms(text, max(start, lines.span(definition - 1, definition)[0]), end)
+    if not all(are_terms):  # prose ends above the term
+        marks.append(Mark(block.kind, block.start, ends[-2]))
+        rows, ends = rows[-1:], ends[-1:]
+    begins = [_behind_anchors(text, start, end) for start, end in zip(rows, ends, strict=True)]
+    marks.append(Mark("definition", begins[0], block.end))
+    for start, begin, end in zip(rows, begins, ends, strict=True):
+        marks += _html_anchors(text, start, begin)
+        marks += _terms(text, begin, end)
+
+
+def _is_term_line(line: str) -> bool:
+    """Return whether a line is short, and no sentence."""
+    words = visible(line).strip()
+    return "\n" not in words and 0 < len(words) < 2 * _LONGEST_TERM and words[-1] not in ".,;:!?"
+
+
+def defined_name(term: str) -> str:
+    """Return the name in what a definition defines: an option without its values, a function without its arguments.
+
+    >>> defined_name("abs(X)"), defined_name("--log-level=<level> [default: info]"), defined_name("visibility timeout")
+    ('abs', '--log-level', 'visibility timeout')
+    """
+    match = _OPTION.match(term) or _CALL.fullmatch(term)
+    return match[1] if match else term
 
 
 def _terms(text: str, start: int, end: int) -> Iterator[Mark]:
-    """Yield the terms in a line before a definition: several if each is inline code."""
+    """Yield the terms in a line before a definition: several if each is inline code.
+
+    A term is called as its anchor, if that ends in a word of it: "celery.Task.retry" for "retry(max)".
+    """
     line = text[start:end]
     spans = [code.span(1) for code in _CODE_SPAN.finditer(line)]
     if len(spans) > 1 and not _CODE_SPAN.sub("", line).strip(" ,/|\t"):
         for a, b in spans:
             yield Mark("term", start + a, start + b, line[a:b].strip())
     elif name := _words(line)[: 2 * _LONGEST_TERM]:
-        yield Mark("term", start, end, name)
+        above = text[text.rfind("\n", 0, start) + 1 : start]
+        names = [anchor[2] for anchor in _HTML_ANCHOR.finditer(above)]
+        known = (one for one in names if "." in one and one.rpartition(".")[2].lower() in name.lower())
+        yield Mark("term", start, end, next(known, "") or defined_name(name))
 
 
 def _words(text: str) -> str:
@@ -508,14 +558,19 @@ def _inline(text: str, start: int, end: int, references: Mapping[str, Any]) -> I
                 yield Mark("link", *((a, b) if b > a else match.span()), target)
             yield from (mark for mark in _inline(text, a, b, {}) if mark.kind == "literal")
         elif match["tag"]:
-            yield from _html_anchor(text, match, end)
+            yield from _html_tag(text, match, end)
         elif target := match["url"] or match["page"]:
             group = next(group for group in ("url", "page_label", "page") if match[group])
             yield Mark("link", *match.span(group), target.strip())
 
 
-def _html_anchor(text: str, tag: re.Match[str], end: int) -> Iterator[Mark]:
-    """Yield the link or anchor of an HTML tag."""
+def _html_tag(text: str, tag: re.Match[str], end: int) -> Iterator[Mark]:
+    """Yield the link, the anchor or the term of an HTML tag."""
+    if tag["tag"].lower() == "dfn" and tag.group()[1] != "/":
+        closing = text.find("</", tag.end(), min(end, tag.end() + _LONGEST_TERM))
+        if closing >= 0 and (name := _words(text[tag.end() : closing])):
+            yield Mark("term", tag.end(), closing, name)
+        return
     anchor = _HTML_ANCHOR.match(text, *tag.span())
     closing = text.find("</", tag.end(), min(end, tag.end() + _LONGEST_LINK)) if anchor else -1
     if anchor and anchor[1].lower() != "href":
@@ -545,13 +600,18 @@ def _target(match: re.Match[str], references: Mapping[str, Any]) -> str:
 
 def _bare_urls(text: str, taken: list[tuple[int, int]]) -> list[Mark]:
     """Return the URLs that are written without markup, outside of what is taken."""
+    return _outside(taken, (Mark("link", *url.span(), url.group()) for url in _BARE_URL.finditer(text)))
+
+
+def _outside(taken: list[tuple[int, int]], marks: Iterable[Mark]) -> list[Mark]:
+    """Return the marks that overlap none of some spans."""
     taken.sort()
     at, found = 0, []
-    for url in _BARE_URL.finditer(text):
-        while at < len(taken) and taken[at][1] <= url.start():
+    for mark in marks:
+        while at < len(taken) and taken[at][1] <= mark.start:
             at += 1
-        if at == len(taken) or taken[at][0] >= url.end():
-            found.append(Mark("link", url.start(), url.end(), url.group()))
+        if at == len(taken) or taken[at][0] >= mark.end:
+            found.append(mark)
     return found
 
 
@@ -584,6 +644,15 @@ def plain(text: str) -> str:
     parts.append(_plain_prose(text[at:]))
     prose = "".join(parts)
     return text if prose == text else _GAPS.sub("\n\n", prose).strip()
+
+
+def visible(text: str) -> str:
+    """Return Markdown without the targets of links, anchors and page breaks."""
+    return _UNSEEN.sub(_seen, text) if "](" in text or "][" in text or "<" in text else text
+
+
+def _seen(match: re.Match[str]) -> str:
+    return "]" if match.group()[0] == "]" else ""
 
 
 def split_code(text: str) -> list[tuple[str, str]]:
