@@ -59,10 +59,10 @@ def test_markup_and_page_furniture_are_removed(docs):
     found, _ = load(docs)
     page = found["ledger.html"].text
     assert page == "# Ledger\n\nThe Ledger is a book.\nAuditors from Porto read it.\n\n- one\n- two"
-    assert "Berth Optimiser proposes berths from Lisbon." in found["berth.rst"].text
+    assert "proposes berths from [Lisbon](lisbon.html)." in found["berth.rst"].text
     assert ".. _berth" not in found["berth.rst"].text
     assert "Owner | Joaquim Prates" in found["billing.docx"].text
-    assert found["app.pdf"].text == "The Mobile App signs people in through the Login Flow."
+    assert found["app.pdf"].text == "<!-- page 1 -->\n\nThe Mobile App signs people in through the Login Flow."
     assert "title:" not in found["tide.md"].text
 
 
@@ -271,10 +271,10 @@ def test_a_missing_library_is_one_line_with_the_command_that_installs_it(docs, m
         return real(module, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    found, (problem,) = load(docs)
-    assert problem.path.endswith(name)
-    assert "pip install 'hybrid-graphrag[files]'" in problem.reason
-    assert len(found) == DOCUMENTS - 1
+    found, problems = load(docs)
+    assert any(problem.path.endswith(name) for problem in problems)
+    assert all("pip install 'hybrid-graphrag[files]'" in problem.reason for problem in problems)
+    assert len(found) == DOCUMENTS - len(problems)
 
 
 def test_a_folder_of_very_many_files_is_streamed(tmp_path, monkeypatch):

@@ -373,20 +373,6 @@ def test_sections_marked_by_bold_lines_with_anchors_become_headings():
     assert content.text == ('## List\n\nFirst.\n\n### <a id="auto"></a>PRAGMA auto;\n\nPRAGMA auto = N\n\nText.')
 
 
-def test_the_label_of_a_column_is_not_repeated_in_its_cells():
-    def cell(label, text):
-        return f"<td data-label='{label}'><span class='label'>{label}:</span><div>{text}</div></td>"
-
-    rows = "".join(
-        f"<tr>{cell('Berth', name)}{cell('What it is for', text)}</tr>"
-        for name, text in (("North", "Berth of the pilots."), ("South", "Ferries."))
-    )
-    content = html_content(f"<table><tr><th>Berth<th>What it is for</tr>{rows}</table>")
-    assert content.text == (
-        "| Berth | What it is for |\n|---|---|\n| North | Berth of the pilots. |\n| South | Ferries. |"
-    )
-
-
 def test_a_row_stays_together_if_its_cells_hold_lists_or_code():
     content = html_content(
         "<table><tr><th>Call</th><th>Meaning</th></tr><tr><td><pre>moor()</pre></td><td>Moors:<ul><li>the ship<li>the "
