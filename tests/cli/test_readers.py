@@ -23,7 +23,8 @@ from graphrag_apps.documents.load import FORMATS
 from graphrag_apps.documents.plain import read_markdown, read_text
 from graphrag_apps.documents.rst import rst_content
 from graphrag_core.text.html import html_content
-from graphrag_core.text.markup import plain, scan
+from graphrag_core.text.markup import plain
+from graphrag_core.text.scanner import scan
 
 
 def load(folder):

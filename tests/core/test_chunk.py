@@ -13,7 +13,8 @@ from graphrag_core import Chunker, Document
 from graphrag_core.errors import InputError
 from graphrag_core.ingest.chunker import page_of, title_of, whole_document
 from graphrag_core.text import estimate_tokens, most_tokens, sentences
-from graphrag_core.text.markup import BLOCKS, visible
+from graphrag_core.text.markup import visible
+from graphrag_core.text.scanner import BLOCKS
 
 
 def rejoined(chunks) -> str:

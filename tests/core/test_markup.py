@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_samples import MARKDOWN
 
-from graphrag_core.text.markup import BLOCKS, has_markup, plain, scan, slug, visible
+from graphrag_core.text.markup import has_markup, plain, visible
+from graphrag_core.text.scanner import BLOCKS, scan, slug
 
 
 def marked(text, *kinds, markdown=None):
@@ -222,7 +223,7 @@ def test_every_readme_here_can_be_scanned():
 
 
 def test_text_without_markup_is_not_parsed(monkeypatch):
-    monkeypatch.setattr("graphrag_core.text.markup._parser", None)
+    monkeypatch.setattr("graphrag_core.text.scanner._parser", None)
     assert len(scan("One paragraph.\n\nAnother one, longer.\n" * 20)) == 21
     assert not has_markup("Ordinary prose (with 1, 2 - and 3) [4], costs $5; it's A/B.")
 

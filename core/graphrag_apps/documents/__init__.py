@@ -3,7 +3,7 @@ r"""Load documents from files, and keep an index in sync with them.
 Reads text, Markdown, reStructuredText, HTML, PDF, Word, PowerPoint, Excel, EPUB, e-mail, Jupyter notebooks,
 CSV, JSON and JSON Lines from folders, files and glob patterns. Import the names below from here.
 
-Every reader returns Markdown: :func:`~graphrag_core.text.markup.scan` finds its headings, links, anchors and pages.
+Every reader returns Markdown: :func:`~graphrag_core.text.scanner.scan` finds its headings, links, anchors and pages.
 """
 
 from typing import TYPE_CHECKING

@@ -44,21 +44,24 @@ def read_docx(data: bytes) -> Content:
             key = block._p.style  # noqa: SLF001
             if key not in styles:
                 styles[key] = (block.style.name if block.style else "") or ""
-            style = styles[key]
-            level = (
-                1 if style == "Title" else int(found[1]) if (found := re.fullmatch(r"(?i)heading (\d)", style)) else 0
-            )
-            if _CODE_STYLE.search(style):
-                blocks.append(("code", block.text))
-            elif block.text.strip() and not style.lower().startswith("toc "):
-                if level:
-                    titles.append((0 if style == "Title" else level, " ".join(block.text.split())))
-                marker = "" if level else _list_marker(block, style)
-                text = _word_text(block)
-                blocks.append(
-                    ("item" if marker else "", f"{'#' * min(level, 6)} {text}".strip() if level else marker + text)
-                )
+            if block.text.strip() or _CODE_STYLE.search(styles[key]):
+                blocks.append(_word_block(block, styles[key], titles))
         return Content(_joined(blocks), _office_title(document.core_properties.title, titles))
+
+
+def _word_block(paragraph: Any, style: str, titles: list[tuple[int, str]]) -> tuple[str, str]:
+    """Return kind and text of a paragraph; add a heading to ``titles``."""
+    if _CODE_STYLE.search(style):
+        return "code", paragraph.text
+    if style.lower().startswith("toc "):
+        return "", ""
+    heading = re.fullmatch(r"(?i)heading (\d)", style)
+    level = 1 if style == "Title" else int(heading[1]) if heading else 0
+    if level:
+        titles.append((0 if style == "Title" else level, " ".join(paragraph.text.split())))
+        return "", "#" * min(level, 6) + " " + _word_text(paragraph)
+    marker = _list_marker(paragraph, style)
+    return "item" if marker else "", marker + _word_text(paragraph)
 
 
 def _word_text(paragraph: Any) -> str:

@@ -138,35 +138,42 @@ def _title(document: Any) -> str:
 
 
 def _prepare(document: Any) -> None:
-    """Change what the HTML writer would show otherwise: fields, substitutions, and what docutils could not place."""
+    """Change what the HTML writer would show otherwise."""
     for fields in list(document.findall(nodes.field_list)):
-        is_first = fields.parent is document and not any(
-            isinstance(one, nodes.section) for one in document[: document.index(fields)]
-        )
-        items = [] if is_first else [_field(*field.children) for field in fields.children]
+        above = document[: document.index(fields)] if fields.parent is document else []
+        is_head = fields.parent is document and not any(isinstance(node, nodes.section) for node in above)
+        items = [] if is_head else [_field(*field.children) for field in fields.children]
         _replace(fields, [nodes.bullet_list("", *items)] if items else [])
-    for target in document.findall(nodes.target):
-        target["ids"] += [name for name in target["names"] if name not in target["ids"] and "refuri" not in target]
     if next(document.findall(nodes.section), None) is None:
         for paragraph in filter(_is_bold_line, list(document.children)):
             _replace(paragraph, [nodes.rubric("", "", *paragraph.children)])
+    for target in document.findall(nodes.target):
+        target["ids"] += [name for name in target["names"] if name not in target["ids"] and "refuri" not in target]
+    _limit_substitutions(document)
+    for message in list(document.findall(nodes.system_message)):
+        _replace(message, _lost(message))
+
+
+def _limit_substitutions(document: Any) -> None:
+    """Replace references to nothing, those inside of replacement texts, which may multiply, and all after many."""
     definitions = document.substitution_defs
-    for definition in definitions.values():
-        for inner in list(definition.findall(nodes.substitution_reference)):  # may multiply
-            _replace(inner, [nodes.Text(inner.astext())])
+    nested = [one for text in definitions.values() for one in text.findall(nodes.substitution_reference)]
+    for reference in nested:
+        _replace(reference, [nodes.Text(reference.astext())])
     size = 0
     for reference in list(document.findall(nodes.substitution_reference)):
         definition = definitions.get(reference.get("refname", ""))
         size += len(definition.astext()) if definition is not None else 0
         if definition is None or size > _MOST_SUBSTITUTED:
             _replace(reference, [nodes.Text(reference.astext())])
-    for message in list(document.findall(nodes.system_message)):
-        sources = [child.astext() for child in message.children if isinstance(child, nodes.literal_block)]
-        lines = [line.strip() for source in sources for line in source.split("\n") if _WORD.search(line)]
-        is_lost = (
-            message.get("level", 0) >= 3 and lines and not lines[0].startswith(".. ")
-        )  # after a warning it was used
-        _replace(message, [nodes.paragraph("", " ".join(lines))] if is_lost else [])
+
+
+def _lost(message: Any) -> list[Any]:
+    """Return the source that docutils could not place, such as a heading of a wrong level."""
+    sources = [child.astext() for child in message.children if isinstance(child, nodes.literal_block)]
+    lines = [line.strip() for source in sources for line in source.split("\n") if _WORD.search(line)]
+    is_lost = message.get("level", 0) >= 3 and lines and not lines[0].startswith(".. ")  # after a warning it was used
+    return [nodes.paragraph("", " ".join(lines))] if is_lost else []
 
 
 def _is_bold_line(node: Any) -> bool:

@@ -14,7 +14,8 @@ from urllib.parse import unquote
 from graphrag_core.errors import InputError
 from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.text import Tokenizer, estimate_tokens, most_tokens, normalise, sentences, token_counter, unwrap
-from graphrag_core.text.markup import BLOCKS, plain, scan, visible
+from graphrag_core.text.markup import plain, visible
+from graphrag_core.text.scanner import BLOCKS, scan
 
 _VERSION = 4  # changes when the same settings give other passages
 _Marked = TypeVar("_Marked", Mark, "_Entry")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from graphrag_core.errors import FileError, optional_import
 from graphrag_core.text import markdown
-from graphrag_core.text.markup import plain, slug
+from graphrag_core.text.markup import plain
+from graphrag_core.text.scanner import slug
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode

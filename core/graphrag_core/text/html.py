@@ -235,16 +235,22 @@ def _remove_steps(page: LexborHTMLParser) -> None:
     too_long: set[int] = set()
     for number, link in enumerate(links):
         is_inner = _MOST_STEP_LINKS <= number < len(links) - _MOST_STEP_LINKS
-        outermost, block = None, None if link.mem_id in removed else link.parent
-        while block is not None and block.tag in _AROUND_STEPS and block.mem_id not in too_long:
-            if len(one_line(block)) > _LONGEST_STEPS:
-                too_long.add(block.mem_id)
-            elif _is_navigation(block, is_inner=is_inner):
-                outermost = block
-            block = block.parent
-        if outermost is not None:
-            removed.update(inside.mem_id for inside in outermost.css("a"))
-            outermost.decompose()
+        bar = None if link.mem_id in removed else _bar_around(link, too_long, is_inner=is_inner)
+        if bar is not None:
+            removed.update(inside.mem_id for inside in bar.css("a"))
+            bar.decompose()
+
+
+def _bar_around(link: LexborNode, too_long: set[int], *, is_inner: bool) -> LexborNode | None:
+    """Return the outermost navigation bar around a link. Blocks that are too long for one are looked at once."""
+    outermost, block = None, link.parent
+    while block is not None and block.tag in _AROUND_STEPS and block.mem_id not in too_long:
+        if len(one_line(block)) > _LONGEST_STEPS:
+            too_long.add(block.mem_id)
+        elif _is_navigation(block, is_inner=is_inner):
+            outermost = block
+        block = block.parent
+    return outermost
 
 
 def _is_step(link: LexborNode) -> bool:
@@ -341,10 +347,26 @@ _PARENTHESIS = re.compile(r"(?<!\s)\s+\([^()]+\)$")
 
 def _title(page: LexborHTMLParser, root: LexborNode, stated: str) -> str:
     """Return the title of a page: a heading, or the <title> without the name of the site."""
+    parts = [part.strip() for part in _TITLE_SEPARATOR.split(stated) if part.strip()]
+    if heading := _heading_in_title(root, {stated, *(parts[:-1] or parts)}):
+        return heading
     site_name = page.css_first("meta[property='og:site_name']")
     site = (site_name.attributes.get("content") or "").strip() if site_name else ""
-    parts = [part.strip() for part in _TITLE_SEPARATOR.split(stated) if part.strip()]
-    names = {_NUMBER.sub("", name) for name in (stated, *(parts[:-1] or parts))}
+    headings = [text for text in map(_heading_text, root.css("h1")) if _NUMBER.sub("", text)]
+    is_section = bool(stated and headings and _NUMBER.match(headings[0]))  # "1. Overview"
+    if len(headings) == 1 and not is_section and headings[0] not in (site, *parts[1:][-1:]):
+        return _NUMBER.sub("", headings[0])
+    parts = [part for part in parts if part != site] or parts
+    if len(parts) < 2:
+        return _NUMBER.sub("", parts[0] if parts else _heading_text(root.css_first("h1, h2, h3")))
+    if parts[-1] not in headings and parts[-1].casefold() in one_line(root)[:200].casefold():
+        return parts[-1]  # "Mail manual - local(8)"
+    return _NUMBER.sub("", stated[: stated.rfind(parts[-1])].rstrip(" |·•»:—–-"))
+
+
+def _heading_in_title(root: LexborNode, names: set[str]) -> str:
+    """Return the first heading that is a name in the <title>, without its number."""
+    names = {_NUMBER.sub("", name) for name in names}
     names |= {_PARENTHESIS.sub("", name) for name in names}  # "Quoting (Shell Manual)"
     banners = root.css("h1")
     for node in (*banners, *root.css("h2, h3, h4")):
@@ -354,17 +376,7 @@ def _title(page: LexborHTMLParser, root: LexborNode, stated: str) -> str:
                 if node.tag != "h1" and len(banners) == 1:
                     banners[0].decompose()  # a heading that all pages of the site have
                 return heading
-    headings = [text for text in map(_heading_text, banners) if _NUMBER.sub("", text)]
-    is_section = bool(stated and headings and _NUMBER.match(headings[0]))  # "1. Overview"
-    if len(headings) == 1 and not is_section and headings[0] not in (site, *parts[1:][-1:]):
-        return _NUMBER.sub("", headings[0])
-    parts = [part for part in parts if part != site] or parts
-    is_name = len(parts) > 1 and parts[-1] not in headings  # "Mail manual - local(8)"
-    if is_name and parts[-1].casefold() in one_line(root)[:200].casefold():
-        return parts[-1]
-    if len(parts) > 1:
-        return _NUMBER.sub("", stated[: stated.rfind(parts[-1])].rstrip(" |·•»:—–-"))
-    return _NUMBER.sub("", parts[0] if parts else _heading_text(root.css_first("h1, h2, h3")))
+    return ""
 
 
 def _first_heading(root: LexborNode, stated: str) -> str:
