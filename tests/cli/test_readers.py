@@ -234,7 +234,7 @@ def test_text_files_are_read_as_rst_only_if_they_are():
 @pytest.mark.parametrize(
     ("source", "title"),
     [
-        ("```sh\n# comment\n```\n\n# Real *title* [link](x.md)\n", "Real *title* link"),
+        ("```sh\n# comment\n```\n\n# Real *title* [link](x.md)\n", "Real title link"),
         ("Text first.\n\nSetext `code`\n=====\n\nMore\n\nOther\n=====\n", "Setext code"),
         ("<h1 align=center>A  Project</h1>\n\n# Install\n", "A Project"),
         ("(label)=\n## Opens with two\n", "Opens with two"),
