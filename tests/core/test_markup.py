@@ -154,7 +154,7 @@ class TestInlineMarks:
         assert [value for _, _, value in marked(text, "term")] == ["small tides", "Port.open", "shut it"]
         assert [words for _, words, _ in marked(text, "heading")] == ["One"]
         assert visible(text).split() == (
-            "# One Two <dfn>small tides</dfn>. `open(port)` shut [it] : Opens. ``` ```".split()
+            "# One Two <dfn>small tides</dfn>. `open(port)` shut it : Opens. ``` ```".split()
         )
 
 

@@ -331,7 +331,8 @@ def _cells(row: LexborNode) -> list[LexborNode]:
 def _is_bold_heading(node: LexborNode, *, is_anchored: bool) -> bool:
     """Whether a paragraph is a heading in old-style markup: bold throughout, and links lead to it."""
     text = one_line(node)
-    if not 0 < len(text) <= 200 or text.endswith((":", ",")):
+    in_term = node.parent is not None and node.parent.tag == "dt"
+    if in_term or not 0 < len(text) <= 200 or text.endswith((":", ",")):
         return False
     bold = "".join(part.text() for part in node.iter() if part.tag in ("b", "strong", "i", "em", "var"))
     is_bold = any(part.tag in ("b", "strong") for part in node.iter())

@@ -81,7 +81,7 @@ _CELL_BORDER = re.compile(r"(?:(?<![ \t])[ \t]+)?(?<!\\)\|[ \t]*")
 _DELIMITER_ROW = re.compile(r"[|:\- \t\r]+$")
 _GAPS = re.compile(r"\n(?:[ \t\r]*\n){2,}")
 _UNSEEN = re.compile(
-    r"\](?:\((?:<[^<>\n]{1,1000}>|[^()\s<>]{1,1000})\)|\[[^\[\]\n]{0,200}\])"
+    r"\[([^\[\]]{0,400})\](?:\((?:<[^<>\n]{1,1000}>|[^()\s<>]{1,1000})\)|\[[^\[\]\n]{0,200}\])"
     r"|<a id=\"[^\"<>\n]*\"></a>|<!-- page \d{1,9} -->"
 )
 
@@ -118,12 +118,8 @@ def plain(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return Markdown without the targets of links, anchors and page breaks."""
-    return _UNSEEN.sub(_seen, text) if "](" in text or "][" in text or "<" in text else text
-
-
-def _seen(match: re.Match[str]) -> str:
-    return "]" if match.group()[0] == "]" else ""
+    """Return Markdown with the words of links alone, without anchors and page breaks."""
+    return _UNSEEN.sub(lambda match: match[1] or "", text) if "](" in text or "][" in text or "<" in text else text
 
 
 def role_target(content: str) -> tuple[str, str]:
