@@ -169,7 +169,7 @@ def _to_document(node: BaseNode, source_title: str) -> Document:
     }
     if (start := getattr(node, "start_char_idx", None)) is not None:
         stored["start"] = [[start]]
-    return Document(node.node_id, bare.text, title, {**bare.metadata, ADAPTER_KEY: stored}, bare.marks)
+    return Document(node.node_id, bare.text, title, {**bare.metadata, ADAPTER_KEY: stored})
 
 
 def _plain_info(info: RelatedNodeInfo) -> RelatedNodeInfo:

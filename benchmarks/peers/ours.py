@@ -14,7 +14,6 @@ import numpy as np
 
 from graphrag_core import Combined, Document, GraphRetriever, KnowledgeExtractor, KnowledgeIndex, SentenceExtractor
 from graphrag_core.embedders import WordLlama
-from graphrag_core.model import Mark
 from graphrag_core.ports import Matrix
 from peers.protocol import DEPTH, Bench, Embedding, Input, main, read_lines, size_of
 
@@ -42,7 +41,7 @@ class GivenWordLlama(WordLlama):
 
 def documents(given: Input) -> list[Document]:
     return [
-        Document(row["id"], row["text"], row["title"], row["metadata"], tuple(Mark(*mark) for mark in row["marks"]))
+        Document(row["id"], row["text"], row["title"], row["metadata"])
         for row in read_lines(given.folder / "documents.jsonl")
     ]
 

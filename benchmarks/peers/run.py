@@ -24,7 +24,7 @@ import tempfile
 import time
 import venv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -121,13 +121,11 @@ def _write_input(folder: Path, dataset: Dataset, rows: list[Mapping[str, Any]], 
 
 
 def _document_row(document: Document) -> dict[str, Any]:
-    marks = [astuple(mark) for mark in document.marks]
     return {
         "id": document.id,
         "text": document.text,
         "title": document.title,
         "metadata": dict(document.metadata),
-        "marks": marks,
     }
 
 

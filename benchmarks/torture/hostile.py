@@ -48,10 +48,10 @@ from graphrag_core.extract.subjects import document_address, heading_names, link
 from graphrag_core.ingest.chunker import Chunker, is_markdown, title_of, whole_document
 from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.query import recognise, routing
-from graphrag_core.text import cjk, html, markup, mentions, names, tokens, writer
-from graphrag_core.text.markup import scan, slug
+from graphrag_core.text import cjk, html, markup, mentions, names, tokens
 from graphrag_core.text.navigation import is_navigation
 from graphrag_core.text.numbering import is_version
+from graphrag_core.text.scanner import defined_name, scan, slug
 from graphrag_core.text.sentences import is_boilerplate, is_statement, read_prose, sentences, unwrap
 from torture.report import Row
 
@@ -125,7 +125,7 @@ def text_readers() -> dict[str, Callable[[str], object]]:
 
     return {
         "scan": scan,
-        "scan as markdown": lambda text: scan(text, (), True),
+        "scan as markdown": lambda text: scan(text, markdown=True),
         "plain": markup.plain,
         "sentences": lambda text: sentences(unwrap(text)),
         "find_names": lambda text: mentions.find_names(text, {0}),
@@ -178,7 +178,7 @@ def text_readers() -> dict[str, Callable[[str], object]]:
         "raw_html": lambda text: html.readable(Document("1", text or "a")),
         "raw_html page": lambda text: html.readable(Document("1", "<html>" + text)),
         "read_eml": lambda text: containers.read_eml(b"From: a\nSubject: " + _bytes(text)),
-        "defined_name": writer.defined_name,
+        "defined_name": defined_name,
         "parse_value": rows.parse_value,
         "row": lambda text: rows.row_content({"name": text, text: text, "metadata": {"title": text}}, 1),
         "read_json": lambda text: list(rows.read_json(_bytes(text))),

@@ -23,7 +23,7 @@ from graphrag_core.errors import DocumentError, GraphRAGError, InputError, optio
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.pipeline import BatchLimit
 from graphrag_core.ingest.validation import validate
-from graphrag_core.model import Added, Document, FileMark, Mark
+from graphrag_core.model import Added, Document, FileMark
 from graphrag_core.ports import Embedder
 from graphrag_core.text import hash64
 
@@ -189,8 +189,8 @@ def _item(row: Mapping[str, Any]) -> Document | _FileEnd:
     fields = json.loads(row["item"])
     if "problems" in fields:
         return _FileEnd(**{**fields, "problems": tuple(Problem(**problem) for problem in fields["problems"])})
-    marks, file = tuple(Mark(**mark) for mark in fields["marks"]), fields["file"]
-    return Document(**{**fields, "marks": marks, "file": None if file is None else FileMark(*file)})
+    file = fields["file"]
+    return Document(**{**fields, "file": None if file is None else FileMark(*file)})
 
 
 def _columns(rows: list[dict[str, Any]]) -> Rows:

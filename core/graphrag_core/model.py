@@ -23,7 +23,7 @@ ADAPTER_KEY = "__graphrag__"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a part of a text is: a block of it, or something that its characters do not show.
+    """What a part of a text is: a block, a link, a term.
 
     Parameters
     ----------
@@ -65,16 +65,14 @@ class Document:
     id
         Identifies the document: adding a document with an existing id replaces that one.
     text
-        The whole text; the index splits it into chunks.
+        The whole text, Markdown or plain; the index splits it into chunks. ``<!-- page 3 -->`` starts a page and
+        ``<a id="name"></a>`` is a place that links lead to.
     title
         The document's subject. If empty, it is taken from the metadata (``title``, ``name``,
         the stem of ``file_name``) or from the first heading of the text.
     metadata
         Texts, numbers, dates, UUIDs, paths, lists and mappings of them, stored as JSON: the table is in
         :mod:`graphrag_core.filters`. Returned with each hit; ``where`` filters on it.
-    marks
-        Pages, anchors, links and terms that a reader found in the source. Structure that the text shows
-        itself (Markdown headings, lists, links, code) need not be marked: the index finds it.
     file
         For ``sync_files`` alone. Stored beside the document, and neither returned with it nor compared.
     """
@@ -83,7 +81,6 @@ class Document:
     text: str
     title: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    marks: tuple[Mark, ...] = ()
     file: FileMark | None = field(default=None, compare=False, repr=False)
 
 

@@ -194,10 +194,10 @@ def test_a_missing_library_is_one_line_with_the_command_that_installs_it(docs, m
         return real(module, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    found, (problem,) = load(docs)
-    assert problem.path.endswith(name)
-    assert "pip install 'hybrid-graphrag[files]'" in problem.reason
-    assert len(found) == DOCUMENTS - 1
+    found, problems = load(docs)
+    assert any(problem.path.endswith(name) for problem in problems)
+    assert all("pip install 'hybrid-graphrag[files]'" in problem.reason for problem in problems)
+    assert len(found) == DOCUMENTS - len(problems)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere file names are Unicode")

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_samples import MARKDOWN
 
-from graphrag_core.text.markup import BLOCKS, plain, scan
+from graphrag_core.text.markup import plain
+from graphrag_core.text.scanner import BLOCKS, scan
 
 
 def marked(text, *kinds, markdown=None):
     """Return the kind, the words and the value of marks."""
-    return [(m.kind, text[m.start : m.end], m.value) for m in scan(text, (), markdown) if m.kind in kinds]
+    return [(m.kind, text[m.start : m.end], m.value) for m in scan(text, markdown) if m.kind in kinds]
 
 
 def blocks(text, markdown=None):
@@ -162,7 +163,7 @@ class TestPlain:
 @settings(max_examples=300, deadline=None)
 @given(MARKDOWN, st.sampled_from([None, True, False]))
 def test_marks_are_in_range_and_blocks_do_not_overlap(text, markdown):
-    marks = scan(text, (), markdown)
+    marks = scan(text, markdown)
     assert all(0 <= mark.start <= mark.end <= len(text) for mark in marks)
     assert [mark.start for mark in marks] == sorted(mark.start for mark in marks)
     found = [mark for mark in marks if mark.kind in BLOCKS]

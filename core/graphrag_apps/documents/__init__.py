@@ -3,16 +3,7 @@ r"""Load documents from files, and keep an index in sync with them.
 Reads text, Markdown, reStructuredText, HTML, PDF, Word, PowerPoint, Excel, EPUB, e-mail, Jupyter notebooks,
 CSV, JSON and JSON Lines from folders, files and glob patterns. Import the names below from here.
 
-Every reader returns a text in Markdown, or plain text, and marks: the pages, anchors, links and terms that
-the text itself does not show. A :class:`~graphrag_core.text.writer.Writer` builds both together.
-
->>> from pathlib import Path
->>> from tempfile import TemporaryDirectory
->>> from graphrag_apps.documents import load_documents
->>> with TemporaryDirectory() as folder:
-...     _ = Path(folder, "auth.md").write_text("# Auth Service\n\nIssues tokens.")
-...     [(document.id, document.title) for document in load_documents([folder])]
-[('auth.md', 'Auth Service')]
+Every reader returns Markdown: :func:`~graphrag_core.text.scanner.scan` finds its headings, links, anchors and pages.
 """
 
 from typing import TYPE_CHECKING

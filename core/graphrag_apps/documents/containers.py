@@ -7,7 +7,6 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import replace
 from email.message import EmailMessage
 from email.policy import default
 from itertools import islice
@@ -18,10 +17,9 @@ from xml.etree import ElementTree as ET
 from graphrag_apps.documents.plain import markdown_title
 from graphrag_apps.documents.rows import parse_json
 from graphrag_core.errors import FileError
-from graphrag_core.model import Mark
 from graphrag_core.text.content import Content, decode, decode_lines, is_file_encoding
 from graphrag_core.text.html import html_content
-from graphrag_core.text.writer import fence_of
+from graphrag_core.text.markdown import anchor, fenced
 
 _HEADERS = ("from", "to", "cc", "date")
 _MAX_UNPACKED = 200_000_000  # bytes of one chapter or all; protects against zip bombs
@@ -32,6 +30,7 @@ _MAX_PARTS = 1_000  # of an e-mail
 _MAX_STEPS = 20_000_000  # the parser compares each line with the boundaries of all parts around it
 _LONGEST_PART_HEADER = 2_000  # characters; the parser takes quadratic time for parameters
 _PART_HEADER = re.compile(rb"^content-(?:type|disposition):(?:.|\r?\n[ \t])*", re.IGNORECASE | re.MULTILINE)
+_LINK = re.compile(r"\]\(([^()\s<>]+)\)")
 _REPLY = re.compile(r"^(?:(?:re|fwd?|aw|wg):\s*)+", re.IGNORECASE)
 
 
@@ -65,14 +64,13 @@ def _mail_content(data: bytes) -> Content:
     )
     start = "\n\n".join(filter(None, intro)) + "\n\n"
     body = _mail_body(message)
-    marks = tuple(body.marks_from(len(start)))
-    return Content(start + body.text, _REPLY.sub("", subject), {"subject": subject, **headers}, marks=marks)
+    return Content(start + body, _REPLY.sub("", subject), {"subject": subject, **headers})
 
 
-def _mail_body(message: EmailMessage) -> Content:
+def _mail_body(message: EmailMessage) -> str:
     part = message.get_body(("plain", "html"))
     if part is None:
-        return Content("")
+        return ""
     try:
         if not is_file_encoding(str(part.get_content_charset("utf-8"))):
             raise LookupError  # noqa: TRY301 - as for an unknown charset
@@ -81,7 +79,7 @@ def _mail_body(message: EmailMessage) -> Content:
         payload = part.get_payload(decode=True)
         text = decode(payload) if isinstance(payload, bytes) else ""
     text = text.replace("\r\n", "\n").replace("\x00", "")
-    return html_content(text) if part.get_content_subtype() == "html" else Content(text.strip())
+    return html_content(text).text if part.get_content_subtype() == "html" else text.strip()
 
 
 def read_epub(data: bytes) -> Content:
@@ -93,17 +91,15 @@ def read_epub(data: bytes) -> Content:
             if _ENCRYPTION in book.namelist() and b"EncryptedData" in book.read(_ENCRYPTION):
                 raise FileError("encrypted: save a copy without copy protection")
             title, chapters = _spine(book)
-            pages = [(path, html_content(decode(book.read(path)))) for path in dict.fromkeys(chapters)]
+            pages = [(path, _chapter(decode(book.read(path)))) for path in dict.fromkeys(chapters)]
     except (zipfile.BadZipFile, KeyError, ET.ParseError, EOFError, zlib.error, StopIteration) as error:
         raise FileError("not an EPUB file, or damaged") from error
-    pages = [(path, page) for path, page in pages if page.text.strip()]
-    marks, offset = list[Mark](), 0
-    for path, page in pages:
-        marks.append(Mark("anchor", offset, offset, posixpath.basename(path)))
-        for mark in page.marks_from(offset):
-            marks.append(replace(mark, value=_book_target(mark.value)) if mark.kind == "link" else mark)
-        offset += len(page.text) + 2
-    return Content("\n\n".join(page.text for _, page in pages), title, marks=tuple(marks))
+    chapters = [f"{anchor(posixpath.basename(path))}\n\n{text}" for path, text in pages if text.strip()]
+    return Content("\n\n".join(chapters), title)
+
+
+def _chapter(source: str) -> str:
+    return _LINK.sub(lambda link: f"]({_book_target(link[1])})", html_content(source).text)
 
 
 def _spine(book: zipfile.ZipFile) -> tuple[str, list[str]]:
@@ -144,9 +140,7 @@ def read_notebook(data: bytes) -> Content:
         raise FileError(f"not a notebook, or damaged ({type(error).__name__})") from error
     prose = "\n\n".join(source for kind, source in parts if kind in ("markdown", "heading"))
     blocks = [
-        f"{fence_of(source)}{language}\n{source}\n{fence_of(source)}" if kind == "code" else source
-        for kind, source in parts
-        if source.strip()
+        "\n".join(fenced(source, language)) if kind == "code" else source for kind, source in parts if source.strip()
     ]
     return Content("\n\n".join(blocks), markdown_title(prose))
 

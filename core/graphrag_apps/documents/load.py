@@ -181,7 +181,7 @@ def _to_document(content: Content, file: File, metadata: Mapping[str, Any], wher
     title = content.title or (f"{stem} {content.key}" if content.key else stem)
     document_id = content.key if content.is_id else f"{file.name}#{content.key}" if content.key else file.name
     fields = {"format": FORMATS[file.suffix], **stated, **given}
-    document = Document(document_id, content.text, " ".join(title.split())[:200], fields, content.marks)
+    document = Document(document_id, content.text, " ".join(title.split())[:200], fields)
     try:
         validate([document])
     except DocumentError as error:

@@ -13,10 +13,9 @@ from statistics import median, median_high
 from typing import Any
 
 from graphrag_core.errors import FileError, optional_import
-from graphrag_core.text import has_cjk
+from graphrag_core.text import has_cjk, markdown
 from graphrag_core.text.content import Content, stated_title
 from graphrag_core.text.words import HYPHENATED_WORD
-from graphrag_core.text.writer import Writer
 
 _PAGE_NUMBER = re.compile(
     r"\W*(?:page|seite|p\.)?\s*(?:\d{1,4}|[ivxlc]{1,7})(?:\s*(?:of|/|von)\s*\d{1,4})?\W*", re.IGNORECASE
@@ -55,7 +54,7 @@ class _Line:
 
 
 def read_pdf(data: bytes) -> Content:
-    """Read the text layer of a PDF. The starts of pages become marks."""
+    """Read the text layer of a PDF. A comment is before the text of each page."""
     with optional_import("pypdfium2", "files", "Reading PDF"):
         import pypdfium2
     with _LOCK:
@@ -88,9 +87,7 @@ def read_pdf(data: bytes) -> Content:
     lines = _with_headings(lines, body, outline)
     if not lines:
         raise FileError("no text besides page numbers")
-    writer = Writer()
-    _write(lines, writer)
-    return writer.finish(_title(title, lines), {"pages": len(pages)})
+    return Content("\n\n".join(_markdown(lines)), _title(title, lines), {"pages": len(pages)})
 
 
 # -- reading lines
@@ -363,28 +360,46 @@ def _title(title: str, lines: Sequence[_Line]) -> str:
 # -- writing
 
 
-def _write(lines: Sequence[_Line], writer: Writer) -> None:
+def _markdown(lines: Sequence[_Line]) -> Iterator[str]:
+    """Yield blocks: page breaks, headings, code, lists and paragraphs."""
     words = {word.lower() for line in lines for word in HYPHENATED_WORD.findall(line.text)}
+    page = 0
+    items: list[str] = []
     for block in _blocks(lines):
-        writer.page(block[0].page)
+        if block[0].page != page or block[0].level or block[0].is_code or not _LIST_ITEM.match(block[0].text):
+            if items:
+                yield "\n".join(items)
+            items = []
+        if block[0].page != page:
+            page = block[0].page
+            yield markdown.page_break(page)
         if block[0].is_code:
-            writer.code("\n".join(_indented(block)))
+            yield "\n".join(markdown.fenced("\n".join(_indented(block))))
         elif block[0].level:
-            with writer.heading(block[0].level):
-                writer.write(" ".join(line.text for line in block))
+            yield "#" * block[0].level + " " + markdown.escape(" ".join(line.text for line in block))
         else:
-            _write_paragraph(block, writer, words)
+            text = _paragraph(block, words)
+            if _LIST_ITEM.match(block[0].text):
+                items.append(text)
+            else:
+                yield text
+        page = block[-1].page
+    if items:
+        yield "\n".join(items)
 
 
-def _write_paragraph(block: Sequence[_Line], writer: Writer, words: set[str]) -> None:
-    """Write the lines of a paragraph or an item as one."""
+def _paragraph(block: Sequence[_Line], words: set[str]) -> str:
+    """Return the lines of a paragraph or an item as one, with the breaks between pages."""
     item = _LIST_ITEM.match(block[0].text)
     marker = _marker(item[1]) if item else ""
-    with writer.item(marker) if marker else writer.paragraph():
-        for line in _dehyphenated(block, words):
-            writer.page(line.page)
-            writer.write(line.text[item.end() :] if item and marker and line.base == block[0].base else line.text)
-            writer.write(" ")
+    pieces, page = [], block[0].page
+    for line in _dehyphenated(block, words):
+        if line.page != page:
+            page = line.page
+            pieces.append(markdown.page_break(page))
+        pieces.append(markdown.escape(line.text[item.end() :] if item and marker and not pieces else line.text))
+    text = " ".join(pieces)
+    return marker + text if marker else markdown.line(text)
 
 
 def _marker(bullet: str) -> str:

@@ -1,13 +1,14 @@
-"""Read reStructuredText. docutils is imported when the first text is parsed."""
+"""Read reStructuredText as Markdown: docutils parses it and writes HTML, which the reader of web pages reads.
+
+Every directive and role is known, what Sphinx adds too. No file is opened and no raw HTML is read.
+"""
 
 from __future__ import annotations
 
-import gc
 import re
 
 from graphrag_core.errors import optional_import
 from graphrag_core.text.content import Content, decode_lines
-from graphrag_core.text.writer import Writer
 
 _LONGEST_LINE = 10_000  # characters
 _BLOCK = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*(?:[-*+|:]|\d{1,4}[.)]|\.\.)[ \t\w])")
@@ -31,7 +32,7 @@ def is_rst(text: str) -> bool:
 
 
 def read_rst(data: bytes) -> Content:
-    """Read reStructuredText. Links, labels and defined names become marks."""
+    """Read reStructuredText."""
     return rst_content(decode_lines(data))
 
 
@@ -42,20 +43,14 @@ def rst_content(text: str) -> Content:
     on one line, with tables of more than 100 columns, or with long paragraphs that are full of inline markup.
     """
     with optional_import("docutils", "files", "Reading reStructuredText"):
-        from graphrag_apps.documents.rst_text import write_rst
-    if not _is_parsable(text):
-        return _as_it_is(text)
-    writer = Writer()
-    collects = gc.isenabled()
-    gc.disable()  # a tree has many objects, and they live until it is written
-    try:
-        title = write_rst(text, writer)
-    except (RecursionError, ValueError, TypeError, AttributeError, AssertionError, IndexError, KeyError):
-        return _as_it_is(text)  # docutils is not free of defects on malformed input
-    finally:
-        if collects:
-            gc.enable()
-    return writer.finish(title)
+        from graphrag_apps.documents.rst_nodes import rst_to_markdown
+    if _is_parsable(text):
+        try:
+            return Content(*rst_to_markdown(text))
+        except (RecursionError, ValueError, TypeError, AttributeError, AssertionError, LookupError):
+            pass  # docutils is not free of defects on malformed input
+    heading = _UNDERLINED.search(text)
+    return Content(text, heading[1].strip() if heading else "")
 
 
 def _is_parsable(text: str) -> bool:
@@ -66,9 +61,3 @@ def _is_parsable(text: str) -> bool:
         return False
     steps = sum(len(block) * (block.count("`") + block.count("*")) for block in _BLOCK.split(text))
     return steps <= _MOST_STEPS[0] * len(text) + _MOST_STEPS[1]
-
-
-def _as_it_is(text: str) -> Content:
-    """Return the source, which is better than nothing."""
-    heading = _UNDERLINED.search(text)
-    return Content(text, heading[1].strip() if heading else "")

@@ -110,7 +110,7 @@ def _documents(records: Records) -> Iterator[str]:
     count = 0
     for documents in records.document_pages("*"):
         for *row, _, _, checksum in documents:
-            first, number = row[8], row[9]
+            first, number = row[7], row[8]
             span = first, first + number
             passages = records.rows("SELECT * FROM passages WHERE key >= ? AND key < ? ORDER BY key", span)
             count += len(passages)

@@ -312,7 +312,7 @@ class Records:
 
     def document(self, document_id: str) -> Document | None:
         """Return a document, put together from its passages."""
-        sql = "SELECT id, title, metadata, marks FROM documents WHERE id = ?"
+        sql = "SELECT id, title, metadata FROM documents WHERE id = ?"
         rows = self.rows(sql, storable([document_id])) if storable([document_id]) else []
         return document_of(rows[0], self.chunks_of(document_id)) if rows else None
 
@@ -345,7 +345,7 @@ class Records:
     def _parsed(
         self, where: str, parameters: Sequence[Any], *, accesses: bool
     ) -> list[tuple[int, int, ParsedDocument]]:
-        columns = "d.key, d.first, d.passages, d.file, d.version, d.id, d.title, d.metadata, d.marks, d.digest"
+        columns = "d.key, d.first, d.passages, d.file, d.version, d.id, d.title, d.metadata, d.digest"
         sql = f"SELECT {columns} FROM documents d WHERE "
         documents = self.rows(f"{sql}{where} ORDER BY d.key", parameters)
         columns = "p.subjects, p.names, p.aliases, p.vector, p.tokens, p.token_counts"

@@ -12,12 +12,12 @@ from typing import Any, Protocol
 from graphrag_core.engine.arrays import Arrays
 from graphrag_core.engine.rows import Row
 
-FORMAT = 6
+FORMAT = 7
 SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE documents (
     key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, title TEXT NOT NULL, heading TEXT, metadata TEXT NOT NULL,
-    digest TEXT NOT NULL, marks BLOB, added REAL NOT NULL, first INTEGER NOT NULL, passages INTEGER NOT NULL,
+    digest TEXT NOT NULL, added REAL NOT NULL, first INTEGER NOT NULL, passages INTEGER NOT NULL,
     file TEXT, version TEXT, checksum INTEGER NOT NULL
 );
 CREATE INDEX documents_file ON documents (file) WHERE file IS NOT NULL;

@@ -377,10 +377,8 @@ def _aliases(extractions: Sequence[Extraction], known: set[str]) -> dict[str, in
 
 def _document_row(key: int, parsed: ParsedDocument, now: float, first: int) -> Row:
     document, heading = parsed.document, parsed.chunks[0].title
-    marks = [(mark.kind, mark.start, mark.end, mark.value) for mark in document.marks]
-    packed = zlib.compress(json.dumps(marks, ensure_ascii=False, separators=(",", ":")).encode()) if marks else None
     own = None if heading == document.title else heading
-    return key, document.id, document.title, own, parsed.metadata, parsed.digest, packed, now, first, len(parsed.chunks)
+    return key, document.id, document.title, own, parsed.metadata, parsed.digest, now, first, len(parsed.chunks)
 
 
 @lru_cache(maxsize=65_536)

@@ -12,7 +12,7 @@ import numpy as np
 from graphrag_core.engine.codes import decode
 from graphrag_core.engine.rows import LETTERS, Name, Row, damaged, without_markup
 from graphrag_core.engine.segments import inflate
-from graphrag_core.model import Chunk, Document, Fact, FactSource, FactStatus, FileMark, Mark
+from graphrag_core.model import Chunk, Document, Fact, FactSource, FactStatus, FileMark
 from graphrag_core.ports import Matrix
 
 _SOURCES: dict[str, Any] = {LETTERS[word]: word for word in get_args(FactSource)}
@@ -86,17 +86,13 @@ def known(words: Mapping[str, Any], letter: str) -> Any:
 
 
 def document_of(row: Sequence[Any], chunks: Iterable[Chunk], file: FileMark | None = None) -> Document:
-    """Return a document from its id, title, metadata and marks, and from its passages in order, which may overlap."""
-    document_id, title, metadata, packed = row
+    """Return a document from its id, title and metadata, and from its passages in order, which may overlap."""
+    document_id, title, metadata = row
     pieces, end = [], 0
     for chunk in chunks:
         pieces.append(chunk.text[end - chunk.start :])
         end += len(pieces[-1])
-    try:
-        marks = () if packed is None else tuple(Mark(*mark) for mark in from_json(zlib.decompress(packed)))
-    except zlib.error as error:
-        raise damaged(f"the marks of {document_id!r} cannot be decoded: {error}") from error
-    return Document(document_id, "".join(pieces), title, from_json(metadata), marks, file)
+    return Document(document_id, "".join(pieces), title, from_json(metadata), file)
 
 
 def from_json(text: str | bytes) -> Any:

@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise, takewhile
 from operator import attrgetter
@@ -14,9 +14,10 @@ from urllib.parse import unquote
 from graphrag_core.errors import InputError
 from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.text import Tokenizer, estimate_tokens, most_tokens, normalise, sentences, token_counter, unwrap
-from graphrag_core.text.markup import BLOCKS, plain, scan
+from graphrag_core.text.markup import plain, visible
+from graphrag_core.text.scanner import BLOCKS, scan
 
-_VERSION = 3  # changes when the same settings give other passages
+_VERSION = 4  # changes when the same settings give other passages
 _Marked = TypeVar("_Marked", Mark, "_Entry")
 _TINY_SECTION = 40  # tokens; sections below are joined with those beside them
 _FEWEST_ENTRIES = 3  # of a list of definitions that is divided
@@ -25,7 +26,8 @@ _LONGEST_LABELS = 400  # characters of MyST labels before a heading
 _WORD_AND_SPACES = re.compile(r"\S*\s*")
 _LINE = re.compile(r"[^\n]*\n?")
 _FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,}|:{3,})")
-_LABEL_LINE = re.compile(r"[ \t]*\([^()\s]+\)=\s*")
+_LABEL_LINE = re.compile(r"[ \t]*(?:\([^()\s]+\)=|(?:<a id=[^<>]+></a>|<!-- page \d+ -->)+)\s*")
+_DEFINITION = re.compile(r"\n[ \t]*:[ \t]")
 _LONGEST_PAGE = 9  # digits
 _LONGEST_TITLE = 200
 _MOST_HEADINGS = 64  # in ``header_path``
@@ -117,13 +119,14 @@ class Chunker:
     @property
     def identity(self) -> str:
         """The settings that determine the passages."""
-        counter = self._count if self.tokenizer is None else self.tokenizer
+        counter = estimate_tokens if self.tokenizer is None else self.tokenizer
         name = counter if isinstance(counter, str) else getattr(counter, "__qualname__", type(counter).__qualname__)
         return f"chunks {_VERSION} {self.max_tokens}/{self.overlap}/{self.whole_until} {name}"
 
-    @property
-    def _count(self) -> Callable[[str], int]:
-        return estimate_tokens if self.tokenizer is None else token_counter(self.tokenizer)
+    def _count(self, text: str) -> int:
+        """Return the tokens of what a reader sees of a text."""
+        count = estimate_tokens if self.tokenizer is None else token_counter(self.tokenizer)
+        return count(visible(text))
 
     def keeps_whole(self, document: Document) -> bool:
         """Return whether a document is not split at all, because it is short and only long ones are."""
@@ -391,18 +394,19 @@ def _defined_blocks(text: str, blocks: Sequence[Mark], terms: Sequence[Mark]) ->
 
 
 def _defined_term(text: str, block: Mark, terms: Sequence[Mark]) -> str:
-    """Return the last term in the first line of a definition, or of a paragraph that has nothing but terms."""
-    end = text.find("\n", block.start, block.end) if block.kind == "definition" else block.end
+    """Return the last of the terms of a definition, or of a paragraph that has nothing but terms."""
+    definition = _DEFINITION.search(text, block.start, block.end) if block.kind == "definition" else None
+    end = definition.start() if definition else block.end
     inside = _starting_in(terms, _Section(block.start, end, (), 0))
     if not inside or (block.kind == "paragraph" and len(inside) <= text.count("\n", block.start, end)):
         return ""
-    return inside[-1].value if block.kind == "definition" or inside[-1].end >= end else ""
+    return inside[-1].value if block.kind == "definition" or inside[-1].end + len("</dfn>") >= end else ""
 
 
 def whole_document(document: Document) -> Chunk:
     """Return a document as one passage, under the headings that its metadata names and that it starts with."""
     text, metadata = document.text, document.metadata
-    marks = scan(text, document.marks, is_markdown(metadata))
+    marks = scan(text, is_markdown(metadata))
     title = title_of(document, marks)
     path = list(headings_of(metadata, title))
     known = {normalise(name) for name in (title, *path)}
@@ -418,7 +422,7 @@ def whole_document(document: Document) -> Chunk:
 
 def with_marks(document: Document, chunks: Sequence[Chunk]) -> list[Chunk]:
     """Return the chunks of a document, read from an index, with the marks that :meth:`Chunker.split` gives them."""
-    marks = scan(document.text, document.marks, is_markdown(document.metadata))
+    marks = scan(document.text, is_markdown(document.metadata))
     spans = [(chunk.start, chunk.start + len(chunk.text)) for chunk in chunks]
     by_chunk = [marks] if len(chunks) == 1 else _marks_of(marks, spans)
     return [replace(chunk, marks=inside) for chunk, inside in zip(chunks, by_chunk, strict=True)]
@@ -592,7 +596,7 @@ def _own_heading(document: Document, marks: Sequence[Mark] | None) -> tuple[str,
         text = text[:_HEAD]
         if not _HEADING_HINT.search(text) and not _MANUAL_PAGE.match(text):
             return "", False
-        marks = scan(text, (), is_markdown(document.metadata))
+        marks = scan(text, is_markdown(document.metadata))
     if text.startswith("---") and (front := _FRONT_TITLE.match(text[:_HEAD])):
         return front[1].strip().strip("\"'")[:_LONGEST_TITLE], True
     if manual := _MANUAL_PAGE.match(text):

@@ -205,7 +205,6 @@ class Pipeline:
             identities = (_WHOLE, self._extraction)  # the same as in an index that splits nothing
         parts = [document.text, document.title, to_json(dict(document.metadata)), *identities]
         parts += findings_identity(document)
-        parts += [f"{mark.kind} {mark.start} {mark.end} {mark.value}" for mark in document.marks]
         return fingerprint(parts)
 
     def _mark_files(self, batch: Sequence[Document], changed: Sequence[Document]) -> None:

@@ -15,7 +15,7 @@ from graphrag_core.errors import DocumentError, ExtractionError, GraphRAGError, 
 from graphrag_core.filters import MAX_METADATA_DEPTH, json_value, posing_key
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.embedding import combined_error
-from graphrag_core.model import Chunk, Document, Extraction, Fact, Mark, Mention
+from graphrag_core.model import Chunk, Document, Extraction, Fact, Mention
 from graphrag_core.ports import Extractor
 from graphrag_core.text import normalise
 
@@ -50,8 +50,8 @@ def validate(documents: Iterable[Any]) -> list[Document]:
         _check_texts(document)
         if document.metadata and (metadata := _stored_metadata(document)) is not document.metadata:
             document = replace(document, metadata=metadata)  # noqa: PLW2901 - as it is stored
-        if document.marks or remembered.FACT_KEY in document.metadata:
-            _check_structure(document)
+        if remembered.FACT_KEY in document.metadata:
+            _check_fact(document)
         if document.id in ids:
             raise DocumentError(document.id, "this id comes twice in one call: keep one, or change the other id")
         ids.add(document.id)
@@ -76,22 +76,12 @@ def _check_texts(document: Any) -> None:
         raise DocumentError(document.id, f"the metadata is {type(document.metadata).__qualname__}, not a mapping")
 
 
-def _check_structure(document: Document) -> None:
-    """Check the marks of a document, and the fact that it holds."""
-    for mark in document.marks:
-        if not isinstance(mark, Mark):
-            raise DocumentError(document.id, f"a mark is {type(mark).__qualname__}, not a Mark")
-        if type(mark.start) is not int or type(mark.end) is not int:
-            raise DocumentError(document.id, f"the offsets of the mark {mark!r:.80} are not integers")
-        for text in (mark.kind, mark.value):
-            if not isinstance(text, str):
-                raise DocumentError(document.id, f"the mark {mark!r:.80} has a value that is not a text")
-            _check_characters(document.id, "marks", text)
-    if remembered.FACT_KEY in document.metadata:
-        try:
-            remembered.to_fact(document)
-        except InputError as error:
-            raise DocumentError(document.id, str(error)) from error
+def _check_fact(document: Document) -> None:
+    """Check the fact that a document holds."""
+    try:
+        remembered.to_fact(document)
+    except InputError as error:
+        raise DocumentError(document.id, str(error)) from error
 
 
 def _check_characters(document_id: str, name: str, text: str) -> None:

@@ -2,12 +2,11 @@
 
 import codecs
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from graphrag_core.errors import FileError
-from graphrag_core.model import Mark
 
 SAMPLE_SIZE = 1 << 16
 """How many bytes at the start of a file are read to detect its encoding."""
@@ -36,7 +35,7 @@ class Content:
 
     ``is_id`` says that the key is the id of the document, which other files may have too, as of a paper.
     ``problem`` says why a row cannot be read. ``heading`` names a web page if others
-    have its title, too. ``marks`` are pages, anchors, links and terms in the text.
+    have its title, too.
     """
 
     text: str
@@ -46,12 +45,6 @@ class Content:
     is_id: bool = False
     problem: str = ""
     heading: str = ""
-    marks: tuple[Mark, ...] = ()
-
-    def marks_from(self, start: int) -> Iterator[Mark]:
-        """Yield the marks of the text where it stands in a longer one."""
-        for mark in self.marks:
-            yield Mark(mark.kind, mark.start + start, mark.end + start, mark.value)
 
 
 def decode(data: bytes) -> str:

@@ -1,32 +1,11 @@
-"""Markdown and plain text: the prose without markup, and the blocks, links, terms and anchors.
+"""The prose of Markdown: what is embedded, searched and shown of a text, without its markup.
 
-:func:`plain` returns what is embedded and searched, :func:`scan` the structure.
-
-markdown-it-py finds the blocks, with a rule of ours for MyST directives. Inline markup is found with a
-regular expression, because inline tokens have no offsets. Text without any markup takes neither path.
+Inline markup is found with a regular expression, because inline tokens of markdown-it have no offsets. Text without any
+markup is returned as it is.
 """
-
-from __future__ import annotations
 
 import html
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from itertools import chain, zip_longest
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from graphrag_core.model import Mark, MarkKind
-from graphrag_core.text.words import WORD
-
-if TYPE_CHECKING:  # markdown-it has 60 modules: they are imported with the first text that has markup
-    from markdown_it import MarkdownIt
-    from markdown_it.rules_block import StateBlock
-    from markdown_it.token import Token
-
-BLOCKS = frozenset({"heading", "paragraph", "item", "definition", "table", "code"})
-"""The kinds of marks that are blocks."""
 
 # -- hints: text without any of these has no markup
 
@@ -37,7 +16,6 @@ _INLINE_HINT = re.compile(
 )
 _LINE_START = r"[ \t]*(?:#{1,6}[ \t]|[-*+>][ \t]|[|+]|\d{1,9}[.)][ \t]|===|---|~~~|:::|:[ \t]|\([^()\s]+\)=)"
 _FIRST_LINE_HINT, _LINE_HINT = re.compile(_LINE_START), re.compile(rf"\n{_LINE_START}")
-
 # -- inline markup
 
 _HTML_TAGS = (
@@ -58,7 +36,7 @@ _TARGET = (
     r"(?:\s+(?:\"[^\"]{{0,400}}\"|'[^']{{0,400}}'))?\s*\)"
 )
 # An escaped character, a MyST role, code, HTML, an image, a wiki link, a link or a URL.
-_INLINE = re.compile(
+INLINE = re.compile(
     r"[\\`{<!\[h](?:"
     r"(?<=\\)(?P<escaped>[*_`\[\]<>#|\\~])"
     r"|(?<=\{)(?P<role>[\w:+-]+)\}`(?P<of_role>[^`]{1,400})`"
@@ -71,7 +49,6 @@ _INLINE = re.compile(
     r")",
     re.DOTALL,
 )
-
 _STRESSED = re.compile(
     r"(?<![A-Za-z0-9*\\])(\*{1,3})(?![\s*])([^*]{1,400}?)(?<![\s*\\])\1(?![A-Za-z0-9*])"
     r"|(?<![\w\\])_(?![\s_{])([^_]{1,400}?)(?<![\s_])_(?!\w)"
@@ -79,13 +56,12 @@ _STRESSED = re.compile(
 )
 _ROLE_TARGET = re.compile(r"(.+?)\s*<([^<>]+)>$", re.DOTALL)
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-
 # -- markup of lines
 
-_CODE_DIRECTIVES = frozenset(
+CODE_DIRECTIVES = frozenset(
     "code code-block code-cell sourcecode literalinclude parsed-literal highlight math mermaid eval-rst raw".split()
 )
-_SKIPPED_DIRECTIVES = frozenset("toctree contents tableofcontents include index".split())
+SKIPPED_DIRECTIVES = frozenset("toctree contents tableofcontents include index".split())
 _FENCED = re.compile(
     r"^[ \t>]*(?P<fence>`{3,}|~{3,})[ \t]*(?![ \t])(?:\{(?P<name>[^{}\s]+)\})?(?P<info>[^\n`]*)(?:\n|\Z)"
     r"(?P<code>.*?)(?:^[ \t>]*(?P=fence)[`~]*[ \t\r]*$|\Z)",
@@ -104,455 +80,10 @@ _CLOSING_HASHES = re.compile(r"(?<![ \t])[ \t]+#+[ \t]*$", re.MULTILINE)
 _CELL_BORDER = re.compile(r"(?:(?<![ \t])[ \t]+)?(?<!\\)\|[ \t]*")
 _DELIMITER_ROW = re.compile(r"[|:\- \t\r]+$")
 _GAPS = re.compile(r"\n(?:[ \t\r]*\n){2,}")
-
-# -- structure
-
-_LONGEST_HEADING = 120
-_LONGEST_TERM = 60
-_LONGEST_LINK = 2_000  # characters between <a href=...> and its end
-
-_INDENTED = re.compile(r"\n(?: {4}|\t)")
-_FENCE_LINE = re.compile(r"^(?:```|~~~)", re.MULTILINE)
-_NEWLINE = re.compile(r"\r\n?|\n")
-_BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(?:[^\r\n]*\r?\n){0,200}?---[ \t]*(?:\r?\n|\Z)")
-_SETEXT_TEXT = re.compile(r"(?!.*[.,;|]$)(?!.* {2,}|.*\||.*\t)\S.*")
-_TABLE_LINE = re.compile(r"[ \t]*[|+]")
-_DEFINITION = re.compile(r"[ \t]*:[ \t]+(?=\S)")
-_TERM_LINE = re.compile(r"[^\r\n]{0,119}[^\r\n.,;:!?]")
-_LABEL_LINE = re.compile(r"[ \t]*\(([^()\s]+)\)=[ \t]*$")
-_HEADING_ID = re.compile(r"(?:(?<![ \t])[ \t]+)?\{#([^\s{}]+)(?![^\s{}])[^{}]*\}[ \t]*$")
-_HTML_ANCHOR = re.compile(r"<a\s[^<>]*?\b(id|name|href)\s*=\s*[\"']?([^\"'\s<>]+)", re.IGNORECASE)
-_CODE_SPAN = re.compile(r"`([^`]+)`")
-_IDENTIFIER = re.compile(
-    r"-{0,2}[^\W\d_][\w.:/-]*[_.:/-][\w.:/-]*\w(?:\(\))?|_+[^\W_]\w*|\w+\(\)|-{1,2}\w+"
-    r"|[a-z]+[A-Z]\w*|[A-Z]+[a-z]+[A-Z]\w*"
+_UNSEEN = re.compile(
+    r"\[([^\[\]]{0,400})\](?:\((?:<[^<>\n]{1,1000}>|[^()\s<>]{1,1000})\)|\[[^\[\]\n]{0,200}\])"
+    r"|<a id=\"[^\"<>\n]*\"></a>|<!-- page \d{1,9} -->"
 )
-_MANUAL_HEADING = re.compile(r"(?:\A|(?<=\n))([A-Z][A-Z0-9 ,/&'()-]{2,60})[ \t\r]*\n\s{0,4}?(?=[ \t]{3}|\t)")
-_NOT_SLUG = re.compile(r"[^\w\- ]")
-_LINK_ROLES = frozenset({"ref", "doc", "numref", "any", "download", "std:ref", "std:doc"})
-# A short phrase at the start of a paragraph or item that the rest explains: "**Term**: ...", "`name` - ...".
-_LEADING_TERM = re.compile(
-    r"(?:\*\*(?P<bold>[^*\r\n]{1,60}?)\*\*|\*(?P<emphasis>[^*\r\n]{1,60}?)\*"
-    r"|__(?P<underlined>[^_\r\n]{1,60}?)__|`(?P<code>[^`\r\n]{1,60}?)`)"
-    r"(?:(?<=:\*\*)|(?<=:__)|[ \t]*(?::|[-–—]{1,2}(?=\s)|：))"
-)
-_BARE_URL = re.compile(r"(?<![\w/<(\[\"'`])https?://[^\s<>()\[\]\"'`|]*[^\s<>()\[\]\"'`|.,;:!?*]")
-_DIRECTIVE = re.compile(
-    r"(?P<fence>:{3,}|`{3,}|~{3,})[ \t]*(?![ \t])(?:\{(?P<name>[^{}\s]+)\}.*|(?P<word>[\w-]*)[ \t]*$)"
-)
-_OPTION_LINE = re.compile(r"[ \t]*:[\w-]+:(?:[ \t].*)?$")
-
-
-def scan(text: str, marks: Sequence[Mark] = (), markdown: bool | None = None) -> tuple[Mark, ...]:
-    r"""Return the blocks, links, inline code, terms and anchors of a text, joined with ``marks``, by their start.
-
-    Parameters
-    ----------
-    text
-        Markdown, or plain text.
-    marks
-        What a reader found in the source. Marks outside the text are left out.
-    markdown
-        Whether the text is known to be Markdown. Only then is indented text code; None takes it for
-        code if the text has fenced code.
-
-    Notes
-    -----
-    Blocks do not overlap. Their spans are the words of the block: a heading without hashes and underline,
-    an item without its bullet, code without its fences. A definition starts with its term. A nested
-    item is a separate block. Headings inside lists and quotes are paragraphs.
-
-    >>> text = "# Auth\n\nSee [tokens](tokens.md)."
-    >>> [(mark.kind, text[mark.start : mark.end], mark.value) for mark in scan(text)]
-    [('heading', 'Auth', '1'), ('anchor', '', 'auth'), ('paragraph', 'See [tokens](tokens.md).', ''),
-     ('link', 'tokens', 'tokens.md')]
-    """
-    if has_markup(text) or (markdown and _INDENTED.search(text)):
-        markdown = _FENCE_LINE.search(text) is not None if markdown is None else markdown
-        found = _marks_of_markdown(text, markdown)
-    else:
-        markdown = False
-        found = [Mark("paragraph", start, end) for start, end in _paragraphs(text)]
-        found += _bare_urls(text, []) if "://" in text else []
-    if not markdown and ("\n   " in text or "\n\t" in text):
-        found = _with_manual_headings(text, found)
-    if marks:
-        found += [mark for mark in marks if 0 <= mark.start <= mark.end <= len(text)]
-        found = list(dict.fromkeys(found))
-    return tuple(sorted(found, key=attrgetter("start")))  # stable: a block stays before what it starts with
-
-
-def slug(heading: str) -> str:
-    """Return the anchor that GitHub gives a heading.
-
-    >>> slug("What's new in 5.0?")
-    'whats-new-in-50'
-    """
-    return _NOT_SLUG.sub("", heading.strip().lower()).replace(" ", "-")
-
-
-# -- blocks
-
-
-def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of what blank lines separate."""
-    start = len(text) - len(text.lstrip())
-    for gap in _BLANK_LINES.finditer(text, start) if "\n" in text else ():
-        end = start + len(text[start : gap.start()].rstrip())
-        if start < end:
-            yield start, end
-        start = gap.end()
-    end = len(text.rstrip())
-    if start < end:
-        yield start, end
-
-
-@cache
-def _parser(indented_code: bool) -> MarkdownIt:
-    from markdown_it import MarkdownIt  # noqa: PLC0415 - see above
-
-    parser = MarkdownIt("commonmark").enable("table")
-    parser.core.ruler.disable(["inline", "text_join"])
-    interrupts = ["paragraph", "reference", "blockquote", "list"]
-    parser.block.ruler.before("fence", "directive", _directive, {"alt": interrupts})
-    if not indented_code:
-        parser.block.ruler.disable("code")
-    return parser
-
-
-def _directive(state: StateBlock, first: int, last: int, silent: bool) -> bool:
-    """Parse a line that opens or closes a MyST directive: a rule for markdown-it's block parser.
-
-    Code and tables of contents are consumed whole. Of other directives only the lines that open and
-    close them are, so that their content is parsed as Markdown.
-    """
-    start = state.bMarks[first] + state.tShift[first]
-    if state.src[start : start + 1] not in {":", "`", "~"} or state.is_code_block(first):
-        return False
-    match = _DIRECTIVE.match(state.src, start, state.eMarks[first])
-    if not match:
-        return False
-    fence, name = match["fence"], match["name"]
-    opened: list[str] = state.env.setdefault("directives", [])
-    closes = not (name or match["word"]) and bool(opened) and fence.startswith(opened[-1])
-    if not name and not closes and fence[0] != ":":
-        return False  # fenced code
-    if silent:
-        return True
-    if name:
-        _open_directive(state, first, last, fence, name.rsplit(":", 1)[-1].lower())
-        return True
-    if closes:
-        opened.pop()
-    state.line = first + 1
-    return True
-
-
-def _open_directive(state: StateBlock, first: int, last: int, fence: str, name: str) -> None:
-    line = first + 1
-    if name not in _CODE_DIRECTIVES and name not in _SKIPPED_DIRECTIVES:
-        while line < last and _OPTION_LINE.match(_line_of(state, line)):
-            line += 1
-        state.env["directives"].append(fence)
-        state.line = line
-        return
-    while line < last:
-        closing = _line_of(state, line).strip()
-        line += 1
-        if closing.startswith(fence) and not closing.strip(fence[0]):
-            break
-    state.line = line
-    if name in _CODE_DIRECTIVES:
-        token = state.push("fence", "code", 0)
-        token.markup, token.map = fence, [first, line]
-
-
-def _line_of(state: StateBlock, line: int) -> str:
-    return state.src[state.bMarks[line] : state.eMarks[line]]
-
-
-class _Lines(NamedTuple):
-    """A text and where its lines start; the last entry is the end of the text."""
-
-    text: str
-    starts: Sequence[int]
-
-    def start(self, line: int) -> int:
-        return self.starts[min(line, len(self.starts) - 1)]
-
-    def span(self, first: int, last: int) -> tuple[int, int]:
-        """Return the start and end of lines ``first`` to ``last - 1``, without white space around them."""
-        start, end = self.code(first, last)
-        return end - len(self.text[start:end].lstrip()), end
-
-    def code(self, first: int, last: int) -> tuple[int, int]:
-        """Return the start and end of lines; the first keeps its indentation."""
-        start = self.start(first)
-        return start, start + len(self.text[start : self.start(last)].rstrip())
-
-
-def _marks_of_markdown(text: str, markdown: bool) -> list[Mark]:
-    env: dict[str, Any] = {}
-    tokens = _parser(markdown).parse(text, env)
-    lines = _Lines(text, [0, *(newline.end() for newline in _NEWLINE.finditer(text)), len(text)])
-    references = env.get("references", {})
-    blocks = _without_comment_lines(text, _blocks(tokens, lines, markdown), 3 if markdown else 2)
-    marks = _with_inline(text, blocks, references)
-    if "://" in text:
-        hidden = [lines.span(*reference["map"]) for reference in references.values()]
-        marks += _bare_urls(text, [(m.start, m.end) for m in marks if m.kind in {"code", "link", "literal"}] + hidden)
-    return marks
-
-
-def _blocks(tokens: Sequence[Token], lines: _Lines, markdown: bool) -> list[Mark]:
-    """Return the blocks, with the anchors and terms that belong to their syntax."""
-    front = _FRONT_MATTER.match(lines.text)
-    begin = front.end() if front else 0
-    marks: list[Mark] = []
-    is_item = False  # the next paragraph is the text of a list item
-    for token, following in zip_longest(tokens, tokens[1:]):
-        span = token.map
-        if span is None or lines.start(span[0]) < begin:
-            continue
-        content = following.content if following is not None else ""
-        if token.type == "heading_open" and _is_heading(token, content, lines, markdown):
-            marks += _heading(lines, span, content, token.tag[1])
-        elif token.type in {"heading_open", "paragraph_open"}:
-            _add_prose(marks, lines, span, content, "item" if is_item else "paragraph")
-        elif token.type in {"fence", "code_block", "html_block", "table_open"}:
-            _add_other(marks, lines, span, token)
-        is_item = token.type == "list_item_open" or (is_item and token.type == "inline")
-    return marks
-
-
-def _add_other(marks: list[Mark], lines: _Lines, span: Sequence[int], token: Token) -> None:
-    """Add code, a table, or the text in HTML."""
-    kind: MarkKind = "table" if token.type == "table_open" else "code"
-    start, end = lines.span(*span)
-    if token.type == "fence":
-        first, last = span[0] + 1, span[1]
-        closing = lines.text[lines.start(last - 1) : lines.start(last)].strip().lstrip("> ") if last > first else ""
-        start, end = lines.code(first, last - (closing.startswith(token.markup) and last > first))
-    elif token.type == "code_block":
-        start, end = lines.code(*span)
-        if marks and marks[-1].kind in {"definition", "term"}:  # the definition goes on
-            kind, (start, end) = "paragraph", lines.span(*span)
-    elif token.type == "html_block" and not lines.text.startswith("<pre", start):
-        is_hidden = lines.text.startswith(("<!", "<script", "<style"), start)
-        kind, end = "paragraph", start if is_hidden or not plain(lines.text[start:end]).strip() else end
-    if start < end:
-        marks.append(Mark(kind, start, end))
-
-
-def _is_heading(token: Token, content: str, lines: _Lines, markdown: bool) -> bool:
-    """Return whether a heading of CommonMark is one: not nested, not indented, not a sentence above a line."""
-    line = token.map[0] if token.map else 0
-    if token.level or len(content) > 2 * _LONGEST_HEADING or not WORD.search(content):
-        return False
-    if token.markup.startswith("#"):
-        indent = lines.text[lines.start(line) : lines.start(line) + (4 if markdown else 1)]
-        return bool(indent.strip(" ")) and "\t" not in indent[: len(indent) - len(indent.lstrip())]
-    rule = lines.text[lines.start(line + 1) : lines.start(line + 2)].strip()
-    is_short = "\n" not in content and len(content) <= _LONGEST_HEADING
-    return is_short and len(rule) >= 3 and _SETEXT_TEXT.fullmatch(content) is not None
-
-
-def _heading(lines: _Lines, span: Sequence[int], content: str, level: str) -> Iterator[Mark]:
-    start = lines.text.find(content, lines.start(span[0]), lines.start(span[1]))
-    start, end = (start, start + len(content)) if start >= 0 else lines.span(*span)
-    named = _HEADING_ID.search(lines.text, start, end)
-    yield Mark("heading", start, named.start() if named else end, level)
-    if named:
-        yield Mark("anchor", start, start, named[1])
-
-
-def _add_prose(marks: list[Mark], lines: _Lines, span: Sequence[int], content: str, kind: MarkKind) -> None:
-    """Add the blocks that CommonMark takes for a paragraph: also tables, definitions and labels."""
-    text, (first, last) = lines.text, span
-    while first < last and (named := _LABEL_LINE.match(text[lines.starts[first] : lines.starts[first + 1]].rstrip())):
-        marks.append(Mark("anchor", lines.starts[first], lines.starts[first], named[1]))
-        first += 1
-        content = ""
-    start, end = lines.span(first, last)
-    if not text[start:end].strip("#"):
-        return
-    if content:  # skip the bullet, the number or the mark of a quotation
-        words = text.find(content.split("\n", 1)[0], lines.starts[first], end)
-        start = words if words >= 0 else start
-    rows = [text[lines.starts[line] : lines.starts[line + 1]] for line in range(first, last)]
-    definition = next((first + i for i, row in enumerate(rows) if _DEFINITION.match(row)), None)
-    if len(rows) > 1 and all(map(_TABLE_LINE.match, rows)):
-        marks.append(Mark("table", start, end))
-    elif definition is None:
-        marks.append(Mark(kind, start, end))
-    else:
-        _add_definition(marks, lines, Mark(kind, start, end), (first, definition))
-
-
-def _add_definition(marks: list[Mark], lines: _Lines, block: Mark, span: tuple[int, int]) -> None:
-    """Add a block with its term, if that is a short line; ``span``: its first line and the line of the definition."""
-    text, (first, definition) = lines.text, span
-    if definition == first:
-        term = marks[-1] if marks and marks[-1].kind == "paragraph" else None  # a blank line follows the term
-        if term and _TERM_LINE.fullmatch(text, term.start, term.end):
-            marks[-1:] = Mark("definition", term.start, block.end), *_terms(text, term.start, term.end)
-        else:  # another definition of the term before
-            marks.append(Mark("definition", block.start, block.end))
-        return
-    start, end = lines.span(definition - 1, definition)
-    if not _TERM_LINE.fullmatch(text, max(block.start, start), end):
-        marks.append(block)
-        return
-    if definition - first > 1:
-        marks.append(Mark(block.kind, block.start, lines.span(first, definition - 1)[1]))
-    else:
-        start = block.start
-    marks.append(Mark("definition", start, block.end))
-    marks += _terms(text, max(start, lines.span(definition - 1, definition)[0]), end)
-
-
-def _terms(text: str, start: int, end: int) -> Iterator[Mark]:
-    """Yield the terms in a line before a definition: several if each is inline code."""
-    line = text[start:end]
-    spans = [code.span(1) for code in _CODE_SPAN.finditer(line)]
-    if len(spans) > 1 and not _CODE_SPAN.sub("", line).strip(" ,/|\t"):
-        for a, b in spans:
-            yield Mark("term", start + a, start + b, line[a:b].strip())
-    elif name := _words(line)[: 2 * _LONGEST_TERM]:
-        yield Mark("term", start, end, name)
-
-
-def _words(text: str) -> str:
-    return " ".join(plain(text).split())
-
-
-def _without_comment_lines(text: str, marks: Sequence[Mark], fewest: int) -> list[Mark]:
-    """Turn ``fewest`` and more headings of one level on adjacent lines into paragraphs: comments, or a list."""
-    kept = list(marks)
-    runs: list[list[int]] = []  # headings on adjacent lines; an empty run stands for any other block
-    for at, mark in enumerate(marks):
-        if mark.kind == "heading" and runs and runs[-1] and _is_next_line(text, marks[runs[-1][-1]], mark):
-            runs[-1].append(at)
-        elif mark.kind in BLOCKS:
-            runs.append([at] if mark.kind == "heading" else [])
-    for at in chain.from_iterable(run for run in runs if len(run) >= fewest):
-        kept[at] = Mark("paragraph", marks[at].start, marks[at].end)
-    return kept
-
-
-def _is_next_line(text: str, last: Mark, heading: Mark) -> bool:
-    """Return whether only a line break and hashes are between two headings of one level."""
-    between = text[last.end : heading.start]
-    return last.value == heading.value and not between.strip("# \t\r\n") and not _BLANK_LINES.search(between)
-
-
-def _with_manual_headings(text: str, marks: list[Mark]) -> list[Mark]:
-    """Return marks with the headings of a manual page: lines in capitals above indented text.
-
-    They stand alone or open a paragraph. A text with less than three of them is not a manual page.
-    """
-    headings = {match.start(1): match.end(1) for match in _MANUAL_HEADING.finditer(text)}
-    if len(headings) < 3:
-        return marks
-    divided: list[Mark] = []
-    for mark in marks:
-        end = headings.get(mark.start) if mark.kind == "paragraph" else None
-        if end is None:
-            divided.append(mark)
-            continue
-        divided.append(Mark("heading", mark.start, end, "2"))
-        if rest := len(text[end : mark.end].lstrip()):
-            divided.append(Mark("paragraph", mark.end - rest, mark.end))
-    return divided
-
-
-# -- inside blocks
-
-
-def _with_inline(text: str, blocks: Iterable[Mark], references: Mapping[str, Any]) -> list[Mark]:
-    """Return blocks, each followed by the links, code and terms inside it, and headings by their anchors."""
-    marks: list[Mark] = []
-    slugs: Counter[str] = Counter()
-    for block in blocks:
-        marks.append(block)
-        if block.kind not in BLOCKS or block.kind == "code":
-            continue
-        if block.kind == "heading":
-            name = _words(text[block.start : block.end])
-            if anchor := slug(name):
-                copy = f"-{slugs[anchor]}" if slugs[anchor] else ""
-                slugs[anchor] += 1
-                marks.append(Mark("anchor", block.start, block.start, anchor + copy))
-            is_short = len(name) <= _LONGEST_TERM and "://" not in name
-            if is_short and (_CODE_SPAN.fullmatch(text, block.start, block.end) or _IDENTIFIER.fullmatch(name)):
-                marks.append(Mark("term", block.start, block.end, name))
-        elif block.kind in {"paragraph", "item"} and (term := _LEADING_TERM.match(text, block.start, block.end)):
-            group = term.lastgroup or ""
-            if name := _words(term[group]).strip(" :"):
-                marks.append(Mark("term", *term.span(group), name))
-        marks.extend(_inline(text, block.start, block.end, references))
-    return marks
-
-
-def _inline(text: str, start: int, end: int, references: Mapping[str, Any]) -> Iterator[Mark]:
-    """Yield links and inline code."""
-    for match in _INLINE.finditer(text, start, end):
-        if match["code"] is not None:
-            yield Mark("literal", *match.span("code"))
-        elif content := match["of_role"]:
-            yield _role(match["role"], content, match.start("of_role"))
-        elif match["label"] is not None:
-            a, b = match.span("label")
-            if target := _target(match, references):
-                yield Mark("link", *((a, b) if b > a else match.span()), target)
-            yield from (mark for mark in _inline(text, a, b, {}) if mark.kind == "literal")
-        elif match["tag"]:
-            yield from _html_anchor(text, match, end)
-        elif target := match["url"] or match["page"]:
-            group = next(group for group in ("url", "page_label", "page") if match[group])
-            yield Mark("link", *match.span(group), target.strip())
-
-
-def _html_anchor(text: str, tag: re.Match[str], end: int) -> Iterator[Mark]:
-    """Yield the link or anchor of an HTML tag."""
-    anchor = _HTML_ANCHOR.match(text, *tag.span())
-    closing = text.find("</", tag.end(), min(end, tag.end() + _LONGEST_LINK)) if anchor else -1
-    if anchor and anchor[1].lower() != "href":
-        yield Mark("anchor", tag.start(), tag.start(), anchor[2])
-    elif anchor and closing >= 0:
-        yield Mark("link", tag.end(), closing, anchor[2])
-
-
-def _role(name: str, content: str, start: int) -> Mark:
-    words, target = _role_target(content)
-    if name in _LINK_ROLES:
-        return Mark("link", start, start + len(words), target.strip())
-    return Mark("literal", start + words.startswith(("~", "!")), start + len(words))
-
-
-def _target(match: re.Match[str], references: Mapping[str, Any]) -> str:
-    """Return where a link leads; empty for brackets that are not a link."""
-    if match["target"] is not None:
-        return match["target"].strip("<>")
-    if not references:
-        return ""
-    from markdown_it.common.utils import normalizeReference  # noqa: PLC0415 - see above
-
-    known = references.get(normalizeReference(match["ref"] or match["label"]))
-    return str(known["href"]) if known else ""
-
-
-def _bare_urls(text: str, taken: list[tuple[int, int]]) -> list[Mark]:
-    """Return the URLs that are written without markup, outside of what is taken."""
-    taken.sort()
-    at, found = 0, []
-    for url in _BARE_URL.finditer(text):
-        while at < len(taken) and taken[at][1] <= url.start():
-            at += 1
-        if at == len(taken) or taken[at][0] >= url.end():
-            found.append(Mark("link", url.start(), url.end(), url.group()))
-    return found
 
 
 # -- prose
@@ -576,9 +107,9 @@ def plain(text: str) -> str:
     parts, at = [], 0
     for fenced in _FENCED.finditer(text):
         parts.append(_plain_prose(text[at : fenced.start()]))
-        if fenced["name"] is None or fenced["name"] in _CODE_DIRECTIVES:
+        if fenced["name"] is None or fenced["name"] in CODE_DIRECTIVES:
             parts.append(fenced["code"])
-        elif fenced["name"] not in _SKIPPED_DIRECTIVES:
+        elif fenced["name"] not in SKIPPED_DIRECTIVES:
             parts.append(_plain_prose(f"{fenced['info'].strip()}\n{fenced['code']}"))
         at = fenced.end()
     parts.append(_plain_prose(text[at:]))
@@ -586,21 +117,12 @@ def plain(text: str) -> str:
     return text if prose == text else _GAPS.sub("\n\n", prose).strip()
 
 
-def split_code(text: str) -> list[tuple[str, str]]:
-    r"""Return the parts of a text between its fenced blocks of code, each with the code that follows it.
-
-    >>> split_code("Run it:\n\n```sh\npip install x\n```\nThen wait.")
-    [('Run it:\n\n', 'pip install x\n'), ('\nThen wait.', '')]
-    """
-    parts, at = [], 0
-    for fenced in _FENCED.finditer(text):
-        if fenced["name"] is None or fenced["name"] in _CODE_DIRECTIVES:
-            parts.append((text[at : fenced.start()], fenced["code"]))
-            at = fenced.end()
-    return [*parts, (text[at:], "")]
+def visible(text: str) -> str:
+    """Return Markdown with the words of links alone, without anchors and page breaks."""
+    return _UNSEEN.sub(lambda match: match[1] or "", text) if "](" in text or "][" in text or "<" in text else text
 
 
-def _role_target(content: str) -> tuple[str, str]:
+def role_target(content: str) -> tuple[str, str]:
     """Return the words and the target of a role's content: "words <target>", or one for both."""
     named = _ROLE_TARGET.match(content)
     return (named[1], named[2]) if named else (content, content)
@@ -622,7 +144,7 @@ def _plain_line(match: re.Match[str]) -> str:
 
 
 def _plain_inline(text: str) -> str:
-    text = _INLINE.sub(_plain_span, text)
+    text = INLINE.sub(_plain_span, text)
     return _STRESSED.sub(_plain_stressed, text) if "*" in text or "_" in text else text
 
 
@@ -635,7 +157,7 @@ def _plain_span(match: re.Match[str]) -> str:
     if match["tag"] or match["comment"]:
         return "" if (match["tag"] or "").lower() in _TIGHT_TAGS else " "
     if content := match["of_role"]:
-        return _role_target(content)[0].lstrip("~!")
+        return role_target(content)[0].lstrip("~!")
     label = match["alt"] if match["label"] is None else match["label"]
     if label is not None:
         is_link = match["alt"] is not None or match["target"] is not None or match["ref"] is not None

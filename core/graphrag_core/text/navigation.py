@@ -1,7 +1,6 @@
 """Boilerplate passages: navigation bars, lists of links, tables of contents, and the index at the end of a book.
 
-Navigation is removed, and a passage is nothing else if hardly a letter is left. A chunk that is read from an index has
-no marks, so that only its links in Markdown are seen.
+Navigation is removed, and a passage is nothing else if hardly a letter is left.
 """
 
 import re
@@ -9,12 +8,12 @@ from functools import lru_cache
 from itertools import pairwise
 
 from graphrag_core.model import Chunk
+from graphrag_core.text.markup import visible
 
 _MOST_LEFT, _MOST_LEFT_IN_INDEX = 0.15, 0.5  # of the letters and digits outside headings
 _LEAST_LINKS, _LEAST_LETTERS, _LEAST_LINES, _LEAST_TERMS = 2, 3, 3, 5
-_LEAST_LINKED = 0.25  # of the characters of a passage whose links are looked at
 _LEAST_SORTED = 0.8  # of the neighbours in an index
-_LONGEST_TERM, _LONGEST_LABEL = 8, 12  # words
+_LONGEST_TERM = 8  # words
 
 _HEADING = re.compile(r"^#{1,6}[ \t].*$", re.MULTILINE)
 _LETTER = re.compile(r"^(?:#{1,6}[ \t]+|\|[ \t]*)[^\W\d_][^\w\n]*$", re.MULTILINE)  # above the terms that start with it
@@ -59,25 +58,20 @@ def is_navigation(chunk: Chunk) -> bool:
     >>> is_navigation(Chunk("1", "1", "- Keyring: vendor of the OAuth Provider"))
     False
     """
-    return _is_navigation(chunk) if chunk.marks else _read_is_navigation(chunk.title, chunk.headings, chunk.text)
+    return _is_navigation(chunk.title, chunk.headings, chunk.text)
 
 
 @lru_cache(maxsize=4_096)  # the same passages answer many questions
-def _read_is_navigation(title: str, headings: tuple[str, ...], text: str) -> bool:
-    """Return whether a chunk that was read from an index, and so has no marks, is only navigation."""
-    return _is_navigation(Chunk("", "", text, title, headings=headings))
-
-
-def _is_navigation(chunk: Chunk) -> bool:
-    in_index = any(map(_is_index_title, (chunk.title, *chunk.headings)))
-    in_pointers = bool(chunk.headings) and _POINTERS_TITLE.fullmatch(chunk.headings[-1]) is not None
-    if not in_index and not in_pointers and not _has_hint(chunk):
+def _is_navigation(title: str, headings: tuple[str, ...], text: str) -> bool:
+    in_index = any(map(_is_index_title, (title, *headings)))
+    in_pointers = bool(headings) and _POINTERS_TITLE.fullmatch(headings[-1]) is not None
+    if not in_index and not in_pointers and not _has_hint(text):
         return False
-    rest, links = _without_navigation(chunk)
-    lines = [line for line in map(str.strip, rest.split("\n")) if line != chunk.title and not _INDEX_TITLE.match(line)]
+    rest, links = _without_navigation(text)
+    lines = [line for line in map(str.strip, rest.split("\n")) if line != title and not _INDEX_TITLE.match(line)]
     if links >= (1 if in_index else _LEAST_LINKS):
         most = _MOST_LEFT_IN_INDEX if in_index else _MOST_LEFT
-        return _size(_FILLER.sub("", "\n".join(lines))) <= most * _size(_HEADING.sub("", chunk.text))
+        return _size(_FILLER.sub("", "\n".join(lines))) <= most * _size(_HEADING.sub("", visible(text)))
     terms = [term for line in lines if (term := line.strip(" \t|*+-`").casefold()) and line[0] != ":"]
     return all(map(_is_term, terms)) and (in_pointers or (in_index and _are_sorted(terms)))
 
@@ -92,12 +86,10 @@ def _are_sorted(terms: list[str]) -> bool:
     return is_sorted and not any(term[-1].isdigit() for term in terms)
 
 
-def _has_hint(chunk: Chunk) -> bool:
-    text = chunk.text
-    linked = sum(mark.end - mark.start for mark in chunk.marks if mark.kind == "link")
-    if linked >= _LEAST_LINKED * len(text) or text.count("](") >= _LEAST_LINKS:
-        return True
-    return any(hint in text for hint in _HINTS) or _PAGE_HINT.search(text) is not None
+def _has_hint(text: str) -> bool:
+    return (
+        text.count("](") >= _LEAST_LINKS or any(hint in text for hint in _HINTS) or _PAGE_HINT.search(text) is not None
+    )
 
 
 @lru_cache(maxsize=4_096)
@@ -109,27 +101,16 @@ def _size(text: str) -> int:
     return sum(map(str.isalnum, text))
 
 
-def _without_navigation(chunk: Chunk) -> tuple[str, int]:
+def _without_navigation(text: str) -> tuple[str, int]:
     """Return the text without links into the same documents, the terms they explain, bars and entries of an index.
 
     The number of links is returned too. Bars, entries and the letters of an index count as enough links.
     """
-    text, pieces, at, links = chunk.text, [], 0, 0
-    for mark in sorted(chunk.marks, key=lambda mark: mark.start):
-        is_link = mark.kind == "link" and "://" not in mark.value and _is_label(text[mark.start : mark.end])
-        if (is_link or mark.kind == "term") and mark.start >= at:
-            pieces.append(text[at : mark.start])
-            at = mark.end
-            links += is_link
-    text, more_links = _MARKDOWN_LINK.subn("", "".join((*pieces, text[at:])))
-    text, letters = _LETTER.subn("", text)
+    text, links = _MARKDOWN_LINK.subn("", text)
+    text, letters = _LETTER.subn("", visible(text))
     text, bars = _BAR.subn("", _HEADING.sub("", text))
     text, entries = _without_entries(text)
-    return text, links + more_links + (_LEAST_LINKS if bars or entries or letters >= _LEAST_LETTERS else 0)
-
-
-def _is_label(text: str) -> bool:
-    return text.count(" ") < _LONGEST_LABEL and not (_SENTENCE_END.search(text) and text.count(" ") > 2)
+    return text, links + (_LEAST_LINKS if bars or entries or letters >= _LEAST_LETTERS else 0)
 
 
 def _without_entries(text: str) -> tuple[str, int]:
