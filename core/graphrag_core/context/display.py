@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from graphrag_core.context.retrieved import Channel, Hit, Retrieved, Step
 from graphrag_core.model import Chunk, Fact
 from graphrag_core.text import CJK, REFERS_TO, has_cjk, label, segment, sentences, unwrap
-from graphrag_core.text.markup import plain
+from graphrag_core.text.markup import plain, without_places
 from graphrag_core.text.sentences import best_sentence
 from graphrag_core.text.words import QUESTION_STOP_WORDS, WORD
 
@@ -231,7 +231,7 @@ def body_text(chunk: Chunk) -> str:
     '# Guide'
     """
     names = {_bare(name) for name in (chunk.title, *chunk.headings)} - {""}
-    text = chunk.text.strip()
+    text = without_places(chunk.text).strip()
     at = 0
     while at < len(text):
         end = text.find("\n", at) % (len(text) + 1)

@@ -80,9 +80,10 @@ _CLOSING_HASHES = re.compile(r"(?<![ \t])[ \t]+#+[ \t]*$", re.MULTILINE)
 _CELL_BORDER = re.compile(r"(?:(?<![ \t])[ \t]+)?(?<!\\)\|[ \t]*")
 _DELIMITER_ROW = re.compile(r"[|:\- \t\r]+$")
 _GAPS = re.compile(r"\n(?:[ \t\r]*\n){2,}")
+_PLACE = r"<a id=\"[^\"<>\n]*\"></a>|<!-- page \d{1,9} -->"
+_PLACES = re.compile(_PLACE)
 _UNSEEN = re.compile(
-    r"\[([^\[\]]{0,400})\](?:\((?:<[^<>\n]{1,1000}>|[^()\s<>]{1,1000})\)|\[[^\[\]\n]{0,200}\])"
-    r"|<a id=\"[^\"<>\n]*\"></a>|<!-- page \d{1,9} -->"
+    rf"\[([^\[\]]{{0,400}})\](?:\((?:<[^<>\n]{{1,1000}}>|[^()\s<>]{{1,1000}})\)|\[[^\[\]\n]{{0,200}}\])|{_PLACE}"
 )
 
 
@@ -120,6 +121,11 @@ def plain(text: str) -> str:
 def visible(text: str) -> str:
     """Return Markdown with the words of links alone, without anchors and page breaks."""
     return _UNSEEN.sub(lambda match: match[1] or "", text) if "](" in text or "][" in text or "<" in text else text
+
+
+def without_places(text: str) -> str:
+    """Return Markdown without the anchors and page breaks that readers of files write."""
+    return _PLACES.sub("", text) if "<" in text else text
 
 
 def role_target(content: str) -> tuple[str, str]:
