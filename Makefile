@@ -88,7 +88,7 @@ bench-latency: $(VENV)/.dev
 bench-quality: $(VENV)/.dev
 	$(BIN)/python benchmarks/quality.py
 
-# How reliable the scores of hits are, and their weights fitted anew; draws docs/scores.png.
+# How reliable the scores of hits are, and their weights fitted anew.
 bench-calibration: $(VENV)/.dev
 	$(BIN)/python benchmarks/calibration.py $(EMBEDDERS)
 

@@ -10,8 +10,8 @@ set, scored with numbers that were fitted on the other sets alone, without varia
 - AUC: how often a right hit has a higher score than a wrong one;
 - foreign: of 20 questions of the other set, asked with the graph, how many have a first score below 0.15.
 
-Then the numbers that are fitted on all sets, beside the defaults. The curve over all sets, each scored without its own
-numbers, is written to ``docs/scores.png``.
+Then the reliability over all sets, each scored without its own numbers, and the numbers that are fitted on all sets,
+beside the defaults.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
-from quality import GROUPS, SHARED, Dataset, family, index_of, is_answer, lines, load
+from oracles_record import lines
+from quality import GROUPS, SHARED, Dataset, family, index_of, is_answer, load
 
 from graphrag_apps.compare import reliability
 from graphrag_core import GraphRetriever
@@ -44,7 +43,6 @@ FOREIGN = 40
 LOW = 0.15
 HITS = 10  # of each question
 RIDGE, STEPS = 0.01, 30
-PICTURE = Path(__file__).parents[1] / "docs" / "scores.png"
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
@@ -155,22 +153,6 @@ def error(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_]) -> float:
     return sum(part.hits * abs(part.score - part.share) for part in reliability(scores, labels)) / len(labels)
 
 
-def draw(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_], first: npt.NDArray[np.bool_]) -> None:
-    """Write the reliability curve."""
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt  # noqa: PLC0415 - after the choice of the backend
-
-    figure, axes = plt.subplots(figsize=(5.2, 4.4), dpi=130, layout="constrained")
-    axes.plot([0, 1], [0, 1], color="0.7", linestyle="--", linewidth=1, label="perfectly reliable")
-    for label, marker, chosen in (("all hits", "o", slice(None)), ("first hits", "s", first)):
-        bins = reliability(scores[chosen], labels[chosen])
-        axes.plot([part.score for part in bins], [part.share for part in bins], marker=marker, label=label)
-    axes.set(xlabel="score of a hit", ylabel="share of hits that belong to the answer", xlim=(0, 1), ylim=(0, 1))
-    axes.set_aspect("equal")
-    axes.legend(frameon=False, loc="upper left")
-    figure.savefig(PICTURE)
-
-
 def main(embedders: Sequence[str]) -> None:
     sets = {(name, embedder): hits_of(name, embedder) for embedder in embedders for name in SETS}
     print(f"{'':<36}{'log loss':>9}{'error':>7}{'first':>14}{'without graph':>15}{'AUC':>6}{'foreign':>9}")
@@ -198,7 +180,6 @@ def main(embedders: Sequence[str]) -> None:
             print(f"{part.low:.1f} to {part.high:.1f}{part.hits:>12}{part.score:>8.2f}{part.share:>8.2f}")
     print("\nfitted on all sets: " + ", ".join(f"{number:.2f}" for number in fitted([*sets.values()])))
     print("default:            " + ", ".join(f"{number:.2f}" for number in Linear().probability))
-    draw(scores, right, first)
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ class Recording:
 
     def recall(self, name: str, key: Key) -> Any:
         """Return the mean of each column of ``quality.COLUMNS``, in percent."""
-        rows = quality.lines(quality.SHARED / "data" / name.partition(":")[0] / "questions.jsonl")
+        rows = oracles_record.lines(quality.SHARED / "data" / name.partition(":")[0] / "questions.jsonl")
         found = [
             quality.recall(rows[row], [Chunk(hit, *self.passages[hit]) for hit, _ in answer["hits"]])
             for row, answer in self.answers[key].items()

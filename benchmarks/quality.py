@@ -19,23 +19,20 @@ means of groups of sets.
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import sys
-import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from oracles_record import documents_of, lines
 
 from graphrag_apps.compare import bootstrap_interval
-from graphrag_apps.documents import load_documents
 from graphrag_core import (
     Chunk,
     Combined,
@@ -96,30 +93,6 @@ def load(name: str) -> Dataset:
         sys.exit(f"{name}: behind the colon use one of {', '.join(VARIANTS[1:])}")
     folder = SHARED / "data" / base
     return Dataset(name, documents_of(folder, variant), lines(folder / "questions.jsonl"))
-
-
-def documents_of(folder: Path, variant: str) -> list[Document]:
-    """Return the documents of a set as they are before they are cut."""
-    if (folder / "corpus.tar.gz").exists():
-        with TemporaryDirectory() as unpacked:
-            with tarfile.open(folder / "corpus.tar.gz") as archive:
-                archive.extractall(unpacked, filter="data")
-            return list(load_documents([Path(unpacked, "corpus")]))
-    if (folder / "docs.jsonl").exists():
-        return [Document(row["file"], row["text"]) for row in lines(folder / "docs.jsonl")]
-    return [
-        Document(
-            row["id"],
-            row["text"],
-            "" if variant == "untitled" else row.get("title") or "",
-            {"triples": row.get("triples", [])} if variant == "triples" else {},
-        )
-        for row in lines(folder / "corpus.jsonl")
-    ]
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def family(name: str) -> str:

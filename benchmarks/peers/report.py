@@ -110,7 +110,7 @@ def markdown(sets: Sequence[Evaluated], problems: Mapping[str, str], seconds: fl
         f"{_machine()}. {time.strftime('%Y-%m-%d', time.gmtime())}, commit {_commit()}. "
         f"hybrid-graphrag {__version__}, {shown}.\n"
     )
-    parts = [head, _recalls(sets), _differences(sets), _costs(max(sets, key=lambda one: one.passages), seconds)]
+    parts = [head, _recalls(sets), _costs(max(sets, key=lambda one: one.passages), seconds)]
     if problems:
         rows = "".join(f"- {name}: {problem}\n" for name, problem in problems.items())
         parts.append(f"### Not measured\n\n{rows}")
@@ -118,34 +118,27 @@ def markdown(sets: Sequence[Evaluated], problems: Mapping[str, str], seconds: fl
 
 
 def _recalls(sets: Sequence[Evaluated]) -> str:
-    """Return recall@5 of every variant on every set."""
-    cells = {}
-    for one in sets:
-        for v in one.variants:
-            part = "" if len(v.recalls) == one.questions else f" ({len(v.recalls)} questions)"
-            cells[v.label, one.name] = _percent(v.recalls.mean(axis=0)[AT_5]) + part
-    return "### Recall@5 in percent\n\n" + _by_set(sets, cells)
-
-
-def _differences(sets: Sequence[Evaluated]) -> str:
-    """Return how much more our default finds among the first five than each other variant on each set."""
-    cells = {
-        (v.label, one.name): _interval(one.difference(v)[:, AT_5])
-        for one in sets
-        for v in one.variants
-        if (v.peer, v.name) != OURS
-    }
+    """Return recall@5 of every variant on every set, and how much more our default finds."""
+    labels = dict.fromkeys(v.label for one in sets for v in one.variants)
+    cells = {(v.label, one.name): _recall(one, v) for one in sets for v in one.variants}
+    names = [one.name for one in sets]
+    rows = [[label, *(cells.get((label, name), "–") for name in names)] for label in labels]
     return (
-        "### Our default minus the other\n\n"
-        "Recall@5 in points, on the same questions, with the 95 % interval of a paired bootstrap. Where it contains 0, "
-        "the difference may be chance; where it is below 0, the other is better.\n\n" + _by_set(sets, cells)
+        "### Recall@5 in percent\n\n"
+        "In brackets is our default minus the other, in points on the same questions, with the 95 % interval of a "
+        "paired bootstrap. Where it contains 0, the difference may be chance; where it is below 0, the other is "
+        f"better.\n\n{_table(['', *names], rows)}"
     )
 
 
-def _by_set(sets: Sequence[Evaluated], cells: Mapping[tuple[str, str], str]) -> str:
-    names = [one.name for one in sets]
-    labels = dict.fromkeys(label for label, _ in cells)
-    return _table(["", *names], [[label, *(cells.get((label, name), "–") for name in names)] for label in labels])
+def _recall(one: Evaluated, variant: Measured) -> str:
+    shown = f"{100 * variant.recalls[:, AT_5].mean():.1f}"
+    if (variant.peer, variant.name) != OURS:
+        difference = one.difference(variant)[:, AT_5]
+        mean, low, high = (100 * float(value) + 0.0 for value in (difference.mean(), *bootstrap_interval(difference)))
+        shown += f" ({mean:+.1f}, {low:+.1f} to {high:+.1f})"
+    asked = len(variant.recalls)
+    return shown if asked == one.questions else f"{shown}, {asked} questions"
 
 
 def _costs(one: Evaluated, seconds: float) -> str:
@@ -164,16 +157,6 @@ def _costs(one: Evaluated, seconds: float) -> str:
         f"further questions after {seconds:.0f} s of CPU time. {notes}".rstrip()
         + "\n"
     )
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f}"
-
-
-def _interval(values: Recalls) -> str:
-    low, high = bootstrap_interval(values)
-    mean, low, high = (100 * float(value) + 0.0 for value in (values.mean(), low, high))
-    return f"{mean:+.1f} ({low:+.1f} to {high:+.1f})"
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
