@@ -349,7 +349,9 @@ class GraphRetriever:
             result = result.expand(plan.settings.expand)
         is_whole = result.is_complete or self.index.embedding is None
         if self.cache is not None and is_whole and (key := self._key(plan)) is not None:
-            self.cache.put((result.generation, key), (_copied(result), plan.at))
+            state = self.index.engine.state
+            if state[0] == result.generation:  # nothing was written meanwhile
+                self.cache.put((state, key), (_copied(result), plan.at))
         return result
 
     # -- the cache
@@ -377,7 +379,7 @@ class GraphRetriever:
         if self.cache is None or (key := self._key(plan)) is None:
             return None
         start, engine = time.perf_counter(), self.index.engine
-        stored: tuple[Result, float] | None = self.cache.get((engine.generation, key))
+        stored: tuple[Result, float] | None = self.cache.get((engine.state, key))
         if stored is None or changes_between(engine, stored[1], plan.at):
             return None
         result = replace(_copied(stored[0]), trace=Trace({"cache": (time.perf_counter() - start) * 1000}))

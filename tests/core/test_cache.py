@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from graphrag_core import Cache, Document, GraphRetriever, KnowledgeIndex
@@ -85,3 +87,19 @@ def test_it_can_be_switched_off(index):
         assert "cache" not in retriever.retrieve("Ada").trace.stages
     with pytest.raises(InputError, match="cache=None"):
         Cache(entries=0)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
+def test_another_index_behind_a_link_answers_at_once(tmp_path):
+    for name, text in (("old", "Ada Lovelace wrote notes."), ("new", "Ada Lovelace met Charles.")):
+        with KnowledgeIndex.open(tmp_path / name, HashEmbedder()) as index:
+            index.add([Document("a", text)])
+    link = tmp_path / "kb"
+    link.symlink_to("old", target_is_directory=True)
+    with KnowledgeIndex.open(link, HashEmbedder(), read_only=True) as index:
+        retriever = GraphRetriever(index)
+        assert retriever.retrieve("Ada?").hits[0].chunk.text == "Ada Lovelace wrote notes."
+        (tmp_path / "next").symlink_to("new", target_is_directory=True)
+        (tmp_path / "next").replace(link)
+        retriever.refresh()
+        assert retriever.retrieve("Ada?").hits[0].chunk.text == "Ada Lovelace met Charles."

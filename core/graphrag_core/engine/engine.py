@@ -224,14 +224,20 @@ class IndexEngine:
     @property
     def generation(self) -> int:
         """The number of changes the index has seen."""
+        return self.state[0]
+
+    @property
+    def state(self) -> tuple[int, str]:
+        """The number of changes, and the token of the last one, which another index at the same place has not."""
         if self._closed or self._inherited:
             self._check()
         if isinstance(self._database, Sqlite) and (self.read_only or not self._unsure):
-            return self._view.generation
+            return self._view.generation, self._view.token
         if not isinstance(self._database, Sqlite):
-            return int(self._database.settings().get("generation", "0"))
+            settings = self._database.settings()
+            return int(settings.get("generation", "0")), settings.get("token", "")
         with self.reading() as (view, _):
-            return view.generation
+            return view.generation, view.token
 
     # -- writing
 
