@@ -49,7 +49,7 @@ from graphrag_core.errors import (
     ReadOnlyIndex,
 )
 from graphrag_core.filters import Filter
-from graphrag_core.model import Chunk, Document, FileMark, Stats, Verification
+from graphrag_core.model import Chunk, Document, Stats, Verification
 from graphrag_core.ports import Matrix, ParsedDocument, StoredFile
 
 _log = logging.getLogger(__name__)
@@ -338,10 +338,6 @@ class IndexEngine:
                     self._view = found
                 self._database.release()
             self._base, self._base_name = source if isinstance(source, Path) else None, name
-        self._drop_bases()
-
-    def _drop_bases(self) -> None:
-        """Delete all bases but the valid one."""
         self._database.drop_bases(self._base)
 
     def rebuild(self) -> None:
@@ -362,7 +358,7 @@ class IndexEngine:
             emptied = self._database.truncate_log()  # the rest writes to the log, but no deleted text
             if self._view.changed:
                 self._replace()
-            self._drop_bases()
+            self._database.drop_bases(self._base)
             if emptied:  # else the log would grow by the whole database
                 with self._gate.writing(alone=self.path is None):
                     self._database.vacuum()
@@ -542,10 +538,6 @@ class IndexEngine:
             yield from page
             check_deadline()
             after = page[-1]
-
-    def mark_files(self, marks: Mapping[str, FileMark]) -> None:
-        """Store the files that documents were read from, by id."""
-        self.change(lambda records: records.mark_files(marks))
 
     def files(self) -> list[StoredFile]:
         """Return the files that documents were read from, in order of path."""

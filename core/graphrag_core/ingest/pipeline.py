@@ -212,7 +212,7 @@ class Pipeline:
         written = {document.id for document in changed}
         marks = {one.id: one.file for one in batch if one.file is not None and one.id not in written}
         if marks:
-            self.engine.mark_files(marks)
+            self.engine.change(lambda records: records.mark_files(marks))
 
     def _built_with(self) -> str:
         """Return the embedder of the stored documents; set the dimension of the embedder to the dimension stored."""
