@@ -151,11 +151,13 @@ def test_a_killed_server_loses_nothing_that_was_confirmed(own_server):
         for _ in range(2):
             before = len(confirmed)
             while len(confirmed) < before + 5:
+                assert thread.is_alive()
                 time.sleep(0.01)
             own_server.kill()
             own_server.start()
         before = len(confirmed)
         while len(confirmed) < before + 3:
+            assert thread.is_alive()
             time.sleep(0.01)
         stop.set()
         thread.join()

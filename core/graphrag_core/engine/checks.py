@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ from graphrag_core.errors import GraphRAGError
 from graphrag_core.filters import attributes
 from graphrag_core.text import hash64, normalise
 
+_WRONG_VALUES = (ValueError, LookupError, ArithmeticError, TypeError, AttributeError, struct.error, zlib.error)
 _NOTHING = Removal(np.empty(0, np.int64), np.zeros(4, np.int64))
 
 
@@ -85,7 +87,7 @@ def damage_reported(records: Records) -> Iterator[None]:
         yield
     except GraphRAGError:
         raise
-    except Exception as error:
+    except _WRONG_VALUES as error:  # not what a database raises, which its session names
         if (problem := next(problems(records), None)) is not None:
             raise damaged(problem) from error
         raise

@@ -399,13 +399,15 @@ class Postgres:
 
     def _has_committed(self, number: str) -> bool:
         """Return whether a transaction was committed: the answer to the commit was lost."""
-        with self._lent() as connection:
+        # A server that crashed before it wrote anything of the transaction calls its number one of the future.
+        with self._lent() as connection, suppress(psycopg.errors.InvalidParameterValue):
             for _ in range(_ATTEMPTS):
                 (status,) = connection.execute("SELECT pg_xact_status(%s::xid8)", (number,)).fetchone() or ("",)
                 if status != "in progress":
                     break
                 time.sleep(_FIRST_PAUSE)
             return bool(status == "committed")
+        return False
 
     def settings(self) -> dict[str, str]:
         """Return the settings that the index has now."""
