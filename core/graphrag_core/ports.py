@@ -1,7 +1,7 @@
 """The interfaces that can be implemented outside this library.
 
-``Embedder`` and ``Extractor`` are small; :mod:`graphrag_core.testing` has a compliance suite for each. ``Snapshot`` is
-what a strategy reads of an index.
+``Embedder`` and ``Extractor`` are small; :mod:`graphrag_core.testing` has a compliance suite for each. The values
+below are what :class:`~graphrag_core.engine.snapshot.Snapshot` returns, which a strategy reads.
 """
 
 from collections.abc import Mapping, Sequence
