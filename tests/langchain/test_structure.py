@@ -35,10 +35,10 @@ def test_the_name_of_a_source_is_a_title():
     assert found.metadata["graphrag"]["title"] == "worker pools"
 
 
-def test_raw_html_is_searched_and_returned_as_text():
+def test_raw_html_is_searched_and_returned_as_markdown():
     pytest.importorskip("selectolax")
     (found,) = details_of(Document(page_content=HTML, metadata={"source": "https://example.org/pools.html"}))
     assert found.metadata["graphrag"]["title"] == "Pools"
-    assert "The prefork pool forks." in found.page_content
+    assert "The [prefork](workers.html#prefork) pool forks." in found.page_content
     assert "<" not in found.page_content
     assert "hidden" not in found.page_content
