@@ -19,6 +19,7 @@ from graphrag_core.engine.address import Address
 from graphrag_core.errors import (
     DatabaseError,
     ReadOnlyIndex,
+    UnsupportedFormat,
 )
 from graphrag_core.strategies import PageRank
 from graphrag_core.testing import HashEmbedder
@@ -36,6 +37,17 @@ def documents(count: int, mark: str = "") -> list[Document]:
 
 def opened(url: str, **options) -> KnowledgeIndex:
     return KnowledgeIndex.open(url, HashEmbedder(), progress=False, **options)
+
+
+@pytest.mark.parametrize(("version", "advice"), [(6, "index the documents again"), (999, "upgrade hybrid-graphrag")])
+def test_tables_of_another_version_are_refused(url, version, advice):
+    schema = f"version_{version}"
+    address = f"{url}&schema={schema}"
+    opened(address).close()
+    with psycopg.connect(Address.parse(address).conninfo, autocommit=True) as connection:
+        connection.execute(f"UPDATE {schema}.meta SET value = %s WHERE name = 'version'", (str(version),))
+    with pytest.raises(UnsupportedFormat, match=f"tables of version {version}, .*{advice}"):
+        opened(address)
 
 
 # -- many writers

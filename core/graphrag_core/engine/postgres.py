@@ -24,6 +24,7 @@ from graphrag_core import forks
 from graphrag_core.engine.address import Address, shown
 from graphrag_core.engine.arrays import Arrays, map_base
 from graphrag_core.engine.rows import Row, Unstorable
+from graphrag_core.engine.schema import FORMAT
 from graphrag_core.engine.server_errors import NO_TABLES, PATIENCE, explained
 from graphrag_core.engine.statements import COLUMNS, KINDS, creation, of_many, translated
 from graphrag_core.errors import (
@@ -43,9 +44,6 @@ except ImportError as error:  # pragma: no cover - without the extra
     raise MissingDependency("psycopg", "postgres", "an index in PostgreSQL") from error
 
 Connection = psycopg.Connection[Row]
-
-VERSION = 6
-"""The version of the tables. A database of another one is refused."""
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -256,13 +254,13 @@ class Postgres:
                 raise NotAnIndex(f"{self.shown} has no tables of hybrid-graphrag: {NO_TABLES}{where}")
             self._create(connection)
             version = self._version(connection) or 0
-        if version != VERSION:
+        if version != FORMAT:
             advice = (
-                "upgrade hybrid-graphrag on this machine" if version > VERSION else
+                "upgrade hybrid-graphrag on this machine" if version > FORMAT else
                 "index the documents again into another schema (`schema=` in the address)"
             )  # fmt: skip
             raise UnsupportedFormat(
-                f"{self.shown} has tables of version {version}, this release knows version {VERSION}: {advice}"
+                f"{self.shown} has tables of version {version}, this release knows version {FORMAT}: {advice}"
             )
 
     def _version(self, connection: Connection) -> int | None:
@@ -283,7 +281,7 @@ class Postgres:
             if self._version(connection) is None:
                 connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
                 connection.execute(f"SET LOCAL search_path = {schema}")
-                for statement in creation(VERSION):
+                for statement in creation(FORMAT):
                     connection.execute(statement)
 
     def _find(self, connection: Connection) -> tuple[int, str]:
