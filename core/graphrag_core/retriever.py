@@ -20,7 +20,8 @@ from graphrag_core.ingest.remembered import Time, changes_between, seconds, visi
 from graphrag_core.model import Chunk
 from graphrag_core.ports import Matrix
 from graphrag_core.query.conversation import History, Turn, parse_history
-from graphrag_core.query.hits import Found, to_result
+from graphrag_core.query.evidence import Evidence
+from graphrag_core.query.hits import to_result
 from graphrag_core.query.passages_around import SurroundingReader
 from graphrag_core.query.plan import Embedded, Plan, awaited, embedded
 from graphrag_core.query.rerank import ScoreReranker
@@ -303,24 +304,24 @@ class GraphRetriever:
         return result if plan.finish is None else await asyncio.to_thread(plan.finish, result)
 
     def _search(self, plan: Plan) -> Result:
-        stages = Stages()
-        found = self._found(plan, embedded(self.index, plan), stages)
-        if (scorer := found.scorer) is not None:
-            found = found.scored(scorer, scorer.scores(plan.text, found.to_score))
+        stages, scorer = Stages(), plan.settings.scorer
+        seen = self._found(plan, embedded(self.index, plan), stages)
+        if scorer is not None:
+            seen = seen.scored(scorer, scorer.scores(plan.text, seen.to_score))
             stages.end("score")
-        return to_result(self.index.engine, plan, found, stages)
+        return to_result(self.index.engine, seen, stages)
 
     async def _asearch(self, plan: Plan) -> Result:
         from asyncio import to_thread  # noqa: PLC0415 - slow to import
 
-        stages = Stages()
-        found = await to_thread(self._found, plan, await awaited(self.index, plan), stages)
-        if (scorer := found.scorer) is not None:
-            found = found.scored(scorer, await scorer.awaited_scores(plan.text, found.to_score))
+        stages, scorer = Stages(), plan.settings.scorer
+        seen = await to_thread(self._found, plan, await awaited(self.index, plan), stages)
+        if scorer is not None:
+            seen = seen.scored(scorer, await scorer.awaited_scores(plan.text, seen.to_score))
             stages.end("score")
-        return await to_thread(to_result, self.index.engine, plan, found, stages)
+        return await to_thread(to_result, self.index.engine, seen, stages)
 
-    def _found(self, plan: Plan, vector: Embedded, stages: Stages) -> Found:
+    def _found(self, plan: Plan, vector: Embedded, stages: Stages) -> Evidence:
         """Search the index; again if the connection to a database was lost."""
         stages.end("embed")
         for _ in range(_ATTEMPTS - 1):

@@ -350,15 +350,19 @@ class Counters:
         np.add.at(total, place, np.concatenate([part[1] for part in tail[first:]]))
         return Counters(self.sums, (*tail[:first], (own, total)))
 
-    def take(self, numbers: Array) -> Array:
-        """Return the sums of some numbers."""
-        found = np.zeros((len(numbers), *self.sums.shape[1:]), self.sums.dtype)
-        old = numbers < len(self.sums)
-        found[old] = self.sums.take(numbers[old], axis=0)
+    def take(self, numbers: Array, column: int | None = None) -> Array:
+        """Return the sums of some numbers, all or those of one column."""
+        part = slice(None) if column is None else column
+        sums = self.sums[..., part]
+        if not self.parts and numbers.max(initial=-1) < len(sums):
+            return np.asarray(sums.take(numbers, axis=0))
+        found = np.zeros((len(numbers), *sums.shape[1:]), sums.dtype)
+        old = numbers < len(sums)
+        found[old] = sums.take(numbers[old], axis=0)
         for own, changes in self.parts:
             at = np.minimum(own.searchsorted(numbers), len(own) - 1)
             has = own[at] == numbers
-            found[has] += changes[at[has]]
+            found[has] += changes[at[has]][..., part]
         return found
 
     def write(self, base: BaseWriter, name: str, rows: Numbers) -> None:

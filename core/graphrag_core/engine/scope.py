@@ -119,7 +119,7 @@ class Scope:
 
     def _counts(self, entities: Numbers) -> Numbers:
         if self.filtered is None:
-            return np.asarray(self._view.counters.take(entities)[:, 0], np.int64)
+            return np.asarray(self._view.counters.take(entities, 0), np.int64)
         found = self._counted.take(entities)
         if len(new := distinct(entities[found < 0])):
             self._counted[new] = self._passages_of_entities(new)[0]
@@ -165,7 +165,7 @@ class Scope:
         if self.filtered is not None:
             uses = np.bincount(self._own(self.walk(np.flatnonzero(self._seen)).targets), minlength=len(things))
         else:
-            uses = view.counters.take(np.arange(len(things)))[:, 0]
+            uses = view.counters.take(np.arange(len(things)), 0)
         found = np.flatnonzero(things & (uses > 0))
         found = found[np.lexsort((view["entity"].take(found), -uses[found]))[:count]]
         return self._nodes(found)

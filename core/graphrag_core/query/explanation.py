@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphrag_core.errors import IndexClosed
-from graphrag_core.filters import Filter
 from graphrag_core.ingest.edges import shared_fields
 from graphrag_core.key_sets import distinct
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Keys
+from graphrag_core.query.evidence import Evidence
 from graphrag_core.query.paths import EntityPath, choose_facts, find_paths, paths_from_passages
 from graphrag_core.query.query import Query
 from graphrag_core.result import Explanation, Hit, Link, Reason, Step
@@ -35,45 +35,29 @@ _JOINT = re.compile(r"[_./:-]{1,2}")
 _MAX_TOKENS = 400
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Explainer:
     """Computes the explanation of a result from ids, since keys are valid in one snapshot only.
 
     Parameters
     ----------
-    engine, scope
-        Where to read: what the query saw.
-    generation, numbering
-        Those of the snapshot of the query. The keys of ``followed`` are valid with both alone.
-    followed
-        The facts that the graph strategy followed; None if it did not run.
-    ranked_facts
-        The ids of facts in order of relevance, of a strategy that ranks facts.
-    reasons
-        Of each hit: its link to a better one, and what moved it.
-    entities
-        Those that the question names.
-    terms
-        Those of the question; None if no reranker looked at them.
+    engine
+        The index.
+    seen
+        What was seen while the question was answered.
+    hits, reasons
+        The hits, and of each its link to a better one and what moved it.
     """
 
     engine: Engine
-    scope: Filter | None
-    generation: int
-    numbering: object
-    question: str
-    method: str
-    followed: Keys | None
-    ranked_facts: Sequence[str]
+    seen: Evidence
     hits: Sequence[Hit]
     reasons: Sequence[Reason]
-    entities: Sequence[Entity]
-    terms: Sequence[str] | None
 
     def __call__(self) -> Explanation:
         """Open a snapshot and compute the explanation; hits that are gone have no path."""
         try:
-            with self.engine.snapshot(self.scope) as snapshot:
+            with self.engine.snapshot(self.seen.scope) as snapshot:
                 return self.explain(snapshot)
         except IndexClosed as error:
             raise IndexClosed(f"{error}. retrieve(..., explain=True) explains a result before") from error
@@ -86,10 +70,11 @@ class Explainer:
         linking = [reason.link.entity_id for reason in self.reasons if reason.link] + [
             hit.via[0].id for hit in self.hits if hit.via
         ]
-        named = snapshot.find_entities([*(entity.id for entity in self.entities), *linking])
-        entities = np.array([named[entity.id] for entity in self.entities if entity.id in named], np.int64)
-        query = Query(self.question, snapshot, entities=entities)
-        paths = [()] * len(keys) if self.followed is None else self._paths(query, keys, places)
+        asked, question, terms = [*self.seen.entities.values()], self.seen.plan.text, self.seen.terms
+        named = snapshot.find_entities([*(entity.id for entity in asked), *linking])
+        entities = np.array([named[entity.id] for entity in asked if entity.id in named], np.int64)
+        query = Query(question, snapshot, entities=entities)
+        paths = self._paths(query, keys, places) if self.seen.graph.ran else [()] * len(keys)
         facts = self._facts(query, keys, paths)
         others = [key for path in paths for key in path[::2] if key >= snapshot.first_entity] + [*named.values()]
         entity_keys = distinct(snapshot.fact_rows(facts).entities, np.array(others, np.int64))
@@ -101,8 +86,8 @@ class Explainer:
         is_same = self.has_same_keys(snapshot)
         shown = [self.hits[place].chunk for place in places] if is_same else snapshot.chunks(keys)
         chunks = dict(zip(keys.tolist(), shown, strict=True))
-        by_name = _by_name([*known.values(), *self.entities])
-        words, uncovered = ([], ()) if self.terms is None else _words_of(self.question, snapshot, self.terms, keys)
+        by_name = _by_name([*known.values(), *asked])
+        words, uncovered = ([], ()) if terms is None else _words_of(question, snapshot, terms, keys)
         reasons = {}
         for at, (place, path, chunk) in enumerate(zip(places, paths, chunks.values(), strict=True)):
             own, covers = words[at] if words else ((), ())
@@ -124,7 +109,7 @@ class Explainer:
 
     def has_same_keys(self, snapshot: Snapshot) -> bool:
         """Return whether passages and facts have the same keys in a snapshot as in that of the query."""
-        return snapshot.generation == self.generation and snapshot.numbering is self.numbering
+        return snapshot.generation == self.seen.generation and snapshot.numbering is self.seen.numbering
 
     def _paths(self, query: Query, keys: Keys, places: Sequence[int]) -> list[EntityPath]:
         """Return the path to each passage; none where the graph neither ranks it higher than plain search nor moved it.
@@ -132,13 +117,13 @@ class Explainer:
         A passage that mentions an entity of the question always has its path. One that the graph found without
         a path from the question may have one from a passage that plain search found.
         """
-        ranks: dict[bool, list[float]] = {True: [], False: []}
-        for place in places:
-            for of_graph, found_by in ranks.items():
-                channels = self.hits[place].channels.items()
-                own = [channel.rank for name, channel in channels if (name == "graph") is of_graph]
-                found_by.append(math.inf if self.method == "graph" and not of_graph else min(own, default=math.inf))
-        graph, plain = np.array(ranks[True], np.float64), np.array(ranks[False], np.float64)
+        graph, plain = np.full((2, len(places)), math.inf)
+        for at, place in enumerate(places):
+            for name, channel in self.hits[place].channels.items():
+                if name == "graph":
+                    graph[at] = channel.rank
+                elif self.seen.settings.method != "graph":
+                    plain[at] = min(plain[at], channel.rank)
         moved = np.array([not {"graph", "links"}.isdisjoint(self.reasons[place].moved) for place in places], np.bool_)
         leads = (((graph <= plain) | moved) & (graph < math.inf)).tolist()
         found = zip(find_paths(query, keys), leads, strict=True)
@@ -149,12 +134,12 @@ class Explainer:
 
     def _facts(self, query: Query, keys: Keys, paths: Sequence[EntityPath]) -> Keys:
         """Return the facts that support the answer, most important first; those of a strategy that ranks facts."""
-        if self.followed is None:
+        if not self.seen.graph.ran:
             return keys[:0]
-        is_same = self.has_same_keys(query.snapshot)
-        if self.ranked_facts:
-            return self.followed if is_same else _find_facts(query.snapshot, self.ranked_facts)
-        return choose_facts(query, paths, keys, self.followed if is_same else keys[:0])
+        expansion, is_same = self.seen.graph.expansion, self.has_same_keys(query.snapshot)
+        if expansion.ranked_facts:
+            return expansion.facts if is_same else _find_facts(query.snapshot, expansion.ranked_facts)
+        return choose_facts(query, paths, keys, expansion.facts if is_same else keys[:0])
 
     def _steps(
         self,
@@ -167,7 +152,7 @@ class Explainer:
         """Return a path as steps from the question to the passage."""
         if not path:
             return ()
-        steps = [Step("question", "", self.question)]
+        steps = [Step("question", "", self.seen.plan.text)]
         for at, key in enumerate(path):
             if at % 2:
                 steps.append(Step("fact", facts[key].id, facts[key].text))

@@ -11,7 +11,7 @@ from graphrag_core.ports import Keys, Ranking, Scores, Sentences
 from graphrag_core.query.matching import Flags, QuestionWords, Values
 from graphrag_core.query.named_document import named_document
 from graphrag_core.query.query import Query, word_weights
-from graphrag_core.query.reasons import Candidates, Chosen, Links
+from graphrag_core.query.reasons import Candidates, Links
 from graphrag_core.query.reranker import Reranked, Reranker
 from graphrag_core.result import Signal
 
@@ -75,12 +75,13 @@ class Linear(Reranker):
             "document": self.document * np.isin(keys, inside) * _by_rank(keys, by_words[np.isin(by_words, inside)]),
         }
         links = self._links(query, keys, sentences, words)
-        chosen = _choose(np.sum([*signals.values()], axis=0), self.cover * matches, self.link * links.strengths)
-        ranking = _each_once(keys[chosen.order], by_words, everything)
-        contained = _contained(query, words, sentences.of_chunks[chosen.order[:_TOGETHER]])
-        sums = chosen.scores - signals["document"][chosen.order[: len(chosen.scores)]]  # every passage of it has that
+        static = np.sum([*signals.values()], axis=0)
+        order, sums, added, linked = _choose(static, self.cover * matches, self.link * links.strengths)
+        ranking = _each_once(keys[order], by_words, everything)
+        contained = _contained(query, words, sentences.of_chunks[order[:_TOGETHER]])
+        sums -= signals["document"][order[: len(sums)]]  # every passage of it has that
         scores = self.probabilities(sums, trust, contained, len(ranking))
-        candidates = Candidates(keys, plain[0], words.terms, signals, chosen, links)
+        candidates = Candidates(keys, plain[0], words.terms, signals, order, added, linked, links)
         return Reranked(ranking, scores, trust, share, named, document.name if document else "", candidates)
 
     def rerank_plain(self, query: Query, plain: Ranking) -> Ranking:
@@ -139,28 +140,42 @@ class Linear(Reranker):
         np.maximum.at(evidence, (sentences.owners[fact], column), np.vecdot(stated, words.term_weights))
         rarity = np.where(among(entities, np.sort(query.entities)), 0, 2 / np.maximum(passages, 2))
         to_subject, to_mention = (held & ~subject) * (0.25 + evidence), held * rarity * (0.2 + 0.5 * evidence)
-        return Links.of(entities, held, subject, to_subject, to_mention)
+        strengths = np.maximum(_strongest(to_subject, subject), _strongest(to_mention, held))
+        strengths = np.maximum(strengths, strengths.T)
+        np.fill_diagonal(strengths, 0)
+        return Links(strengths, entities, held, subject, to_subject, to_mention)
 
 
-def _choose(static: Values, matches: Values, links: Values) -> Chosen:
-    """Return the candidates in order: the first ten one by one, each by what it adds to those before it."""
-    contained, linked, left = np.zeros(matches.shape[1]), np.zeros(len(static)), np.ones(len(static), np.bool_)
-    chosen: list[int] = []
-    scores: list[float] = []
-    steps = []
-    while True:
-        added = np.maximum(matches - contained, 0).sum(axis=1)
-        steps.append((added, linked))
-        score = (static + added + linked).round(6)  # equal whatever the order of the sums
-        if len(chosen) == min(_STEPS, len(static)):
-            rest = np.flatnonzero(left)
-            order = [*chosen, *rest[np.argsort(-score[rest], kind="stable")].tolist()]
-            return Chosen(np.array(order, np.int64), np.array(scores), steps)
-        best = int(np.where(left, score, -np.inf).argmax())
-        chosen.append(best)
-        scores.append(float(score[best]))
-        left[best] = False
-        contained, linked = np.maximum(contained, matches[best]), np.maximum(linked, links[best])
+def _choose(static: Values, matches: Values, links: Values) -> tuple[Keys, Values, Values, Values]:
+    """Return the candidates in order: the first ten one by one, each by what it adds to those before it.
+
+    With the scores of these, and at each step the new words and the links of all candidates.
+    """
+    steps = min(_STEPS, len(static))
+    contained, left = np.zeros(matches.shape[1]), static.copy()
+    chosen, scores = np.empty(steps, np.int64), np.empty(steps)
+    added, linked = np.zeros((2, steps + 1, len(static)))
+    for step in range(steps + 1):
+        np.maximum(matches - contained, 0).sum(axis=1, out=added[step])
+        score = (left + added[step] + linked[step]).round(6)  # equal whatever the order of the sums
+        if step == steps:
+            break
+        best = int(score.argmax())
+        chosen[step], scores[step], left[best] = best, score[best], -np.inf
+        contained = np.maximum(contained, matches[best])
+        np.maximum(linked[step], links[best], out=linked[step + 1])
+    rest = np.argsort(-score, kind="stable")[: len(static) - steps]
+    return np.concatenate([chosen, rest]), scores, added, linked
+
+
+def _strongest(values: Values, flags: Flags) -> Values:
+    """Return for each two rows the largest value of the second in a column that the first has; both are 2-D."""
+    strongest = np.zeros((len(flags), len(values)))
+    rows, columns = np.nonzero(flags)
+    if len(rows):
+        first = np.concatenate([[0], 1 + np.flatnonzero(rows[1:] != rows[:-1])])
+        strongest[rows[first]] = np.maximum.reduceat(values.T[columns], first)
+    return strongest
 
 
 def _contained(query: Query, words: QuestionWords, covered: Flags) -> float:

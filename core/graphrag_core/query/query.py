@@ -249,6 +249,11 @@ class Query:
         order = self.order(keys, values, self.snapshot.cosines(keys, self.vector))
         return keys[order], values[order]
 
+    def in_order(self, chunks: Keys, scores: Scores) -> Ranking:
+        """Return chunks with scores, best first; ties by id."""
+        order = self.order(chunks, scores)
+        return chunks[order], scores[order]
+
     def order(self, chunks: Keys, *criteria: Scores) -> Keys:
         """Return the indices that sort chunks by criteria in descending order; ties are broken by id."""
         return ordered(chunks, criteria, self.snapshot.order)

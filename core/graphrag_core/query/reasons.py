@@ -14,6 +14,7 @@ from graphrag_core.query.matching import Flags, Values
 from graphrag_core.result import Link, LinkKind, Signal
 
 _LEAST = 0.05  # a link or a signal that adds less to the score is not a reason
+_LINK_KINDS: tuple[LinkKind, ...] = ("about", "mentions", "both_mention")
 
 
 class Links(NamedTuple):
@@ -29,14 +30,6 @@ class Links(NamedTuple):
     subject: Flags
     to_subject: Values
     to_mention: Values
-
-    @classmethod
-    def of(cls, entities: Keys, held: Flags, subject: Flags, to_subject: Values, to_mention: Values) -> Links:
-        """Return the links between candidates, each with the strength of its strongest entity."""
-        links = np.maximum(_strongest(to_subject, subject), _strongest(to_mention, held))
-        links = np.maximum(links, links.T)
-        np.fill_diagonal(links, 0)
-        return cls(links, entities, held, subject, to_subject, to_mention)
 
     def strongest(self, one: int, other: int) -> tuple[Keys, LinkKind]:
         """Return the entities of the strongest link between two candidates, and what it is to the first."""
@@ -57,17 +50,6 @@ class Links(NamedTuple):
         return self.entities[entities], _LINK_KINDS[which]
 
 
-_LINK_KINDS: tuple[LinkKind, ...] = ("about", "mentions", "both_mention")
-
-
-class Chosen(NamedTuple):
-    """The candidates in order, the scores of the first ones, and for each step the new words and links of all."""
-
-    order: Keys
-    scores: Values
-    steps: Sequence[tuple[Values, Values]]
-
-
 class Candidates(NamedTuple):
     """What a second stage knows of its candidates.
 
@@ -79,15 +61,19 @@ class Candidates(NamedTuple):
         The terms of the question.
     signals
         What each signal adds to the score of each candidate, besides new words and links.
-    chosen, links
-        In which order they were chosen, and the links between them.
+    order, added, linked
+        In which order they were chosen, and for each step the new words and the links of all.
+    links
+        The links between them.
     """
 
     keys: Keys
     plain: Keys
     terms: Sequence[str]
     signals: Mapping[Signal, Values]
-    chosen: Chosen
+    order: Keys
+    added: Values
+    linked: Values
     links: Links
 
     def moved(self, shown: Keys) -> list[tuple[Signal, ...]]:
@@ -95,29 +81,27 @@ class Candidates(NamedTuple):
 
         A signal counts if it adds more to the chunk's score than to that of such a passage. Most important first.
         """
-        row_of = {key: row for row, key in enumerate(self.keys.tolist())}
-        plain_rank = {key: rank for rank, key in enumerate(self.plain.tolist())}
+        place, plain_rank = np.empty(len(self.keys), np.int64), {key: at for at, key in enumerate(self.plain.tolist())}
+        place[self.order] = np.arange(len(self.keys))
         ranks = np.array([plain_rank.get(key, len(plain_rank)) for key in self.keys.tolist()])
-        place = np.empty(len(self.keys), np.int64)
-        place[self.chosen.order] = np.arange(len(self.keys))
-        moved: list[tuple[Signal, ...]] = []
-        for key in shown.tolist():
-            row = row_of.get(key)
-            passed = np.flatnonzero((place > place[row]) & (ranks < ranks[row])) if row is not None else place[:0]
-            moved.append(self._moved_by(row, passed, place[row]) if row is not None and len(passed) else ())
+        at, rows = (shown[:, None] == self.keys).nonzero()
+        passed = (place > place[rows, None]) & (ranks < ranks[rows, None])
+        step = np.minimum(place[rows], len(self.added) - 1)
+        parts = {**self.signals, "words": self.signals["words"] + self.added[step], "links": self.linked[step]}
+        del parts["plain"]
+        values = np.stack([np.broadcast_to(own, passed.shape) for own in parts.values()])
+        own = values[:, np.arange(len(rows)), rows][:, :, None]
+        gains = np.where(passed, own - values, -np.inf).max(axis=2).T
+        moved: list[tuple[Signal, ...]] = [()] * len(shown)
+        for row in np.flatnonzero(passed.any(axis=1)).tolist():
+            names = [*zip(gains[row].tolist(), parts, strict=True)]
+            names.sort(key=lambda pair: -pair[0])
+            moved[at[row]] = tuple(name for gain, name in names if gain >= _LEAST) or (names[0][1],)
         return moved
-
-    def _moved_by(self, row: int, passed: Keys, place: int) -> tuple[Signal, ...]:
-        added, linked = self.chosen.steps[min(place, len(self.chosen.steps) - 1)]
-        parts = {**self.signals, "links": linked}
-        parts["words"] = parts["words"] + added
-        gains = {name: float((values[row] - values[passed]).max()) for name, values in parts.items() if name != "plain"}
-        order = sorted(gains, key=lambda name: -gains[name])
-        return tuple(name for name in order if gains[name] >= _LEAST) or tuple(order[:1])
 
     def linking(self, shown: Keys) -> Keys:
         """Return the entities that may link some chunks with each other."""
-        rows = np.flatnonzero(np.isin(self.keys, shown))
+        rows = np.isin(self.keys, shown)
         entities: Keys = self.links.entities[self.links.held[rows].sum(axis=0) > 1]
         return entities
 
@@ -127,31 +111,18 @@ class Candidates(NamedTuple):
         Of links that are equally strong, that to the best chunk, through the first entity by id. ``known`` has the
         entities of :meth:`linking`.
         """
-        row_of = {key: row for row, key in enumerate(self.keys.tolist())}
-        places = {key: place for place, key in enumerate(shown.tolist()) if key in row_of}
-        rows, order = [row_of[key] for key in places], [*places.values()]
+        places, rows = (shown[:, None] == self.keys).nonzero()
         strengths = self.links.strengths[np.ix_(rows, rows)].round(6)  # equal whatever the order of the sums
-        found: dict[int, tuple[int, Keys, LinkKind]] = {}
+        links: list[Link | None] = [None] * len(shown)
         for at in range(1, len(rows)):
             above = int(strengths[at, :at].argmax())
-            if strengths[at, above] >= _LEAST:
-                found[order[at]] = order[above], *self.links.strongest(rows[at], rows[above])
-        links: list[Link | None] = [None] * len(shown)
-        for place, (above, linking, kind) in found.items():
+            if strengths[at, above] < _LEAST:
+                continue
+            linking, kind = self.links.strongest(rows[at], rows[above])
             named = [known[key] for key in linking.tolist()]
             if kind == "both_mention":  # a year that two passages share says nothing about them
                 named = [entity for entity in named if any(map(str.isalpha, entity.name))]
             if named:
-                entity = min(named, key=attrgetter("id"))
-                links[place] = Link(above + 1, ids[above], entity.id, entity.name, kind)
+                entity, other = min(named, key=attrgetter("id")), int(places[above])
+                links[places[at]] = Link(other + 1, ids[other], entity.id, entity.name, kind)
         return links
-
-
-def _strongest(values: Values, flags: Flags) -> Values:
-    """Return for each two rows the largest value of the second in a column that the first has; both are 2-D."""
-    strongest = np.zeros((len(flags), len(values)))
-    rows, columns = np.nonzero(flags)
-    if len(rows):
-        first = np.concatenate([[0], 1 + np.flatnonzero(rows[1:] != rows[:-1])])
-        strongest[rows[first]] = np.maximum.reduceat(values.T[columns], first)
-    return strongest

@@ -1,4 +1,4 @@
-"""The way of a question through an index: search, recognise, expand, rank, on one snapshot; then the hits as values.
+"""The way of a question through an index: search, recognise, expand, rank, on one snapshot.
 
 :func:`search` is the whole way; each of its steps is a function below it. What it returns is read no more from the
 index: a reranker that calls a model scores passages that are values, while no snapshot is open.
@@ -6,21 +6,25 @@ index: a reranker that calls a model scores passages that are values, while no s
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphrag_core.errors import did_you_mean
+from graphrag_core.filters import Filter
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import DEFAULT_VECTOR_WEIGHT, CheckedEmbedder
 from graphrag_core.ingest.remembered import visible
-from graphrag_core.key_sets import among
-from graphrag_core.ports import Keys, Ranking, Scores
+from graphrag_core.key_sets import among, distinct
+from graphrag_core.ports import Ranking
 from graphrag_core.query.conversation import with_conversation
+from graphrag_core.query.evidence import NOTHING, Evidence, GraphSearch, PlainSearch
 from graphrag_core.query.fusion import confidence
-from graphrag_core.query.hits import NOTHING, Found, GraphSearch, PlainSearch, Searched, read_found
 from graphrag_core.query.plan import Embedded, Plan
-from graphrag_core.query.query import Expansion, Query
+from graphrag_core.query.query import Query
 from graphrag_core.query.related_entities import stated_strengths
 from graphrag_core.query.rerank import ScoreReranker
 from graphrag_core.query.reranker import Reranked
@@ -28,12 +32,20 @@ from graphrag_core.query.settings import ResolvedSettings
 from graphrag_core.result import CONFIDENCE_WITHOUT_GRAPH
 from graphrag_core.telemetry import Stages
 from graphrag_core.text.names import with_arxiv_ids
+from graphrag_core.text.words import WORD_OR_IDENTIFIER
 
 if TYPE_CHECKING:
     from graphrag_core.engine.snapshot import Snapshot
 
+_log = logging.getLogger(__name__)
+_MAX_UNKNOWN = 5  # keys of a filter that are named
+_NO_NAME_VECTORS = (
+    "entities are not found by similarity, as the index has no vectors of names: build it with embed_names=True"
+)
+_NO_WORDS = "the question has no words: the order of the passages is arbitrary"
 
-def search(index: KnowledgeIndex, plan: Plan, vector: Embedded, stages: Stages) -> Found:
+
+def search(index: KnowledgeIndex, plan: Plan, vector: Embedded, stages: Stages) -> Evidence:
     """Search, recognise, expand and rank, on one generation of the index and within the scope of the plan."""
     settings, scope = plan.settings, visible(index.engine, plan.scope, plan.at)
     with index.engine.snapshot(scope) as snapshot:
@@ -47,9 +59,9 @@ def search(index: KnowledgeIndex, plan: Plan, vector: Embedded, stages: Stages) 
         stages.end("recognise")
         graph = expand(query, plain, settings)
         stages.end("expand")
-        ranked, scorer = rank(query, plain, graph, settings)
+        ranked = rank(query, plain, graph, settings)
         stages.end("rerank" if settings.is_reranked and graph.ran else "fuse")
-        return read_found(query, plan, scope, Searched(vector, plain, graph, ranked, scorer))
+        return read(query, plan, scope, vector, plain, graph, ranked)
 
 
 def ask(snapshot: Snapshot, plan: Plan, vector: Embedded, embedder: CheckedEmbedder | None) -> Query:
@@ -76,12 +88,12 @@ def search_plain(query: Query, settings: ResolvedSettings) -> PlainSearch:
     """
     if not settings.is_reranked or settings.k <= settings.candidates:
         return _search(query, settings, settings.ranked)
-    (keys, scores) = _search(query, settings, settings.candidates).ranking
+    keys, scores = _search(query, settings, settings.candidates).ranking
     every = _search(query, settings, settings.k)
     is_further = ~among(every.ranking[0], np.sort(keys))
     further, below = (column[is_further] for column in every.ranking)
     below = np.minimum(below, scores.min(initial=np.inf))
-    return replace(every, ranking=(np.append(keys, further), np.append(scores, below)))
+    return every._replace(ranking=(np.append(keys, further), np.append(scores, below)))
 
 
 def _search(query: Query, settings: ResolvedSettings, count: int) -> PlainSearch:
@@ -96,10 +108,9 @@ def _search(query: Query, settings: ResolvedSettings, count: int) -> PlainSearch
         if (least := settings.gate.min_score) > 0:
             similar = np.round(scores, 6) >= least
             keys, scores = keys[similar], scores[similar]
-        channels["vector"] = _ordered(query, keys, scores)
+        channels["vector"] = query.in_order(keys, scores)
     if not by_vector or (not by_vector_alone and weight < 1):
-        found = query.snapshot.keywords(with_arxiv_ids(query.text), count)
-        channels["keyword"] = _ordered(query, *found)
+        channels["keyword"] = query.in_order(*query.snapshot.keywords(with_arxiv_ids(query.text), count))
     vectors = channels.get("vector", NOTHING)
     ranking = next(iter(channels.values()))
     if method == "hybrid" and not by_vector and not settings.fusion.uses_keywords:
@@ -109,16 +120,15 @@ def _search(query: Query, settings: ResolvedSettings, count: int) -> PlainSearch
     return PlainSearch(channels, ranking, float((vectors if by_vector else ranking)[1].max(initial=0)), nearest)
 
 
-def _ordered(query: Query, keys: Keys, scores: Scores) -> Ranking:
-    order = query.order(keys, scores)
-    return keys[order], scores[order]
-
-
 # -- the graph
 
 
 def expand(query: Query, plain: PlainSearch, settings: ResolvedSettings) -> GraphSearch:
-    """Run the graph strategy, unless the gate or the call forbids it."""
+    """Run the graph strategy, unless the gate or the call forbids it.
+
+    Passages that are too weak for the gate are left out. The strength of the relation that leads to a passage counts,
+    and the strategy's own where none was stated.
+    """
     gate = settings.gate
     if not settings.searches_graph:
         trust = CONFIDENCE_WITHOUT_GRAPH if gate.uses_confidence else None
@@ -127,45 +137,88 @@ def expand(query: Query, plain: PlainSearch, settings: ResolvedSettings) -> Grap
     if why := gate.skipped(trust, len(query.entities)):
         return GraphSearch(why=why, confidence=trust)
     expansion = settings.graph.expand(query, plain.ranking, settings.ranked)
-    strong = _strong(query, expansion, settings)
+    found = len(expansion.keys)
+    if gate.min_graph_score > 0 and found and not settings.graph.applies_min_graph_score:
+        stated = stated_strengths(query, expansion.keys)
+        strengths = np.where(np.isnan(stated), expansion.strengths, stated)
+        expansion = expansion.only(np.round(strengths, 6) >= round(gate.min_graph_score, 6))
     # The graph method shows the strategy's own scores, unless they say nothing but the order.
     shows_scores = settings.method == "graph" and expansion.strength is not None
-    scores = strong.scores if shows_scores else strong.strengths
+    scores = expansion.scores if shows_scores else expansion.strengths
     if gate.weigh_by_confidence:
         scores = scores * np.float32(trust)
-    return GraphSearch(strong, "", trust, True, (strong.keys, scores), len(expansion.keys))
-
-
-def _strong(query: Query, expansion: Expansion, settings: ResolvedSettings) -> Expansion:
-    """Return the passages of an expansion that are strong enough for the gate.
-
-    The strength of the relation that leads to a passage counts, and the strategy's own where none was stated.
-    """
-    least = settings.gate.min_graph_score
-    if least == 0 or not len(expansion.keys) or settings.graph.applies_min_graph_score:
-        return expansion
-    stated = stated_strengths(query, expansion.keys)
-    strengths = np.where(np.isnan(stated), expansion.strengths, stated)
-    return expansion.only(np.round(strengths, 6) >= round(least, 6))
+    return GraphSearch(expansion, "", trust, True, (expansion.keys, scores), found)
 
 
 # -- the ranking
 
 
-def rank(
-    query: Query, plain: PlainSearch, graph: GraphSearch, settings: ResolvedSettings
-) -> tuple[Reranked, ScoreReranker | None]:
-    """Return the ranking, and the reranker that still has to order its first passages by scores."""
+def rank(query: Query, plain: PlainSearch, graph: GraphSearch, settings: ResolvedSettings) -> Reranked:
+    """Return the ranking. A :class:`ScoreReranker` scores its first passages later, when the snapshot is closed."""
     reranker = settings.reranker
     if settings.method != "hybrid":
-        return Reranked(*(graph.ranking if graph.ran else plain.ranking)), None
+        return Reranked(*(graph.ranking if graph.ran else plain.ranking))
     if reranker:
-        scorer = reranker if isinstance(reranker, ScoreReranker) else None
-        first = reranker if scorer is None else scorer.first
+        first = reranker.first if isinstance(reranker, ScoreReranker) else reranker
         if graph.ran:
-            return first.rerank(query, plain.ranking, graph.ranking), scorer
-        return Reranked(*first.rerank_plain(query, plain.ranking)), scorer
+            return first.rerank(query, plain.ranking, graph.ranking)
+        return Reranked(*first.rerank_plain(query, plain.ranking))
     if not settings.use_graph and not settings.fusion.weighed:
-        return Reranked(*plain.ranking), None
+        return Reranked(*plain.ranking)
     keys, scores = settings.fusion.fuse_query(query, plain.channels, plain.ranking, graph.ranking)
-    return Reranked(*_ordered(query, np.asarray(keys, np.int64), np.asarray(scores))), None
+    return Reranked(*query.in_order(np.asarray(keys, np.int64), np.asarray(scores)))
+
+
+# -- what may be shown
+
+
+def read(
+    query: Query, plan: Plan, scope: Filter | None, vector: Embedded, plain: PlainSearch, graph: GraphSearch,
+    ranked: Reranked,
+) -> Evidence:  # fmt: skip
+    """Read the passages and entities that may be shown, and what the remarks need, while the snapshot is open."""
+    snapshot, settings, candidates = query.snapshot, plan.settings, ranked.candidates
+    kept = None
+    if settings.method == "hybrid":
+        kept = settings.fusion.kept(query, plain.ranking, graph.ranking if graph.ran else None)
+    has_entities = snapshot.has_entities
+    lacks_names = settings.recogniser.needs_name_vectors and has_entities and not snapshot.has_name_vectors
+    has_no_words = bool(plan.text.strip()) and not WORD_OR_IDENTIFIER.search(plan.text)
+    seen = Evidence(
+        plan=plan, plain=plain, graph=graph, ranked=ranked, kept=kept, passages={}, entities={}, named=query.entities,
+        carried=query.carried, terms=None if candidates is None else candidates.terms,
+        scope=scope, generation=snapshot.generation, numbering=snapshot.numbering,
+        unknown_keys=_unknown_keys(snapshot, logs=not plan.instead),
+        has_vector=query.vector is not None, has_chunks=snapshot.chunk_count > 0, has_entities=has_entities,
+        has_vectors=query.vector is not None or snapshot.has_vectors,
+        missing=(
+            plan.instead, vector.problem, _NO_WORDS if has_no_words else "", _NO_NAME_VECTORS if lacks_names else "",
+            graph.expansion.remark, *query.remarks,
+        ),
+        failed=bool(query.failures),
+    )  # fmt: skip
+    shown, _ = seen.shown()
+    if settings.scorer is not None:
+        shown = distinct(shown, ranked.keys[: ScoreReranker.depth(settings.k)])
+    linking = shown[:0] if candidates is None else candidates.linking(shown)
+    via = [graph.expansion.via[key][0] for key in shown.tolist() if key in graph.expansion.via]
+    keys = distinct(query.entities, linking, np.array(via, np.int64))
+    return replace(
+        seen,
+        passages=dict(zip(shown.tolist(), snapshot.chunks(shown), strict=True)),
+        entities=dict(zip(keys.tolist(), snapshot.entities(keys), strict=True)),
+    )
+
+
+def _unknown_keys(snapshot: Snapshot, *, logs: bool) -> tuple[str, ...]:
+    """Return keys of the filter that no document has; log them for the operator.
+
+    Only the log suggests other keys: they may belong to another tenant.
+    """
+    keys = snapshot.unknown_keys[:_MAX_UNKNOWN]
+    if keys and logs:
+        known = snapshot.records.metadata_keys()
+        near = [did_you_mean(get_close_matches(key, known)) for key in keys]
+        told = ", ".join(f"{key!r}{f' ({hint})' if hint else ''}" for key, hint in zip(keys, near, strict=True))
+        _log.warning("no document has the metadata key %s: comparisons with it match nothing", told)
+    return keys

@@ -298,6 +298,11 @@ class ResolvedSettings(SearchSettings):
         return self.method == "hybrid" and bool(self.reranker)
 
     @property
+    def scorer(self) -> ScoreReranker | None:
+        """The reranker that orders the first passages by the scores of a function, if it does."""
+        return self.reranker if self.is_reranked and isinstance(self.reranker, ScoreReranker) else None
+
+    @property
     def ranked(self) -> int:
         """How many passages each channel is asked for, before those that are only appended."""
         return self.candidates if self.is_reranked else max(self.candidates, self.k)
