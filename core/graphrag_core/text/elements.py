@@ -23,6 +23,13 @@ _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _CODE = frozenset(("code", "tt", "kbd", "samp"))
 _ANCHORED = frozenset("h1 h2 h3 h4 h5 h6 a section div dl dt dd span p li article".split())
+_BOXES = frozenset(
+    "figure example table sidebar note tip hint warning caution danger important attention admonition callout".split()
+)
+"""Words in the class of an element whose title is no heading: the text after the box belongs to the section."""
+_BOX_DEPTH = 4  # elements between a box and its title, at most
+_GENERATED = re.compile(r"(?:id[mp]?[-_]?\d[\d.\-_]*|index-.*)")  # an anchor that a program made for its own use
+_INLINE = frozenset("a dd li p span".split())
 _PERMALINKS = frozenset(("", "¶", "#", "§", "🔗", "∞", "link", "permalink", "[top]", "top", "^", "↑"))
 _NO_TARGETS = ("javascript:", "mailto:", "data:", "tel:")
 _LANGUAGE = re.compile(r"(?:language|lang|highlight|brush|sourceCode)[-: ]+([A-Za-z0-9+#_-]+)")
@@ -77,7 +84,8 @@ class _Markdown:
             elif not tag.startswith(("-", "!")):
                 if tag in _ANCHORED:
                     names = (node.attributes.get("id"), node.attributes.get("name") if tag == "a" else None)
-                    self.anchors += filter(None, names)
+                    inline = tag in _INLINE
+                    self.anchors += (name for name in names if name and not (inline and _GENERATED.fullmatch(name)))
                 if not self.whole(node, tag):
                     stack.append(self.open(node, tag))
                     stack.extend(reversed(list(node.iter(include_text=True))))
@@ -132,7 +140,7 @@ class _Markdown:
         elif tag == "table" and _is_data(node):
             self.table(node)
         elif tag == "p" and not self.numbers and _is_bold_heading(node, is_anchored=bool(self.anchors)):
-            self.bold_heading(node)
+            self.bold_heading(node, is_heading=not _is_in_box(node))
         elif tag == "sup" and node.text(strip=True).isdigit() and node.css_first("a") is None:
             self.text(f"^{node.text(strip=True)}")
         else:
@@ -181,8 +189,8 @@ class _Markdown:
         cell.write(node)
         return " ".join("".join(cell.line).split())
 
-    def bold_heading(self, node: LexborNode) -> None:
-        """Write the first line as a heading and the others below."""
+    def bold_heading(self, node: LexborNode, *, is_heading: bool) -> None:
+        """Write the first line as a heading, or in bold, and the others below."""
         self.end()
         self.anchors += (
             inner.attributes.get("id") or inner.attributes.get("name") or "" for inner in node.css("a[name], [id]")
@@ -190,8 +198,9 @@ class _Markdown:
         parts = [part for part in node.traverse(include_text=True) if part.tag in ("br", "-text")]
         text = "".join("\0" if part.tag == "br" else part.text_content or "" for part in parts)
         first, *rest = (line for line in (" ".join(line.split()) for line in text.split("\0")) if line)
-        self.marker = "#" * (min(self.level, 5) + 1) + " "
-        self.text(first)
+        if is_heading:
+            self.marker = "#" * (min(self.level, 5) + 1) + " "
+        self.text(first if is_heading else f"**{first}**")
         self.end()
         for line in rest:
             self.text(line)
@@ -211,7 +220,7 @@ class _Markdown:
         elif self.in_cell or tag not in _BLOCKS:
             close()
         elif tag in _HEADINGS:
-            close = self.heading(_HEADINGS[tag])
+            close = self.box_title() if _is_in_box(node) else self.heading(_HEADINGS[tag])
         elif tag in _LISTS:
             close = self.list(node)
         elif tag in ("li", "dd"):
@@ -251,6 +260,17 @@ class _Markdown:
             self.end()
             if not self.indent:
                 self.marker = ""  # an empty heading
+
+        return close
+
+    def box_title(self) -> Callable[[], None]:
+        """Start the title of a box, which is a line in bold."""
+        self.end()
+
+        def close() -> None:
+            title = "".join(self.line).strip()
+            self.line = [f"**{title}**"] if title else []
+            self.end()
 
         return close
 
@@ -326,6 +346,19 @@ def _is_header(cells: list[LexborNode]) -> bool:
 
 def _cells(row: LexborNode) -> list[LexborNode]:
     return [cell for cell in row.iter() if cell.tag in ("td", "th")]
+
+
+def _is_in_box(node: LexborNode) -> bool:
+    """Whether a title belongs to a figure, a table, an example, or a box such as a note, and not to a section."""
+    above = node.parent
+    for _ in range(_BOX_DEPTH):
+        if above is None or above.tag == "body":
+            return False
+        is_named = not _BOXES.isdisjoint((above.attributes.get("class") or "").lower().split())
+        if above.tag == "figure" or (is_named and above.tag in ("div", "aside", "blockquote")):
+            return True
+        above = above.parent
+    return False
 
 
 def _is_bold_heading(node: LexborNode, *, is_anchored: bool) -> bool:

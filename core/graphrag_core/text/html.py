@@ -209,7 +209,7 @@ def _remove_boilerplate(page: LexborHTMLParser) -> None:
             node.decompose()
     total = len(page.body.text()) if page.body else 0
     for node in page.css("[class], [id]"):
-        if node.tag not in _NEVER_FURNITURE and _is_furniture(node):
+        if node.tag not in _NEVER_FURNITURE and _is_furniture(node) and node.css_first(".titlepage") is None:
             text, linked = len(node.text()), sum(len(link.text()) for link in node.css("a"))
             if text <= total * _MAX_FURNITURE or linked > text * 0.6:
                 node.decompose()
