@@ -491,9 +491,33 @@ def test_lines_of_a_table_of_contents_and_of_an_index_are_no_text_of_a_pdf(tmp_p
     pdf_file(tmp_path / "tides.pdf", draw)
     (document,) = load(tmp_path)[0].values()
     assert document.text == (
-        "<!-- page 1 -->\n\nContents\n\n# Version 2\n\nPilots wait.\n\n<!-- page 2 -->\n\n"
+        "<!-- page 1 -->\n\nContents\n\nVersion 2 Pilots wait.\n\n<!-- page 2 -->\n\n"
         "# 1 Tides\n\nThe tides turn twice a day.\n\n# Version 2\n\nThe tides turn twice a day."
     )
+
+
+def test_the_outline_of_a_pdf_says_what_is_a_heading(tmp_path):
+    def draw(page):
+        titles = {"Moorings": 0, "1.1 Lines and fenders of ships that stay": 1, "1.2 Anchors": 1}
+        for y, (title, level) in zip((770, 640, 500), titles.items(), strict=True):
+            first, _, rest = title.partition(" of ")
+            bottom = draw_lines(page, 60, y, [first, *([f"of {rest}"] if rest else [])], size=14, leading=16)
+            draw_lines(page, 60, bottom - 10, ["Note"], size=16)
+            draw_lines(page, 60, bottom - 40, ["Ships are moored with four lines.", "Packages) come later."])
+            page.bookmarkPage(title)
+            page.addOutlineEntry(title, title, level)
+
+    pdf_file(tmp_path / "moorings.pdf", draw)
+    pdf_file(tmp_path / "plain.pdf", lambda page: draw_lines(page, 60, 700, ["Tides turn.", "Twice."] * 9))
+    documents = load(tmp_path)[0]
+    text = documents["moorings.pdf"].text
+    assert [line for line in text.split("\n") if line.startswith("#")] == [
+        "# Moorings",
+        "## 1.1 Lines and fenders of ships that stay",
+        "## 1.2 Anchors",
+    ]
+    assert text.count("Note") == 3
+    assert "#" not in documents["plain.pdf"].text
 
 
 def test_pdf_lists_and_code(tmp_path):

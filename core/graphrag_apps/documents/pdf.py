@@ -10,13 +10,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, dropwhile, pairwise, takewhile
 from statistics import median, median_high
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphrag_core.errors import FileError, optional_import
 from graphrag_core.text import has_cjk, markdown
 from graphrag_core.text.content import Content, stated_title
 from graphrag_core.text.words import HYPHENATED_WORD
 
+_NUMBER = re.compile(
+    r"(?:(?:chapter|part|appendix|section)\s+)?(?:[A-Z]?\d+(?:\.\d+)*|[A-Z]|[IVXLC]+)[.:]?\s+", re.IGNORECASE
+)
+_CONTENTS_TITLE = re.compile(r"(?:table of )?contents:?|index", re.IGNORECASE)
 _PAGE_NUMBER = re.compile(
     r"\W*(?:page|seite|p\.)?\s*(?:\d{1,4}|[ivxlc]{1,7})(?:\s*(?:of|/|von)\s*\d{1,4})?\W*", re.IGNORECASE
 )
@@ -30,6 +34,10 @@ _HYPHENS = (0x02, 0xFFFE, 0xAD)  # a hyphen at the end of a line, as pdfium retu
 _HEADING_RATIO = 1.12  # how much larger than body text a heading is
 _WORD_GAP = 0.13  # of the font size: the gap between words is wider, the gap that kerning leaves is not
 _NO_GAP = 0.05
+_PAGES_PER_ENTRY = 4  # of an outline that has all headings, at most
+_TITLE_LINES = 3  # of a heading, at most
+_LONGEST_HEADING = 200  # characters
+_SHORTEST_KEY = 3  # letters of a title, by which it is recognised
 _MAX_PAGES = 20_000
 _MAX_CHARACTERS = 50_000_000
 _LONGEST_EDGE = 300  # characters of a page number, or of a line of a table of contents
@@ -51,6 +59,14 @@ class _Line:
     is_code: bool = False
     hyphenated: bool = False
     level: int = 0
+
+
+class _Entry(NamedTuple):
+    """A title of the outline, its level, and the page that it leads to; both from 1."""
+
+    title: str
+    level: int
+    page: int
 
 
 def read_pdf(data: bytes) -> Content:
@@ -189,14 +205,16 @@ def _is_monospaced(pdfium: Any, raw: Any, index: int) -> bool:
     return _MONOSPACED.search(name.value.decode("utf-8", "replace")) is not None
 
 
-def _outline(file: Any) -> dict[str, tuple[int, bool]]:
-    """Return the titles of the outline, with their levels and whether they end in a number."""
-    outline: dict[str, tuple[int, bool]] = {}
+def _outline(file: Any) -> list[_Entry]:
+    """Return the entries of the outline that lead to a page."""
+    entries = []
     for entry in file.get_toc(max_depth=6):
-        title = (entry.get_title() or "").strip()
-        outline.setdefault(_key(title), (entry.level + 1, _ENDS_IN_NUMBER.search(title) is not None))
-    outline.pop("", None)
-    return outline
+        target = entry.get_dest()
+        page = None if target is None else target.get_index()
+        title = " ".join((entry.get_title() or "").split())
+        if page is not None and _key(title):
+            entries.append(_Entry(title, entry.level + 1, page + 1))
+    return entries
 
 
 # -- order
@@ -320,27 +338,71 @@ def _place(line: _Line) -> tuple[str, int]:
     return re.sub(r"\d+|\b[ivxlc]+\b", "#", line.text.casefold()), round(line.base / 4)
 
 
-def _with_headings(lines: list[_Line], body: float, outline: dict[str, tuple[int, bool]]) -> list[_Line]:
-    """Set the level of lines that are headings: larger than the text, or in the outline of the file.
+def _with_headings(lines: list[_Line], body: float, outline: Sequence[_Entry]) -> list[_Line]:
+    """Set the level of lines that are headings: those of the outline, and lines that are larger than the text.
 
-    A title of the outline with a page number is a line of the table of contents, which is left out.
+    An outline with many entries has all headings; else larger lines are headings below those of the outline. A title of
+    the outline with a page number is a line of the table of contents, which is left out.
     """
-    sizes = sorted(
-        {line.size for line in lines if line.size >= body * _HEADING_RATIO and not line.is_code}, reverse=True
-    )
-    levels = {size: rank for rank, size in enumerate(sizes[:6], 1)}
+    levels = _levels_by_outline(lines, body, outline)
+    if lines and len(outline) * _PAGES_PER_ENTRY < lines[-1].page:
+        deepest = max(levels.values(), default=0)
+        larger = {at: line.size for at, line in enumerate(lines) if at not in levels and _is_larger(line, body)}
+        rank = {size: rank for rank, size in enumerate(sorted({*larger.values()}, reverse=True), 1)}
+        levels |= {at: min(deepest + rank[size], 6) for at, size in larger.items()}
+    titles = {_key(entry.title) for entry in outline if not _ENDS_IN_NUMBER.search(entry.title)}
     result = []
-    for line in lines:
-        level = 0
-        if re.search(r"[^\W\d_]", line.text) and len(line.text) < 200 and not line.is_code:
-            if outline and line.size >= body and (entry := outline.get(_key(line.text))):
-                level, numbered = entry
-                if not numbered and _ENDS_IN_NUMBER.search(line.text):
-                    continue
-            else:
-                level = levels.get(line.size, 0)
-        result.append(replace(line, level=level) if level else line)
+    for at, line in enumerate(lines):
+        if at in levels:
+            result.append(replace(line, level=levels[at], is_code=False))
+        elif not (_ENDS_IN_NUMBER.search(line.text) and _key(line.text) in titles):
+            result.append(line)
     return result
+
+
+def _levels_by_outline(lines: Sequence[_Line], body: float, outline: Sequence[_Entry]) -> dict[int, int]:
+    """Return the levels of lines that are titles of the outline, each on the page that the outline says."""
+    levels: dict[int, int] = {}
+    first: dict[int, int] = {}  # line of each page
+    for at, line in enumerate(lines):
+        first.setdefault(line.page, at)
+    for entry in outline:
+        wanted = _keys(entry.title)
+        for start in range(first.get(entry.page, len(lines)), len(lines)):
+            if lines[start].page != entry.page:
+                break
+            span = _title_at(lines, start, wanted) if start not in levels and lines[start].size >= body else 0
+            if span:
+                levels |= dict.fromkeys(range(start, start + span), entry.level)
+                break
+    return levels
+
+
+def _title_at(lines: Sequence[_Line], start: int, wanted: set[str]) -> int:
+    """Return how many lines from one on are a title; 0 if they are none."""
+    title = ""
+    for span, line in enumerate(lines[start : start + _TITLE_LINES], 1):
+        title = f"{title} {line.text}".strip()
+        if len(title) > _LONGEST_EDGE:
+            break
+        if not wanted.isdisjoint(_keys(title)):
+            return span
+    return 0
+
+
+def _is_larger(line: _Line, body: float) -> bool:
+    """Return whether a line is larger than the text, and can be a heading: no end of a sentence, and no contents."""
+    text = line.text.strip()
+    if line.size < body * _HEADING_RATIO or line.is_code or len(text) >= _LONGEST_HEADING:
+        return False
+    is_sentence = text.endswith((".", ",", ";")) or text[:1].islower()
+    return re.search(r"[^\W\d_]", text) is not None and not is_sentence and not _CONTENTS_TITLE.fullmatch(text)
+
+
+def _keys(title: str) -> set[str]:
+    """Return what two forms of a title have in common: its letters, with and without its number."""
+    keys = {_key(title), _key(_NUMBER.sub("", title, count=1))}
+    return {key for key in keys if len(key) >= _SHORTEST_KEY} or {"".join(title.casefold().split())}
 
 
 def _key(title: str) -> str:
