@@ -520,6 +520,24 @@ def test_the_outline_of_a_pdf_says_what_is_a_heading(tmp_path):
     assert "#" not in documents["plain.pdf"].text
 
 
+def test_the_number_of_a_footnote_in_a_pdf_is_no_part_of_the_word_before(tmp_path):
+    def draw(page):
+        text = page.beginText(60, 700)
+        text.setFont("Helvetica", 10)
+        text.textOut("Pilots wait")
+        text.setFont("Helvetica", 6)
+        text.setRise(4)
+        text.textOut("12")
+        text.setFont("Helvetica", 10)
+        text.setRise(0)
+        text.textOut(" for the A380.")
+        page.drawText(text)
+
+    pdf_file(tmp_path / "pilots.pdf", draw)
+    (document,) = load(tmp_path)[0].values()
+    assert document.text.endswith("Pilots wait^12 for the A380.")
+
+
 def test_pdf_lists_and_code(tmp_path):
     def draw(page):
         y = draw_lines(

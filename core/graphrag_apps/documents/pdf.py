@@ -34,6 +34,7 @@ _HYPHENS = (0x02, 0xFFFE, 0xAD)  # a hyphen at the end of a line, as pdfium retu
 _HEADING_RATIO = 1.12  # how much larger than body text a heading is
 _WORD_GAP = 0.13  # of the font size: the gap between words is wider, the gap that kerning leaves is not
 _NO_GAP = 0.05
+_SUPERSCRIPT = 0.85  # of the size of its line, at most
 _PAGES_PER_ENTRY = 4  # of an outline that has all headings, at most
 _TITLE_LINES = 3  # of a heading, at most
 _LONGEST_HEADING = 200  # characters
@@ -114,56 +115,77 @@ def _page_lines(page: Any, number: int) -> list[_Line]:
     import pypdfium2.raw as pdfium
 
     text_page = page.get_textpage()
-    raw = text_page.raw
-    box = pdfium.FS_RECTF()
-    ink = [ctypes.c_double() for _ in range(4)]  # left, right, bottom and top of what is drawn
-    lines: list[_Line] = []
-    characters: list[str] = []
-    boxes: list[tuple[float, float]] = []  # left and right of each character
-    places: list[int] = []  # of the characters other than spaces
-    begin = end = base = start = size = 0.0
-    row = 0
-
-    def flush(*, hyphenated: bool = False) -> None:
-        text = _words(characters, boxes, size)
-        if text:
-            is_code = all(_is_monospaced(pdfium, raw, places[i]) for i in (0, len(places) // 2, -1))
-            pdfium.FPDFText_GetCharBox(raw, places[-1], *ink)
-            lines.append(_Line(text, begin, ink[1].value, base, size, number, row, is_code, hyphenated))
-        characters.clear()
-        boxes.clear()
-        places.clear()
-
+    raw, box = text_page.raw, pdfium.FS_RECTF()
+    part = _Part(raw, number)
     for index in range(text_page.count_chars()):
         code = pdfium.FPDFText_GetUnicode(raw, index)
         if code in (10, 13) or code in _HYPHENS:
-            flush(hyphenated=code in _HYPHENS)
-            row += code != 13
-            continue
-        if code == 0 or 0xD800 <= code < 0xE000:
-            continue
-        character = chr(code)
-        pdfium.FPDFText_GetLooseCharBox(raw, index, box)  # up to where the next character is expected
-        if character.isspace():
-            characters.append(" ")
-            boxes.append((box.left, box.right))
-            continue
-        left, right, bottom = box.left, box.right, box.bottom
-        if places and left - end > 1.8 * size:  # a column or a cell of a table
-            flush()
-        elif places and abs(bottom - start) > 1.5 * size and left < end:  # a new line without a break
-            flush()
-            row += 1
-        if not places:
-            pdfium.FPDFText_GetCharBox(raw, index, *ink)
-            begin, base, start, size = ink[0].value, ink[2].value, bottom, _font_size(pdfium, raw, index)
-        places.append(index)
-        characters.append(character)
-        boxes.append((left, right))
-        end = right
-    flush()
+            part.end(hyphenated=code in _HYPHENS)
+            part.row += code != 13
+        elif code and not 0xD800 <= code < 0xE000:
+            pdfium.FPDFText_GetLooseCharBox(raw, index, box)  # up to where the next character is expected
+            part.add(index, chr(code), box)
+    part.end()
     text_page.close()
-    return lines
+    return part.lines
+
+
+class _Part:
+    """The part of a line that is being read from a page, and the lines before it."""
+
+    def __init__(self, raw: Any, page: int) -> None:
+        self.lines: list[_Line] = []
+        self.row = 0
+        self._raw, self._page = raw, page
+        self._ink = [ctypes.c_double() for _ in range(4)]  # left, right, bottom and top of what is drawn
+        self._characters: list[str] = []
+        self._boxes: list[tuple[float, float]] = []  # left and right of each character
+        self._places: list[int] = []  # of the characters other than spaces
+        self._begin = self._end = self._base = self._start = self._size = 0.0
+
+    def add(self, index: int, character: str, box: Any) -> None:
+        """Add a character, which may begin another part or another line."""
+        left, right, bottom = box.left, box.right, box.bottom
+        if character.isspace():
+            self._characters.append(" ")
+            self._boxes.append((left, right))
+            return
+        if self._places and left - self._end > 1.8 * self._size:  # a column or a cell of a table
+            self.end()
+        elif self._places and abs(bottom - self._start) > 1.5 * self._size and left < self._end:  # a line break
+            self.end()
+            self.row += 1
+        if not self._places:
+            self._draw(index)
+            self._begin, self._base, self._start = self._ink[0].value, self._ink[2].value, bottom
+            self._size = _font_size(self._raw, index)
+        elif character.isdigit() and self._characters[-1][-1:].isalpha():
+            is_raised = _font_size(self._raw, index) < _SUPERSCRIPT * self._size
+            character = f"^{character}" if is_raised else character  # the number of a footnote, or a power
+        self._places.append(index)
+        self._characters.append(character)
+        self._boxes.append((left, right))
+        self._end = right
+
+    def end(self, *, hyphenated: bool = False) -> None:
+        """End the part."""
+        if text := _words(self._characters, self._boxes, self._size):
+            places = self._places
+            is_code = all(_is_monospaced(self._raw, places[at]) for at in (0, len(places) // 2, -1))
+            self._draw(places[-1])
+            self.lines.append(
+                _Line(
+                    text, self._begin, self._ink[1].value, self._base, self._size, self._page, self.row, is_code,
+                    hyphenated,
+                )
+            )  # fmt: skip
+        self._characters, self._boxes, self._places = [], [], []
+
+    def _draw(self, index: int) -> None:
+        """Read where a character is drawn."""
+        import pypdfium2.raw as pdfium
+
+        pdfium.FPDFText_GetCharBox(self._raw, index, *self._ink)
 
 
 def _words(characters: list[str], boxes: Sequence[tuple[float, float]], size: float) -> str:
@@ -192,14 +214,18 @@ def _words(characters: list[str], boxes: Sequence[tuple[float, float]], size: fl
     return " ".join("".join(characters).split())
 
 
-def _font_size(pdfium: Any, raw: Any, index: int) -> float:
+def _font_size(raw: Any, index: int) -> float:
+    import pypdfium2.raw as pdfium
+
     matrix = pdfium.FS_MATRIX()
     pdfium.FPDFText_GetMatrix(raw, index, matrix)
     scale = (matrix.c**2 + matrix.d**2) ** 0.5 or 1.0
     return round(float(pdfium.FPDFText_GetFontSize(raw, index)) * scale * 2) / 2 or 1.0
 
 
-def _is_monospaced(pdfium: Any, raw: Any, index: int) -> bool:
+def _is_monospaced(raw: Any, index: int) -> bool:
+    import pypdfium2.raw as pdfium
+
     name = ctypes.create_string_buffer(100)
     pdfium.FPDFText_GetFontInfo(raw, index, name, len(name), ctypes.c_int())
     return _MONOSPACED.search(name.value.decode("utf-8", "replace")) is not None
