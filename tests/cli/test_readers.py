@@ -697,6 +697,39 @@ def test_a_workbook_gives_a_document_per_row_of_a_table_and_per_other_sheet(tmp_
 # -- mail, books, notebooks
 
 
+def test_a_reply_is_read_without_the_message_below_it_and_without_signatures(tmp_path):
+    head = "From: ada@port.example\nSubject: Re: Crane 4\nMessage-ID: <2@port>\n"
+    reply = "In-Reply-To: <1@port>\n\n"
+    bodies = {
+        "top.eml": f"{head}{reply}It is repaired.\n\nOn Monday, 4 March,\nBo wrote:\n> Is crane 4 broken?\n>\n> Bo\n",
+        "outlook.eml": f"{head}{reply}It is repaired.\n\n-----Original Message-----\nFrom: Bo\n\nIs crane 4 broken?\n",
+        "between.eml": f"{head}{reply}> Is crane 4 broken?\n\nNo.\n\n> And crane 5?\n\nYes.\n",
+        "quoted.eml": f"{head}{reply}> Is crane 4 broken?\n",
+        "first.eml": f"{head}\nShe said:\n\n> Crane 4 is broken.\n",
+        "signed.eml": f"{head}\n-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\nIt is repaired.\n"
+        "-----BEGIN PGP SIGNATURE-----\n\niQIzBAEBCAAdFiEE\n-----END PGP SIGNATURE-----\n",
+    }
+    for name, text in bodies.items():
+        (tmp_path / name).write_text(text)
+    texts = {name: mail.text.rpartition("ada@port.example\n\n")[2] for name, mail in load(tmp_path)[0].items()}
+    assert texts == {
+        "top.eml": "It is repaired.",
+        "outlook.eml": "It is repaired.",
+        "between.eml": "> Is crane 4 broken?\n\nNo.\n\n> And crane 5?\n\nYes.",
+        "quoted.eml": "> Is crane 4 broken?",
+        "first.eml": "She said:\n\n> Crane 4 is broken.",
+        "signed.eml": "It is repaired.",
+    }
+
+
+def test_includes_of_mdbook_are_no_text(tmp_path):
+    (tmp_path / "listing.md").write_text(
+        "# Listing\n\nSee below.\n\n```rust\n{{#rustdoc_include ../a.rs:here}}\n```\n\n{{#include b.md}}\n"
+    )
+    (document,) = load(tmp_path)[0].values()
+    assert "include" not in document.text
+
+
 def test_mail_has_its_headers_and_its_text(tmp_path):
     message = EmailMessage()
     message["Subject"] = "Re: Crane 4 is down"

@@ -32,6 +32,13 @@ _LONGEST_PART_HEADER = 2_000  # characters; the parser takes quadratic time for 
 _PART_HEADER = re.compile(rb"^content-(?:type|disposition):(?:.|\r?\n[ \t])*", re.IGNORECASE | re.MULTILINE)
 _LINK = re.compile(r"\]\(([^()\s<>]+)\)")
 _REPLY = re.compile(r"^(?:(?:re|fwd?|aw|wg):\s*)+", re.IGNORECASE)
+_SIGNED = re.compile(r"^-----BEGIN PGP SIGNED MESSAGE-----\n(?:[A-Za-z]+: .*\n)*\n?", re.MULTILINE)
+_ARMOUR = re.compile(
+    r"^-----BEGIN PGP (?P<kind>SIGNATURE|MESSAGE|PUBLIC KEY BLOCK)-----$.*?(?:^-----END PGP (?P=kind)-----$\n?|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+_ORIGINAL = re.compile(r"^-{2,} ?(?:Original Message|Forwarded message|Ursprüngliche Nachricht) ?-{2,}$", re.IGNORECASE)
+_ATTRIBUTION = 3  # lines before a quotation, at most, that say who wrote it: "On Monday Ada wrote:"
 
 
 def read_eml(data: bytes) -> Content:
@@ -63,7 +70,9 @@ def _mail_content(data: bytes) -> Content:
         f"Attachments: {', '.join(names)}" if names else "",
     )
     start = "\n\n".join(filter(None, intro)) + "\n\n"
-    body = _mail_body(message)
+    body = _without_armour(_mail_body(message))
+    if "in-reply-to" in message or "references" in message:
+        body = _without_last_quotation(body)
     return Content(start + body, _REPLY.sub("", subject), {"subject": subject, **headers})
 
 
@@ -80,6 +89,26 @@ def _mail_body(message: EmailMessage) -> str:
         text = decode(payload) if isinstance(payload, bytes) else ""
     text = text.replace("\r\n", "\n").replace("\x00", "")
     return html_content(text).text if part.get_content_subtype() == "html" else text.strip()
+
+
+def _without_armour(body: str) -> str:
+    """Return the text of a mail without signatures, keys and encrypted parts of PGP."""
+    return _ARMOUR.sub("", _SIGNED.sub("", body)).strip()
+
+
+def _without_last_quotation(body: str) -> str:
+    """Return a reply without the message that it quotes below its own text. Quotations between answers stay."""
+    lines = body.split("\n")
+    end = next((at for at, line in enumerate(lines) if at and _ORIGINAL.match(line.strip())), len(lines))
+    while end and (not lines[end - 1].strip() or lines[end - 1].startswith(">")):
+        end -= 1
+    if 0 < end < len(lines) and lines[end - 1].rstrip().endswith(":"):  # who wrote what is quoted
+        start = end
+        while start and lines[start - 1].strip():
+            start -= 1
+        end = start if end - start <= _ATTRIBUTION else end
+    own = "\n".join(lines[:end]).strip()
+    return own or body
 
 
 def read_epub(data: bytes) -> Content:

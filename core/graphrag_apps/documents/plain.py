@@ -15,6 +15,7 @@ _FRONT_MATTER = re.compile(r"\A\s*(---|\+\+\+)[ \t]*\n(.*?)\n(?:\1|\.\.\.)[ \t]*
 _FIELD = re.compile(r"^([A-Za-z_][\w-]*)[ \t]*[:=][ \t]*(.*(?:\n[ \t]*-[ \t]+.*)*)$", re.MULTILINE)
 _IMAGE = re.compile(r"!\[[^\]]{0,400}\](?:\([^)]{0,1000}\)|\[[^\]]{0,400}\])")
 _H1 = re.compile(r"<h1[^>]{0,1000}>(.{,500}?)</h1>", re.IGNORECASE | re.DOTALL)
+_INCLUDE = re.compile(r"\{\{#(?:\w+_)?(?:include|playground|title)\b[^{}\n]{0,1000}\}\}")  # of another file, by mdBook
 _LONGEST_TITLE = 1_000  # characters
 
 
@@ -27,8 +28,8 @@ def read_text(data: bytes) -> Content:
 
 
 def read_markdown(data: bytes) -> Content:
-    """Read Markdown. The text is its source; front matter fields become metadata."""
-    text = decode_lines(data)
+    """Read Markdown. The text is its source without includes of mdBook; front matter fields become metadata."""
+    text = _INCLUDE.sub("", decode_lines(data))
     fields: dict[str, Any] = {}
     if front_matter := _FRONT_MATTER.match(text):
         fields = _fields(front_matter[2])
