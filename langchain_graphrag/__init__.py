@@ -1,6 +1,7 @@
 """The LangChain adapter: a retriever over vectors, keywords and a knowledge graph, and a memory tool for agents.
 
 >>> from graphrag_core.testing import HashEmbedder
+>>> from langchain_graphrag import GraphRAGRetriever
 >>> retriever = GraphRAGRetriever.from_texts(
 ...     ["The Auth Service delegates to the OAuth Provider.", "The OAuth Provider is run by Keyring."],
 ...     HashEmbedder(),
@@ -22,12 +23,11 @@ except ModuleNotFoundError as error:
         raise
     raise MissingDependency("langchain-core", "langchain", "langchain_graphrag") from error
 
-from langchain_graphrag.retriever import GraphRAGRetriever
-
 if TYPE_CHECKING:
     from langchain_graphrag.extraction import llm_extractor
     from langchain_graphrag.memory_tool import create_memory_search_tool
     from langchain_graphrag.rerank import compressor_reranker
+    from langchain_graphrag.retriever import GraphRAGRetriever
 
 del langchain_core
 
@@ -44,5 +44,6 @@ __getattr__ = lazy_names(
         "extraction": "llm_extractor",
         "memory_tool": "create_memory_search_tool",
         "rerank": "compressor_reranker",
+        "retriever": "GraphRAGRetriever",
     },
 )

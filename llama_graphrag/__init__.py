@@ -2,6 +2,7 @@
 
 >>> from llama_index.core.schema import TextNode
 >>> from graphrag_core.testing import HashEmbedder
+>>> from llama_graphrag import GraphRAGRetriever
 >>> retriever = GraphRAGRetriever.from_nodes(
 ...     [
 ...         TextNode(id_="auth", text="The Auth Service delegates sign-in to the OAuth Provider."),
@@ -21,12 +22,11 @@ from graphrag_core.lazy import lazy_names
 with optional_import("llama-index-core", "llama", "llama_graphrag"):
     import llama_index.core
 
-from llama_graphrag.retriever import GraphRAGRetriever
-
 if TYPE_CHECKING:
     from llama_graphrag.events import GraphRAGRetrievalEvent
     from llama_graphrag.memory_tool import memory_search_tool
     from llama_graphrag.models import LocalEmbedding
+    from llama_graphrag.retriever import GraphRAGRetriever
     from llama_graphrag.vector_store import GraphRAGVectorStore
 
 del llama_index
@@ -45,6 +45,7 @@ __getattr__ = lazy_names(
         "events": "GraphRAGRetrievalEvent",
         "memory_tool": "memory_search_tool",
         "models": "LocalEmbedding",
+        "retriever": "GraphRAGRetriever",
         "vector_store": "GraphRAGVectorStore",
     },
 )

@@ -21,11 +21,10 @@ from graphrag_core import errors
 from graphrag_core.engine.address import is_address, shown
 from graphrag_core.errors import DocumentError, GraphRAGError, InputError, optional_import
 from graphrag_core.index import KnowledgeIndex
-from graphrag_core.ingest.pipeline import BatchLimit
+from graphrag_core.ingest.pipeline import batches
 from graphrag_core.ingest.validation import validate
 from graphrag_core.model import Added, Document, FileMark
 from graphrag_core.ports import Embedder
-from graphrag_core.text import hash64
 
 _BLOCK, _CHARACTERS = 50_000, 50_000_000  # of an iterable that are handed to Ray at once: documents, and their texts
 _ROWS = 200  # documents of a file in a block
@@ -202,19 +201,8 @@ def _blocks(ray: Any, documents: Iterable[Document]) -> Iterator[Any]:
     if isinstance(documents, Document):
         raise InputError("index_documents takes an iterable of documents: index_documents([document], url)")
     ids: set[int] = set()
-    limit, rows = BatchLimit(_BLOCK, _CHARACTERS), list[dict[str, Any]]()
-    for given in documents:
-        (document,) = validate([given])
-        number = hash64(document.id)
-        if number in ids:
-            raise DocumentError(document.id, "this id came before in the same call: keep one of the two")
-        ids.add(number)
-        rows.append(_row(document))
-        if limit.count(document):
-            yield ray.data.from_items(rows)
-            rows = []
-    if rows:
-        yield ray.data.from_items(rows)
+    for block in batches(documents, _BLOCK, _CHARACTERS):
+        yield ray.data.from_items([_row(document) for document in validate(block, ids)])
 
 
 def _dataset_rows(batch: Mapping[str, Any]) -> Rows:

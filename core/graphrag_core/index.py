@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import pickle
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Self
 
 from graphrag_core.engine.address import is_address, is_url, shown
-from graphrag_core.errors import EmbedderMismatch, InputError, ReadOnlyIndex, check_integer
+from graphrag_core.errors import InputError, check_integer
 from graphrag_core.filters import Where, parse_all
 from graphrag_core.graph import KnowledgeGraph
 from graphrag_core.ingest.chunker import Chunker
-from graphrag_core.ingest.edges import SETTING as EDGES
-from graphrag_core.ingest.edges import UNFINISHED, Edge, Edges, parse_edges, stored_edges
+from graphrag_core.ingest.edges import Edge, Edges, parse_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
-from graphrag_core.ingest.pipeline import NO_EMBEDDER, Pipeline
+from graphrag_core.ingest.pipeline import Pipeline
+from graphrag_core.ingest.stored import extract_again, set_edges
 from graphrag_core.memory import Memory
 from graphrag_core.model import Added, Chunk, Document, Stats, Verification
 from graphrag_core.ports import Embedder, Extractor
@@ -90,21 +89,27 @@ class KnowledgeIndex:
         self.engine: IndexEngine = _embedded_engine() if engine is None else engine
         self.path = self.engine.path
         self.batch_size = batch_size
-        self.pipeline = Pipeline(
-            engine=self.engine,
-            chunker=chunker,
-            extractor=extractor,
-            embedder=self.embedding,
-            embed_names=self._check_settings(embed_names),
-            batch_size=batch_size,
-            progress=progress,
-            edges=stored_edges(self.engine.settings()),
-        )
+        self._copied: dict[str, Any] = {
+            "chunker": chunker,
+            "extractor": extractor,
+            "batch_size": batch_size,
+            "progress": progress,
+        }
+        if embed_names and embedder is None:
+            raise InputError("embed_names needs an embedder: pass one, or leave it out")
+        if self.embedding is not None and self.embedding.has_tokens:
+            self.engine.embed_tokens = self.embedding.embed_tokens
+        self.pipeline = Pipeline(self.engine, self.embedding, embed_names=bool(embed_names), **self._copied)
+        if embed_names is not None and embed_names != self.pipeline.embed_names:
+            raise InputError(
+                f"{self.path or 'the index'} was built with embed_names={self.pipeline.embed_names}: leave the setting "
+                "out, or index the documents again into another folder"
+            )
         self.memory = Memory(self.pipeline)
         """The facts that were stated with :meth:`Memory.remember <graphrag_core.memory.Memory.remember>`."""
         self.graph = KnowledgeGraph(self.pipeline, self.memory)
         """Entities, relations, communities and edits of the graph."""
-        self._set_edges(None if edges is None else parse_edges(edges))
+        set_edges(self.pipeline, None if edges is None else parse_edges(edges))
 
     @classmethod
     def open(
@@ -164,8 +169,8 @@ class KnowledgeIndex:
 
     def _parts(self) -> tuple[type[KnowledgeIndex], Embedder | None, IndexEngine, dict[str, Any]]:
         """Return what a copy is made of."""
-        settings = {name: getattr(self.pipeline, name) for name in ("chunker", "extractor", "batch_size", "progress")}
-        return type(self), None if self.embedding is None else self.embedding.embedder, self.engine, settings
+        embedder = None if self.embedding is None else self.embedding.embedder
+        return type(self), embedder, self.engine, dict(self._copied)
 
     @staticmethod
     def exists(path: str | Path) -> bool:
@@ -267,7 +272,7 @@ class KnowledgeIndex:
             The index cannot be written.
         """
         with self.pipeline.writing():
-            report = self.pipeline.extract_again(progress)
+            report = extract_again(self.pipeline, progress)
             self.engine.rebuild()
         return report
 
@@ -307,8 +312,7 @@ class KnowledgeIndex:
         """Let a read-only index see what was written since; return whether anything was."""
         changed = self.engine.refresh()
         if changed:
-            self.pipeline.embed_names = self._check_settings(None)
-            self.pipeline.edges = stored_edges(self.engine.settings())
+            self.pipeline.read_settings()
         return changed
 
     def close(self) -> None:
@@ -368,52 +372,10 @@ class KnowledgeIndex:
     def __repr__(self) -> str:
         return f"<KnowledgeIndex {self.engine!r}>"
 
-    # -- settings
-
-    def _check_settings(self, names: bool | None) -> bool:
-        """Check the settings against the stored ones; return whether names are embedded."""
-        stored, embedding, name = self.engine.settings(), self.embedding, self.path or "the index"
-        built_with = stored.get("embedder", "")
-        if embedding is not None:
-            _check_embedder(embedding, built_with, str(name))
-            embedding.dim = int(stored.get("dim", "0")) or None
-            self.engine.embed_tokens = embedding.embed_tokens if embedding.has_tokens else None
-        elif names:
-            raise InputError("embed_names needs an embedder: pass one, or leave it out")
-        if not built_with:
-            return bool(names)
-        embeds_names: bool = json.loads(stored["embeds"])["names"]
-        if names is not None and names != embeds_names:
-            raise InputError(
-                f"{name} was built with embed_names={embeds_names}: leave the setting out, or index the documents "
-                "again into another folder"
-            )
-        return embeds_names
-
     @property
     def edges(self) -> tuple[Edge, ...]:
         """The metadata fields that link documents: pairs of a source field and a target field."""
         return self.pipeline.edges
-
-    def _set_edges(self, edges: tuple[Edge, ...] | None) -> None:
-        """Use these edges; derive the edges of stored documents again if they differ."""
-        settings = self.engine.settings()
-        wanted = self.pipeline.edges if edges is None else edges
-        if set(wanted) == set(self.pipeline.edges) and (self.read_only or not settings.get(UNFINISHED)):
-            return
-        if not settings.get("embedder"):  # nothing was added yet
-            self.pipeline.edges = wanted
-            if self.path is not None and not self.read_only:  # who opens it next may leave them out
-                with self.pipeline.lock:
-                    self.engine.write(settings={EDGES: json.dumps(wanted)})
-            return
-        if self.read_only:
-            raise ReadOnlyIndex(
-                f"{self.path} has the edges {list(self.pipeline.edges)}, not {list(wanted)}: leave edges out, or open "
-                "it once for writing with these edges, which derives them again"
-            )
-        with self.pipeline.lock:
-            self.pipeline.derive_edges(wanted)
 
 
 def open_engine(path: str | Path, *, read_only: bool) -> IndexEngine:
@@ -439,20 +401,6 @@ def _embedded_engine(path: str | Path | None = None, **settings: Any) -> IndexEn
     from graphrag_core.engine.engine import IndexEngine  # noqa: PLC0415
 
     return IndexEngine(path, **settings)
-
-
-def _check_embedder(embedding: CheckedEmbedder, built_with: str, name: str) -> None:
-    """Raise ``EmbedderMismatch`` if an index was built with another embedder, or without one."""
-    if built_with == NO_EMBEDDER:
-        raise EmbedderMismatch(
-            f"{name} was built without an embedder and has no vectors: "
-            "open it without one, or index the documents again into another folder"
-        )
-    if built_with and built_with != embedding.identity:
-        raise EmbedderMismatch(
-            f"{name} was built with {built_with}, not with {embedding.identity}: "
-            "open it with that embedder, or index the documents again into another folder"
-        )
 
 
 def _restore(

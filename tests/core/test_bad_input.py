@@ -60,7 +60,7 @@ def test_ids_that_come_twice_are_refused(services):
     with pytest.raises(DocumentError, match=r"'twin'.*twice"):
         services.add([Document("twin", "One."), GOOD, Document("twin", "Two.")])
     assert snapshot(services) == before
-    with KnowledgeIndex(HashEmbedder(), batch_size=1) as index, pytest.raises(DocumentError, match="came before"):
+    with KnowledgeIndex(HashEmbedder(), batch_size=1) as index, pytest.raises(DocumentError, match="twice"):
         index.add([Document("twin", "One."), Document("twin", "Two.")])
 
 

@@ -277,9 +277,9 @@ class SyncRun:
             # A table's rows share its bytes. Of other files with many documents, the text's length is the estimate.
             share = min(size / rows if rows > 1 else size if item.id == file.name else len(item.text), left)
             self.unwritten, left = self.unwritten + share, left - share
-            at_end_of_batch = self.index.pipeline.limit.ends_with(item)
+            written = self.index.pipeline.finished
             yield item
-            if at_end_of_batch:  # the index asked for the next document, so the batch is written
+            if self.index.pipeline.finished > written:  # the document was the last of a batch
                 self._advance()
         if left == size:  # it had no document
             self._advance(skipped=size)

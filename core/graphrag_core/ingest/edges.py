@@ -28,9 +28,6 @@ ID = "$id"
 SETTING = "edges"
 """The setting of an index under which its edges are stored."""
 
-UNFINISHED = "edges_unfinished"
-"""The setting of an index whose edges were being derived again when its writer stopped."""
-
 Edge = tuple[str, str]
 Edges = Iterable[str | Sequence[Any]]
 """Pairs of a source field and a target field; one text stands for a pair of the same field."""

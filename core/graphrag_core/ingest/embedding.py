@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from types import new_class
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -49,13 +48,24 @@ def combined_error(base: type[_Error], message: str, error: BaseException) -> _E
     (True, True, 'the model raised ConnectionError')
     """
     try:
-        kind: Any = type(error)
-        of_both: Any = _combined_type(cast("Any", base), kind)
-        combined: _Error = of_both(message)
+        combined: _Error = _combined_type(cast("Any", base), cast("Any", type(error)))(message)
         combined.__dict__.update(vars(error))
     except Exception:  # noqa: BLE001 - a type that cannot be a base class, or that cannot be created so
         return base(message)
     return combined
+
+
+@lru_cache(maxsize=64)
+def _combined_type(base: type[Any], kind: type[BaseException]) -> Any:
+    if issubclass(kind, (base, StopIteration, StopAsyncIteration)) or not issubclass(kind, Exception):
+        return base  # a coroutine cannot raise StopIteration
+    methods: dict[str, Any] = {
+        "__module__": base.__module__,
+        "__init__": lambda self, message: setattr(self, "args", (message,)),  # that of ``kind`` may need others
+        "__str__": lambda self: str(self.args[0]),
+        "__reduce__": lambda self: (base, self.args),
+    }
+    return type(base.__name__, (base, kind), methods)
 
 
 def question_error(problem: str, error: BaseException) -> EmbedderError:
@@ -65,20 +75,6 @@ def question_error(problem: str, error: BaseException) -> EmbedderError:
     combined = combined_error(EmbedderError, f"{problem}. {hint}", cause)
     combined.__cause__ = cause
     return combined
-
-
-@lru_cache(maxsize=64)
-def _combined_type(base: type[GraphRAGError], kind: type[BaseException]) -> type[GraphRAGError]:
-    if issubclass(kind, (base, StopIteration, StopAsyncIteration)) or not issubclass(kind, Exception):
-        return base  # a coroutine cannot raise StopIteration
-
-    def fill(names: dict[str, Any]) -> None:
-        names["__module__"] = base.__module__
-        names["__init__"] = lambda self, message: setattr(self, "args", (message,))  # that of ``kind`` may need others
-        names["__str__"] = lambda self: str(self.args[0])
-        names["__reduce__"] = lambda self: (base, self.args)
-
-    return cast("type[GraphRAGError]", new_class(base.__name__, (base, kind), exec_body=fill))
 
 
 def unit_vector(values: Iterable[float], dim: int | None) -> Matrix:
@@ -177,17 +173,17 @@ class CheckedEmbedder:
         if not texts:
             return np.empty((0, self.dim or 0), np.float32)
         known = embeddings or {}
-        missing = [text for text in texts if text not in known] if known else list(texts)
-        raw: Any = []
+        missing = [text for text in texts if text not in known]
+        vectors = np.empty((0, self.dim or 0), np.float32)
         if missing:
             with self._naming_errors(f"{len(missing)} texts, the first of document {owners[0]!r}"):
                 raw = self.embedder.embed_documents(missing)
+            vectors = self._checked(raw, len(missing), owners)
         if len(missing) < len(texts):
-            fresh = iter(self._checked(raw, len(missing), owners)) if missing else iter(())
-            raw = [known[text] if text in known else next(fresh) for text in texts]
-        unit = self._checked(raw, len(texts), owners)
-        self.dim = unit.shape[1]
-        return unit
+            fresh = iter(vectors)
+            vectors = self._checked([known[t] if t in known else next(fresh) for t in texts], len(texts), owners)
+        self.dim = vectors.shape[1]
+        return vectors
 
     def query(self, text: str) -> Matrix:
         """Return the unit vector of a question."""

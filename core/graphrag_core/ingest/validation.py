@@ -17,7 +17,7 @@ from graphrag_core.ingest import remembered
 from graphrag_core.ingest.embedding import combined_error
 from graphrag_core.model import Chunk, Document, Extraction, Fact, Mention
 from graphrag_core.ports import Extractor
-from graphrag_core.text import normalise
+from graphrag_core.text import hash64, normalise
 
 _Fields = Mapping[str, Callable[[Any], Any]]
 _Value = TypeVar("_Value", Extraction, Mention, Fact)
@@ -36,15 +36,15 @@ _MENTION_TEXTS, _FACT_TEXTS = attrgetter("type", "description"), attrgetter("tex
 # -- documents
 
 
-def validate(documents: Iterable[Any]) -> list[Document]:
-    """Return documents with their metadata as it is stored.
+def validate(documents: Iterable[Any], seen: set[int] | None = None) -> list[Document]:
+    """Return documents with their metadata as it is stored. ``seen`` are the hashes of the ids of earlier documents.
 
     Raises
     ------
     DocumentError
         A document cannot be indexed, or an id is repeated.
     """
-    ids: set[str] = set()
+    hashes = set[int]() if seen is None else seen
     checked: list[Document] = []
     for document in documents:
         _check_texts(document)
@@ -52,9 +52,9 @@ def validate(documents: Iterable[Any]) -> list[Document]:
             document = replace(document, metadata=metadata)  # noqa: PLW2901 - as it is stored
         if remembered.FACT_KEY in document.metadata:
             _check_fact(document)
-        if document.id in ids:
+        if (number := hash64(document.id)) in hashes:
             raise DocumentError(document.id, "this id comes twice in one call: keep one, or change the other id")
-        ids.add(document.id)
+        hashes.add(number)
         checked.append(document)
     return checked
 

@@ -40,39 +40,41 @@ def stored_vectors(stored: Sequence[ParsedDocument]) -> dict[str, Matrix]:
     return found
 
 
-def with_given(embedder: CheckedEmbedder, parsed: Sequence[ParsedDocument], vectors: Vectors) -> list[ParsedDocument]:
-    """Return documents with the vectors that were passed for them. Each must be a single chunk."""
-    found = list(parsed)
-    for position, one in enumerate(parsed):
-        document_id = one.document.id
-        if document_id not in vectors:
-            continue
-        if len(one.chunks) > 1:
-            raise DocumentError(
-                document_id,
-                f"a vector was passed for it, but it was cut into {len(one.chunks)} chunks: "
-                "leave the vector out, or keep documents whole with chunker=None",
-            )
-        found[position] = replace(one, chunk_vectors=embedder.given(document_id, vectors[document_id])[None, :])
-    return found
-
-
 def with_vectors(
-    embedder: CheckedEmbedder, parsed: Sequence[ParsedDocument], known: Mapping[str, Matrix], embeddings: Vectors
+    embedder: CheckedEmbedder,
+    parsed: Sequence[ParsedDocument],
+    stored: Sequence[ParsedDocument],
+    given: Vectors,
+    embeddings: Vectors,
 ) -> list[ParsedDocument]:
     """Return documents with the vectors and the tokens of their chunks; those that have vectors keep them.
 
-    ``known`` are stored vectors by text, ``embeddings`` those that the caller knows.
+    ``stored`` are documents whose vectors are taken for equal texts, ``given`` known vectors of documents, and
+    ``embeddings`` known vectors of texts.
     """
-    new = new_texts(parsed, known, {one.document.id for one in parsed if one.chunk_vectors is not None})
-    vectors = dict(zip(new, embedder.documents([*new], [*new.values()], embeddings), strict=True))
+    rows = {one.document.id: one.chunk_vectors for one in parsed if one.chunk_vectors is not None}
+    rows |= {name: _given(embedder, one, given[name]) for one in parsed if (name := one.document.id) in given}
+    vectors = stored_vectors(stored)
+    new = new_texts(parsed, vectors, rows)
+    vectors |= zip(new, embedder.documents([*new], [*new.values()], embeddings), strict=True)
     found = []
     for one, (ids, counts) in zip(parsed, _tokens(embedder, parsed), strict=True):
-        rows = one.chunk_vectors
-        if rows is None:
-            rows = np.stack([known[text] if text in known else vectors[text] for text in embedded_texts(one)])
-        found.append(replace(one, chunk_vectors=rows, chunk_tokens=ids, token_counts=counts))
+        own = rows.get(one.document.id)
+        own = np.stack([vectors[text] for text in embedded_texts(one)]) if own is None else own
+        found.append(replace(one, chunk_vectors=own, chunk_tokens=ids, token_counts=counts))
     return found
+
+
+def _given(embedder: CheckedEmbedder, parsed: ParsedDocument, vector: Sequence[float]) -> Matrix:
+    """Return the vector that was passed for a document, which must be a single chunk."""
+    document_id, chunks = parsed.document.id, parsed.chunks
+    if len(chunks) > 1:
+        raise DocumentError(
+            document_id,
+            f"a vector was passed for it, but it was cut into {len(chunks)} chunks: "
+            "leave the vector out, or keep documents whole with chunker=None",
+        )
+    return embedder.given(document_id, vector)[None, :]
 
 
 def embedded_names(parsed: Sequence[ParsedDocument]) -> dict[str, str]:
