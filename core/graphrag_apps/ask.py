@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from threading import Event
 from typing import Any, Literal
 
 from typing_extensions import Self
@@ -74,12 +72,6 @@ class Citation:
     page: int | None
     text: str
 
-    @classmethod
-    def of(cls, number: int, chunk: Chunk) -> Citation:
-        """Return a passage as it is cited."""
-        section = " › ".join(chunk.headings)
-        return cls(number, chunk.document_id, chunk.id, chunk.title, section, chunk.page, chunk.text)
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -129,20 +121,15 @@ class Answer:
         }
 
 
-@dataclass(frozen=True)
-class End:
-    """The end of an answer: its kind, the numbers that it cites, and cited numbers that no passage has."""
-
-    kind: AnswerKind
-    cited: frozenset[int] = frozenset()
-    unknown: frozenset[int] = frozenset()
+End = tuple[AnswerKind, set[int], set[int]]
+"""The end of an answer: its kind, the numbers that it cites, and cited numbers that no passage has."""
 
 
 class AnswerStream:
     """An answer while it is written: iterate over its pieces, then read :attr:`answer`.
 
     The pieces joined are the text of the answer. Leaving the context manager, or :meth:`close`, ends the answer of the
-    language model and closes its connection. :attr:`result` is there from the start.
+    language model and closes its connection. :attr:`result` is there from the start, :attr:`text` has what was written.
 
     Examples
     --------
@@ -156,31 +143,26 @@ class AnswerStream:
 
     def __init__(self, result: Result, pieces: Generator[str, None, End]) -> None:
         self.result = result
+        self.text = ""
         self._pieces = pieces
-        self._written: list[str] = []
         self._answer: Answer | None = None
-        self._closed = Event()
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        while not self._closed.is_set():
-            try:
-                piece = next(self._pieces)
-            except StopIteration as stop:
-                self._closed.set()
-                self._answer = self._finish(stop.value)
-            except BaseException:
-                self._closed.set()
-                raise
-            else:
-                if self._closed.is_set():  # by another thread
-                    self._pieces.close()
-                elif piece:
-                    self._written.append(piece)
-                    return piece
-        raise StopIteration
+        try:
+            while not (piece := next(self._pieces)):
+                pass
+        except StopIteration as stop:
+            if stop.value is not None:
+                kind, cited, unknown = stop.value
+                citations = tuple(_cited(number, self.result.hits[number - 1].chunk) for number in sorted(cited))
+                question = self.result.question
+                self._answer = Answer(question, self.text, citations, self.result, kind, tuple(sorted(unknown)))
+            raise
+        self.text += piece
+        return piece
 
     def __enter__(self) -> Self:
         return self
@@ -189,15 +171,8 @@ class AnswerStream:
         self.close()
 
     def close(self) -> None:
-        """Stop reading the language model and close its connection; from another thread, at the next piece."""
-        self._closed.set()
-        with suppress(ValueError):  # another thread waits for the next piece
-            self._pieces.close()
-
-    @property
-    def text(self) -> str:
-        """What was written so far."""
-        return "".join(self._written)
+        """Stop reading the language model and close its connection."""
+        self._pieces.close()
 
     @property
     def answer(self) -> Answer:
@@ -211,10 +186,10 @@ class AnswerStream:
             raise InputError("the stream ended before the answer was complete: its text so far is stream.text")
         return self._answer
 
-    def _finish(self, end: End) -> Answer:
-        citations = tuple(Citation.of(number, self.result.hits[number - 1].chunk) for number in sorted(end.cited))
-        unknown = tuple(sorted(end.unknown))
-        return Answer(self.result.question, self.text, citations, self.result, end.kind, unknown)
+
+def _cited(number: int, chunk: Chunk) -> Citation:
+    section = " › ".join(chunk.headings)
+    return Citation(number, chunk.document_id, chunk.id, chunk.title, section, chunk.page, chunk.text)
 
 
 def ask(retriever: GraphRetriever, question: str, llm: Any = None, **settings: Any) -> Answer:
@@ -284,7 +259,7 @@ def answer_from(
     if answer_threshold is not None:
         threshold = check_number(answer_threshold, "answer_threshold")
     if not result.hits or (threshold and round(result.hits[0].score, 6) < round(threshold, 6)):
-        return AnswerStream(result, _written(NOTHING_NEAR, End("none")))
+        return AnswerStream(result, _written(NOTHING_NEAR, ("none", set(), set())))
     if llm is None:
         return AnswerStream(result, _written(*nearest(result)))
     return AnswerStream(result, write_with(as_chat_model(llm), result, max_tokens=max_tokens, tokenizer=tokenizer))
@@ -299,7 +274,7 @@ def nearest(result: Result) -> tuple[str, End]:
             sentence = f"{sentence[:_LONGEST_SENTENCE].rpartition(' ')[0]} …"
         lines.setdefault(sentence, number)
     text = "\n".join([NEAREST, *(f"- {sentence} [{number}]" for sentence, number in lines.items())])
-    return text, End("extract", frozenset(lines.values()))
+    return text, ("extract", set(lines.values()), set())
 
 
 def _written(text: str, end: End) -> Generator[str, None, End]:
@@ -351,7 +326,7 @@ def write_with(
     if start is None:
         yield NOT_FOUND
     kind: AnswerKind = "none" if start is None or (start[1] and not reader.cited) else "llm"
-    return End(kind, frozenset(reader.cited), frozenset(reader.unknown))
+    return kind, reader.cited, reader.unknown
 
 
 def _read_opening(opening: str) -> tuple[str, bool] | None:
@@ -367,16 +342,12 @@ def _read_opening(opening: str) -> tuple[str, bool] | None:
 # -- citations
 
 _OPENING = re.compile(r"[\[【]|`")
-_TOKEN = re.compile(r"(?P<code>`+)|(?P<break>\n)|\[(?P<square>[^\[\]\n]{1,80})\]|【(?P<round>[^【】\n]{1,80})】")
+_TOKEN = re.compile(r"(?P<code>`+)|(?P<break>\n)|(?P<open>[\[【])(?P<inside>[^\[\]【】\n]{1,80})[\]】]")
 _LONGEST = 82  # characters of a citation with its brackets
-_MOST = 999  # a larger number in brackets is a year or the like
 _NUMBERS = re.compile(
-    r"\s*\^?(?:passages?|sources?|docs?|documents?|refs?)?[\s:#.]*"
-    r"(?P<list>\d{1,3}(?:\s*[-–—‑~]\s*\d{1,3})?(?:\s*(?:[,;，、；&]|and|und|和)\s*\d{1,3}(?:\s*[-–—‑~]\s*\d{1,3})?)*)"
-    r"\s*(?:†[^\]】]*)?",
-    re.IGNORECASE,
+    r"\s*\^?(?:passages?|sources?)?\s*(\d{1,3}(?:\s*(?:[-–,，、;&]|and)\s*\d{1,3})*)\s*(?:†.*)?", re.IGNORECASE
 )
-_RANGE = re.compile(r"(\d{1,3})(?:\s*[-–—‑~]\s*(\d{1,3}))?")
+_RANGE = re.compile(r"(\d{1,3})(?:\s*[-–]\s*(\d{1,3}))?")
 
 
 class CitationReader:
@@ -405,11 +376,8 @@ class CitationReader:
         end = len(text)
         for match in _OPENING.finditer(text, max(0, end - _LONGEST)):
             rest = text[match.start() :]
-            if match.group() == "`":
-                is_open = not rest.strip("`")  # the run may go on
-            else:
-                is_open = ("]" if match.group() == "[" else "】") not in rest and "\n" not in rest
-            if is_open:
+            # A run of backticks may go on, and a citation has its end in the same line.
+            if not rest.strip("`") or (match.group() != "`" and not re.search(r"[\]】\n]", rest)):
                 end = match.start()
                 break
         self._waiting = text[end:]
@@ -422,7 +390,7 @@ class CitationReader:
 
     def _replace(self, match: re.Match[str]) -> str:
         """Return a citation with unknown numbers marked; keep track of code."""
-        run, inside = match["code"], match["square"] or match["round"]
+        run, inside = match["code"], match["inside"]
         if run and self._code in ("", run):
             self._code = "" if self._code else run
         elif match["break"] and len(self._code) < 3:  # only a fence spans lines
@@ -431,7 +399,7 @@ class CitationReader:
         unknown = set(numbers) - self._numbers
         self.cited |= set(numbers) - unknown
         self.unknown |= unknown
-        if not numbers or (not unknown and match["square"] and inside.strip()[0].isdigit()):
+        if not numbers or (not unknown and match["open"] == "[" and inside.strip()[0].isdigit()):
             return match.group()
         return f"[{', '.join(f'{number}?' if number in unknown else str(number) for number in numbers)}]"
 
@@ -444,10 +412,7 @@ def _numbers_in(inside: str) -> list[int]:
     """
     if (found := _NUMBERS.fullmatch(inside)) is None:
         return []
-    numbers: dict[int, None] = {}
-    for first, last in _RANGE.findall(found["list"]):
-        start, stop = int(first), int(last or first)
-        if stop < start or stop - start > 100 or stop > _MOST:
-            return []
-        numbers.update(dict.fromkeys(range(start, stop + 1)))
-    return list(numbers)
+    pairs = [(int(first), int(last or first)) for first, last in _RANGE.findall(found[1])]
+    if any(not first <= last <= first + 100 for first, last in pairs):
+        return []
+    return list(dict.fromkeys(number for first, last in pairs for number in range(first, last + 1)))

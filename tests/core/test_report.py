@@ -11,7 +11,6 @@ from graphrag_apps.compare import (
     WITHOUT_GRAPH,
     Answered,
     Question,
-    Recall,
     Report,
     compare,
 )
@@ -42,14 +41,13 @@ def report():
 
 
 def test_a_difference_is_paired(report):
-    found = report.difference(Recall(3))
+    found = report.difference("recall@3")
     assert found.value == pytest.approx((1 + 0.5 - 0.5 + 0) / 4)
     assert (found.better, found.worse, found.same) == (2, 1, 1)
     # Of the 8 combinations of signs of 1, 0.5 and 0.5, the sum is at least 1 or at most -1 for 6.
     assert found.p_value == 6 / 8
-    assert not found.significant
-    assert found.too_few
-    assert not Report(3, report.answered * 2).difference().too_few
+    assert found.cells == ("+25.0", "too few questions", "0.750")
+    assert Report(3, report.answered * 2).difference().cells[1] != "too few questions"
     assert report.difference("mrr@3").value == pytest.approx((1 + 0 - 0.5 + 0) / 4)
 
 
@@ -57,7 +55,7 @@ def test_each_type_has_a_report(report):
     parts = report.by_type()
     assert list(parts) == ["bridge", "single"]
     assert parts["bridge"].difference().value == 0.75
-    assert parts["single"].mean("hybrid", Recall(3)).value == 0.75
+    assert parts["single"].mean("hybrid", "recall@3").value == 0.75
     assert Report(3, (answered("a", "b"),)).by_type() == {}
 
 
@@ -111,7 +109,7 @@ def test_another_retriever_is_compared(index):
 @pytest.fixture
 def evil_report(index):
     questions = [
-        Question(f"Who trusts? {EVIL}", ("oauth", EVIL), type=EVIL, answer=EVIL),
+        Question(f"Who trusts? {EVIL}", ("oauth", EVIL), type=EVIL),
         Question("Who is behind the Auth Service?", ("auth", "oauth"), type="bridge"),
         Question("Soup?", evidence=("Soup is served", f"nowhere {EVIL}")),
     ]

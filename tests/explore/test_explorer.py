@@ -71,7 +71,18 @@ def test_the_start_page_has_sizes_and_the_graph_of_the_top_entities(explorer):
     assert {"OAuth Provider", "Keyring", "Tallinn"} <= set(names(overview["graph"]["nodes"]))
     ids = {node["id"] for node in overview["graph"]["nodes"]}
     assert all(edge["source"] in ids and edge["target"] in ids for edge in overview["graph"]["edges"])
-    assert {"field": "tenant", "values": ["a", "b"]} in overview["fields"]
+
+
+def test_titles_and_menu_words_are_not_on_the_start_page():
+    pages = {
+        "Using the whole profiler": "The Massif profiler reads what Malloc wrote. Malloc asks the Kernel for pages.",
+        "Writing a new tool": "Massif and Malloc share the Kernel. The Kernel counts.",
+    }
+    with KnowledgeIndex() as index:
+        index.add([Document(name, f"# {name}\n\n{text}", name) for name, text in pages.items()])
+        shown = names(Explorer(GraphRetriever(index)).overview()["graph"]["nodes"])
+    assert {"Massif", "Malloc", "Kernel"} <= set(shown)
+    assert not set(pages) & set(shown)
 
 
 @pytest.fixture(scope="module")

@@ -228,7 +228,7 @@ def _reasons(shown: HitText) -> Iterator[str]:
 
 
 def compare(
-    questions: Annotated[Path, Argument(metavar="FILE", help="Questions: .txt, .jsonl, .json, .csv or .tsv.")],
+    questions: Annotated[Path, Argument(metavar="FILE", help="Questions: .txt, .jsonl, .csv or .tsv.")],
     k: Annotated[int, Option("--k", "-k", min=1, help="How many documents count.")] = 5,
     measure: Annotated[list[str] | None, Option(help="Such as recall@5, ndcg@10, mrr@5; repeatable.")] = None,
     html: Annotated[Path | None, Option(metavar="FILE", help="Write a page with all questions.")] = None,
@@ -265,9 +265,8 @@ def _show_report(report: Report, show: int) -> None:
     lines = []
     for method in report.methods:
         means = [f"{100 * report.mean(method, name).value:.1f}" for name in names]
-        latency = report.latency(method)
-        lines.append([method, *means, f"{latency.p50:.1f}" if latency else ""])
-    output.table(["", *names, "p50 ms"], lines)
+        lines.append([method, *means, f"{report.milliseconds(method) or 0:.1f}"])
+    output.table(["", *names, "median ms"], lines)
     if report.judged:
         output.line()
         _show_differences(report)
@@ -296,9 +295,8 @@ def _show_differences(report: Report) -> None:
     lines = []
     for measure in report.measures:
         difference = report.difference(measure)
-        shown = difference.shown
         counts = f"{difference.better} / {difference.worse} / {difference.same}"
-        lines.append([str(measure), shown.points, shown.interval, shown.p_value, counts])
+        lines.append([str(measure), *difference.cells, counts])
     columns = [f"hybrid minus {WITHOUT_GRAPH}", "points", "95 % interval", "p", "better / worse / same"]
     output.table(columns, lines)
     if types := report.by_type():

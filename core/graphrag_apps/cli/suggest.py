@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import combinations, islice
+from typing import TYPE_CHECKING
 
-from graphrag_apps.serve.operations import passages_of
+import numpy as np
+
 from graphrag_core.index import KnowledgeIndex
-from graphrag_core.model import Chunk, Fact
+from graphrag_core.model import Chunk, Entity
 from graphrag_core.retriever import GraphRetriever
 
+if TYPE_CHECKING:
+    from graphrag_core.engine.snapshot import Snapshot
+
 _QUESTIONS, _FIRST = 3, 3
-_FACTS, _TRIED = 300, 15
+_DOCUMENTS, _PASSAGES, _TRIED = 60, 12, 20
 _NAME = re.compile(r"[^\W\d_][\w.'’ -]{2,38}\w")  # no character that a shell reads between double quotes
 _MOST_WORDS = 6
+_NAMES = 6  # of a passage
+_COMMON = 0.1  # share of the passages above which a name tells nothing
 
 
 def sample_questions(index: KnowledgeIndex) -> list[str]:
@@ -32,24 +39,43 @@ def sample_questions(index: KnowledgeIndex) -> list[str]:
 
 def _candidates(index: KnowledgeIndex) -> Iterator[tuple[str, Chunk]]:
     """Yield questions with their passages: one of each document, and no name twice."""
-    used: set[str] = set()
-    for fact in islice(index.graph.iter_facts(), _FACTS):
-        chunk = next(iter(passages_of(index, [fact])), None)
-        if chunk is None or chunk.document_id in used:
-            continue
-        heading = chunk.headings[-1] if chunk.headings else chunk.title
-        names = [name for name in _names(index, fact) if name.casefold() not in heading.casefold()][:2]
-        if len(names) == 2 and _is_usable(heading) and used.isdisjoint(names):
-            used.update((chunk.document_id, *names))
-            yield f"What is said about {names[0]} and {names[1]} in {heading}?", chunk
+    ids, used = index.document_ids(), set[str]()
+    for document_id in ids[:: max(1, len(ids) // _DOCUMENTS)]:
+        for chunk in index.chunks(document_id)[:_PASSAGES]:
+            heading = chunk.headings[-1] if chunk.headings else chunk.title
+            pair = _pair(index, chunk, used.union([heading.casefold()])) if _is_usable(heading) else None
+            if pair is not None:
+                used.update(name.casefold() for name in (heading, *pair))
+                yield f"What is said about {pair[0]} and {pair[1]} in {heading}?", chunk
+                break
 
 
-def _names(index: KnowledgeIndex, fact: Fact) -> Iterator[str]:
-    """Yield the names in a fact that begin with a capital, as people and products do."""
-    for entity_id in fact.entities:
-        entity = index.graph.entity(entity_id)
-        if entity is not None and entity.name in fact.text and entity.name[:1].isupper() and _is_usable(entity.name):
-            yield entity.name
+def _pair(index: KnowledgeIndex, chunk: Chunk, used: set[str]) -> tuple[str, str] | None:
+    """Return two names that one sentence of a passage joins, and that few passages mention; None if there are none."""
+    with index.engine.snapshot() as snapshot:
+        keys = np.array([*snapshot.find_chunks([chunk.id]).values()], np.int64)
+        targets = snapshot.neighbours(keys).targets
+        entities = zip(targets.tolist(), snapshot.entities(targets), strict=True)
+        named = [(key, one) for key, one in entities if _tells(one, chunk, used, snapshot.chunk_count)][:_NAMES]
+        for (key, one), (other_key, other) in combinations(named, 2):
+            short, long = sorted((one.name.casefold(), other.name.casefold()), key=len)
+            if short not in long and _join(snapshot, key, other_key, chunk):
+                return one.name, other.name
+    return None
+
+
+def _tells(entity: Entity, chunk: Chunk, used: set[str], passages: int) -> bool:
+    """Return whether a passage and some others mention an entity by a name whose words begin with capitals."""
+    name = entity.name
+    is_name = _is_usable(name) and not any(word[:1].islower() for word in name.split())
+    is_new = not any(name.casefold() in other for other in used)
+    is_known = 1 < entity.mentions <= max(3, _COMMON * passages)
+    return is_known and is_new and is_name and name in chunk.text
+
+
+def _join(snapshot: Snapshot, key: int, other: int, chunk: Chunk) -> bool:
+    facts = snapshot.facts(snapshot.facts_of(np.array([key, other]), joint=True))
+    return any(fact.chunk_id == chunk.id for fact in facts)
 
 
 def _is_usable(name: str) -> bool:

@@ -1,7 +1,7 @@
 """Measure whether the graph helps on your questions: recall of each method, and a verdict.
 
 Import from here: ``compare``, which runs the questions, and the values it takes and returns;
-``load_questions``; measures such as ``Recall``;
+``load_questions``; ``Measure``, of which ``recall@5`` is one;
 ``bootstrap_interval`` and ``permutation_p``, which say how far a mean over questions can be believed;
 ``reliability``, which says how often hits with a score are right.
 
@@ -15,17 +15,21 @@ Import from here: ``compare``, which runs the questions, and the values it takes
 1.0
 """
 
-from graphrag_apps.compare.bootstrap import Interval, bootstrap_interval, permutation_p
 from graphrag_apps.compare.compare import (
     METHODS,
     WITHOUT_GRAPH,
     Answered,
     Difference,
-    Latency,
     Mean,
     Report,
     compare,
 )
-from graphrag_apps.compare.measures import MRR, NDCG, AllGold, Judgement, Measure, Precision, Recall, Success
+from graphrag_apps.compare.measures import (
+    Bin,
+    Interval,
+    Measure,
+    bootstrap_interval,
+    permutation_p,
+    reliability,
+)
 from graphrag_apps.compare.questions import Question, contains, load_questions
-from graphrag_apps.compare.reliability import Bin, reliability

@@ -1,4 +1,4 @@
-"""Compare retrieval methods on a set of questions: measures, paired intervals, wins and losses, latency."""
+"""Compare retrieval methods on a set of questions: measures, paired intervals, wins and losses, time."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphrag_apps.compare.bootstrap import Interval, bootstrap_interval, permutation_p
-from graphrag_apps.compare.measures import MRR, NDCG, AllGold, Judgement, Measure, Recall
+from graphrag_apps.compare.measures import Interval, Measure, bootstrap_interval, permutation_p
 from graphrag_apps.compare.questions import GoldFinder, Question
 from graphrag_core.errors import EmbedderError, FileError, InputError
 from graphrag_core.model import Chunk
@@ -46,8 +46,8 @@ class Answered:
     ----------
     found
         For each method document ids, best first; ids of passages if the question has evidence quotes.
-    judgements
-        For each method which gold items are at which rank; by default the gold items of ``found``.
+    judged
+        For each method the positions of the gold items at each rank; by default by the ids in ``found``.
     gold, missing
         The gold items in the index, by default all, and the missing ones, which are not measured.
     milliseconds
@@ -60,7 +60,7 @@ class Answered:
 
     question: Question
     found: Mapping[str, tuple[str, ...]]
-    judgements: Mapping[str, Judgement] = field(default_factory=dict)
+    judged: Mapping[str, Sequence[Sequence[int]]] = field(default_factory=dict)
     gold: tuple[str, ...] | None = None
     missing: tuple[str, ...] = ()
     milliseconds: Mapping[str, float] = field(default_factory=dict)
@@ -72,18 +72,21 @@ class Answered:
         """The gold items that are measured."""
         return self.question.gold if self.gold is None else self.gold
 
-    def judgement(self, method: str) -> Judgement:
-        """Return which gold items a method found at which rank."""
-        judged = self.judgements.get(method)
-        return Judgement.of(self.found[method], self.items) if judged is None else judged
+    def _judged(self, method: str) -> Sequence[Sequence[int]]:
+        by_id = ([self.items.index(one)] if one in self.items else () for one in self.found[method])
+        return self.judged.get(method) or list(by_id)
 
     def value(self, method: str, measure: Measure) -> float:
         """Return a measure of one method."""
-        return measure(self.judgement(method))
+        first: dict[int, int] = {}
+        for rank, items in enumerate(self._judged(method), 1):
+            for item in items:
+                first.setdefault(item, rank)
+        return measure([*first.values()], len(self.items))
 
     def ranked(self, method: str) -> list[tuple[str, str, bool]]:
         """Return what a method retrieved: titles, ids, and whether each is gold."""
-        results = zip_longest(self.found[method], self.judgement(method).found[: len(self.found[method])])
+        results = zip_longest(self.found[method], self._judged(method)[: len(self.found[method])])
         return [(self.titles.get(result, ""), result, bool(gold)) for result, gold in results]
 
     def brought(self, method: str, other: str) -> tuple[str, ...]:
@@ -107,22 +110,6 @@ class Mean(NamedTuple):
 
     value: float
     interval: Interval
-
-
-class Latency(NamedTuple):
-    """Milliseconds of a query, without embedding the question: median, and 95th percentile."""
-
-    p50: float
-    p95: float
-
-
-class ShownDifference(NamedTuple):
-    """A difference as text. ``state`` is "good" or "bad" if it is significant."""
-
-    points: str
-    interval: str
-    p_value: str
-    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,24 +142,12 @@ class Difference:
         return cls(float(values.mean()), bootstrap_interval(values), permutation_p(values), better, worse, same)
 
     @property
-    def significant(self) -> bool:
-        """Whether the interval does not contain 0 and the p-value is at most 0.05."""
-        low, high = self.interval
-        return self.p_value <= _SIGNIFICANCE and not low <= 0 <= high
-
-    @property
-    def too_few(self) -> bool:
-        """Whether there are fewer than 5 questions, so that the interval says nothing."""
-        return self.better + self.worse + self.same < _FEW
-
-    @property
-    def shown(self) -> ShownDifference:
-        """The difference as text, for tables."""
+    def cells(self) -> tuple[str, str, str]:
+        """The difference in points, its interval and its p-value as texts, for tables."""
         low, high = map(as_points, self.interval)
-        interval = "too few questions" if self.too_few else f"{low} to {high}"
-        p_value = "< 0.001" if self.p_value < 0.001 else f"{self.p_value:.3f}"
-        state = "" if not self.significant else "good" if self.value > 0 else "bad"
-        return ShownDifference(as_points(self.value), interval, p_value, state)
+        too_few = self.better + self.worse + self.same < _FEW
+        interval = "too few questions" if too_few else f"{low} to {high}"
+        return as_points(self.value), interval, "< 0.001" if self.p_value < 0.001 else f"{self.p_value:.3f}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-compatible values."""
@@ -204,9 +179,9 @@ class Report:
 
     def __post_init__(self) -> None:
         if not self.measures:
-            object.__setattr__(self, "measures", (Recall(self.k), AllGold(self.k), NDCG(self.k), MRR(self.k)))
-
-    # -- parts
+            object.__setattr__(
+                self, "measures", tuple(Measure(name, self.k) for name in ("recall", "all", "ndcg", "mrr"))
+            )
 
     @property
     def depth(self) -> int:
@@ -222,6 +197,11 @@ class Report:
     def missing(self) -> tuple[str, ...]:
         """The gold documents and quotes that are not in the index. They are not measured."""
         return tuple(dict.fromkeys(item for answer in self.answered for item in answer.missing))
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether hybrid search can be compared with search without the graph."""
+        return bool(self.judged) and {"hybrid", WITHOUT_GRAPH} <= {*self.methods}
 
     def by_type(self) -> dict[str, Report]:
         """Return a report for each type of question, in order of appearance; empty if no question has a type."""
@@ -250,11 +230,7 @@ class Report:
             raise InputError(f"{measure} needs more results than were retrieved: give it to compare as a measure")
         return [answer.value(method, measure) for answer in self.judged]
 
-    def gains(
-        self, measure: Measure | str | None = None, method: str = "hybrid", other: str = WITHOUT_GRAPH
-    ) -> list[float]:
-        """Return by how much a method is better than another, for each question that has gold."""
-        measure = self.measures[0] if measure is None else measure
+    def _gains(self, measure: Measure | str, method: str, other: str) -> list[float]:
         pairs = zip(self.values(method, measure), self.values(other, measure), strict=True)
         return [value - other_value for value, other_value in pairs]
 
@@ -262,30 +238,17 @@ class Report:
         self, measure: Measure | str | None = None, method: str = "hybrid", other: str = WITHOUT_GRAPH
     ) -> Difference:
         """Return how much better a method is than another by a measure, by default the first of the report."""
-        return Difference.of(self.gains(measure, method, other))
+        return Difference.of(self._gains(measure or self.measures[0], method, other))
 
     def changed(self, method: str = "hybrid", other: str = WITHOUT_GRAPH) -> list[tuple[Answered, float]]:
         """Return the questions on which two methods differ by the first measure, the largest gains first."""
-        gains = zip(self.judged, self.gains(None, method, other), strict=True)
+        gains = zip(self.judged, self._gains(self.measures[0], method, other), strict=True)
         return sorted((pair for pair in gains if pair[1]), key=lambda pair: -pair[1])
 
-    @property
-    def won(self) -> list[tuple[Answered, float]]:
-        """The questions on which the graph helps, the largest gains first."""
-        return [pair for pair in self.changed() if pair[1] > 0]
-
-    @property
-    def lost(self) -> list[tuple[Answered, float]]:
-        """The questions on which the graph hurts, the largest losses first."""
-        return [pair for pair in reversed(self.changed()) if pair[1] < 0]
-
-    def latency(self, method: str) -> Latency | None:
-        """Return how long a method took; None if it was not measured."""
+    def milliseconds(self, method: str) -> float | None:
+        """Return the median time of a method without embedding the question; None if it was not measured."""
         times = [answer.milliseconds[method] for answer in self.answered if method in answer.milliseconds]
-        if not times:
-            return None
-        p50, p95 = np.percentile(times, (50, 95))
-        return Latency(float(p50), float(p95))
+        return median(times) if times else None
 
     @property
     def decided(self) -> str:
@@ -298,32 +261,19 @@ class Report:
         return f"The graph led on {by_graph} of {len(leads)} questions, {plain}." if leads else ""
 
     @property
-    def verdict(self) -> str:  # noqa: PLR0911 - one for each outcome
+    def verdict(self) -> str:
         """A sentence that says whether the graph helps on these questions, and whether it is significant."""
         if not self.answered:
             return "There are no questions."
         if not {"hybrid", WITHOUT_GRAPH} <= {*self.methods}:
             return f"No verdict: it needs the methods hybrid and {WITHOUT_GRAPH}."
-        if not self.judged:
-            new = [len(answer.brought("hybrid", WITHOUT_GRAPH)) for answer in self.answered]
-            changed = f"{sum(map(bool, new))} of {len(new)} answers and brings {sum(new) / len(new):.1f}"
-            advice = "Give gold documents to see whether these are better."
-            advice = "The gold of these questions is not in the index." if self.missing else advice
-            return f"The graph changes {changed} other documents into the first {self.k}, on average. {advice}"
-        measure, difference = self.measures[0], self.difference()
-        low, high = difference.interval
-        if difference.better + difference.worse == 0:
-            return f"The graph makes no difference to vectors and keywords on these {len(self.judged)} questions."
-        more, less = ("more found", "less") if isinstance(measure, Recall) else ("better", "worse")
-        counts = f"{more} on {difference.better} of {len(self.judged)} questions, {less} on {difference.worse}"
-        interval = f"95 % interval {low * 100:+.0f} to {high * 100:+.0f}"
-        points = f"{measure} {difference.value * 100:+.0f} points ({interval}), {counts}"
-        if difference.p_value > _NO_DIFFERENCE or difference.value == 0:
-            return f"These questions show no difference: {points}."
-        if difference.p_value > _SIGNIFICANCE:
-            leaning = "better" if difference.value > 0 else "worse"
-            return f"The graph looks {leaning}, which may be chance: {points}. Ask more questions."
-        return f"The graph {'helps' if difference.value > 0 else 'does not help'}: {points}."
+        if self.judged:
+            return _verdict(self.measures[0], self.difference(), len(self.judged))
+        new = [len(answer.brought("hybrid", WITHOUT_GRAPH)) for answer in self.answered]
+        changed = f"{sum(map(bool, new))} of {len(new)} answers and brings {sum(new) / len(new):.1f}"
+        advice = "Give gold documents to see whether these are better."
+        advice = "The gold of these questions is not in the index." if self.missing else advice
+        return f"The graph changes {changed} other documents into the first {self.k}, on average. {advice}"
 
     # -- output
 
@@ -343,18 +293,17 @@ class Report:
         }
 
     def _numbers(self) -> dict[str, Any]:
-        """Return the measures, latencies and differences of the methods."""
-        methods: dict[str, dict[str, Any]] = {}
-        for method in self.methods:
-            if self.judged:
-                means = ((str(measure), self.mean(method, measure)) for measure in self.measures)
-                measures = {name: {"mean": mean.value, "interval": list(mean.interval)} for name, mean in means}
-                methods[method] = {"measures": measures}
-            if latency := self.latency(method):
-                methods.setdefault(method, {})["milliseconds"] = latency._asdict()
+        """Return the measures and times of the methods, and the differences of hybrid search to the others."""
+        measures = self.measures if self.judged else ()
+        methods: dict[str, dict[str, Any]] = {method: {"measures": {}} for method in self.methods}
+        for method, numbers in methods.items():
+            numbers["milliseconds"] = self.milliseconds(method)
+            for measure in measures:
+                value, interval = self.mean(method, measure)
+                numbers["measures"][str(measure)] = {"mean": value, "interval": list(interval)}
         differences = {
-            other: {str(measure): self.difference(measure, other=other).to_dict() for measure in self.measures}
-            for other in (self.methods if self.judged and "hybrid" in self.methods else ())
+            other: {str(measure): self.difference(measure, other=other).to_dict() for measure in measures}
+            for other in (self.methods if "hybrid" in self.methods else ())
             if other != "hybrid"
         }
         return {"methods": methods, "differences": differences}
@@ -372,6 +321,23 @@ class Report:
             Path(path).write_text(page, "utf-8")
         except OSError as error:
             raise FileError(f"{path}: cannot be written ({error.strerror or error})") from error
+
+
+def _verdict(measure: Measure, difference: Difference, questions: int) -> str:
+    """Return what a difference says."""
+    if difference.better + difference.worse == 0:
+        return f"The graph makes no difference to vectors and keywords on these {questions} questions."
+    low, high = difference.interval
+    more, less = ("more found", "less") if measure.name == "recall" else ("better", "worse")
+    counts = f"{more} on {difference.better} of {questions} questions, {less} on {difference.worse}"
+    interval = f"95 % interval {low * 100:+.0f} to {high * 100:+.0f}"
+    points = f"{measure} {difference.value * 100:+.0f} points ({interval}), {counts}"
+    if difference.p_value > _NO_DIFFERENCE or difference.value == 0:
+        return f"These questions show no difference: {points}."
+    if difference.p_value > _SIGNIFICANCE:
+        leaning = "better" if difference.value > 0 else "worse"
+        return f"The graph looks {leaning}, which may be chance: {points}. Ask more questions."
+    return f"The graph {'helps' if difference.value > 0 else 'does not help'}: {points}."
 
 
 def compare(
@@ -400,7 +366,7 @@ def compare(
     methods
         Names from :data:`METHODS`; the verdict needs ``hybrid`` and ``vector+keyword``.
     measures
-        What to measure, such as ``Recall(5)`` or "ndcg@10"; by default recall, all gold, nDCG and MRR at ``k``.
+        What to measure, such as "ndcg@10"; by default recall, all, ndcg and mrr at ``k``.
     others
         Other retrievers by name: functions that return document ids, or chunks for questions with evidence.
     """
@@ -408,43 +374,32 @@ def compare(
     if unknown := [name for name in methods if name not in METHODS] or [name for name in others if name in METHODS]:
         raise InputError(f"{unknown[0]!r}: methods are {', '.join(METHODS)}; other retrievers need other names")
     report = Report(k, (), (*methods, *others), tuple(map(Measure.parse, measures)))
-    comparison = _Comparison(retriever, others, report)
-    return replace(report, answered=tuple(comparison.answer(question) for question in questions))
+    settings = replace(retriever.settings, score_threshold=None)
+    searched = GraphRetriever(retriever.index, settings, cache=None)
+    finder, order = GoldFinder(retriever.index), random.Random(0)  # noqa: S311 - an order, not a secret
 
+    def run(name: str, text: str, vector: Any, count: int) -> tuple[list[Chunk], str]:
+        if name in others:
+            return [one if isinstance(one, Chunk) else Chunk(one, one, "") for one in others[name](text)], ""
+        result = searched.retrieve(text, k=count, embedding=vector, count_access=False, **METHODS[name])
+        return [hit.chunk for hit in result.hits], result.decided
 
-class _Comparison:
-    """Runs questions with all methods of a report."""
-
-    def __init__(self, retriever: GraphRetriever, others: Mapping[str, OtherRetriever], report: Report) -> None:
-        settings = replace(retriever.settings, score_threshold=None)
-        self._retriever = GraphRetriever(retriever.index, settings, cache=None)
-        self._others = others
-        self._names, self._depth = report.methods, report.depth
-        self._finder = GoldFinder(retriever.index)
-        self._random = random.Random(0)  # noqa: S311 - an order, not a secret
-        self._is_warm = False
-
-    def answer(self, question: Question) -> Answered:
-        """Run one question with each method, in random order."""
-        gold = self._finder.find(question)
-        count = self._depth if gold.by_passage else _PER_DOCUMENT * self._depth
-        vector = self._embed(question.text)
-        if not self._is_warm:  # load indexes and graph before anything is timed
-            for name in self._names:
-                self._run(name, question.text, vector, self._depth)
-            self._is_warm = True
-        ranked: dict[str, list[Chunk]] = {name: [] for name in self._names}  # in the order of the report
+    def answer(question: Question, vector: Any) -> Answered:
+        gold = finder.find(question)
+        count = report.depth if gold.by_passage else _PER_DOCUMENT * report.depth
+        ranked: dict[str, list[Chunk]] = {name: [] for name in report.methods}  # in the order of the report
         times, decided = {}, ""
-        for name in self._random.sample(self._names, len(self._names)):
+        for name in order.sample(report.methods, len(report.methods)):
             start = time.perf_counter()
-            chunks, reason = self._run(name, question.text, vector, count)
+            chunks, reason = run(name, question.text, vector, count)
             times[name] = (time.perf_counter() - start) * 1000
             decided = reason if name == "hybrid" else decided
-            ranked[name] = gold.rank(chunks, self._depth)
+            best = {gold.id_of(chunk): chunk for chunk in reversed(chunks)}  # the best passage of each document
+            ranked[name] = [best[key] for key in dict.fromkeys(map(gold.id_of, chunks))][: report.depth]
         return Answered(
             question,
             {name: tuple(map(gold.id_of, chunks)) for name, chunks in ranked.items()},
-            {name: gold.judgement(chunks) for name, chunks in ranked.items()} if gold.items else {},
+            {name: list(map(gold.judge, chunks)) for name, chunks in ranked.items()},
             gold.items,
             gold.missing,
             times,
@@ -452,18 +407,16 @@ class _Comparison:
             decided,
         )
 
-    def _run(self, name: str, text: str, vector: Any, count: int) -> tuple[list[Chunk], str]:
-        """Return the passages of a method, best first, and which ranking decided."""
-        if name in self._others:
-            results = self._others[name](text)
-            return [result if isinstance(result, Chunk) else Chunk(result, result, "") for result in results], ""
-        result = self._retriever.retrieve(text, k=count, embedding=vector, count_access=False, **METHODS[name])
-        return [hit.chunk for hit in result.hits], result.decided
+    asked = [(question, _embed(searched, question.text)) for question in questions]
+    for name in report.methods if asked else ():  # load indexes and graph before anything is timed
+        run(name, asked[0][0].text, asked[0][1], report.depth)
+    return replace(report, answered=tuple(answer(*pair) for pair in asked))
 
-    def _embed(self, text: str) -> Any:
-        """Return the vector of a question, None without an embedder, or the error that embedding it raised."""
-        embedding = self._retriever.index.embedding
-        try:
-            return None if embedding is None else embedding.query(text)
-        except EmbedderError as error:
-            return error
+
+def _embed(retriever: GraphRetriever, text: str) -> Any:
+    """Return the vector of a question, None without an embedder, or the error that embedding it raised."""
+    embedding = retriever.index.embedding
+    try:
+        return None if embedding is None else embedding.query(text)
+    except EmbedderError as error:
+        return error

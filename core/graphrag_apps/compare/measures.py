@@ -1,176 +1,165 @@
-"""Retrieval measures as values: ``Recall(5)``, ``NDCG(10)``. Each is checked against ``ir-measures`` in the tests."""
+"""What is computed from questions: measures of a ranking, how far a mean can be believed, how reliable scores are.
+
+A measure is written ``recall@5``. The tests check each against ``ir-measures``.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from graphrag_core.errors import InputError
 
-_FORM = re.compile(r"([a-z]+)@(\d+)", re.IGNORECASE)
+RESAMPLES = 10_000
+_BLOCK = 4_000_000  # resampled questions held in memory at a time
+
+
+def _ndcg(ranks: Sequence[int], gold: int, k: int) -> float:
+    best = sum(1 / math.log2(rank + 1) for rank in range(1, min(gold, k) + 1))
+    return min(1.0, sum(1 / math.log2(rank + 1) for rank in ranks) / best)
+
+
+MEASURES: Mapping[str, Callable[[Sequence[int], int, int], float]] = {
+    "recall": lambda ranks, gold, _: len(ranks) / gold,
+    "all": lambda ranks, gold, _: float(len(ranks) == gold),
+    "ndcg": _ndcg,
+    "mrr": lambda ranks, _gold, _k: 1 / min(ranks, default=math.inf),
+}
+"""Functions of the ranks up to ``k`` at which gold items are found first, their number, and ``k``.
+
+``recall`` is the share of the gold items that are found; ``all`` is 1 if every one is, which a multi-hop answer needs;
+``ndcg`` is like recall, with ``1 / log2(rank + 1)`` for each, at most 1 also where a passage has several quotes;
+``mrr`` is 1 / rank of the first one.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """Which ranks of a result are relevant: the input of a measure.
+class Measure:
+    """A number from 0 to 1 for the first ``k`` results; higher is better.
 
-    Parameters
-    ----------
-    found
-        For each rank, best first, the positions of the gold items that are found there. A document is at most one gold
-        item; a passage may contain several evidence quotes.
-    grades
-        The relevance of each gold item. Only :class:`NDCG` uses it.
+    >>> str(Measure.parse("nDCG@10")), Measure("recall", 2)([1, 4], 2)
+    ('ndcg@10', 0.5)
     """
 
-    found: tuple[tuple[int, ...], ...]
-    grades: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        if not self.grades:
-            raise InputError("a question without gold cannot be measured: give gold documents or evidence")
-
-    @classmethod
-    def of(cls, ranked: Iterable[str], gold: Sequence[str] | Mapping[str, float]) -> Judgement:
-        """Judge a ranking of ids. An id that is repeated counts at its first rank.
-
-        >>> Judgement.of(["a", "x", "b"], ["b", "c"]).found
-        ((), (), (0,))
-        """
-        grades = gold if isinstance(gold, Mapping) else dict.fromkeys(gold, 1.0)
-        places = {item: place for place, item in enumerate(grades)}
-        return cls(
-            tuple((places[item],) if item in places else () for item in dict.fromkeys(ranked)),
-            tuple(map(float, grades.values())),
-        )
-
-    def ranks(self, k: int) -> dict[int, int]:
-        """Return the rank, from 1, at which each gold item is found first, of those among the first ``k``."""
-        first: dict[int, int] = {}
-        for rank, items in enumerate(self.found[:k], 1):
-            for item in items:
-                first.setdefault(item, rank)
-        return first
-
-
-@dataclass(frozen=True)
-class Measure(ABC):
-    """A number from 0 to 1 for the first ``k`` items of a ranking; higher is better. Call it with a judgement.
-
-    >>> str(Recall(5)), Measure.parse("nDCG@10")
-    ('recall@5', NDCG(k=10))
-    """
-
+    name: str
     k: int
-    name: ClassVar[str]
-    title: ClassVar[str]
-    """What it is, for a reader who does not know the name."""
-
-    def __post_init__(self) -> None:
-        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
-            raise InputError(f"{self.name}@{self.k}: use an integer of at least 1")
 
     def __str__(self) -> str:
         return f"{self.name}@{self.k}"
 
-    def __call__(self, judgement: Judgement) -> float:
-        """Return the measure of one question."""
-        return self._value(judgement, judgement.ranks(self.k))
+    def __call__(self, ranks: Sequence[int], gold: int) -> float:
+        """Return the measure of a question, of which ``gold`` items are found first at some ranks, from 1."""
+        return MEASURES[self.name]([rank for rank in ranks if rank <= self.k], gold, self.k)
 
-    @abstractmethod
-    def _value(self, judgement: Judgement, ranks: Mapping[int, int]) -> float:
-        """Return the measure; ``ranks`` has the ranks of the gold items that are found."""
-
-    @staticmethod
-    def parse(text: str | Measure) -> Measure:
-        """Return the measure that a text such as "recall@5" names; a measure is returned as it is.
-
-        Raises
-        ------
-        InputError
-            No measure has this name.
-        """
+    @classmethod
+    def parse(cls, text: str | Measure) -> Measure:
+        """Return the measure that a text names. Raise ``InputError`` if there is none."""
         if isinstance(text, Measure):
             return text
-        form = _FORM.fullmatch(text) if isinstance(text, str) else None
-        kind = next(
-            (measure for measure in MEASURES if form is not None and measure.name == form.group(1).lower()), None
-        )
-        if form is None or kind is None:
-            names = ", ".join(f"{measure.name}@K" for measure in MEASURES)
+        form = re.fullmatch(r"([a-z]+)@([1-9]\d*)", str(text).lower())
+        if form is None or form[1] not in MEASURES:
+            names = ", ".join(f"{name}@K" for name in MEASURES)
             raise InputError(f"no measure is named {text!r}: use one of {names}, such as recall@5")
-        return kind(int(form.group(2)))
+        return cls(form[1], int(form[2]))
 
 
-class Recall(Measure):
-    """The share of the gold items that are found."""
+class Interval(NamedTuple):
+    """A 95 % confidence interval."""
 
-    name = "recall"
-    title = "share of the gold items that are found"
-
-    def _value(self, judgement: Judgement, ranks: Mapping[int, int]) -> float:
-        return len(ranks) / len(judgement.grades)
+    low: float
+    high: float
 
 
-class Precision(Measure):
-    """The share of the first ``k`` that are gold. Fewer than ``k`` results count as ``k``."""
+def bootstrap_interval(values: npt.ArrayLike) -> Interval:
+    """Return the 95 % percentile interval of the mean of some values, one for each question.
 
-    name = "precision"
-    title = "share of the first k that are gold"
+    Give differences between two methods on the same questions for a paired interval. The same values give the same
+    interval.
 
-    def _value(self, judgement: Judgement, _ranks: Mapping[int, int]) -> float:
-        return sum(map(bool, judgement.found[: self.k])) / self.k
-
-
-class NDCG(Measure):
-    """Normalised discounted cumulative gain: a gold item found at rank ``r`` counts ``grade / log2(r + 1)``.
-
-    The sum is divided by the sum of the best possible ranking, in which each gold item has a separate rank. It is at
-    most 1, also where one passage has several evidence quotes.
+    >>> bootstrap_interval([0.5, 0.5, 0.5])
+    Interval(low=0.5, high=0.5)
     """
-
-    name = "ndcg"
-    title = "like recall, with less for lower ranks"
-
-    def _value(self, judgement: Judgement, ranks: Mapping[int, int]) -> float:
-        gain = sum(judgement.grades[item] / math.log2(rank + 1) for item, rank in ranks.items())
-        best = sorted(judgement.grades, reverse=True)[: self.k]
-        return min(1.0, gain / sum(grade / math.log2(rank + 1) for rank, grade in enumerate(best, 1)))
+    return _interval(np.ascontiguousarray(values, np.float64).tobytes())
 
 
-class MRR(Measure):
-    """The reciprocal rank: 1 / rank of the first gold item, 0 if none is found."""
+@lru_cache(maxsize=128)
+def _interval(values: bytes) -> Interval:
+    """Return the interval of float64 values; cached, as a report needs the same ones for its table, page and JSON."""
+    rows = np.frombuffer(values, np.float64)
+    if len(rows) == 0:
+        raise InputError("an interval needs at least one question")
+    if len(rows) == 1:
+        return Interval(float(rows[0]), float(rows[0]))
+    from scipy import stats  # noqa: PLC0415 - slow to import
 
-    name = "mrr"
-    title = "1 / rank of the first gold item"
-
-    def _value(self, _judgement: Judgement, ranks: Mapping[int, int]) -> float:
-        return 1 / min(ranks.values(), default=math.inf)
-
-
-class Success(Measure):
-    """1 if any gold item is found. Also called hit rate."""
-
-    name = "success"
-    title = "share of questions with any gold item found"
-
-    def _value(self, _judgement: Judgement, ranks: Mapping[int, int]) -> float:
-        return float(bool(ranks))
-
-
-class AllGold(Measure):
-    """1 if every gold item is found: what a multi-hop answer needs."""
-
-    name = "all"
-    title = "share of questions with every gold item found"
-
-    def _value(self, judgement: Judgement, ranks: Mapping[int, int]) -> float:
-        return float(len(ranks) == len(judgement.grades))
+    interval = stats.bootstrap(
+        (rows,),
+        np.mean,
+        n_resamples=RESAMPLES,
+        batch=max(1, _BLOCK // len(rows)),
+        method="percentile",
+        random_state=np.random.default_rng(0),
+    ).confidence_interval
+    return Interval(float(interval.low), float(interval.high))
 
 
-MEASURES: tuple[type[Measure], ...] = (Recall, AllGold, NDCG, MRR, Precision, Success)
-"""The measures that :meth:`Measure.parse` knows."""
+def permutation_p(differences: npt.ArrayLike) -> float:
+    """Return the two-sided p-value of paired differences, by a permutation test of their mean.
+
+    If two methods are equally good, the sign of each difference is as likely as the opposite one. The p-value is the
+    share of all combinations of signs with a mean at least as far from 0. For up to 13 differences other than 0 all
+    combinations are enumerated; for more, 10,000 are drawn.
+
+    >>> permutation_p([0.5, 0.5, 0.5, 0.5, 0.5, 0.0])
+    0.0625
+    """
+    values = np.asarray(differences, np.float64)
+    values = values[values != 0]
+    if len(values) < 2:
+        return 1.0
+    from scipy import stats  # noqa: PLC0415 - slow to import
+
+    result = stats.permutation_test(
+        (values,),
+        np.mean,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=RESAMPLES,
+        batch=max(1, _BLOCK // len(values)),
+        random_state=np.random.default_rng(0),
+    )
+    return float(result.pvalue)
+
+
+class Bin(NamedTuple):
+    """Hits with a score from ``low`` to ``high``: how many, their mean score, and the share of right ones."""
+
+    low: float
+    high: float
+    hits: int
+    score: float
+    share: float
+
+
+def reliability(scores: npt.ArrayLike, labels: npt.ArrayLike, *, bins: int = 10) -> list[Bin]:
+    """Return how often hits were right, by score: reliable scores are as high as the share of right hits.
+
+    >>> [(bin.low, bin.hits, bin.share) for bin in reliability([0.1, 0.15, 0.9], [False, False, True], bins=2)]
+    [(0.0, 2, 0.0), (0.5, 1, 1.0)]
+    """
+    values, right = np.asarray(scores, np.float64), np.asarray(labels, np.bool_)
+    bin_of_score = np.minimum((values * bins).astype(int), bins - 1)
+    filled = []
+    for number in range(bins):
+        inside = bin_of_score == number
+        if count := int(inside.sum()):
+            share = float(right[inside].mean())
+            filled.append(Bin(number / bins, (number + 1) / bins, count, float(values[inside].mean()), share))
+    return filled

@@ -9,14 +9,12 @@ from graphrag_apps.compare.compare import WITHOUT_GRAPH, Report, as_points
 from graphrag_apps.page.templates import asset, digest, render
 
 _MAX_SHOWN = 20  # wins, and losses
-_MAX_FOUND = 10  # results of a method
-_MAX_TEXT = 160  # characters of a quote
 
 
 def page(report: Report) -> str:
     """Return a report as an HTML page. The same report gives the same page."""
     css = asset("graphrag_apps.compare", "colours.css", "base.css", "report.css")
-    paired = bool(report.judged) and {"hybrid", WITHOUT_GRAPH} <= {*report.methods}
+    changed = report.changed() if report.is_paired else []
     return render(
         "graphrag_apps.compare",
         "report.html",
@@ -25,13 +23,8 @@ def page(report: Report) -> str:
         policy=f"default-src 'none'; style-src-elem {digest(css)}; img-src data:; base-uri 'none'; form-action 'none'",
         report=report,
         plain=WITHOUT_GRAPH,
-        paired=paired,
-        types=report.by_type() if paired else {},
-        wins=report.won[:_MAX_SHOWN] if paired else [],
-        losses=report.lost[:_MAX_SHOWN] if paired else [],
-        sides=(WITHOUT_GRAPH, "hybrid"),
-        max_found=_MAX_FOUND,
-        max_text=_MAX_TEXT,
+        wins=[pair for pair in changed if pair[1] > 0][:_MAX_SHOWN],
+        losses=[pair for pair in reversed(changed) if pair[1] < 0][:_MAX_SHOWN],
         points=as_points,
         percent=lambda value: f"{100 * value:.1f}",
     )

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +36,7 @@ from graphrag_core.context.display import (
 from graphrag_core.context.escape import for_html, for_terminal
 from graphrag_core.errors import check_integer
 from graphrag_core.filters import Filter, Where, parse
-from graphrag_core.ingest.remembered import FACT_KEY, changes_between, visible
+from graphrag_core.ingest.remembered import changes_between, visible
 from graphrag_core.model import Chunk, Community, Entity, Fact
 from graphrag_core.ports import Keys
 from graphrag_core.retriever import GraphRetriever
@@ -53,17 +53,14 @@ MAX_DRAWN = 300
 """The most entities that a page draws at once."""
 
 _SUGGESTIONS = 12
-_NEAR_NAMES = 3
-_PASSAGES_SEARCHED = 30  # for names of similar spelling
-_LEAST_SIMILAR = 0.6
 _START_NODES = 80  # entities on the start page
 _COMMUNITY_NODES = 60
-_MOST_FIRST = 5_000  # entities that are counted by type and kept with their communities; others are looked up
+_MOST_RANKED = 2_000  # of the most mentioned entities, for the start page
+_FIRST_RANKED = 400  # of these, for which it is looked up whether they are sections
+_FACTS_RANKED = 1_000  # of an entity
 _COMMUNITIES = 12  # with a colour and a place on the start page
 _NAMES_EACH = 8  # entities of each community on the start page
-_MOST_LISTED = 100_000  # names that suggestions search; others are found by their whole name
 _MOST_COUNTED = 1 << 40
-_READ_AT_ONCE = 2_000
 _EDGES_READ = 1_000  # of one entity, to find those between drawn entities
 _EDGES_PER_NODE = 3
 _KEPT_SCOPES = 16
@@ -72,9 +69,6 @@ _PASSAGES = 6
 _FACTS = 12
 _EXCERPT = 400  # characters
 _WHOLE = 3_000
-_TYPES = 24
-_FIELDS = 8
-_FIELD_VALUES = 20
 
 # How an answer's texts are made safe, by the name of their field: ids are not changed, others are cut.
 _IDS = frozenset("id key chunk_id source target value community".split())
@@ -82,35 +76,41 @@ _WITH_LINES = frozenset("text pieces tooltip label".split())
 _LENGTHS = {"text": 20_000, "name": 160, "names": 160, "title": 160, "section": 160, "document": 160, "type": 40,
             "relation": 60, "tooltip": 600, "description": 1_000}  # fmt: skip
 _FACT_LENGTH = 400
-_ABOUT_READ = 20  # passages of an entity, those about it first, to find out whether it is a section
-_MONTHS = "january february march april may june july august september october november december".split()
-_DATE = rf"(?=.*\d)(?=.*[a-z])(?:{'|'.join(_MONTHS)}|\d{{1,4}}(?:st|nd|rd|th)?|[\s,])+"
-_YEAR = re.compile(rf"(?:1\d|20)\d\d(?:s|[–-]\d{{2,4}})?|{_DATE}", re.IGNORECASE)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class _Scope:
-    """Cached values of one scope, until the index changes; filled under ``lock``.
+    """What was computed for one scope and generation.
 
-    ``colours`` has the communities of the start page by id, ``community_of`` the community of each entity by id.
-    ``names`` has the spellings of all entities, each after a line break. Facts are those that are valid ``at`` a time.
+    ``ranked`` has entities: those that the most facts join first, without sections. ``community_of`` has the community
+    of each entity by id. Facts are those that are valid ``at`` a time. ``overview`` is filled by the first that asks.
     """
 
-    at: float = 0.0
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    most_mentioned: list[Entity] = field(default_factory=list)
-    communities: list[dict[str, Any]] = field(default_factory=list)
-    colours: dict[str, int] = field(default_factory=dict)
-    community_of: dict[str, str] = field(default_factory=dict)
+    at: float
+    ranked: list[Entity]
+    communities: list[dict[str, Any]]
+    community_of: dict[str, str]
     overview: dict[str, Any] = field(default_factory=dict)
-    names: list[tuple[str, Entity]] | None = None
 
-    def fill(self, snapshot: Snapshot, communities: Sequence[Community]) -> None:
-        """Set the communities and the most mentioned entities."""
-        self.colours = {community.id: colour for colour, community in enumerate(communities[:_COMMUNITIES])}
-        self.communities = [_community(community, self.colours.get(community.id)) for community in communities]
-        self.community_of = {member: community.id for community in communities for member in community.members}
-        self.most_mentioned = snapshot.entities(snapshot.top_entities(_MOST_FIRST))
+    @classmethod
+    def of(cls, snapshot: Snapshot, communities: Sequence[Community], at: float) -> _Scope:
+        """Rank the entities, and name each community by its first ones."""
+        ranked = _ranked(snapshot)
+        community_of = {member: one.id for one in communities[:_COMMUNITIES] for member in one.members}
+        first: dict[str, list[str]] = {}
+        for entity in ranked:
+            first.setdefault(community_of.get(entity.id, ""), []).append(entity.name)
+        shown = [
+            {
+                "id": one.id,
+                "name": ", ".join(first.get(one.id, one.names)[:3])[:80],
+                "names": first.get(one.id, one.names)[:_NAMES_EACH],
+                "entities": one.entities,
+                "colour": colour,
+            }
+            for colour, one in enumerate(communities[:_COMMUNITIES])
+        ]
+        return cls(at, ranked, shown, community_of)
 
 
 class Explorer:
@@ -121,7 +121,7 @@ class Explorer:
     retriever
         Answers questions; its index is explored.
     llm
-        Writes answers: anything that :meth:`GraphRetriever.ask` takes. Without one the best sentences are shown.
+        Writes answers: anything that :func:`~graphrag_apps.ask.ask` takes. Without one the best sentences are shown.
 
     All methods return dictionaries that ``json.dumps`` accepts, and take ``where``, a filter on document metadata:
     nothing of other documents is seen, counted or named.
@@ -142,7 +142,7 @@ class Explorer:
         self.retriever = retriever
         self.index = retriever.index
         self.llm = llm
-        self._scopes: OrderedDict[tuple[int, Filter | None], _Scope] = OrderedDict()
+        self._scopes: dict[tuple[int, Filter | None], _Scope] = {}
         self._lock = threading.Lock()
         forks.watch(self)
 
@@ -153,42 +153,40 @@ class Explorer:
     # -- what the page asks for
 
     def overview(self, where: Where | None = None) -> dict[str, Any]:
-        """Return the start page: sizes, communities, types, fields for filters, and the graph of the top entities."""
+        """Return the start page: sizes, communities, and the graph of the entities that the most facts join."""
         with self._open(where) as view:
             scope = view.scope
             if not scope.overview:
-                keys = view.start_keys()
-                types = Counter(entity.type for entity in scope.most_mentioned).most_common(_TYPES)
-                scope.overview = _safe(
-                    documents=len(self.index if where is None else self.index.document_ids(where)),
-                    passages=view.snapshot.chunk_count,
-                    entities=len(view.snapshot.top_entities(_MOST_COUNTED)),
-                    types=[{"type": kind, "value": kind, "entities": count} for kind, count in types if kind],
-                    fields=_fields(view.snapshot, keys),
-                    communities=[community for community in scope.communities if community["id"] in scope.colours],
-                    graph=view.graph(keys),
+                scope.overview.update(
+                    _safe(
+                        documents=len(self.index if where is None else self.index.document_ids(where)),
+                        passages=view.snapshot.chunk_count,
+                        entities=len(view.snapshot.top_entities(_MOST_COUNTED)),
+                        communities=scope.communities,
+                        graph=view.graph(view.start_ids()),
+                    )
                 )
             return scope.overview
 
-    def search(self, text: str, where: Where | None = None, *, type: str | None = None) -> dict[str, Any]:  # noqa: A002
+    def search(self, text: str, where: Where | None = None) -> dict[str, Any]:
         """Return the entities whose names match a text that is being typed, best first, at most twelve.
 
-        Names that begin with the text come first, then names with a word that does, then names that contain it; the
-        most mentioned first.
+        The entity of this name comes first, then names that begin with the text, then those with a word that does,
+        then names that contain it; the most mentioned first.
         """
         wanted = normalise(text)
+        if not wanted:
+            return {"entities": [], "exact": False}
         with self._open(where) as view:
-            named = find_entity(view.snapshot, wanted)
-            exact = [named[1]] if named is not None and type in (None, named[1].type) else []
-            groups: tuple[list[Entity], ...] = (exact, [], [], [])
-            for spellings, entity in view.names():
-                if not wanted or wanted not in spellings or type not in (None, entity.type):
-                    continue
-                group = groups[1 if f"\n{wanted}" in spellings else 2 if f" {wanted}" in spellings else 3]
-                if len(group) < _SUGGESTIONS:
-                    group.append(entity)
-            found = {entity.id: entity for group in groups for entity in group}
-            return _safe(entities=view.nodes(list(found.values())[:_SUGGESTIONS]), exact=bool(exact))
+            snapshot, named = view.snapshot, find_entity(view.snapshot, wanted)
+            found: dict[int, None] = dict.fromkeys([] if named is None else named[0].tolist())
+            found.update(dict.fromkeys(snapshot.search_names(wanted, "")[:_SUGGESTIONS].tolist()))
+            for part in (f" {wanted}", wanted):
+                if len(found) < _SUGGESTIONS:
+                    found.update(dict.fromkeys(snapshot.search_names("", part)[: 2 * _SUGGESTIONS].tolist()))
+            entities = {one.id: one for one in snapshot.entities(np.array([*found], np.int64))}
+            matching = [one for one in entities.values() if any(wanted in name for name in _names_of(one))]
+            return _safe(entities=view.nodes(matching[:_SUGGESTIONS]), exact=named is not None)
 
     def entity(self, name: str, where: Where | None = None) -> dict[str, Any]:
         """Return an entity with its first passages, facts and neighbours; ``{"entity": None}`` if there is none."""
@@ -208,7 +206,8 @@ class Explorer:
     def near_names(self, name: str, where: Where | None = None) -> list[str]:
         """Return the names of entities that are most similar to a name in spelling."""
         with self._open(where) as view:
-            return _near_names(view.snapshot, name)
+            known = {entity.id: entity.name for entity in view.scope.ranked}
+            return [known[near] for near in get_close_matches(normalise(name), known)]
 
     def neighbours(
         self, name: str, where: Where | None = None, offset: int = 0, limit: int = _NEIGHBOURS, *,
@@ -257,17 +256,14 @@ class Explorer:
             return _safe(nodes=view.nodes([first[1], last[1]]), **view.facts(facts, 0, _FACTS * 2))
 
     def community(self, id: str, where: Where | None = None) -> dict[str, Any]:  # noqa: A002 - the usual word
-        """Return a community and the graph of its top entities."""
+        """Return a community of the start page, and the graph of its top entities."""
         with self._open(where) as view:
             scope = view.scope
-            known = {community["id"]: community for community in scope.communities}
-            if id not in known:
+            found = next((one for one in scope.communities if one["id"] == id), None)
+            if found is None:
                 return {"community": None}
-            listed = [entity.id for entity in scope.most_mentioned if scope.community_of.get(entity.id) == id]
-            return _safe(
-                community=known[id],
-                graph=view.graph(_keys(view.snapshot, listed[:_COMMUNITY_NODES])),
-            )
+            listed = [entity.id for entity in scope.ranked if scope.community_of.get(entity.id) == id]
+            return _safe(community=found, graph=view.graph(listed[:_COMMUNITY_NODES]))
 
     def question(self, text: str, where: Where | None = None, *, answer: bool = True) -> dict[str, Any]:
         """Return the answer to a question, the passages with their reasons, and the graph of their paths.
@@ -298,30 +294,25 @@ class Explorer:
     @contextmanager
     def _open(self, where: Where | None) -> Iterator[_View]:
         """Open a snapshot of a scope, with what was computed for it."""
-        parsed = None if where is None else parse(where)
-        now, engine = time.time(), self.index.engine
-        communities: list[Community] | None = None
-        while True:
-            with engine.snapshot(visible(engine, parsed, now)) as snapshot:
-                scope = self._scope_of(snapshot.generation, parsed, now)
-                with scope.lock:
-                    if not scope.most_mentioned and communities is not None:
-                        scope.fill(snapshot, communities)
-                if scope.most_mentioned or communities is not None:
-                    yield _View(snapshot, scope)
-                    return
-            # Outside the snapshot: this opens another one, which a writer may delay until the first is closed.
-            communities = self.index.graph.communities(where=parsed)
+        parsed, engine = None if where is None else parse(where), self.index.engine
+        scope = self._scope_of(parsed)
+        with engine.snapshot(visible(engine, parsed, scope.at)) as snapshot:
+            yield _View(snapshot, scope)
 
-    def _scope_of(self, generation: int, parsed: Filter | None, now: float) -> _Scope:
-        key = generation, parsed
-        with self._lock:
-            scope = self._scopes.get(key)
-            if scope is None or changes_between(self.index.engine, scope.at, now):
-                scope = self._scopes[key] = _Scope(now)
-            self._scopes.move_to_end(key)
-            while len(self._scopes) > _KEPT_SCOPES:
-                self._scopes.popitem(last=False)
+    def _scope_of(self, parsed: Filter | None) -> _Scope:
+        """Return what was computed for a scope; compute it after a change of the index."""
+        now, engine = time.time(), self.index.engine
+        with engine.snapshot() as snapshot:
+            key = snapshot.generation, parsed
+        scope = self._scopes.get(key)
+        if scope is None or changes_between(engine, scope.at, now):
+            communities = self.index.graph.communities(where=parsed)
+            with engine.snapshot(visible(engine, parsed, now)) as snapshot:
+                scope = _Scope.of(snapshot, communities, now)
+            with self._lock:
+                self._scopes[key] = scope
+                while len(self._scopes) > _KEPT_SCOPES:
+                    del self._scopes[next(iter(self._scopes))]
         return scope
 
 
@@ -332,66 +323,34 @@ class _View:
     snapshot: Snapshot
     scope: _Scope
 
-    def names(self) -> list[tuple[str, Entity]]:
-        """Return the spellings of all entities, which takes seconds for 100,000 the first time."""
-        with self.scope.lock:
-            if self.scope.names is None:
-                keys = self.snapshot.top_entities(_MOST_LISTED)
-                pages = (keys[start : start + _READ_AT_ONCE] for start in range(0, len(keys), _READ_AT_ONCE))
-                entities = (entity for page in pages for entity in self.snapshot.entities(page))
-                self.scope.names = [
-                    ("\n" + "\n".join(dict.fromkeys([entity.id, *map(normalise, entity.aliases)])), entity)
-                    for entity in entities
-                ]
-            return self.scope.names
-
-    def start_keys(self) -> Keys:
-        """Return the entities of the start page: the first of each community, then the most mentioned."""
-        first: dict[str, list[str]] = {key: [] for key in self.scope.colours}
-        mentioned = [entity.id for entity in self.scope.most_mentioned]
-        for entity_id in mentioned:
-            listed = first.get(self.scope.community_of.get(entity_id, ""))
-            if listed is not None and len(listed) < _NAMES_EACH:
-                listed.append(entity_id)
-        ids = [entity_id for listed in first.values() for entity_id in listed]
-        return _keys(self.snapshot, [*ids, *mentioned[: max(0, _START_NODES - len(ids))]])
+    def start_ids(self) -> list[str]:
+        """Return the entities of the start page: the first of each community, and others; the most joined first."""
+        seen, ranked = Counter[str](), [entity.id for entity in self.scope.ranked]
+        first = set[str]()
+        for entity_id in ranked:
+            community = self.scope.community_of.get(entity_id)
+            seen.update([community] if community else ())
+            if community and seen[community] <= _NAMES_EACH:
+                first.add(entity_id)
+        others = [entity_id for entity_id in ranked if entity_id not in first]
+        shown = first.union(others[: max(0, _START_NODES - len(first))])
+        return [entity_id for entity_id in ranked if entity_id in shown]
 
     def nodes(self, entities: Sequence[Entity]) -> list[dict[str, Any]]:
         fields = ("id", "name", "type", "mentions")
+        sections = _sections(self.snapshot, entities)
         return [
             {
                 **{name: getattr(entity, name) for name in fields},
-                "kind": kind,
+                "kind": "section" if entity.id in sections else "thing",
                 "community": self.scope.community_of.get(entity.id),
             }
-            for entity, kind in zip(entities, self.kinds(entities), strict=True)
+            for entity in entities
         ]
 
-    def kinds(self, entities: Sequence[Entity]) -> list[str]:
-        """Return for each entity whether it is a thing, a section, a year or a number.
-
-        A section is an entity that most of its passages are about, and that is their heading or reads as one.
-        """
-        kinds = [_kind_of_name(entity) for entity in entities]
-        things = {normalise(entity.id): at for at, entity in enumerate(entities) if kinds[at] == "thing"}
-        found = self.snapshot.find_entities(list(things))
-        numbers = [things[name] for name in found]
-        edges = self.snapshot.neighbours(np.array(list(found.values()), np.int64), to="chunks", limit=_ABOUT_READ)
-        owners = np.repeat(np.arange(len(numbers)), edges.counts)[edges.weights > 1]
-        about = edges.targets[edges.weights > 1]
-        mostly = 2 * np.bincount(owners, minlength=len(numbers)) > [entities[at].mentions for at in numbers]
-        firsts = dict(zip(owners[::-1].tolist(), about[::-1].tolist(), strict=True))
-        read = {owner: chunk for owner, chunk in firsts.items() if mostly[owner]}
-        chunks = self.snapshot.chunks(np.array(list(read.values()), np.int64))
-        for owner, chunk in zip(read, chunks, strict=True):
-            entity = entities[numbers[owner]]
-            headings = set(map(normalise, chunk.headings)) - {normalise(chunk.title)}
-            if entity.id in headings or _reads_as_heading(entity.name):
-                kinds[numbers[owner]] = "section"
-        return kinds
-
-    def graph(self, keys: Keys) -> dict[str, Any]:
+    def graph(self, ids: Sequence[str]) -> dict[str, Any]:
         """Return entities and the strongest edges between them."""
+        keys = _keys(self.snapshot, ids)
         entities = list({entity.id: entity for entity in self.snapshot.entities(keys)}.values())
         return {"nodes": self.nodes(entities), "edges": _sparse(self.edges(keys, keys))}
 
@@ -459,13 +418,51 @@ def find_entity(snapshot: Snapshot, name: str) -> tuple[Keys, Entity] | None:
     return (keys, snapshot.entities(keys)[0]) if len(keys) else None
 
 
-def _kind_of_name(entity: Entity) -> str:
-    """Return what the name of an entity says of its kind."""
-    if entity.id.startswith("→"):
-        return "section"
-    if _YEAR.fullmatch(entity.name):
-        return "year"
-    return "thing" if any(map(str.isalpha, entity.name)) else "number"
+def _ranked(snapshot: Snapshot) -> list[Entity]:
+    """Return entities by the number of facts that join them to others, without sections.
+
+    Only facts of passages that are about something else count: a title or a menu word joins whatever stands below it.
+    What is said again, as in the footers of pages, counts once.
+    """
+    keys = snapshot.top_entities(_MOST_RANKED)
+    counts, facts = snapshot.graph.facts_of(keys, _FACTS_RANKED)
+    every = np.unique(facts)
+    rows, said = snapshot.fact_rows(every), np.zeros(len(every), np.bool_)
+    said[snapshot.first_said(every)] = True
+    at, owner = every.searchsorted(facts), np.arange(len(keys)).repeat(counts)
+    passages = snapshot.neighbours(keys, to="chunks")
+    about = passages.weights > 1
+    pairs = np.arange(len(keys)).repeat(passages.counts)[about] << 40 | passages.targets[about]
+    joins = said[at] & (rows.counts[at] > 1) & ~np.isin(owner << 40 | rows.chunks[at], pairs)
+    order = np.argsort(-np.bincount(owner[joins], minlength=len(keys)), kind="stable")
+    entities = snapshot.entities(keys[order])
+    sections = _sections(snapshot, entities[:_FIRST_RANKED])
+    return [entity for entity in entities if entity.id not in sections]
+
+
+def _sections(snapshot: Snapshot, entities: Sequence[Entity]) -> set[str]:
+    """Return the ids of the entities that are sections: most of their passages are about them, as their headings.
+
+    An entity that is no heading is one too if its name reads as a heading.
+    """
+    sections = {entity.id for entity in entities if entity.id.startswith("→")}
+    things = {entity.id: entity for entity in entities if entity.id not in sections}
+    found = snapshot.find_entities(list(things))
+    edges = snapshot.neighbours(np.array(list(found.values()), np.int64), to="chunks")
+    owners = np.repeat(np.arange(len(found)), edges.counts)[edges.weights > 1]
+    mostly = 2 * np.bincount(owners, minlength=len(found)) > edges.counts
+    firsts = dict(zip(owners[::-1].tolist(), edges.targets[edges.weights > 1][::-1].tolist(), strict=True))
+    read = [(entity_id, firsts[at]) for at, entity_id in enumerate(found) if mostly[at]]
+    chunks = snapshot.chunks(np.array([chunk for _, chunk in read], np.int64))
+    for (entity_id, _), chunk in zip(read, chunks, strict=True):
+        headings = set(map(normalise, chunk.headings)) - {normalise(chunk.title)}
+        if entity_id in headings or _reads_as_heading(things[entity_id].name):
+            sections.add(entity_id)
+    return sections
+
+
+def _names_of(entity: Entity) -> list[str]:
+    return [entity.id, *map(normalise, entity.aliases)]
 
 
 def _reads_as_heading(name: str) -> bool:
@@ -499,31 +496,6 @@ def _sparse(edges: list[dict[str, Any]]) -> list[dict[str, Any]]:
             kept.append(edge)
             seen.update((edge["source"], edge["target"]))
     return kept
-
-
-def _fields(snapshot: Snapshot, entities: Keys) -> list[dict[str, Any]]:
-    """Return metadata fields with some of their values, from passages that mention the top entities."""
-    if len(entities) == 0:
-        return []
-    chunks = np.unique(snapshot.neighbours(entities, to="chunks", limit=4).targets)
-    values: dict[str, set[str]] = {}
-    for chunk in snapshot.chunks(chunks):
-        for key, value in chunk.metadata.items():
-            texts = set(map(_filter_value, value if isinstance(value, list) else [value])) - {""}
-            if texts:
-                values.setdefault(key, set()).update(texts)
-    useful = [
-        {"field": key, "values": sorted(texts)}
-        for key, texts in values.items()
-        if key != FACT_KEY and len(key) <= 40 and len(texts) <= _FIELD_VALUES
-    ]
-    return useful[:_FIELDS]
-
-
-def _filter_value(value: object) -> str:
-    """Return a metadata value as it is written in a filter; empty if it is long or not a simple value."""
-    text = str(value) if isinstance(value, (bool, int, float, str)) else ""
-    return "" if len(text) > 60 else text.lower() if isinstance(value, bool) else text
 
 
 # -- values as JSON
@@ -568,35 +540,6 @@ def _fact(fact: Fact, names: Mapping[str, str]) -> dict[str, Any]:
         "text": _short(plain(fact.text)),
         "relation": fact.relation.replace("_", " "),
         "entities": [{"id": key, "name": names.get(key) or key} for key in fact.entities[:8]],
-    }
-
-
-def _near_names(snapshot: Snapshot, name: str) -> list[str]:
-    """Return the names most similar in spelling, from passages that have a part of the name.
-
-    A part with a spelling mistake is in no passage, so the most mentioned entities are looked at, too.
-    """
-    passages, _ = snapshot.keywords(name, _PASSAGES_SEARCHED)
-    keys = np.union1d(snapshot.neighbours(passages, to="entities").targets, snapshot.top_entities(5_000))
-    wanted = normalise(name)
-    scored = []
-    for entity in snapshot.entities(keys):
-        if entity.id.startswith("→"):
-            continue
-        matcher = SequenceMatcher(None, wanted, entity.id, autojunk=False)
-        bounds = matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio  # the cheapest upper bound first
-        if all(ratio() >= _LEAST_SIMILAR for ratio in bounds):
-            scored.append((-matcher.ratio(), -entity.mentions, entity.name))
-    return [near for _, _, near in sorted(scored)[:_NEAR_NAMES]]
-
-
-def _community(community: Community, colour: int | None) -> dict[str, Any]:
-    return {
-        "id": community.id,
-        "name": _short(community.name, 80),
-        "names": community.names,
-        "entities": community.entities,
-        "colour": colour,
     }
 
 

@@ -104,7 +104,7 @@ def _export(
     entities = _entities(partial(explorer.entity, where=where), first if is_focused else None, top, max_nodes)
     ids = [community["id"] for community in overview["communities"]]
     communities = {community_id: explorer.community(community_id, where) for community_id in ids}
-    whole = {**overview, "fields": [], "graph": dict(overview["graph"])}  # the explorer caches its overview
+    whole = {**overview, "graph": dict(overview["graph"])}  # the explorer caches its overview
     graphs = [whole["graph"], *(answer["neighbours"] for answer in entities.values())]
     for graph in graphs:  # the graph of a community shows other entities too
         _keep_exported(graph, entities)

@@ -246,7 +246,7 @@ def explore(asked: Asked, body: ExploreRequest, gateway: Served, key: Caller, re
         gateway.check_question(body.text)
     answers = {
         "overview": lambda: explorer.overview(where),
-        "search": lambda: explorer.search(body.text, where, type=body.type),
+        "search": lambda: explorer.search(body.text, where),
         "entity": lambda: explorer.entity(body.name, where),
         "neighbours": lambda: explorer.neighbours(body.name, where, body.offset, body.limit, drawn=body.drawn),
         "passages": lambda: explorer.passages(body.name, where, body.offset, body.limit),

@@ -114,7 +114,6 @@ class ExploreRequest(Body):
 
     where: WhereObject = None
     text: str = Field("", max_length=10_000)
-    type: str | None = None
     name: str = Field("", max_length=1_000)
     source: str = Field("", max_length=1_000)
     target: str = Field("", max_length=1_000)

@@ -420,7 +420,8 @@ class Records:
 
     def chunks(self, keys: Sequence[int]) -> list[Chunk]:
         """Return passages in the order given."""
-        known = self.cache.chunks
+        kept = self.cache.chunks  # another thread may clear it
+        known = {key: chunk for key in keys if (chunk := kept.get(key)) is not None}
         if missing := {key for key in keys if key not in known}:
             columns = f"{_CHUNK}, t.*"
             sql = f"SELECT {columns.replace('p.', 't.')} FROM {WANTED} passages t ON t.key = wanted.value "
@@ -429,7 +430,9 @@ class Records:
                 raise damaged("a passage is missing")
             if any(passage_checksum(row[10:-1]) != row[-1] for row in rows):
                 raise damaged("the row of a passage differs from its checksum")
-            self.cache.keep("chunks", {row[0]: chunk_of(row[:10]) for row in rows}, 10_000)
+            read = {row[0]: chunk_of(row[:10]) for row in rows}
+            self.cache.keep("chunks", read, 10_000)
+            known.update(read)
         return [known[key] for key in keys]
 
     def keys_of_passages(self, ids: Sequence[str]) -> dict[str, int]:
@@ -479,12 +482,14 @@ class Records:
 
     def names(self, keys: Sequence[int]) -> dict[int, Name]:
         """Return names by key."""
-        known = self.cache.names
+        kept = self.cache.names
+        known = {key: name for key in keys if (name := kept.get(key)) is not None}
         if missing := [key for key in keys if key not in known]:
             rows = self._of_keys("n.key, n.surface, n.spelling", "names n", missing)
             read = {key: Name(surface, normalise(surface), spelling) for key, surface, spelling in rows.values()}
-            self.cache.keep("names", {**{key: known[key] for key in keys if key in known}, **read})
-        return {key: self.cache.names[key] for key in keys}
+            self.cache.keep("names", read)
+            known.update(read)
+        return {key: known[key] for key in keys}
 
     def new_names(self, names: Iterable[str]) -> list[str]:
         """Return the names that no passage mentions, each once."""

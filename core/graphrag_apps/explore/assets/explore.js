@@ -25,7 +25,7 @@
   }
   const button = (kind, action, ...parts) => el(`button${kind}`, { type: "button", on: { click: action } }, ...parts);
 
-  // -- the address: #/entity/NAME?scope=team%3Didentity&type=person
+  // -- the address: #/entity/NAME?scope=team%3Didentity
 
   const address = {
     read() {
@@ -33,11 +33,11 @@
       const decode = (part) => { try { return decodeURIComponent(part); } catch { return part; } };
       const [kind, ...values] = path.split("/").map(decode), options = new URLSearchParams(search);
       const known = ["entity", "question", "community", "edge"].includes(kind) && values[0];
-      return { kind: known ? kind : "overview", value: values[0] ?? "", other: values[1] ?? "", scope: options.getAll("scope"), types: options.getAll("type"), kinds: options.getAll("kind") };
+      return { kind: known ? kind : "overview", value: values[0] ?? "", other: values[1] ?? "", scope: options.getAll("scope") };
     },
     write(view) {
       const parts = view.kind === "overview" ? [] : [view.kind, view.value, ...(view.kind === "edge" ? [view.other] : [])];
-      const options = new URLSearchParams([...view.scope.map((one) => ["scope", one]), ...view.types.map((one) => ["type", one]), ...view.kinds.map((one) => ["kind", one])]);
+      const options = new URLSearchParams(view.scope.map((one) => ["scope", one]));
       return `#/${parts.map(encodeURIComponent).join("/")}${String(options) ? `?${options}` : ""}`;
     },
   };
@@ -128,12 +128,7 @@
         shown = null;
         graph.setCommunities(overview.communities);
         drawLegend();
-        drawFilters();
-        source.get("search", { text: "", type: null, where: where() }).catch(() => {});  // reads the names, for suggestions
       }
-      graph.setTypes(new Set(wanted.types));
-      graph.setKinds(new Set(wanted.kinds));
-      if (shown && shown.kinds.join() !== wanted.kinds.join()) shown = null;
       if ((wanted.kind === "question") !== (shown?.kind === "question")) openLegend();
       await views[wanted.kind](wanted, signal);
       if (signal.aborted) return;
@@ -167,13 +162,12 @@
       graph.select(null);
       query.value = "";
       nothing(overview.graph.nodes.length ? "" : "There are no entities in this scope.");
-      const top = overview.graph.nodes.filter((node) => graph.isWanted(node)).sort((a, b) => b.mentions - a.mentions).slice(0, 12);
       drawDetails("",
         el("h1", "Overview"),
         el("p.numbers", [[overview.documents, "document"], [overview.passages, "passage"], [overview.entities, overview.entities === 1 ? "entity" : "entities", ""]].map(([count, one, ending = count === 1 ? "" : "s"]) => el("span", el("b", `${number(count)}`), ` ${one}${ending}`))),
         source.offline && el("p.note", "This page is an export: it holds a part of the graph."),
         overview.communities.length > 0 && section("Communities", el("ul.communities", overview.communities.map((one) => el("li", communityCard(one))))),
-        section("Most mentioned", top.length ? entityList(top) : el("p.hint", "None.")),
+        overview.graph.nodes.length > 0 && section("Joined by the most facts", entityList(overview.graph.nodes.slice(0, 12))),
       );
     },
 
@@ -189,8 +183,8 @@
         el("p.kind", dot(community.id), "Community"),
         el("h1", { dir: "auto" }, community.name),
         el("p.numbers", el("span", el("b", number(community.entities)), ` ${community.entities === 1 ? "entity" : "entities"}`)),
-        answer.graph.nodes.length < community.entities && el("p.hint", `The graph shows the ${number(answer.graph.nodes.length)} entities that are mentioned most.`),
-        section("Most mentioned", entityList(answer.graph.nodes.slice(0, 12))),
+        answer.graph.nodes.length < community.entities && el("p.hint", `The graph shows the ${number(answer.graph.nodes.length)} entities that the most facts join.`),
+        section("Joined by the most facts", entityList(answer.graph.nodes.slice(0, 12))),
       );
     },
 
@@ -250,8 +244,7 @@
   // -- parts of the details
 
   const section = (title, ...parts) => el("section", el("h2", title), ...parts);
-  const dot = (community, kind = "thing") => el(`i.dot.${graph.colourOf(community)}.${kind}`, { ariaHidden: "true" });
-  const KINDS = { section: "Sections", year: "Years and dates", number: "Numbers" };
+  const dot = (community) => el(`i.dot.${graph.colourOf(community)}`, { ariaHidden: "true" });
   const marked = (pieces) => pieces.map(([text, mark]) => (mark ? el("mark", text) : text));
   const communityOf = (id) => overview.communities.find((one) => one.id === id);
 
@@ -260,7 +253,7 @@
       dot(one.id), el("span", el("b", { dir: "auto" }, one.name), el("small", { dir: "auto" }, one.names.slice(3, 9).join(", "))), el("span.count", { title: plural(one.entities, "entity", "entities") }, number(one.entities)));
   }
   function chips(nodes, most) {
-    const list = el("div.chips", nodes.map((node) => entityLink(node, dot(node.community, node.kind), el("span", node.name))));
+    const list = el("div.chips", nodes.map((node) => entityLink(node, dot(node.community), el("span", node.name))));
     const rest = [...list.children].slice(most);
     if (rest.length > 2) {
       for (const one of rest) one.hidden = true;
@@ -273,7 +266,7 @@
     return el("ul.entities", nodes.map((node) => {
       const bar = el("i.bar");
       bar.style.width = `${Math.max(2, 100 * node.mentions / most)}%`;
-      return el("li", entityLink(node, dot(node.community, node.kind), el("span.name", { dir: "auto" }, node.name), node.type && el("small", node.type), el("span.count", { title: plural(node.mentions, "passage") }, number(node.mentions)), bar));
+      return el("li", entityLink(node, dot(node.community), el("span.name", { dir: "auto" }, node.name), node.type && el("small", node.type), el("span.count", { title: plural(node.mentions, "passage") }, number(node.mentions)), bar));
     }));
   }
   function factList(facts) {
@@ -315,13 +308,13 @@
     const { entity, neighbours, facts, passages } = answer, community = communityOf(entity.community);
     const others = neighbours.nodes.filter((node) => node.id !== entity.id), hidden = others.filter((node) => !graph.isWanted(node)).length;
     return [
-      el("p.kind", entity.type || { section: "Section", year: "Year or date", number: "Number" }[entity.kind] || "Entity", community && [" · ", el("a", { href: address.write({ ...view, kind: "community", value: community.id }) }, dot(community.id), community.name)]),
+      el("p.kind", entity.type || { section: "Section" }[entity.kind] || "Entity", community && [" · ", el("a", { href: address.write({ ...view, kind: "community", value: community.id }) }, dot(community.id), community.name)]),
       el("h1", { dir: "auto" }, entity.name),
       entity.aliases.length > 0 && el("p.aliases", { dir: "auto" }, `also ${entity.aliases.join(", ")}`),
       entity.description && el("p", { dir: "auto" }, entity.description),
       el("p.numbers", el("span", el("b", number(passages.total)), ` ${passages.total === 1 ? "passage" : "passages"}`), el("span", el("b", number(facts.total)), ` ${facts.total === 1 ? "fact" : "facts"}`), el("span", el("b", number(neighbours.total)), ` ${neighbours.total === 1 ? "neighbour" : "neighbours"}`)),
       el("p.actions", button("#expand.primary".replace("#expand", ""), () => expand(entity.id), { id: "expand" }, expandText(entity.id, neighbours.total)), button(".quiet", () => alone(answer), "Start from here")),
-      others.length > 0 && section("Neighbours", chips(others, 10), hidden > 0 && el("p.hint", `${hidden} of them ${hidden === 1 ? "is a section, year or number and is" : "are sections, years or numbers and are"} not drawn. `, button(".quiet", () => change({ kinds: Object.keys(KINDS) }), "Draw them")), neighbours.total > neighbours.nodes.length && el("p.hint", `${number(neighbours.total - neighbours.nodes.length)} more: expand draws the next ones`)),
+      others.length > 0 && section("Neighbours", chips(others, 10), hidden > 0 && el("p.hint", `${hidden} of them ${hidden === 1 ? "is a section and is" : "are sections and are"} not drawn.`), neighbours.total > neighbours.nodes.length && el("p.hint", `${number(neighbours.total - neighbours.nodes.length)} more: expand draws the next ones`)),
       facts.total > 0 && section("Facts", ...paged(facts, factList, { name: "facts", entity: entity.id })),
       passages.items.length > 0 && section("Passages", ...paged(passages, (items) => el("ul.passages", items.map(passageCard)), { name: "passages", entity: entity.id })),
     ];
@@ -438,27 +431,15 @@
     for (const link of byId("legend").querySelectorAll("a")) link.classList.toggle("selected", link.dataset.id === id);
   }
   function drawFilters() {
-    const types = overview?.types ?? [], chosen = new Set(view.types);
-    byId("types-row").hidden = types.length === 0;
-    byId("types").replaceChildren(...types.map((one) => button(`.chip${chosen.has(one.type) ? ".on" : ""}`, () => {
-      chosen.has(one.type) ? chosen.delete(one.type) : chosen.add(one.type);
-      change({ types: [...chosen] });
-    }, { "aria-pressed": String(chosen.has(one.type)) }, one.type, el("small", number(one.entities)))));
-    byId("kinds").replaceChildren(...Object.entries(KINDS).map(([kind, name]) => {
-      const on = view.kinds.includes(kind);
-      return button(`.chip${on ? ".on" : ""}`, () => change({ kinds: on ? view.kinds.filter((one) => one !== kind) : [...view.kinds, kind] }), { "aria-pressed": String(on) }, dot(null, kind), name);
-    }));
     byId("scopes").replaceChildren(...view.scope.map((one) => el("span.chip.on", { dir: "auto" }, one, button(".remove", () => change({ scope: view.scope.filter((other) => other !== one) }), { ariaLabel: `Remove ${one}` }, "×"))));
-    byId("fields").replaceChildren(...(overview?.fields ?? []).flatMap((one) => one.values.map((value) => el("option", { value: `${one.field}=${value}` }))));
-    const count = view.scope.length + view.types.length + view.kinds.length;
-    byId("filter-count").textContent = String(count);
-    byId("filter-count").hidden = count === 0;
-    byId("scope-form").hidden = source.offline;
+    byId("filter-count").textContent = String(view.scope.length);
+    byId("filter-count").hidden = view.scope.length === 0;
+    byId("filter").hidden = source.offline;
   }
   function toggleFilters(open = byId("filters").hidden) {
     byId("filters").hidden = !open;
     byId("filter").setAttribute("aria-expanded", String(open));
-    if (open) (byId("types").firstElementChild ?? byId("kinds").firstElementChild).focus();
+    if (open) byId("scope").focus();
   }
   byId("filter").addEventListener("click", () => toggleFilters());
   byId("scope-form").addEventListener("submit", (event) => {
@@ -489,7 +470,7 @@
     searching = new AbortController();
     const { signal } = searching;
     try {
-      const found = looksLikeQuestion(text) && text.length > 60 ? { entities: [] } : await source.get("search", { text, type: null, where: where() }, { signal });
+      const found = looksLikeQuestion(text) && text.length > 60 ? { entities: [] } : await source.get("search", { text, where: where() }, { signal });
       if (signal.aborted || document.activeElement !== query) return;
       const names = found.entities.map((node) => ({ node }));
       const ask = source.offline ? [] : [{ ask: text }];
@@ -539,7 +520,7 @@
     clearTimeout(typing);
     if (looksLikeQuestion(text) && !source.offline) { take({ ask: text }); return; }
     try {
-      const found = await load("search", { text, type: null });
+      const found = await load("search", { text });
       const same = found.entities.find((node) => node.name.toLowerCase() === text.toLowerCase()) ?? (found.exact || source.offline ? found.entities[0] : null);
       if (same) take({ node: same });
       else if (source.knows(text)) take({ ask: text });
@@ -547,7 +528,7 @@
     } catch (error) { fail(error); }
   });
 
-  // -- keys, theme, help, zoom, the sheet of narrow screens
+  // -- keys, help, zoom, the sheet of narrow screens
 
   const steps = { in: () => graph.zoom(1.25), out: () => graph.zoom(0.8), fit: () => { graph.moved = false; graph.fit(); } };
   for (const one of document.querySelectorAll("[data-zoom]")) one.addEventListener("click", () => steps[one.dataset.zoom]());
@@ -581,15 +562,7 @@
   byId("skip").addEventListener("click", (event) => { event.preventDefault(); panel.focus(); });
   byId("home").addEventListener("click", (event) => { event.preventDefault(); go("overview"); });
 
-  const THEME = "hybrid-graphrag-theme", dark = matchMedia("(prefers-color-scheme: dark)");
-  const stored = () => { try { return localStorage.getItem(THEME); } catch { return null; } };
-  if (["light", "dark"].includes(stored())) document.documentElement.dataset.theme = stored();
-  byId("theme").addEventListener("click", () => {
-    const current = document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light");
-    document.documentElement.dataset.theme = current === "dark" ? "light" : "dark";
-    try { localStorage.setItem(THEME, document.documentElement.dataset.theme); } catch { /* no storage for a file */ }
-    graph.refreshColours();
-  });
+  const dark = matchMedia("(prefers-color-scheme: dark)");
   dark.addEventListener("change", () => graph.refreshColours());
   graph.refreshColours();
 
@@ -598,14 +571,7 @@
     panel.classList.toggle("tall", tall);
     sheet.setAttribute("aria-expanded", String(tall));
   }
-  let grabbed = null;
-  sheet.addEventListener("pointerdown", (event) => { grabbed = event.clientY; sheet.setPointerCapture(event.pointerId); });
-  sheet.addEventListener("pointerup", (event) => {
-    if (grabbed !== null && Math.abs(event.clientY - grabbed) > 24) { setSheet(event.clientY < grabbed); dragged = true; }
-    grabbed = null;
-  });
-  let dragged = false;
-  sheet.addEventListener("click", () => { if (!dragged) setSheet(!panel.classList.contains("tall")); dragged = false; });
+  sheet.addEventListener("click", () => setSheet(!panel.classList.contains("tall")));
 
   if (source.offline && !location.hash) {
     const { kind, value } = source.data.start;

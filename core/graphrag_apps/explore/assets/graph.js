@@ -4,10 +4,9 @@
 (() => {
   const COLOURS = 12;
   const EDGES = 4;  // of an entity, besides those of the one that was expanded
-  const SHAPES = { thing: "ellipse", section: "round-rectangle", year: "diamond", number: "hexagon" };
   const SMALLEST = 0.62;  // nodes are not drawn smaller than at this zoom
   const NARROW_NODES = 40;
-  const NARROW = 600, NARROW_GAP = 26;  // pixels
+  const NARROW = 600;  // pixels
   const LABEL_HEIGHT = 17, LABEL_WIDTH = 168;
   const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -121,36 +120,12 @@
     return { weights: points.map((one) => one[0]), distances: points.map((one) => one[1]) };
   }
 
-  // For a narrow screen: the columns close together, and the question above them.
-  function narrowed(network) {
-    const columns = [];
-    for (const node of network.nodes.filter((one) => one.kind !== "question").sort((a, b) => a.x - b.x)) {
-      const column = columns.at(-1);
-      if (column && node.x - node.width / 2 < column.right) {
-        column.nodes.push(node);
-        column.right = Math.max(column.right, node.x + node.width / 2);
-      } else columns.push({ nodes: [node], right: node.x + node.width / 2 });
-    }
-    const moved = new Map();
-    let left = 0;
-    for (const column of columns) {
-      column.width = Math.max(...column.nodes.map((node) => node.width));
-      for (const node of column.nodes) moved.set(node.key, left + column.width / 2);
-      left += column.width + NARROW_GAP;
-    }
-    const top = Math.min(...network.nodes.filter((node) => moved.has(node.key)).map((node) => node.y - node.height / 2));
-    const nodes = network.nodes.map((node) => moved.has(node.key) ? { ...node, x: moved.get(node.key) } : { ...node, x: Math.max(node.width / 2, columns[0].width / 2), y: top - node.height / 2 - NARROW_GAP });
-    return { ...network, nodes };
-  }
-
   class Graph {
     constructor({ container, boxes, labels, tip, obstacles, onOpen, onEdge, onHit, onExpand, onFocus, maxDrawn }) {
       Object.assign(this, { container, boxes, labels, tip, obstacles, onOpen, onEdge, onHit, onExpand, onFocus });
       this.maxDrawn = maxDrawn;
       this.colours = resolveColours();
       this.communityColours = new Map();
-      this.types = new Set();
-      this.kinds = new Set();  // drawn besides things
       this.nodeScale = 1;
       this.focused = null;
       this.selected = null;
@@ -179,8 +154,7 @@
         if (event.target === cy) this.hover(node);
         this.container.style.cursor = node || event.target !== cy ? "pointer" : "";
       });
-      cy.on("viewport", () => this.panned());
-      cy.on("resize position", () => this.redraw());
+      cy.on("viewport resize position", () => this.redraw());
       new ResizeObserver(() => { cy.resize(); if (!this.moved) this.fit(false, true); this.redraw(); }).observe(this.container);
       this.container.addEventListener("pointerdown", () => { this.moved = true; });
       this.container.addEventListener("wheel", () => { this.moved = true; }, { passive: true });
@@ -192,15 +166,7 @@
     setCommunities(communities) {
       this.communityColours = new Map(communities.map((one) => [one.id, one.colour < COLOURS ? `community-${one.colour}` : "community-other"]));
     }
-    setTypes(types) { this.types = types; this.applyTypes(); this.redraw(); }
-    applyTypes() {
-      this.cy.nodes(".entity").forEach((node) => {
-        const kept = !this.types.size || this.types.has(node.data("type")) || node === this.selected;
-        node.style("display", kept ? "element" : "none");
-      });
-    }
-    setKinds(kinds) { this.kinds = kinds; }
-    isWanted(node) { return (node.kind ?? "thing") === "thing" || this.kinds.has(node.kind); }
+    isWanted(node) { return node.kind !== "section"; }
     clear() {
       this.cy.elements().remove();
       this.boxes.replaceChildren();
@@ -250,7 +216,7 @@
           if (this.has(node.id)) continue;
           const added = cy.add({
             group: "nodes", classes: "entity",
-            data: { id: `e ${node.id}`, entity: node.id, name: node.name, type: node.type, mentions: node.mentions, community: node.community, colour: this.colours[this.colourOf(node.community)], shape: SHAPES[node.kind] ?? SHAPES.thing, size: size(node.mentions), drawn: size(node.mentions) * this.nodeScale },
+            data: { id: `e ${node.id}`, entity: node.id, name: node.name, type: node.type, mentions: node.mentions, community: node.community, colour: this.colours[this.colourOf(node.community)], size: size(node.mentions), drawn: size(node.mentions) * this.nodeScale },
           });
           added.scratch("fresh", true);
           this.addLabel(added);
@@ -263,7 +229,6 @@
         }
       });
       this.arrange(anchor);
-      this.applyTypes();
     }
     arrange(anchor) {
       const { cy } = this, entities = cy.nodes(".entity");
@@ -295,9 +260,8 @@
     }
 
     // The paths of an answer, placed as on the explain page: the question left, the passages right.
-    showNetwork(whole) {
+    showNetwork(network) {
       this.clear();
-      const network = this.isNarrow() && whole.nodes.length > 1 ? narrowed(whole) : whole;
       const places = new Map(network.nodes.map((node) => [node.key, node]));
       this.cy.batch(() => {
         for (const node of network.nodes) {
@@ -308,9 +272,8 @@
           this.boxes.append(this.boxElement(node, id));
         }
         network.edges.forEach((edge, at) => {
-          const from = places.get(edge.source), isBelow = network !== whole && from.kind === "question";
-          const to = places.get(edge.target), passes = network === whole && edge.points.length > 2 && from.x < to.x;
-          const curve = isBelow ? { weights: [0.5], distances: [0] } : passes ? passing(from, to, edge.points) : controls(from, to);
+          const from = places.get(edge.source), to = places.get(edge.target), passes = edge.points.length > 2 && from.x < to.x;
+          const curve = passes ? passing(from, to, edge.points) : controls(from, to);
           this.cy.add({
             group: "edges", classes: `path ${edge.kind === "fact" ? "step" : edge.kind}`,
             data: { id: `p ${at}`, source: `b ${edge.source}`, target: `b ${edge.target}`, hits: edge.hits, tip: edge.text, ...curve,
@@ -398,7 +361,6 @@
         element.classList.toggle("selected", drawn.hasClass("selected"));
         element.classList.toggle("far", drawn.hasClass("far"));
       }
-      this.applyTypes();
       this.redraw();
     }
     selectEdge(source, target) {
@@ -480,10 +442,10 @@
       let pan = { x: width / 2 - zoom * (box.x1 + box.x2) / 2, y: above + (height - above - below) / 2 - zoom * (box.y1 + box.y2) / 2 };
       if (pathsOnly && network) pan.y = Math.min(pan.y, 34 - zoom * box.y1);
       if (network && zoom < 0.62) {  // on a narrow screen: readable, from the question on
-        zoom = narrow ? Math.max(zoom, 0.5) : 0.62;
-        pan = { x: narrow ? width - side - zoom * box.x2 : side - zoom * box.x1, y: Math.max(above - zoom * box.y1, height / 2 - zoom * (box.y1 + box.y2) / 2) };
+        zoom = 0.62;
+        pan = { x: side - zoom * box.x1, y: Math.max(above - zoom * box.y1, height / 2 - zoom * (box.y1 + box.y2) / 2) };
         const question = cy.nodes(".question");
-        if (question.nonempty() && !narrow) pan.y = height / 2 - zoom * question.position("y");
+        if (question.nonempty()) pan.y = height / 2 - zoom * question.position("y");
       }
       cy.stop();
       if (animated && !reducedMotion.matches) cy.animate({ zoom, pan }, { duration: 260, easing: "ease-out" });
@@ -522,23 +484,12 @@
       if (this.waiting) return;
       this.waiting = requestAnimationFrame(() => { this.waiting = 0; this.drawLabels(); });
     }
-    // Moving does not place labels anew: they move along, and are placed when the movement ends.
-    panned() {
-      const { cy, drawnAt } = this, zoom = cy.zoom(), pan = cy.pan();
-      if (!drawnAt || drawnAt.zoom !== zoom) { this.redraw(); return; }
-      this.boxes.style.transform = `translate(${pan.x}px, ${pan.y}px) scale(${zoom})`;
-      this.labels.style.transform = `translate(${pan.x - drawnAt.x}px, ${pan.y - drawnAt.y}px)`;
-      clearTimeout(this.ending);
-      this.ending = setTimeout(() => this.redraw(), 90);
-    }
     drawLabels() {
       const { cy } = this, zoom = cy.zoom(), pan = cy.pan();
-      this.drawnAt = { zoom, x: pan.x, y: pan.y };
       this.scaleNodes(Math.max(1, SMALLEST / zoom));
-      this.labels.style.transform = "";
       this.boxes.style.transform = `translate(${pan.x}px, ${pan.y}px) scale(${zoom})`;
       const { clientWidth: width, clientHeight: height } = this.container;
-      const nodes = cy.nodes(".entity").toArray().filter((node) => node.style("display") !== "none");
+      const nodes = cy.nodes(".entity").toArray();
       const first = (node) => (node === this.selected || node.hasClass("selected") ? 4 : node === this.focused || node === this.hovered?.[0] ? 3 : node.hasClass("far") ? 0 : 1);
       const order = nodes.map((node) => [node, first(node)]).sort((a, b) => b[1] - a[1] || b[0].data("mentions") - a[0].data("mentions"));
       const taken = nodes.map((node) => { const { x, y } = node.renderedPosition(), r = node.data("drawn") / 2 * zoom * 0.9; return [x - r, y - r, x + r, y + r, node]; });
@@ -594,7 +545,7 @@
       const colour = this.colours;
       return [
         { selector: "node", style: { "overlay-opacity": 0, "background-color": "data(colour)" } },
-        { selector: "node.entity", style: { width: "data(drawn)", height: "data(drawn)", shape: "data(shape)", "border-width": 1.5, "border-color": colour.surface } },
+        { selector: "node.entity", style: { width: "data(drawn)", height: "data(drawn)", "border-width": 1.5, "border-color": colour.surface } },
         { selector: "node.far", style: { opacity: 0.38 } },
         { selector: "node.hovered", style: { "border-color": colour.text, "border-width": 2 } },
         { selector: "node.focused", style: { "border-color": colour.vector, "border-width": 3 } },

@@ -87,7 +87,7 @@ const Explore = {};
       const { data } = this, entity = Object.hasOwn(data.entities, body.name ?? "") ? data.entities[body.name] : null;
       switch (name) {
         case "overview": return data.overview;
-        case "search": return this.search(body.text, body.type);
+        case "search": return this.search(body.text);
         case "entity": return entity ?? { entity: null };
         case "neighbours": return this.neighbours(entity, body);
         case "passages": case "facts": return entity?.[name] ?? { items: [], total: 0 };
@@ -100,11 +100,11 @@ const Explore = {};
       }
     }
     knows(question) { return Object.hasOwn(this.data.questions, question); }
-    search(text, type) {
+    search(text) {
       const wanted = text.trim().toLowerCase(), groups = [[], [], []];
       for (const { entity } of Object.values(this.data.entities)) {
         const names = [entity.name, ...entity.aliases].map((one) => one.toLowerCase());
-        if (!wanted || (type && entity.type !== type)) continue;
+        if (!wanted) break;
         if (names.some((one) => one.startsWith(wanted))) groups[0].push(entity);
         else if (names.some((one) => one.includes(` ${wanted}`))) groups[1].push(entity);
         else if (names.some((one) => one.includes(wanted))) groups[2].push(entity);
