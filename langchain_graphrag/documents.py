@@ -40,7 +40,7 @@ def to_core_document(document: Document) -> graphrag_core.Document:
     ``title``, ``Header 1``, ``source``, ``page``.
     """
     if not isinstance(document, Document):
-        raise InputError(f"expected a LangChain Document, got {type(document).__qualname__}")
+        raise InputError(f"expected a LangChain Document, got {document!r:.80}")
     core, serialised = to_core(document.id or "", document.page_content, document.metadata), ""
     if document.id:
         return core

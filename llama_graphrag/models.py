@@ -15,6 +15,7 @@ from llama_index.core.utils import get_tokenizer
 
 from graphrag_core.adapter import overrides
 from graphrag_core.embedders import WordLlama
+from graphrag_core.errors import InputError
 from graphrag_core.ingest.embedding import identity_of
 from graphrag_core.ports import Embedder
 
@@ -29,7 +30,13 @@ def to_embedder(model: EmbedModel | None) -> Embedder | None:
     if model is False:
         return None
     if model is None:
-        model = Settings.embed_model
+        try:
+            model = Settings.embed_model
+        except (ImportError, ValueError) as error:  # no model is set, and that of OpenAI is not installed or has no key
+            raise InputError(
+                "no embedding model: pass embed_model, such as LocalEmbedding() of llama_graphrag, or set "
+                f"Settings.embed_model ({' '.join(str(error).split())[:200]})"
+            ) from error
     if isinstance(model, str):
         model = resolve_embed_model(model)
     if isinstance(model, LocalEmbedding):

@@ -227,7 +227,11 @@ def unknown_name(name: str, known: Iterable[str], kind: str) -> str:
     "unknown setting 'vector_wight': did you mean 'vector_weight'?"
     """
     names = list(known)
+    same = [one for one in names if one.lower() == name.lower()]
     others = [other for other, one in _OTHER_NAMES.items() if one in names]
-    if near := [_OTHER_NAMES[one] for one in get_close_matches(name, others, 1)] or get_close_matches(name, names, 1):
+    near = (
+        same or [_OTHER_NAMES[one] for one in get_close_matches(name, others, 1)] or get_close_matches(name, names, 1)
+    )
+    if near:
         return f"unknown {kind} {name!r}: did you mean {near[0]!r}?"
     return f"unknown {kind} {name!r}: use {', '.join(names)}"

@@ -59,11 +59,19 @@ def validate(documents: Iterable[Any], seen: set[int] | None = None) -> list[Doc
     return checked
 
 
+_ADAPTERS = {"langchain": "langchain_graphrag", "llama_index": "llama_graphrag"}  # by how modules of a framework begin
+
+
 def _check_texts(document: Any) -> None:
     """Check the types of a document's parts, and its texts."""
     if not isinstance(document, Document):
-        kind = type(document).__qualname__
-        raise InputError(f"add takes Document values, not {kind}: Document(id=..., text=...)")
+        kind = type(document)
+        adapter = next((own for name, own in _ADAPTERS.items() if kind.__module__.startswith(name)), "")
+        advice = f"use from_documents of {adapter}.GraphRAGRetriever, or " if adapter else ""
+        raise InputError(
+            f"add takes graphrag_core.Document values, not {kind.__module__}.{kind.__qualname__}: {advice}"
+            "Document(id=..., text=...)"
+        )
     if not isinstance(document.id, str) or not document.id.strip():
         raise DocumentError(document.id, "the id must be a text that is not blank")
     for name, text in (("id", document.id), ("title", document.title), ("text", document.text)):
