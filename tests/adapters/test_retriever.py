@@ -117,6 +117,8 @@ with warnings.catch_warnings():
     import {"llama_index.core" if framework.extra == "llama" else "langchain_core"}
 before = set(sys.modules)
 import {framework.package_name}
+assert "{framework.package_name}.retriever" not in sys.modules, "imported when it is used"
+{framework.package_name}.GraphRAGRetriever
 heavy = {{"faiss", "igraph", "jinja2", "json_repair", "markdown_it", "psycopg", "scipy", "tantivy"}}
 heavy |= {{"graphrag_core.extract.sentences", "graphrag_core.strategies"}}
 print(heavy & (sys.modules.keys() - before))

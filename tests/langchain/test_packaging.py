@@ -33,7 +33,7 @@ def run(code: str, *blocked: str) -> str:
 def test_langchain_core_is_all_it_needs():
     said = run(
         """
-import langchain_graphrag
+from langchain_graphrag import GraphRAGRetriever
 print(sorted({name.partition(".")[0] for name in sys.modules} & {"llama_index", "llama_graphrag", "langchain"}))
 """,
         "langchain",

@@ -11,14 +11,14 @@ removed, and derived for other edges, without extracting or embedding the text a
 
 import json
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
 from graphrag_core.errors import InputError
 from graphrag_core.ingest import remembered
-from graphrag_core.model import Document, Extraction, Fact, Mention
+from graphrag_core.model import Document, Fact, Mention
 from graphrag_core.ports import ParsedDocument
 from graphrag_core.text import EDGE, fingerprint, normalise, title_names
 
@@ -144,32 +144,24 @@ def value_name(field: str, value: str) -> str:
 
 def with_edges(parsed: ParsedDocument, edges: Sequence[Edge]) -> ParsedDocument:
     """Return a document with the entities and facts of its edges. Its vectors are as before."""
-    if not edges or remembered.FACT_KEY in parsed.document.metadata:
+    document = parsed.document
+    if not edges or remembered.FACT_KEY in document.metadata:
         return parsed
     title = next(iter(title_names(parsed.chunks[0].title)), "")
-    name = title or address(ID, parsed.document.id)
-    facts = _edge_facts(parsed.document, edges, title, name)
-    own = {name: True} if facts and not title else {}
-    subjects = _edge_subjects(parsed.document, edges) | own
+    name = title or address(ID, document.id)
+    facts = _edge_facts(document, edges, title, name)
+    # Subjects: the addresses to which edges of other documents lead, and the own one of a document without a title.
+    targets = [target for source, target in edges if source != target]
+    subjects = {address(target, value): True for target in targets for value in values(document, target)}
+    if facts and not title:
+        subjects[name] = True
     if not facts and not subjects:
         return parsed
     others = [EDGE, *(name for fact in facts for name in fact.entities[:-1])]
-    names_of = [_with_names(names, subjects, others) for names in parsed.names]
-    return replace(parsed, extractions=_with_facts(parsed.extractions, facts), names=names_of)
-
-
-def _with_facts(extractions: Sequence[Extraction], facts: Sequence[Fact]) -> list[Extraction]:
-    """Return extractions, the first with facts of edges, and each with mentions of the values that these share."""
     mentions = [Mention(end, field) for end, field in _shared_values(facts) if not end.startswith(EDGE)]
-    found = [replace(one, mentions=(*one.mentions, *mentions)) for one in extractions]
+    found = [replace(one, mentions=(*one.mentions, *mentions)) for one in parsed.extractions]
     found[0] = replace(found[0], facts=(*found[0].facts, *facts))
-    return found
-
-
-def _edge_subjects(document: Document, edges: Sequence[Edge]) -> dict[str, bool]:
-    """Return the addresses to which edges of other documents lead, as names of subjects."""
-    targets = [target for source, target in edges if source != target]
-    return {address(target, value): True for target in targets for value in values(document, target)}
+    return replace(parsed, extractions=found, names=[_with_names(names, subjects, others) for names in parsed.names])
 
 
 def _shared_values(facts: Iterable[Fact]) -> dict[tuple[str, str], None]:
@@ -201,20 +193,15 @@ def without_edges(parsed: ParsedDocument) -> ParsedDocument:
     """Return a document without what :func:`with_edges` added."""
     facts = (fact for extraction in parsed.extractions for fact in extraction.facts)
     added = _shared_values(fact for fact in facts if EDGE in fact.entities)
-    extractions = [_without_added(extraction, added) for extraction in parsed.extractions]
-    names_of = []
-    for names in parsed.names:
+    extractions, names_of = [], []
+    for extraction, names in zip(parsed.extractions, parsed.names, strict=True):
+        mentions = tuple(
+            mention
+            for mention in extraction.mentions
+            if mention.description or mention.aliases or (mention.name, mention.type) not in added
+        )
+        own = tuple(fact for fact in extraction.facts if EDGE not in fact.entities)
+        extractions.append(replace(extraction, mentions=mentions, facts=own))
         text_names = takewhile(lambda name: name != EDGE, names)
         names_of.append({name: names[name] for name in text_names if not name.startswith(EDGE)})
     return replace(parsed, extractions=extractions, names=names_of)
-
-
-def _without_added(extraction: Extraction, added: Container[tuple[str, str]]) -> Extraction:
-    """Return an extraction without the facts of edges, and without mentions by name and type."""
-    mentions = tuple(
-        mention
-        for mention in extraction.mentions
-        if mention.description or mention.aliases or (mention.name, mention.type) not in added
-    )
-    facts = tuple(fact for fact in extraction.facts if EDGE not in fact.entities)
-    return replace(extraction, mentions=mentions, facts=facts)

@@ -22,7 +22,7 @@ from graphrag_core import forks
 from graphrag_core.errors import ChangedMeanwhile, EmbedderMismatch, InputError, ReadOnlyIndex
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.chunker import Chunker, stated_title, whole_document
-from graphrag_core.ingest.edges import stored_edges, with_edges
+from graphrag_core.ingest.edges import Edge, stored_edges, with_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.ingest.validation import clean, extract, to_json, validate
@@ -67,15 +67,10 @@ def batches(documents: Iterable[Document], size: int, characters: int = _CHARACT
 
 
 class Pipeline:
-    """Prepares documents and writes them to an engine. The parameters are those of ``KnowledgeIndex``.
+    """Prepares documents and writes them to an engine. The parameters are those of ``KnowledgeIndex``."""
 
-    Attributes
-    ----------
-    edges, embed_names
-        As they are stored with the index: :meth:`read_settings`.
-    finished
-        The number of batches that were written, or had nothing new.
-    """
+    finished = 0  # batches that were written, or had nothing new
+    edges: tuple[Edge, ...] = ()
 
     def __init__(
         self,
@@ -90,7 +85,6 @@ class Pipeline:
     ) -> None:
         self.engine, self.embedder, self.chunker, self._extractor = engine, embedder, chunker, extractor
         self.embed_names, self.batch_size, self.progress = embed_names, batch_size, progress
-        self.finished = 0
         self.lock = threading.RLock()
         forks.watch(self)
         self.read_settings()

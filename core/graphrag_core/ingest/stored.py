@@ -81,18 +81,14 @@ def _rewrite(pipeline: Pipeline, parsed: Sequence[ParsedDocument], settings: Map
 def _batches_of_sources(pipeline: Pipeline) -> Iterator[list[str]]:
     """Yield the ids of all documents in batches. The pieces of a source are in one batch, unless they are many."""
     engine = pipeline.engine
+    added = engine.read(lambda records: [row[1] for page in records.document_pages("key, id") for row in page])
     by_source: defaultdict[int, list[str]] = defaultdict(list)
-    for document_id in engine.document_ids():
-        document = engine.document(document_id)
+    for document in map(engine.document, added):
         if document is not None:  # else another process has deleted it
-            by_source[hash64(extractors.source_of(document_id, document.metadata))].append(document_id)
-    pieces = [piece for ids in by_source.values() if len(ids) > 1 for piece in ids]
-    with engine.snapshot() as snapshot:  # keys of chunks are in the order in which they were added
-        keys = snapshot.find_chunks([name for piece in pieces for name in (piece, f"{piece}#0")])
+            by_source[hash64(extractors.source_of(document.id, document.metadata))].append(document.id)
     batch: list[str] = []
     most = MOST_BATCHES * pipeline.batch_size
     for ids in by_source.values():
-        ids.sort(key=lambda piece: keys.get(piece, keys.get(f"{piece}#0", 0)))
         for start in range(0, len(ids), most):
             batch += ids[start : start + most]
             if len(batch) >= pipeline.batch_size:

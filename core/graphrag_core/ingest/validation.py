@@ -51,7 +51,10 @@ def validate(documents: Iterable[Any], seen: set[int] | None = None) -> list[Doc
         if document.metadata and (metadata := _stored_metadata(document)) is not document.metadata:
             document = replace(document, metadata=metadata)  # noqa: PLW2901 - as it is stored
         if remembered.FACT_KEY in document.metadata:
-            _check_fact(document)
+            try:
+                remembered.to_fact(document)
+            except InputError as error:
+                raise DocumentError(document.id, str(error)) from error
         if (number := hash64(document.id)) in hashes:
             raise DocumentError(document.id, "this id comes twice in one call: keep one, or change the other id")
         hashes.add(number)
@@ -74,14 +77,6 @@ def _check_texts(document: Any) -> None:
         raise DocumentError(document.id, "the text is empty: leave the document out, or delete it from the index")
     if not isinstance(document.metadata, Mapping):
         raise DocumentError(document.id, f"the metadata is {type(document.metadata).__qualname__}, not a mapping")
-
-
-def _check_fact(document: Document) -> None:
-    """Check the fact that a document holds."""
-    try:
-        remembered.to_fact(document)
-    except InputError as error:
-        raise DocumentError(document.id, str(error)) from error
 
 
 def _check_characters(document_id: str, name: str, text: str) -> None:
@@ -171,9 +166,7 @@ def _checked(kind: str, chunks: Sequence[Chunk], found: Sequence[Any]) -> list[E
             continue
         try:
             plain = _plain(extraction, Extraction, _EXTRACTION)
-            outside = next((fact for fact in plain.facts if fact.span and fact.span[1] > len(chunk.text)), None)
-            if outside is not None:
-                raise _Unusable(f"the span of the fact {outside.text!r:.80} ends after the chunk's text")  # noqa: TRY301
+            _check_spans(plain, chunk)
         except _Unusable as problem:
             raise ExtractionError(
                 f"{kind} returned a value for document {chunk.document_id!r} that cannot be stored: {problem}"
@@ -187,6 +180,12 @@ def _checked(kind: str, chunks: Sequence[Chunk], found: Sequence[Any]) -> list[E
             ) from error
         checked.append(replace(plain, facts=tuple(fact for fact in plain.facts if fact.status != "rejected")))
     return checked
+
+
+def _check_spans(extraction: Extraction, chunk: Chunk) -> None:
+    for fact in extraction.facts:
+        if fact.span and fact.span[1] > len(chunk.text):
+            raise _Unusable(f"the span of the fact {fact.text!r:.80} ends after the chunk's text")
 
 
 class _Unusable(Exception):
