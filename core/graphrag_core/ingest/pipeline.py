@@ -11,8 +11,8 @@ import secrets
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -66,25 +66,21 @@ def batches(documents: Iterable[Document], size: int, characters: int = _CHARACT
         yield batch
 
 
+@dataclass(eq=False, kw_only=True)
 class Pipeline:
     """Prepares documents and writes them to an engine. The parameters are those of ``KnowledgeIndex``."""
 
-    finished = 0  # batches that were written, or had nothing new
-    edges: tuple[Edge, ...] = ()
+    engine: IndexEngine
+    embedder: CheckedEmbedder | None
+    chunker: Chunker | None
+    extractor: Extractor | None
+    embed_names: bool
+    batch_size: int
+    progress: bool | None
 
-    def __init__(
-        self,
-        engine: IndexEngine,
-        embedder: CheckedEmbedder | None,
-        *,
-        chunker: Chunker | None,
-        extractor: Extractor | None,
-        embed_names: bool,
-        batch_size: int,
-        progress: bool | None,
-    ) -> None:
-        self.engine, self.embedder, self.chunker, self._extractor = engine, embedder, chunker, extractor
-        self.embed_names, self.batch_size, self.progress = embed_names, batch_size, progress
+    def __post_init__(self) -> None:
+        self.edges: tuple[Edge, ...] = ()
+        self.finished = 0  # batches that were written, or had nothing new
         self.lock = threading.RLock()
         forks.watch(self)
         self.read_settings()
@@ -92,20 +88,6 @@ class Pipeline:
     def after_fork_in_child(self) -> None:
         """Replace the lock, which another thread may have held. For :mod:`graphrag_core.forks`."""
         self.lock = threading.RLock()
-
-    @cached_property
-    def extractor(self) -> Extractor:
-        """The extractor. The default one is made when it is used: it takes long to import."""
-        return extractors.SentenceExtractor() if self._extractor is None else self._extractor
-
-    @cached_property
-    def _extraction(self) -> str:
-        """The identity of the extractor."""
-        kind = type(self.extractor).__qualname__
-        try:
-            return str(getattr(self.extractor, "identity", kind))
-        except Exception as error:
-            raise InputError(f"the identity of {kind} cannot be read ({type(error).__name__}: {error})") from error
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -205,13 +187,17 @@ class Pipeline:
 
     def digest(self, document: Document) -> str:
         """Return a hash of a document's content and of the settings it is parsed with."""
-        identities = [_WHOLE, self._extraction]
+        identities = [_WHOLE, _identity(self._used_extractor())]
         if FACT_KEY in document.metadata:
             identities = ["remembered 1"]
         elif self.chunker is not None and not self.chunker.keeps_whole(document):
             identities[0] = self.chunker.identity
         parts = [document.text, document.title, to_json(dict(document.metadata)), *identities]
         return fingerprint(parts + findings_identity(document))
+
+    def _used_extractor(self) -> Extractor:
+        """Return the extractor. The default one is imported when it is used: that takes long."""
+        return extractors.SentenceExtractor() if self.extractor is None else self.extractor
 
     def _mark_files(self, documents: Sequence[Document], changed: Sequence[Document]) -> None:
         """Store the files of documents that did not change; those of the others are written with them."""
@@ -264,7 +250,7 @@ class Pipeline:
         """Extract from the chunks of documents, all at once. Remembered facts are read from their metadata."""
         pairs = list(zip(documents, chunked, strict=True))
         texts = [pair for pair in pairs if FACT_KEY not in pair[0].metadata]
-        found = iter(extract_with_findings(texts, partial(extract, self.extractor)))
+        found = iter(extract_with_findings(texts, partial(extract, self._used_extractor())))
         parsed = []
         for document, chunks in pairs:
             is_remembered = FACT_KEY in document.metadata
@@ -352,7 +338,7 @@ class Pipeline:
         if self.embedder is None:
             return []
         parsed = self.parse(changed, digests)
-        new = new_texts(parsed, stored_vectors(self.engine.parsed(replaced)), vectors)
+        _, new = new_texts(parsed, stored_vectors(self.engine.parsed(replaced)), vectors)
         names = self.engine.new_names(embedded_names(parsed)) if self.embed_names else []
         return list(dict.fromkeys((*new, *names)))
 
@@ -363,6 +349,14 @@ class Pipeline:
         shown = self.progress if progress is None else progress
         disable = None if shown is None else not shown
         return tqdm(total=total, desc=text, unit=" documents", disable=disable, leave=False, dynamic_ncols=True)
+
+
+def _identity(extractor: Extractor) -> str:
+    kind = type(extractor).__qualname__
+    try:
+        return str(getattr(extractor, "identity", kind))
+    except Exception as error:
+        raise InputError(f"the identity of {kind} cannot be read ({type(error).__name__}: {error})") from error
 
 
 def problems(parsed: Iterable[ParsedDocument]) -> dict[str, str]:

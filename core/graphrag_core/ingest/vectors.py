@@ -22,14 +22,14 @@ def embedded_texts(parsed: ParsedDocument) -> list[str]:
 
 
 def new_texts(
-    parsed: Sequence[ParsedDocument], known: Mapping[str, Matrix], given: Collection[str] = ()
-) -> dict[str, str]:
-    """Return the texts to embed, each with the id of a document that has it.
+    parsed: Sequence[ParsedDocument], known: Mapping[str, Matrix], given: Collection[str]
+) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Return the embedded texts by document id, and those to embed, each with the id of a document that has it.
 
     ``known`` are vectors by text, ``given`` the ids of documents whose chunks have vectors.
     """
-    needed = {text: one.document.id for one in parsed if one.document.id not in given for text in embedded_texts(one)}
-    return {text: owner for text, owner in needed.items() if text not in known}
+    texts = {one.document.id: embedded_texts(one) for one in parsed if one.document.id not in given}
+    return texts, {text: name for name, own in texts.items() for text in own if text not in known}
 
 
 def stored_vectors(stored: Sequence[ParsedDocument]) -> dict[str, Matrix]:
@@ -55,12 +55,12 @@ def with_vectors(
     rows = {one.document.id: one.chunk_vectors for one in parsed if one.chunk_vectors is not None}
     rows |= {name: _given(embedder, one, given[name]) for one in parsed if (name := one.document.id) in given}
     vectors = stored_vectors(stored)
-    new = new_texts(parsed, vectors, rows)
+    texts, new = new_texts(parsed, vectors, rows)
     vectors |= zip(new, embedder.documents([*new], [*new.values()], embeddings), strict=True)
     found = []
     for one, (ids, counts) in zip(parsed, _tokens(embedder, parsed), strict=True):
         own = rows.get(one.document.id)
-        own = np.stack([vectors[text] for text in embedded_texts(one)]) if own is None else own
+        own = np.stack([vectors[text] for text in texts[one.document.id]]) if own is None else own
         found.append(replace(one, chunk_vectors=own, chunk_tokens=ids, token_counts=counts))
     return found
 
