@@ -288,7 +288,7 @@ class KnowledgeIndex:
             released. Let readers call :meth:`close`, or :meth:`refresh` now and then, and repeat the call.
         """
         with self.pipeline.lock:
-            done = self.engine.erase() is not False  # other engines return None
+            done = self.engine.erase()
         if not done:
             _log.warning("%s: readers keep deleted text in the write-ahead log: let them call close(), or refresh() "
                          "now and then, and call erase() again", self.path)  # fmt: skip

@@ -26,7 +26,7 @@ from graphrag_core.ingest.edges import Edge, stored_edges, with_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.ingest.validation import clean, extract, to_json, validate
-from graphrag_core.ingest.vectors import Vectors, embedded_names, new_texts, stored_vectors, with_vectors
+from graphrag_core.ingest.vectors import Vectors, embedded_names, embedded_texts, stored_vectors, with_vectors
 from graphrag_core.model import Added, Chunk, Document
 from graphrag_core.ports import Extractor, Matrix, ParsedDocument
 from graphrag_core.research import extract_with_findings, findings_identity
@@ -303,7 +303,7 @@ class Pipeline:
             try:
                 return self.engine.write(parsed, removed, name_vectors=names, settings=settings)
             except ChangedMeanwhile as error:
-                if names.keys() >= {*error.names}:
+                if self.embedder is None or names.keys() >= {*error.names}:
                     raise
                 names |= self._name_vectors(error.names, parsed, embeddings)
 
@@ -338,7 +338,9 @@ class Pipeline:
         if self.embedder is None:
             return []
         parsed = self.parse(changed, digests)
-        _, new = new_texts(parsed, stored_vectors(self.engine.parsed(replaced)), vectors)
+        known = stored_vectors(self.engine.parsed(replaced))
+        without_vector = (one for one in parsed if one.document.id not in vectors)
+        new = [text for one in without_vector for text in embedded_texts(one) if text not in known]
         names = self.engine.new_names(embedded_names(parsed)) if self.embed_names else []
         return list(dict.fromkeys((*new, *names)))
 

@@ -1,6 +1,6 @@
 """What is embedded of documents: the texts of their passages, their tokens, and the names of entities if asked for."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,17 +19,6 @@ Vectors = Mapping[str, Sequence[float]]
 def embedded_texts(parsed: ParsedDocument) -> list[str]:
     """Return the texts that are embedded for a document's chunks."""
     return [chunk_text(label(chunk.title, chunk.headings), plain(chunk.text)) for chunk in parsed.chunks]
-
-
-def new_texts(
-    parsed: Sequence[ParsedDocument], known: Mapping[str, Matrix], given: Collection[str]
-) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Return the embedded texts by document id, and those to embed, each with the id of a document that has it.
-
-    ``known`` are vectors by text, ``given`` the ids of documents whose chunks have vectors.
-    """
-    texts = {one.document.id: embedded_texts(one) for one in parsed if one.document.id not in given}
-    return texts, {text: name for name, own in texts.items() for text in own if text not in known}
 
 
 def stored_vectors(stored: Sequence[ParsedDocument]) -> dict[str, Matrix]:
@@ -55,7 +44,8 @@ def with_vectors(
     rows = {one.document.id: one.chunk_vectors for one in parsed if one.chunk_vectors is not None}
     rows |= {name: _given(embedder, one, given[name]) for one in parsed if (name := one.document.id) in given}
     vectors = stored_vectors(stored)
-    texts, new = new_texts(parsed, vectors, rows)
+    texts = {one.document.id: embedded_texts(one) for one in parsed if one.document.id not in rows}
+    new = {text: name for name, own in texts.items() for text in own if text not in vectors}
     vectors |= zip(new, embedder.documents([*new], [*new.values()], embeddings), strict=True)
     found = []
     for one, (ids, counts) in zip(parsed, _tokens(embedder, parsed), strict=True):
