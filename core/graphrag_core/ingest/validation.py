@@ -222,10 +222,12 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(map(_text, _items(value)))
 
 
-def _number(least: float, most: float, kind: Any = Real) -> Callable[[Any], Any]:
+def _number(least: float, most: float, kind: Any = Real, *, optional: bool = False) -> Callable[[Any], Any]:
     """Return a function that checks a number: an integer for the kind ``Integral``, else a float."""
 
     def convert(value: Any) -> Any:
+        if optional and value is None:
+            return None
         if isinstance(value, bool) or not isinstance(value, kind) or not least <= value <= most:  # nor is NaN
             raise _Unusable(f"use {'a number' if kind is Real else 'an integer'} from {least:g} to {most:g}")
         return float(value) if kind is Real else int(value)
@@ -234,7 +236,7 @@ def _number(least: float, most: float, kind: Any = Real) -> Callable[[Any], Any]
 
 
 _count = _number(0, _LARGEST, Integral)
-_seconds = _number(-_FARTHEST, _FARTHEST)
+_time = _number(-_FARTHEST, _FARTHEST, optional=True)
 
 
 def _span(value: Any) -> tuple[int, ...] | None:
@@ -242,10 +244,6 @@ def _span(value: Any) -> tuple[int, ...] | None:
     if ends is not None and (len(ends) != 2 or ends[0] > ends[1]):
         raise _Unusable("use (start, end)")
     return ends
-
-
-def _time(value: Any) -> float | None:
-    return None if value is None else _seconds(value)
 
 
 def _status(value: Any) -> str:
