@@ -11,14 +11,14 @@ removed, and derived for other edges, without extracting or embedding the text a
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
 from graphrag_core.errors import InputError
 from graphrag_core.ingest import remembered
-from graphrag_core.model import Document, Fact, Mention
+from graphrag_core.model import Document, Extraction, Fact, Mention
 from graphrag_core.ports import ParsedDocument
 from graphrag_core.text import EDGE, fingerprint, normalise, title_names
 
@@ -150,13 +150,16 @@ def with_edges(parsed: ParsedDocument, edges: Sequence[Edge]) -> ParsedDocument:
     title = next(iter(title_names(parsed.chunks[0].title)), "")
     name = title or address(ID, document.id)
     facts = _edge_facts(document, edges, title, name)
-    # Subjects: the addresses to which edges of other documents lead, and the own one of a document without a title.
+    # The addresses to which edges of other documents lead; the own one, if the document has no title.
     targets = [target for source, target in edges if source != target]
     subjects = {address(target, value): True for target in targets for value in values(document, target)}
     if facts and not title:
         subjects[name] = True
-    if not facts and not subjects:
-        return parsed
+    return _with_added(parsed, facts, subjects) if facts or subjects else parsed
+
+
+def _with_added(parsed: ParsedDocument, facts: Sequence[Fact], subjects: Mapping[str, bool]) -> ParsedDocument:
+    """Return a document with facts of edges in its first passage, and their names and some subjects in each."""
     others = [EDGE, *(name for fact in facts for name in fact.entities[:-1])]
     mentions = [Mention(end, field) for end, field in _shared_values(facts) if not end.startswith(EDGE)]
     found = [replace(one, mentions=(*one.mentions, *mentions)) for one in parsed.extractions]
@@ -193,15 +196,19 @@ def without_edges(parsed: ParsedDocument) -> ParsedDocument:
     """Return a document without what :func:`with_edges` added."""
     facts = (fact for extraction in parsed.extractions for fact in extraction.facts)
     added = _shared_values(fact for fact in facts if EDGE in fact.entities)
-    extractions, names_of = [], []
-    for extraction, names in zip(parsed.extractions, parsed.names, strict=True):
-        mentions = tuple(
-            mention
-            for mention in extraction.mentions
-            if mention.description or mention.aliases or (mention.name, mention.type) not in added
-        )
-        own = tuple(fact for fact in extraction.facts if EDGE not in fact.entities)
-        extractions.append(replace(extraction, mentions=mentions, facts=own))
+    names_of = []
+    for names in parsed.names:
         text_names = takewhile(lambda name: name != EDGE, names)
         names_of.append({name: names[name] for name in text_names if not name.startswith(EDGE)})
-    return replace(parsed, extractions=extractions, names=names_of)
+    return replace(parsed, extractions=[_without_added(one, added) for one in parsed.extractions], names=names_of)
+
+
+def _without_added(extraction: Extraction, added: Container[tuple[str, str]]) -> Extraction:
+    """Return an extraction without the facts of edges, and without mentions by name and type."""
+    mentions = tuple(
+        mention
+        for mention in extraction.mentions
+        if mention.description or mention.aliases or (mention.name, mention.type) not in added
+    )
+    facts = tuple(fact for fact in extraction.facts if EDGE not in fact.entities)
+    return replace(extraction, mentions=mentions, facts=facts)

@@ -107,7 +107,7 @@ class Pipeline:
         """
         stored = self.engine.settings()
         if self.embedder is not None:
-            _check_embedder(self.embedder, stored.get("embedder", ""), str(self.engine.path or "the index"))
+            _check_identity(self.embedder, stored.get("embedder", ""), str(self.engine.path or "the index"))
             self.embedder.dim = int(stored.get("dim", "0")) or None
         if "embeds" in stored:
             self.embed_names = json.loads(stored["embeds"])["names"]
@@ -162,7 +162,7 @@ class Pipeline:
         if not changed:
             return Added(unchanged=len(documents))
         stored = self.read_settings()
-        self._check_embedder(stored, vectors)
+        self._check_can_add(stored, vectors)
         stages = Stages()
         extracted = self.parse(changed, digests)
         stages.end("extract")
@@ -206,7 +206,7 @@ class Pipeline:
         if marks:
             self.engine.change(lambda records: records.mark_files(marks))
 
-    def _check_embedder(self, stored: Mapping[str, str], vectors: Vectors) -> None:
+    def _check_can_add(self, stored: Mapping[str, str], vectors: Vectors) -> None:
         """Raise :class:`InputError` if documents cannot be added without an embedder."""
         built_with = stored.get("embedder", "")
         if self.embedder is None and vectors:
@@ -367,7 +367,7 @@ def problems(parsed: Iterable[ParsedDocument]) -> dict[str, str]:
     return {document_id: "; ".join(dict.fromkeys(found)) for document_id, found in failed.items()}
 
 
-def _check_embedder(embedder: CheckedEmbedder, built_with: str, name: str) -> None:
+def _check_identity(embedder: CheckedEmbedder, built_with: str, name: str) -> None:
     """Raise :class:`EmbedderMismatch` if an index was built with another embedder, or without one."""
     if built_with == NO_EMBEDDER:
         raise EmbedderMismatch(
@@ -399,14 +399,17 @@ def _give_source_titles(documents: Sequence[Document], chunked: list[list[Chunk]
     mailbox. The headings above a piece are not carried over from earlier pieces: that cost a point of recall.
     """
     for positions in extractors.sources([chunks[0] for chunks in chunked]):
-        pieces = [documents[position] for position in positions]
-        if len(pieces) < 2 or any(piece.title or stated_title(piece.metadata) for piece in pieces):
+        pieces = {position: documents[position] for position in positions}
+        if len(pieces) < 2 or any(piece.title or stated_title(piece.metadata) for piece in pieces.values()):
             continue
-        starts = [piece.metadata.get("start_index") for piece in pieces]
-        order = [start if isinstance(start, int) else 0 for start in starts]
-        title = chunked[positions[order.index(min(order))]][0].title
+        title = chunked[min(pieces, key=lambda position: _start_of(pieces[position]))][0].title
         for position in positions:
             chunked[position] = [_with_title(chunk, title) for chunk in chunked[position]]
+
+
+def _start_of(piece: Document) -> int:
+    start = piece.metadata.get("start_index")
+    return start if isinstance(start, int) else 0
 
 
 def _with_title(chunk: Chunk, title: str) -> Chunk:

@@ -87,16 +87,22 @@ def make_fact(stored: Mapping[str, Any]) -> Fact:
     if stored["source"] not in SOURCES:
         raise InputError(f"unknown source {stored['source']!r}: use one of {', '.join(SOURCES)}")
     check_status(stored["status"])
-    created, start, end = (None if (t := stored.get(name)) is None else seconds(t, name) for name in _TIMES)
-    if start is not None and end is not None and start > end:
-        validity = f"valid_from is {stored['valid_from']!r}, valid_to {stored['valid_to']!r}"
-        raise InputError(f"the fact ends before it begins: {validity}")
+    created, start, end = _times(stored)
     text = f"{subject} {relation.replace('_', ' ')} {target}"
     return Fact(
         (subject,) if literal else (subject, target), text, relation, confidence=float(confidence),
         source=stored["source"], status=stored["status"], value=target if literal else "", created=created,
         valid_from=start, valid_to=end,
     )  # fmt: skip
+
+
+def _times(stored: Mapping[str, Any]) -> tuple[float | None, ...]:
+    """Return when a fact was told, begins and ends to be valid, checked."""
+    created, start, end = (None if (t := stored.get(name)) is None else seconds(t, name) for name in _TIMES)
+    if start is not None and end is not None and start > end:
+        validity = f"valid_from is {stored['valid_from']!r}, valid_to {stored['valid_to']!r}"
+        raise InputError(f"the fact ends before it begins: {validity}")
+    return created, start, end
 
 
 def extract(chunk: Chunk) -> Extraction:

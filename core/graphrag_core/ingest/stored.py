@@ -40,17 +40,22 @@ def set_edges(pipeline: Pipeline, edges: Sequence[Edge] | None) -> None:
         )
     with pipeline.lock:
         stored_as = {EDGES: json.dumps(wanted)}
-        ids = list(engine.document_ids())
-        with pipeline.progress_bar("edges", len(ids)) as bar:
-            for start in range(0, len(ids), pipeline.batch_size):
-                stored = engine.parsed(ids[start : start + pipeline.batch_size])
-                derived = [with_edges(without_edges(one), wanted) for one in stored]
-                pairs = zip(derived, stored, strict=True)
-                changed = [a for a, b in pairs if a.extractions != b.extractions or a.names != b.names]
-                _rewrite(pipeline, changed, {**stored_as, _UNFINISHED: "yes"})
-                bar.update(len(stored))
+        _derive(pipeline, wanted, {**stored_as, _UNFINISHED: "yes"})
         engine.write(settings={**stored_as, _UNFINISHED: ""})
         pipeline.read_settings()
+
+
+def _derive(pipeline: Pipeline, edges: Sequence[Edge], settings: Mapping[str, str]) -> None:
+    """Derive the edges of all documents; write those that change, and the settings with each batch."""
+    ids = list(pipeline.engine.document_ids())
+    with pipeline.progress_bar("edges", len(ids)) as bar:
+        for start in range(0, len(ids), pipeline.batch_size):
+            stored = pipeline.engine.parsed(ids[start : start + pipeline.batch_size])
+            derived = [with_edges(without_edges(one), edges) for one in stored]
+            pairs = zip(derived, stored, strict=True)
+            changed = [a for a, b in pairs if a.extractions != b.extractions or a.names != b.names]
+            _rewrite(pipeline, changed, settings)
+            bar.update(len(stored))
 
 
 def extract_again(pipeline: Pipeline, progress: bool | None = None) -> Added:
@@ -105,23 +110,27 @@ def _extract_or_report(
 
     If the extractor raises an error, each source is extracted alone.
     """
-    documents = [one.document for one in stored]
-    chunked = [with_marks(one.document, one.chunks) for one in stored]
-    digests = {one.document.id: _digest(pipeline, one) for one in stored}
     try:
-        parsed = pipeline.extracted(documents, chunked, digests)
+        parsed = _extracted_again(pipeline, stored)
     except ExtractionError as error:
         groups = extractors.sources([one.chunks[0] for one in stored])
         if len(groups) == 1:
             return [], {one.document.id: str(error) for one in stored}
-        alone = [_extract_or_report(pipeline, [stored[position] for position in group]) for group in groups]
-        return [one for found, _ in alone for one in found], {k: v for _, failed in alone for k, v in failed.items()}
-    again = [
-        replace(new, metadata=old.metadata, chunk_vectors=old.chunk_vectors)
-        for new, old in zip(parsed, stored, strict=True)
-        if new.digest
-    ]
-    return again, problems(parsed)
+        found, failed = list[ParsedDocument](), dict[str, str]()
+        for group in groups:
+            again, reasons = _extract_or_report(pipeline, [stored[position] for position in group])
+            found += again
+            failed |= reasons
+        return found, failed
+    return [one for one in parsed if one.digest], problems(parsed)
+
+
+def _extracted_again(pipeline: Pipeline, stored: Sequence[ParsedDocument]) -> list[ParsedDocument]:
+    chunked = [with_marks(one.document, one.chunks) for one in stored]
+    digests = {one.document.id: _digest(pipeline, one) for one in stored}
+    parsed = pipeline.extracted([one.document for one in stored], chunked, digests)
+    pairs = zip(parsed, stored, strict=True)
+    return [replace(new, metadata=old.metadata, chunk_vectors=old.chunk_vectors) for new, old in pairs]
 
 
 def _digest(pipeline: Pipeline, stored: ParsedDocument) -> str:

@@ -43,16 +43,21 @@ def with_vectors(
     """
     rows = {one.document.id: one.chunk_vectors for one in parsed if one.chunk_vectors is not None}
     rows |= {name: _given(embedder, one, given[name]) for one in parsed if (name := one.document.id) in given}
-    vectors = stored_vectors(stored)
     texts = {one.document.id: embedded_texts(one) for one in parsed if one.document.id not in rows}
-    new = {text: name for name, own in texts.items() for text in own if text not in vectors}
-    vectors |= zip(new, embedder.documents([*new], [*new.values()], embeddings), strict=True)
-    found = []
-    for one, (ids, counts) in zip(parsed, _tokens(embedder, parsed), strict=True):
-        own = rows.get(one.document.id)
-        own = np.stack([vectors[text] for text in texts[one.document.id]]) if own is None else own
-        found.append(replace(one, chunk_vectors=own, chunk_tokens=ids, token_counts=counts))
-    return found
+    rows |= _embedded(embedder, texts, stored_vectors(stored), embeddings)
+    return [
+        replace(one, chunk_vectors=rows[one.document.id], chunk_tokens=ids, token_counts=counts)
+        for one, (ids, counts) in zip(parsed, _tokens(embedder, parsed), strict=True)
+    ]
+
+
+def _embedded(
+    embedder: CheckedEmbedder, texts: Mapping[str, Sequence[str]], known: Mapping[str, Matrix], embeddings: Vectors
+) -> dict[str, Matrix]:
+    """Return the vectors of the texts of documents, by id; ``known`` are vectors by text."""
+    new = {text: name for name, own in texts.items() for text in own if text not in known}
+    vectors = {**known, **dict(zip(new, embedder.documents([*new], [*new.values()], embeddings), strict=True))}
+    return {name: np.stack([vectors[text] for text in own]) for name, own in texts.items()}
 
 
 def _given(embedder: CheckedEmbedder, parsed: ParsedDocument, vector: Sequence[float]) -> Matrix:
