@@ -61,9 +61,9 @@ def ids_where(node_ids: Iterable[str] | None, doc_ids: Iterable[str] | None) -> 
     """
     parts: list[Where] = []
     if node_ids is not None:
-        parts.append({DOCUMENT_ID: {"in": checked_ids("node_ids", node_ids)}})
+        parts.append({DOCUMENT_ID: {"in": _listed("node_ids", node_ids)}})
     if doc_ids is not None:
-        ids = checked_ids("doc_ids", doc_ids)
+        ids = _listed("doc_ids", doc_ids)
         named, listed = parse({SOURCE: {"in": ids}}), parse({DOCUMENT_ID: {"in": ids}})
         is_node = Internal(SOURCE, "exists", ())  # no document may be one
         of_nodes, of_others = Group(all=True, parts=(is_node, named)), Group(all=True, parts=(Not(is_node), listed))
@@ -71,10 +71,10 @@ def ids_where(node_ids: Iterable[str] | None, doc_ids: Iterable[str] | None) -> 
     return parts
 
 
-def checked_ids(name: str, ids: Iterable[str]) -> list[str]:
+def _listed(name: str, ids: Iterable[str]) -> list[str]:
     """Return ids as a list; raise :class:`FilterError` if they are not a list of texts."""
-    listed = [] if isinstance(ids, str) or not isinstance(ids, Iterable) else list(ids)
-    if isinstance(ids, str) or not isinstance(ids, Iterable) or not all(isinstance(name, str) for name in listed):
+    listed = None if isinstance(ids, str) or not isinstance(ids, Iterable) else list(ids)
+    if listed is None or not all(isinstance(one, str) for one in listed):
         raise FilterError(f"{name} is {ids!r:.60}: pass a list of ids")
     return listed
 

@@ -19,8 +19,6 @@ from graphrag_core.errors import InputError
 from graphrag_core.ingest.embedding import identity_of
 from graphrag_core.ports import Embedder
 
-_EMBEDS = {"_get_query_embedding", "_get_text_embedding", "_get_text_embeddings"}
-
 EmbedModel = BaseEmbedding | Embedder | str | Literal[False]
 """An embedding model, the name of one, or False for none: an index without vectors."""
 
@@ -39,10 +37,8 @@ def to_embedder(model: EmbedModel | None) -> Embedder | None:
             ) from error
     if isinstance(model, str):
         model = resolve_embed_model(model)
-    if isinstance(model, LocalEmbedding):
-        subclasses = type(model).__mro__[: type(model).__mro__.index(LocalEmbedding)]
-        if not any(_EMBEDS & vars(kind).keys() for kind in subclasses):
-            return model.embedder
+    if type(model) is LocalEmbedding:  # a subclass may embed in another way
+        return model.embedder
     return LlamaEmbedder(model) if isinstance(model, BaseEmbedding) else model
 
 

@@ -99,7 +99,9 @@ class KnowledgeIndex:
             raise InputError("embed_names needs an embedder: pass one, or leave it out")
         if self.embedding is not None and self.embedding.has_tokens:
             self.engine.embed_tokens = self.embedding.embed_tokens
-        self.pipeline = Pipeline(self.engine, self.embedding, embed_names=bool(embed_names), **self._copied)
+        self.pipeline = Pipeline(
+            engine=self.engine, embedder=self.embedding, embed_names=bool(embed_names), **self._copied
+        )
         if embed_names is not None and embed_names != self.pipeline.embed_names:
             raise InputError(
                 f"{self.path or 'the index'} was built with embed_names={self.pipeline.embed_names}: leave the setting "
@@ -286,7 +288,7 @@ class KnowledgeIndex:
             released. Let readers call :meth:`close`, or :meth:`refresh` now and then, and repeat the call.
         """
         with self.pipeline.lock:
-            done = self.engine.erase() is not False  # other engines return None
+            done = self.engine.erase()
         if not done:
             _log.warning("%s: readers keep deleted text in the write-ahead log: let them call close(), or refresh() "
                          "now and then, and call erase() again", self.path)  # fmt: skip

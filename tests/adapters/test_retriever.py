@@ -109,7 +109,30 @@ except MissingDependency as error:
     assert f"pip install 'hybrid-graphrag[{framework.extra}]'" in python(code)
 
 
-def test_the_import_loads_no_library_that_only_an_index_needs(framework):
+ASKS = {
+    "langchain": """
+langchain_graphrag.GraphRAGRetriever.from_texts(["A fox."], None).invoke("fox")
+""",
+    "llama": """
+from llama_index.core.schema import TextNode
+llama_graphrag.GraphRAGRetriever.from_nodes([TextNode(text="A fox.")], False).retrieve("fox")
+""",
+}
+OTHERS = {
+    "langchain": {
+        "langchain",
+        "langchain_classic",
+        "langchain_community",
+        "langgraph",
+        "llama_index",
+        "llama_graphrag",
+    },
+    "llama": {"langchain", "langchain_core", "langchain_graphrag", "langgraph"},
+}
+
+
+def test_what_is_imported_and_when(framework):
+    """The retriever when it is used, an index's libraries with the first one, and other frameworks never."""
     code = f"""
 import sys, warnings
 with warnings.catch_warnings():
@@ -117,11 +140,15 @@ with warnings.catch_warnings():
     import {"llama_index.core" if framework.extra == "llama" else "langchain_core"}
 before = set(sys.modules)
 import {framework.package_name}
+assert "{framework.package_name}.retriever" not in sys.modules
+{framework.package_name}.GraphRAGRetriever
 heavy = {{"faiss", "igraph", "jinja2", "json_repair", "markdown_it", "psycopg", "scipy", "tantivy"}}
 heavy |= {{"graphrag_core.extract.sentences", "graphrag_core.strategies"}}
 print(heavy & (sys.modules.keys() - before))
+{ASKS[framework.extra]}
+print({{name.partition(".")[0] for name in sys.modules.keys() - before}} & {OTHERS[framework.extra]})
 """
-    assert python(code) == "set()"
+    assert python(code).split() == ["set()", "set()"]
 
 
 def test_warming_asks_as_the_retriever_does(framework, services):

@@ -1,17 +1,14 @@
-"""The retriever in chains, tools, ensembles and agents."""
+"""The retriever in chains, tools and agents."""
 
 from __future__ import annotations
 
 from langchain.agents import create_agent
-from langchain_classic.retrievers import EnsembleRetriever
-from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import FakeListChatModel, GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnablePassthrough
 from langchain_core.tools import create_retriever_tool
-from langchain_core.vectorstores import InMemoryVectorStore
 
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 from langchain_graphrag import create_memory_search_tool
@@ -55,16 +52,6 @@ async def test_langchains_retriever_tool_takes_it(retriever):
     for message in (tool.invoke(call), await tool.ainvoke(call)):
         assert "Tallinn" in message.content
         assert "keyring" in [document.id for document in message.artifact]
-
-
-async def test_langchains_ensemble_takes_it(retriever, documents):
-    other = InMemoryVectorStore.from_documents(documents, DeterministicFakeEmbedding(size=8)).as_retriever(
-        search_kwargs={"k": 2}
-    )
-    ensemble = EnsembleRetriever(retrievers=[retriever, other], weights=[0.7, 0.3])
-    found = ensemble.invoke(QUESTION)
-    assert {document.id for document in found} == {document.id for document in documents}
-    assert [d.id for d in await ensemble.ainvoke(QUESTION)] == [d.id for d in found]
 
 
 async def test_an_agent_searches_memory(retriever):

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-
 import pytest
-from langchain_classic.retrievers import (
-    EnsembleRetriever,
-    MergerRetriever,
-)
+from langchain_classic.retrievers import EnsembleRetriever, MergerRetriever
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.indexing import InMemoryRecordManager, index
@@ -18,9 +13,6 @@ from graphrag_core.errors import EmbedderError
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever
-
-with warnings.catch_warnings():  # the package says that it will not be continued
-    warnings.simplefilter("ignore")
 
 ASKED = ["Who runs the Auth Service?", "Where is Keyring?", "What does the OAuth Provider speak to?"]
 
@@ -94,7 +86,7 @@ class TestDocumentsOfOnePassage:
         assert first.keys() == second.keys()
         return [(first[name], second[name]) for name in first]
 
-    def test_come_once_from_an_ensemble(self, retriever, documents):
+    async def test_come_once_from_an_ensemble(self, retriever, documents):
         store = InMemoryVectorStore.from_documents(documents, DeterministicFakeEmbedding(size=8))
         for document in documents:
             document.metadata["name"] = document.id
@@ -102,8 +94,10 @@ class TestDocumentsOfOnePassage:
         store.add_documents(documents)
         others = [retriever, store.as_retriever(search_kwargs={"k": 5}), retriever.bind(method="keyword")]
         for key in ({}, {"id_key": "name"}):
-            found = EnsembleRetriever(retrievers=others, weights=[0.4, 0.3, 0.3], **key).invoke(QUESTION)
+            ensemble = EnsembleRetriever(retrievers=others, weights=[0.4, 0.3, 0.3], **key)
+            found = ensemble.invoke(QUESTION)
             assert len(found) == 5
+            assert ids(await ensemble.ainvoke(QUESTION)) == ids(found)
         merged = MergerRetriever(retrievers=[retriever, store.as_retriever(search_kwargs={"k": 5})]).invoke(QUESTION)
         assert len(merged) == 10
         assert len([one for at, one in enumerate(merged) if one not in merged[:at]]) == 5
@@ -141,20 +135,3 @@ class TestBlankPages:
         pages[0] = Document(page_content="", metadata={"source": "1"})
         index(pages, manager, retriever, **settings)
         assert len(retriever.index) == before + 1
-
-
-class TestLongDocuments:
-    LONG = "# Keyring\n\n" + "Keyring is a company from Tallinn. " * 100 + "\n\n# Lunch\n\n" + "Lunch is at noon. " * 60
-    SHORT = "# Keyring\n\n" + "Keyring is a company. " * 12 + "\n\n# Lunch\n\n" + "Lunch is at noon. " * 12
-
-    def test_are_split_and_short_ones_stay_as_they_are(self):
-        with GraphRAGRetriever.from_texts([self.LONG, self.SHORT], HashEmbedder(), ids=["long", "short"]) as retriever:
-            chunks = retriever.index.chunks("long")
-            assert [chunk.id for chunk in chunks] == [f"long#{n}" for n in range(len(chunks))]
-            assert len(chunks) > 3
-            (short,) = retriever.index.chunks("short")
-            assert (short.id, short.text) == ("short", self.SHORT)
-            found = retriever.invoke("Tallinn", k=1)
-            assert {document.metadata["document_id"] for document in found} == {"long"}
-            assert retriever.get(["long"])[0].page_content == self.LONG
-            assert retriever.delete(["long"])["num_deleted"] == 1

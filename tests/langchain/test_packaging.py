@@ -1,9 +1,7 @@
-"""Public names, imports, and the error without LangChain."""
+"""A folder serves both adapters."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -11,40 +9,6 @@ from langchain_core.documents import Document
 
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever
-
-WITHOUT = """
-import sys
-
-class Blocks:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {blocked!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-
-sys.meta_path.insert(0, Blocks())
-"""
-
-
-def run(code: str, *blocked: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-c", WITHOUT.format(blocked=blocked) + code], check=True, capture_output=True, text=True
-    ).stdout
-
-
-def test_langchain_core_is_all_it_needs():
-    said = run(
-        """
-import langchain_graphrag
-print(sorted({name.partition(".")[0] for name in sys.modules} & {"llama_index", "llama_graphrag", "langchain"}))
-""",
-        "langchain",
-        "langchain_classic",
-        "langchain_community",
-        "langchain_experimental",
-        "langgraph",
-        "llama_index",
-        "llama_graphrag",
-    )
-    assert said.strip() == "[]"
 
 
 def test_a_folder_of_the_llama_index_adapter_can_be_searched_and_the_other_way_round(tmp_path):

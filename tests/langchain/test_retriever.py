@@ -50,11 +50,12 @@ class TestDocuments:
             assert len(retriever.index) == 2
 
     def test_that_are_long_are_split_unless_told_otherwise(self):
-        text = "Keyring is a company. " * 200
+        text, short = "Keyring is a company. " * 200, "# Keyring\n\nA company.\n\n# Lunch\n\nLunch is at noon."
         with GraphRAGRetriever.from_texts([text], HashEmbedder(), ids=["long"], chunker=None) as retriever:
             assert ids(retriever.invoke("Keyring")) == ["long"]
-        with GraphRAGRetriever.from_texts([text], HashEmbedder(), ids=["long"]) as retriever:
+        with GraphRAGRetriever.from_texts([text, short], HashEmbedder(), ids=["long", "short"]) as retriever:
             assert [chunk.id for chunk in retriever.index.chunks("long")][:2] == ["long#0", "long#1"]
+            assert [(chunk.id, chunk.text) for chunk in retriever.index.chunks("short")] == [("short", short)]
         chunker = Chunker(max_tokens=64, overlap=0, whole_until=64)
         with GraphRAGRetriever.from_texts([text], HashEmbedder(), ids=["long"], chunker=chunker) as retriever:
             found = retriever.invoke("Keyring", k=3)
@@ -107,13 +108,6 @@ class Named(DeterministicFakeEmbedding):
 
 
 class TestFolders:
-    def test_are_added_to(self, documents, tmp_path):
-        for part in (documents[:2], documents[2:]):
-            with GraphRAGRetriever.from_documents(part, HashEmbedder(), path=tmp_path / "kb") as retriever:
-                pass
-        with GraphRAGRetriever.load(tmp_path / "kb", HashEmbedder()) as retriever:
-            assert len(retriever.index) == 5
-
     def test_refuse_another_embedding(self, documents, tmp_path):
         GraphRAGRetriever.from_documents(documents, Named(size=8, model="small"), path=tmp_path / "kb").close()
         with pytest.raises(EmbedderMismatch, match=r"Named\(small\), not with .*Named\(large\)"):

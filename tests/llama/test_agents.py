@@ -1,4 +1,4 @@
-"""One agent of LlamaIndex for all users, with a scripted model."""
+"""Agents of LlamaIndex with a scripted model: one for all users, too."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import warnings
 
 import pytest
-from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.agent.workflow import FunctionAgent, ToolCallResult
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.schema import TextNode
@@ -63,6 +63,16 @@ async def call(agent, name, arguments, **state):
 ignores_warnings_of_workflows = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
 )
+
+
+@ignores_warnings_of_workflows
+async def test_an_agent_gets_the_context_and_its_caller_the_nodes(diaries):
+    agent = FunctionAgent(llm=CallsTools(), tools=[memory_search_tool(diaries)])
+    run = agent.run(json.dumps(["memory_search", {"query": "Which diary is red?", "max_results": 1}]))
+    (called,) = [event async for event in run.stream_events() if isinstance(event, ToolCallResult)]
+    assert "Ada keeps a red diary." in str(await run)
+    assert [one.node_id for one in called.tool_output.raw_output] == ["ada"]
+    json.loads(called.model_dump_json())
 
 
 @ignores_warnings_of_workflows

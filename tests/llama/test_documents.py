@@ -103,12 +103,6 @@ def test_every_constructor_takes_a_folder_and_settings(nodes, model, tmp_path):
 # -- engines
 
 
-def test_a_query_engine_in_one_call(retriever):
-    answer = retriever.as_query_engine(llm=MockLLM()).query(QUESTION)
-    assert "keyring" in ids(answer.source_nodes)
-    assert "Tallinn" in str(answer)
-
-
 @pytest.mark.parametrize("mode", ["condense_plus_context", "context", "condense_question", "best", ChatMode.CONTEXT])
 def test_a_chat_engine_in_one_call(retriever, mode):
     memory = ChatMemoryBuffer.from_defaults(token_limit=3000)  # the default leaves a database open

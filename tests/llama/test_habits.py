@@ -76,18 +76,6 @@ def test_settings_of_a_call_do_not_reach_a_nested_retriever(nodes, model):
     assert len(asyncio.run(fused.aretrieve(QUESTION))) == 5
 
 
-def test_nodes_of_two_queries_are_equal(retriever):
-    first = {node.node_id: node.node for node in retriever.retrieve(QUESTION)}
-    second = {node.node_id: node.node for node in retriever.retrieve("Where is Keyring?")}
-    assert first.keys() == second.keys()
-    for name, node in first.items():
-        assert node == second[name]
-        assert node.hash == second[name].hash
-        assert type(node.metadata) is dict
-    merged = [*first.values(), *second.values()]
-    assert len([one for at, one in enumerate(merged) if one not in merged[:at]]) == 5
-
-
 # -- subclasses of the embedding
 
 

@@ -144,32 +144,27 @@ def value_name(field: str, value: str) -> str:
 
 def with_edges(parsed: ParsedDocument, edges: Sequence[Edge]) -> ParsedDocument:
     """Return a document with the entities and facts of its edges. Its vectors are as before."""
-    if not edges or remembered.FACT_KEY in parsed.document.metadata:
+    document = parsed.document
+    if not edges or remembered.FACT_KEY in document.metadata:
         return parsed
     title = next(iter(title_names(parsed.chunks[0].title)), "")
-    name = title or address(ID, parsed.document.id)
-    facts = _edge_facts(parsed.document, edges, title, name)
-    own = {name: True} if facts and not title else {}
-    subjects = _edge_subjects(parsed.document, edges) | own
-    if not facts and not subjects:
-        return parsed
-    others = [EDGE, *(name for fact in facts for name in fact.entities[:-1])]
-    names_of = [_with_names(names, subjects, others) for names in parsed.names]
-    return replace(parsed, extractions=_with_facts(parsed.extractions, facts), names=names_of)
-
-
-def _with_facts(extractions: Sequence[Extraction], facts: Sequence[Fact]) -> list[Extraction]:
-    """Return extractions, the first with facts of edges, and each with mentions of the values that these share."""
-    mentions = [Mention(end, field) for end, field in _shared_values(facts) if not end.startswith(EDGE)]
-    found = [replace(one, mentions=(*one.mentions, *mentions)) for one in extractions]
-    found[0] = replace(found[0], facts=(*found[0].facts, *facts))
-    return found
-
-
-def _edge_subjects(document: Document, edges: Sequence[Edge]) -> dict[str, bool]:
-    """Return the addresses to which edges of other documents lead, as names of subjects."""
+    name = title or address(ID, document.id)
+    facts = _edge_facts(document, edges, title, name)
+    # The addresses to which edges of other documents lead; the own one, if the document has no title.
     targets = [target for source, target in edges if source != target]
-    return {address(target, value): True for target in targets for value in values(document, target)}
+    subjects = {address(target, value): True for target in targets for value in values(document, target)}
+    if facts and not title:
+        subjects[name] = True
+    return _with_added(parsed, facts, subjects) if facts or subjects else parsed
+
+
+def _with_added(parsed: ParsedDocument, facts: Sequence[Fact], subjects: Mapping[str, bool]) -> ParsedDocument:
+    """Return a document with facts of edges in its first passage, and their names and some subjects in each."""
+    others = [EDGE, *(name for fact in facts for name in fact.entities[:-1])]
+    mentions = [Mention(end, field) for end, field in _shared_values(facts) if not end.startswith(EDGE)]
+    found = [replace(one, mentions=(*one.mentions, *mentions)) for one in parsed.extractions]
+    found[0] = replace(found[0], facts=(*found[0].facts, *facts))
+    return replace(parsed, extractions=found, names=[_with_names(names, subjects, others) for names in parsed.names])
 
 
 def _shared_values(facts: Iterable[Fact]) -> dict[tuple[str, str], None]:
@@ -201,12 +196,11 @@ def without_edges(parsed: ParsedDocument) -> ParsedDocument:
     """Return a document without what :func:`with_edges` added."""
     facts = (fact for extraction in parsed.extractions for fact in extraction.facts)
     added = _shared_values(fact for fact in facts if EDGE in fact.entities)
-    extractions = [_without_added(extraction, added) for extraction in parsed.extractions]
     names_of = []
     for names in parsed.names:
         text_names = takewhile(lambda name: name != EDGE, names)
         names_of.append({name: names[name] for name in text_names if not name.startswith(EDGE)})
-    return replace(parsed, extractions=extractions, names=names_of)
+    return replace(parsed, extractions=[_without_added(one, added) for one in parsed.extractions], names=names_of)
 
 
 def _without_added(extraction: Extraction, added: Container[tuple[str, str]]) -> Extraction:

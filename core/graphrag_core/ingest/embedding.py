@@ -1,7 +1,6 @@
 """An embedder whose output is checked: usable vectors, or an error that names the document."""
 
-from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
@@ -138,9 +137,7 @@ class CheckedEmbedder:
 
     def token_ids(self, texts: Sequence[str]) -> list[npt.NDArray[np.uint16]]:
         """Return the ids of the tokens of each text, in order."""
-        embedder: Any = self.embedder
-        with self._naming_errors(f"{len(texts)} texts"):
-            ids = [np.asarray(one) for one in embedder.token_ids(list(texts))]
+        ids = [np.asarray(one) for one in self._call(f"{len(texts)} texts", "token_ids", list(texts))]
         if len(ids) != len(texts) or any(one.dtype != np.uint16 or one.ndim != 1 for one in ids):
             raise EmbedderError(
                 f"{self.identity} returned invalid token ids for {len(texts)} texts: token_ids must return one 1-D "
@@ -150,16 +147,12 @@ class CheckedEmbedder:
 
     def token_vectors(self, ids: npt.NDArray[np.integer[Any]]) -> Matrix:
         """Return the unit vectors of tokens, one row each."""
-        embedder: Any = self.embedder
-        with self._naming_errors(f"{len(ids)} tokens"):
-            vectors: Matrix = embedder.token_vectors(ids)
+        vectors: Matrix = self._call(f"{len(ids)} tokens", "token_vectors", ids)
         return vectors
 
     def embed_tokens(self, counts: npt.NDArray[np.int64], ids: npt.NDArray[np.integer[Any]]) -> Matrix:
         """Return the unit vectors of texts, given the number of tokens of each and their ids."""
-        embedder: Any = self.embedder
-        with self._naming_errors(f"{len(counts)} texts"):
-            vectors: Matrix = embedder.embed_tokens(counts, ids)
+        vectors: Matrix = self._call(f"{len(counts)} texts", "embed_tokens", counts, ids)
         return vectors
 
     def documents(
@@ -176,9 +169,8 @@ class CheckedEmbedder:
         missing = [text for text in texts if text not in known]
         vectors = np.empty((0, self.dim or 0), np.float32)
         if missing:
-            with self._naming_errors(f"{len(missing)} texts, the first of document {owners[0]!r}"):
-                raw = self.embedder.embed_documents(missing)
-            vectors = self._checked(raw, len(missing), owners)
+            of_first = f"{len(missing)} texts, the first of document {owners[0]!r}"
+            vectors = self._checked(self._call(of_first, "embed_documents", missing), len(missing), owners)
         if len(missing) < len(texts):
             fresh = iter(vectors)
             vectors = self._checked([known[t] if t in known else next(fresh) for t in texts], len(texts), owners)
@@ -187,11 +179,7 @@ class CheckedEmbedder:
 
     def query(self, text: str) -> Matrix:
         """Return the unit vector of a question."""
-        try:
-            raw = self.embedder.embed_query(text)
-        except Exception as error:
-            raise self._named(error, "a question") from error
-        return self.checked_query(raw)
+        return self.checked_query(self._call("a question", "embed_query", text))
 
     def checked_query(self, raw: object) -> Matrix:
         """Return what the embedder returned for a question as a unit vector."""
@@ -200,24 +188,23 @@ class CheckedEmbedder:
 
     async def awaited_documents(self, texts: Sequence[str], vectors: Awaitable[Any]) -> dict[str, Matrix]:
         """Return the vectors that an embedder computes on the event loop, by text; see :meth:`documents`."""
-        with self._naming_errors(f"{len(texts)} texts"):
+        try:
             raw = await vectors
+        except Exception as error:
+            raise self._named(error, f"{len(texts)} texts") from error
         return dict(zip(texts, self._checked(raw, len(texts), [text[:40] for text in texts]), strict=True))
 
     def queries(self, texts: Sequence[str]) -> Matrix:
         """Return the unit vector of each question: in one call if the embedder has ``embed_queries``."""
-        embed_all = getattr(self.embedder, "embed_queries", None)
-        if not callable(embed_all):
+        if not callable(getattr(self.embedder, "embed_queries", None)):
             return np.stack([self.query(text) for text in texts]) if texts else np.empty((0, self.dim or 0), np.float32)
-        with self._naming_errors(f"{len(texts)} questions"):
-            raw = embed_all(list(texts))
+        raw = self._call(f"{len(texts)} questions", "embed_queries", list(texts))
         return self._checked(raw, len(texts), ["the question"] * len(texts))
 
-    @contextmanager
-    def _naming_errors(self, texts: str) -> Iterator[None]:
-        """Raise what the embedder raises as an :class:`EmbedderError` that says which texts it had."""
+    def _call(self, texts: str, method: str, *given: Any) -> Any:
+        """Call a method of the embedder. What it raises becomes an :class:`EmbedderError` that says for which texts."""
         try:
-            yield
+            return getattr(self.embedder, method)(*given)
         except Exception as error:
             raise self._named(error, texts) from error
 

@@ -11,8 +11,8 @@ import secrets
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -22,11 +22,11 @@ from graphrag_core import forks
 from graphrag_core.errors import ChangedMeanwhile, EmbedderMismatch, InputError, ReadOnlyIndex
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.chunker import Chunker, stated_title, whole_document
-from graphrag_core.ingest.edges import stored_edges, with_edges
+from graphrag_core.ingest.edges import Edge, stored_edges, with_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.ingest.validation import clean, extract, to_json, validate
-from graphrag_core.ingest.vectors import Vectors, embedded_names, new_texts, stored_vectors, with_vectors
+from graphrag_core.ingest.vectors import Vectors, embedded_names, embedded_texts, stored_vectors, with_vectors
 from graphrag_core.model import Added, Chunk, Document
 from graphrag_core.ports import Extractor, Matrix, ParsedDocument
 from graphrag_core.research import extract_with_findings, findings_identity
@@ -66,31 +66,21 @@ def batches(documents: Iterable[Document], size: int, characters: int = _CHARACT
         yield batch
 
 
+@dataclass(eq=False, kw_only=True)
 class Pipeline:
-    """Prepares documents and writes them to an engine. The parameters are those of ``KnowledgeIndex``.
+    """Prepares documents and writes them to an engine. The parameters are those of ``KnowledgeIndex``."""
 
-    Attributes
-    ----------
-    edges, embed_names
-        As they are stored with the index: :meth:`read_settings`.
-    finished
-        The number of batches that were written, or had nothing new.
-    """
+    engine: IndexEngine
+    embedder: CheckedEmbedder | None
+    chunker: Chunker | None
+    extractor: Extractor | None
+    embed_names: bool
+    batch_size: int
+    progress: bool | None
 
-    def __init__(
-        self,
-        engine: IndexEngine,
-        embedder: CheckedEmbedder | None,
-        *,
-        chunker: Chunker | None,
-        extractor: Extractor | None,
-        embed_names: bool,
-        batch_size: int,
-        progress: bool | None,
-    ) -> None:
-        self.engine, self.embedder, self.chunker, self._extractor = engine, embedder, chunker, extractor
-        self.embed_names, self.batch_size, self.progress = embed_names, batch_size, progress
-        self.finished = 0
+    def __post_init__(self) -> None:
+        self.edges: tuple[Edge, ...] = ()
+        self.finished = 0  # batches that were written, or had nothing new
         self.lock = threading.RLock()
         forks.watch(self)
         self.read_settings()
@@ -98,20 +88,6 @@ class Pipeline:
     def after_fork_in_child(self) -> None:
         """Replace the lock, which another thread may have held. For :mod:`graphrag_core.forks`."""
         self.lock = threading.RLock()
-
-    @cached_property
-    def extractor(self) -> Extractor:
-        """The extractor. The default one is made when it is used: it takes long to import."""
-        return extractors.SentenceExtractor() if self._extractor is None else self._extractor
-
-    @cached_property
-    def _extraction(self) -> str:
-        """The identity of the extractor."""
-        kind = type(self.extractor).__qualname__
-        try:
-            return str(getattr(self.extractor, "identity", kind))
-        except Exception as error:
-            raise InputError(f"the identity of {kind} cannot be read ({type(error).__name__}: {error})") from error
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -131,7 +107,7 @@ class Pipeline:
         """
         stored = self.engine.settings()
         if self.embedder is not None:
-            _check_embedder(self.embedder, stored.get("embedder", ""), str(self.engine.path or "the index"))
+            _check_identity(self.embedder, stored.get("embedder", ""), str(self.engine.path or "the index"))
             self.embedder.dim = int(stored.get("dim", "0")) or None
         if "embeds" in stored:
             self.embed_names = json.loads(stored["embeds"])["names"]
@@ -186,7 +162,7 @@ class Pipeline:
         if not changed:
             return Added(unchanged=len(documents))
         stored = self.read_settings()
-        self._check_embedder(stored, vectors)
+        self._check_can_add(stored, vectors)
         stages = Stages()
         extracted = self.parse(changed, digests)
         stages.end("extract")
@@ -211,13 +187,17 @@ class Pipeline:
 
     def digest(self, document: Document) -> str:
         """Return a hash of a document's content and of the settings it is parsed with."""
-        identities = [_WHOLE, self._extraction]
+        identities = [_WHOLE, _identity(self._used_extractor())]
         if FACT_KEY in document.metadata:
             identities = ["remembered 1"]
         elif self.chunker is not None and not self.chunker.keeps_whole(document):
             identities[0] = self.chunker.identity
         parts = [document.text, document.title, to_json(dict(document.metadata)), *identities]
         return fingerprint(parts + findings_identity(document))
+
+    def _used_extractor(self) -> Extractor:
+        """Return the extractor. The default one is imported when it is used: that takes long."""
+        return extractors.SentenceExtractor() if self.extractor is None else self.extractor
 
     def _mark_files(self, documents: Sequence[Document], changed: Sequence[Document]) -> None:
         """Store the files of documents that did not change; those of the others are written with them."""
@@ -226,7 +206,7 @@ class Pipeline:
         if marks:
             self.engine.change(lambda records: records.mark_files(marks))
 
-    def _check_embedder(self, stored: Mapping[str, str], vectors: Vectors) -> None:
+    def _check_can_add(self, stored: Mapping[str, str], vectors: Vectors) -> None:
         """Raise :class:`InputError` if documents cannot be added without an embedder."""
         built_with = stored.get("embedder", "")
         if self.embedder is None and vectors:
@@ -270,7 +250,7 @@ class Pipeline:
         """Extract from the chunks of documents, all at once. Remembered facts are read from their metadata."""
         pairs = list(zip(documents, chunked, strict=True))
         texts = [pair for pair in pairs if FACT_KEY not in pair[0].metadata]
-        found = iter(extract_with_findings(texts, partial(extract, self.extractor)))
+        found = iter(extract_with_findings(texts, partial(extract, self._used_extractor())))
         parsed = []
         for document, chunks in pairs:
             is_remembered = FACT_KEY in document.metadata
@@ -323,7 +303,7 @@ class Pipeline:
             try:
                 return self.engine.write(parsed, removed, name_vectors=names, settings=settings)
             except ChangedMeanwhile as error:
-                if names.keys() >= {*error.names}:
+                if self.embedder is None or names.keys() >= {*error.names}:
                     raise
                 names |= self._name_vectors(error.names, parsed, embeddings)
 
@@ -358,7 +338,9 @@ class Pipeline:
         if self.embedder is None:
             return []
         parsed = self.parse(changed, digests)
-        new = new_texts(parsed, stored_vectors(self.engine.parsed(replaced)), vectors)
+        known = stored_vectors(self.engine.parsed(replaced))
+        without_vector = (one for one in parsed if one.document.id not in vectors)
+        new = [text for one in without_vector for text in embedded_texts(one) if text not in known]
         names = self.engine.new_names(embedded_names(parsed)) if self.embed_names else []
         return list(dict.fromkeys((*new, *names)))
 
@@ -371,13 +353,21 @@ class Pipeline:
         return tqdm(total=total, desc=text, unit=" documents", disable=disable, leave=False, dynamic_ncols=True)
 
 
+def _identity(extractor: Extractor) -> str:
+    kind = type(extractor).__qualname__
+    try:
+        return str(getattr(extractor, "identity", kind))
+    except Exception as error:
+        raise InputError(f"the identity of {kind} cannot be read ({type(error).__name__}: {error})") from error
+
+
 def problems(parsed: Iterable[ParsedDocument]) -> dict[str, str]:
     """Return why the extraction of documents failed in part, by id."""
     failed = {p.document.id: [e.problem for e in p.extractions if e.problem] for p in parsed if not p.digest}
     return {document_id: "; ".join(dict.fromkeys(found)) for document_id, found in failed.items()}
 
 
-def _check_embedder(embedder: CheckedEmbedder, built_with: str, name: str) -> None:
+def _check_identity(embedder: CheckedEmbedder, built_with: str, name: str) -> None:
     """Raise :class:`EmbedderMismatch` if an index was built with another embedder, or without one."""
     if built_with == NO_EMBEDDER:
         raise EmbedderMismatch(
@@ -409,14 +399,17 @@ def _give_source_titles(documents: Sequence[Document], chunked: list[list[Chunk]
     mailbox. The headings above a piece are not carried over from earlier pieces: that cost a point of recall.
     """
     for positions in extractors.sources([chunks[0] for chunks in chunked]):
-        pieces = [documents[position] for position in positions]
-        if len(pieces) < 2 or any(piece.title or stated_title(piece.metadata) for piece in pieces):
+        pieces = {position: documents[position] for position in positions}
+        if len(pieces) < 2 or any(piece.title or stated_title(piece.metadata) for piece in pieces.values()):
             continue
-        starts = [piece.metadata.get("start_index") for piece in pieces]
-        order = [start if isinstance(start, int) else 0 for start in starts]
-        title = chunked[positions[order.index(min(order))]][0].title
+        title = chunked[min(pieces, key=lambda position: _start_of(pieces[position]))][0].title
         for position in positions:
             chunked[position] = [_with_title(chunk, title) for chunk in chunked[position]]
+
+
+def _start_of(piece: Document) -> int:
+    start = piece.metadata.get("start_index")
+    return start if isinstance(start, int) else 0
 
 
 def _with_title(chunk: Chunk, title: str) -> Chunk:

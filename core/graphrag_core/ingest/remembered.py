@@ -88,18 +88,12 @@ def make_fact(stored: Mapping[str, Any]) -> Fact:
         raise InputError(f"unknown source {stored['source']!r}: use one of {', '.join(SOURCES)}")
     check_status(stored["status"])
     created, start, end = _times(stored)
+    text = f"{subject} {relation.replace('_', ' ')} {target}"
     return Fact(
-        (subject,) if literal else (subject, target),
-        f"{subject} {relation.replace('_', ' ')} {target}",
-        relation,
-        confidence=float(confidence),
-        source=stored["source"],
-        status=stored["status"],
-        value=target if literal else "",
-        created=created,
-        valid_from=start,
-        valid_to=end,
-    )
+        (subject,) if literal else (subject, target), text, relation, confidence=float(confidence),
+        source=stored["source"], status=stored["status"], value=target if literal else "", created=created,
+        valid_from=start, valid_to=end,
+    )  # fmt: skip
 
 
 def _times(stored: Mapping[str, Any]) -> tuple[float | None, ...]:

@@ -40,17 +40,22 @@ def set_edges(pipeline: Pipeline, edges: Sequence[Edge] | None) -> None:
         )
     with pipeline.lock:
         stored_as = {EDGES: json.dumps(wanted)}
-        ids = list(engine.document_ids())
-        with pipeline.progress_bar("edges", len(ids)) as bar:
-            for start in range(0, len(ids), pipeline.batch_size):
-                stored = engine.parsed(ids[start : start + pipeline.batch_size])
-                derived = [with_edges(without_edges(one), wanted) for one in stored]
-                pairs = zip(derived, stored, strict=True)
-                changed = [a for a, b in pairs if a.extractions != b.extractions or a.names != b.names]
-                _rewrite(pipeline, changed, {**stored_as, _UNFINISHED: "yes"})
-                bar.update(len(stored))
+        _derive(pipeline, wanted, {**stored_as, _UNFINISHED: "yes"})
         engine.write(settings={**stored_as, _UNFINISHED: ""})
         pipeline.read_settings()
+
+
+def _derive(pipeline: Pipeline, edges: Sequence[Edge], settings: Mapping[str, str]) -> None:
+    """Derive the edges of all documents; write those that change, and the settings with each batch."""
+    ids = list(pipeline.engine.document_ids())
+    with pipeline.progress_bar("edges", len(ids)) as bar:
+        for start in range(0, len(ids), pipeline.batch_size):
+            stored = pipeline.engine.parsed(ids[start : start + pipeline.batch_size])
+            derived = [with_edges(without_edges(one), edges) for one in stored]
+            pairs = zip(derived, stored, strict=True)
+            changed = [a for a, b in pairs if a.extractions != b.extractions or a.names != b.names]
+            _rewrite(pipeline, changed, settings)
+            bar.update(len(stored))
 
 
 def extract_again(pipeline: Pipeline, progress: bool | None = None) -> Added:
@@ -81,18 +86,14 @@ def _rewrite(pipeline: Pipeline, parsed: Sequence[ParsedDocument], settings: Map
 def _batches_of_sources(pipeline: Pipeline) -> Iterator[list[str]]:
     """Yield the ids of all documents in batches. The pieces of a source are in one batch, unless they are many."""
     engine = pipeline.engine
+    added = engine.read(lambda records: [row[1] for page in records.document_pages("key, id") for row in page])
     by_source: defaultdict[int, list[str]] = defaultdict(list)
-    for document_id in engine.document_ids():
-        document = engine.document(document_id)
+    for document in map(engine.document, added):
         if document is not None:  # else another process has deleted it
-            by_source[hash64(extractors.source_of(document_id, document.metadata))].append(document_id)
-    pieces = [piece for ids in by_source.values() if len(ids) > 1 for piece in ids]
-    with engine.snapshot() as snapshot:  # keys of chunks are in the order in which they were added
-        keys = snapshot.find_chunks([name for piece in pieces for name in (piece, f"{piece}#0")])
+            by_source[hash64(extractors.source_of(document.id, document.metadata))].append(document.id)
     batch: list[str] = []
     most = MOST_BATCHES * pipeline.batch_size
     for ids in by_source.values():
-        ids.sort(key=lambda piece: keys.get(piece, keys.get(f"{piece}#0", 0)))
         for start in range(0, len(ids), most):
             batch += ids[start : start + most]
             if len(batch) >= pipeline.batch_size:
@@ -109,23 +110,27 @@ def _extract_or_report(
 
     If the extractor raises an error, each source is extracted alone.
     """
-    documents = [one.document for one in stored]
-    chunked = [with_marks(one.document, one.chunks) for one in stored]
-    digests = {one.document.id: _digest(pipeline, one) for one in stored}
     try:
-        parsed = pipeline.extracted(documents, chunked, digests)
+        parsed = _extracted_again(pipeline, stored)
     except ExtractionError as error:
         groups = extractors.sources([one.chunks[0] for one in stored])
         if len(groups) == 1:
             return [], {one.document.id: str(error) for one in stored}
-        alone = [_extract_or_report(pipeline, [stored[position] for position in group]) for group in groups]
-        return [one for found, _ in alone for one in found], {k: v for _, failed in alone for k, v in failed.items()}
-    again = [
-        replace(new, metadata=old.metadata, chunk_vectors=old.chunk_vectors)
-        for new, old in zip(parsed, stored, strict=True)
-        if new.digest
-    ]
-    return again, problems(parsed)
+        found, failed = list[ParsedDocument](), dict[str, str]()
+        for group in groups:
+            again, reasons = _extract_or_report(pipeline, [stored[position] for position in group])
+            found += again
+            failed |= reasons
+        return found, failed
+    return [one for one in parsed if one.digest], problems(parsed)
+
+
+def _extracted_again(pipeline: Pipeline, stored: Sequence[ParsedDocument]) -> list[ParsedDocument]:
+    chunked = [with_marks(one.document, one.chunks) for one in stored]
+    digests = {one.document.id: _digest(pipeline, one) for one in stored}
+    parsed = pipeline.extracted([one.document for one in stored], chunked, digests)
+    pairs = zip(parsed, stored, strict=True)
+    return [replace(new, metadata=old.metadata, chunk_vectors=old.chunk_vectors) for new, old in pairs]
 
 
 def _digest(pipeline: Pipeline, stored: ParsedDocument) -> str:

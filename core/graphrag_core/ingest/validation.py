@@ -51,7 +51,10 @@ def validate(documents: Iterable[Any], seen: set[int] | None = None) -> list[Doc
         if document.metadata and (metadata := _stored_metadata(document)) is not document.metadata:
             document = replace(document, metadata=metadata)  # noqa: PLW2901 - as it is stored
         if remembered.FACT_KEY in document.metadata:
-            _check_fact(document)
+            try:
+                remembered.to_fact(document)
+            except InputError as error:
+                raise DocumentError(document.id, str(error)) from error
         if (number := hash64(document.id)) in hashes:
             raise DocumentError(document.id, "this id comes twice in one call: keep one, or change the other id")
         hashes.add(number)
@@ -82,14 +85,6 @@ def _check_texts(document: Any) -> None:
         raise DocumentError(document.id, "the text is empty: leave the document out, or delete it from the index")
     if not isinstance(document.metadata, Mapping):
         raise DocumentError(document.id, f"the metadata is {type(document.metadata).__qualname__}, not a mapping")
-
-
-def _check_fact(document: Document) -> None:
-    """Check the fact that a document holds."""
-    try:
-        remembered.to_fact(document)
-    except InputError as error:
-        raise DocumentError(document.id, str(error)) from error
 
 
 def _check_characters(document_id: str, name: str, text: str) -> None:
@@ -179,9 +174,7 @@ def _checked(kind: str, chunks: Sequence[Chunk], found: Sequence[Any]) -> list[E
             continue
         try:
             plain = _plain(extraction, Extraction, _EXTRACTION)
-            outside = next((fact for fact in plain.facts if fact.span and fact.span[1] > len(chunk.text)), None)
-            if outside is not None:
-                raise _Unusable(f"the span of the fact {outside.text!r:.80} ends after the chunk's text")  # noqa: TRY301
+            _check_spans(plain, chunk)
         except _Unusable as problem:
             raise ExtractionError(
                 f"{kind} returned a value for document {chunk.document_id!r} that cannot be stored: {problem}"
@@ -195,6 +188,12 @@ def _checked(kind: str, chunks: Sequence[Chunk], found: Sequence[Any]) -> list[E
             ) from error
         checked.append(replace(plain, facts=tuple(fact for fact in plain.facts if fact.status != "rejected")))
     return checked
+
+
+def _check_spans(extraction: Extraction, chunk: Chunk) -> None:
+    for fact in extraction.facts:
+        if fact.span and fact.span[1] > len(chunk.text):
+            raise _Unusable(f"the span of the fact {fact.text!r:.80} ends after the chunk's text")
 
 
 class _Unusable(Exception):
@@ -231,10 +230,12 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(map(_text, _items(value)))
 
 
-def _number(least: float, most: float, kind: Any = Real) -> Callable[[Any], Any]:
+def _number(least: float, most: float, kind: Any = Real, *, optional: bool = False) -> Callable[[Any], Any]:
     """Return a function that checks a number: an integer for the kind ``Integral``, else a float."""
 
     def convert(value: Any) -> Any:
+        if optional and value is None:
+            return None
         if isinstance(value, bool) or not isinstance(value, kind) or not least <= value <= most:  # nor is NaN
             raise _Unusable(f"use {'a number' if kind is Real else 'an integer'} from {least:g} to {most:g}")
         return float(value) if kind is Real else int(value)
@@ -243,7 +244,7 @@ def _number(least: float, most: float, kind: Any = Real) -> Callable[[Any], Any]
 
 
 _count = _number(0, _LARGEST, Integral)
-_seconds = _number(-_FARTHEST, _FARTHEST)
+_time = _number(-_FARTHEST, _FARTHEST, optional=True)
 
 
 def _span(value: Any) -> tuple[int, ...] | None:
@@ -251,10 +252,6 @@ def _span(value: Any) -> tuple[int, ...] | None:
     if ends is not None and (len(ends) != 2 or ends[0] > ends[1]):
         raise _Unusable("use (start, end)")
     return ends
-
-
-def _time(value: Any) -> float | None:
-    return None if value is None else _seconds(value)
 
 
 def _status(value: Any) -> str:

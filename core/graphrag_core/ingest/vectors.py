@@ -1,6 +1,6 @@
 """What is embedded of documents: the texts of their passages, their tokens, and the names of entities if asked for."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,17 +19,6 @@ Vectors = Mapping[str, Sequence[float]]
 def embedded_texts(parsed: ParsedDocument) -> list[str]:
     """Return the texts that are embedded for a document's chunks."""
     return [chunk_text(label(chunk.title, chunk.headings), plain(chunk.text)) for chunk in parsed.chunks]
-
-
-def new_texts(
-    parsed: Sequence[ParsedDocument], known: Mapping[str, Matrix], given: Collection[str] = ()
-) -> dict[str, str]:
-    """Return the texts to embed, each with the id of a document that has it.
-
-    ``known`` are vectors by text, ``given`` the ids of documents whose chunks have vectors.
-    """
-    needed = {text: one.document.id for one in parsed if one.document.id not in given for text in embedded_texts(one)}
-    return {text: owner for text, owner in needed.items() if text not in known}
 
 
 def stored_vectors(stored: Sequence[ParsedDocument]) -> dict[str, Matrix]:
@@ -54,15 +43,21 @@ def with_vectors(
     """
     rows = {one.document.id: one.chunk_vectors for one in parsed if one.chunk_vectors is not None}
     rows |= {name: _given(embedder, one, given[name]) for one in parsed if (name := one.document.id) in given}
-    vectors = stored_vectors(stored)
-    new = new_texts(parsed, vectors, rows)
-    vectors |= zip(new, embedder.documents([*new], [*new.values()], embeddings), strict=True)
-    found = []
-    for one, (ids, counts) in zip(parsed, _tokens(embedder, parsed), strict=True):
-        own = rows.get(one.document.id)
-        own = np.stack([vectors[text] for text in embedded_texts(one)]) if own is None else own
-        found.append(replace(one, chunk_vectors=own, chunk_tokens=ids, token_counts=counts))
-    return found
+    texts = {one.document.id: embedded_texts(one) for one in parsed if one.document.id not in rows}
+    rows |= _embedded(embedder, texts, stored_vectors(stored), embeddings)
+    return [
+        replace(one, chunk_vectors=rows[one.document.id], chunk_tokens=ids, token_counts=counts)
+        for one, (ids, counts) in zip(parsed, _tokens(embedder, parsed), strict=True)
+    ]
+
+
+def _embedded(
+    embedder: CheckedEmbedder, texts: Mapping[str, Sequence[str]], known: Mapping[str, Matrix], embeddings: Vectors
+) -> dict[str, Matrix]:
+    """Return the vectors of the texts of documents, by id; ``known`` are vectors by text."""
+    new = {text: name for name, own in texts.items() for text in own if text not in known}
+    vectors = {**known, **dict(zip(new, embedder.documents([*new], [*new.values()], embeddings), strict=True))}
+    return {name: np.stack([vectors[text] for text in own]) for name, own in texts.items()}
 
 
 def _given(embedder: CheckedEmbedder, parsed: ParsedDocument, vector: Sequence[float]) -> Matrix:
