@@ -13,6 +13,7 @@ import http.client
 import json
 import random
 import re
+import resource
 import socket
 import subprocess
 import sys
@@ -510,6 +511,37 @@ class Broken:
         self.open.clear()
 
 
+def attack_with_slow_bodies(client: Client, key: str | None, count: Count) -> None:
+    """Send bodies byte by byte on more connections than the server may have open files; others must be answered."""
+    connections = [_unfinished(client, key, b"{") for _ in range(SLOW)]
+    seconds = []
+    for _ in range(5):
+        for connection in connections:
+            with suppress(OSError):  # the server may close it at any byte
+                connection.sendall(b" ")
+        start = time.monotonic()
+        statuses = [client.send(Request("GET", "/health"))[0]]
+        seconds.append(time.monotonic() - start)
+        statuses.append(client.send(question(), "owner")[0])
+        client.close()
+        count.statuses.update(statuses)
+        if statuses != [200, 200]:
+            count.fail(f"server: /health and a question have status {statuses} while {SLOW:,} bodies arrive")
+    print(f"{SLOW:,} slow bodies: /health took {seconds[0]:.2f} s as they began, then {max(seconds[1:]):.2f} s at most")
+    for connection in connections:
+        connection.close()
+
+
+def _unfinished(client: Client, key: str | None, data: bytes) -> socket.socket:
+    """Return a connection on which a part of a body of 9 MB was sent."""
+    host, port = urlsplit(client.url).netloc.split(":")
+    connection = socket.create_connection((host, int(port)), timeout=_PATIENCE)
+    secret = f"Authorization: Bearer {client.secrets[key]}\r\n".encode() if key else b""
+    with suppress(OSError):  # the server may close it at any byte
+        connection.sendall(_HEAD + secret + b"Content-Length: 9000000\r\n\r\n" + data)
+    return connection
+
+
 def attack_tools(clients: Sequence[Client], attacker: Attacker, tools: Sequence[Any], count: Count) -> None:
     """Call a tool of two MCP servers with random arguments, and compare the results."""
     chance, attacker.key = attacker.chance, "reader"
@@ -597,6 +629,20 @@ def _reported(count: Count) -> Iterator[None]:
         count.fail(f"server: {type(error).__name__}: {str(error)[-3_000:]}")
 
 
+def slow(place: Path | str, folder: Path) -> Count:
+    """Attack a server that may have 1,024 open files with bodies that do not end, with and without a key."""
+    count, hard = Count(), resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if sys.platform != "linux" or 0 <= hard < 2 * SLOW:
+        print("no bodies that do not end: they need Linux and more open files", flush=True)
+        return count
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with _reported(count), running(fill(place, [*THEIRS, *OURS]), folder / "slow", {}) as (client, process):
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (1_024, 1_024))
+        for key in (None, "owner"):
+            attack_with_slow_bodies(client, key, count)
+    return count
+
+
 def run(seconds: float, seed: int | None = None) -> list[Row]:
     """Attack servers with a random seed; print failures and return counts."""
     seed = random.SystemRandom().randrange(1 << 30) if seed is None else seed
@@ -606,7 +652,9 @@ def run(seconds: float, seed: int | None = None) -> list[Row]:
         folder = Path(name)
         requests, connections = compared((folder / "kb", folder / "renamed"), 0.8 * seconds, chance, folder)
         called = tools(0.2 * seconds, chance, folder)
-    titles = {"hostile requests": requests, "MCP tools": called, "broken connections": connections}
+        bodies = slow(folder / "kb-slow", folder)
+    titles = {"hostile requests": requests, "MCP tools": called, "broken connections": connections,
+              "bodies that do not end": bodies}  # fmt: skip
     return [Row(title, count.statuses.total(), len(count.failures), count.outcomes) for title, count in titles.items()]
 
 
