@@ -106,7 +106,7 @@ bench-growth: $(VENV)/.dev
 bench-serve: $(VENV)/.dev
 	$(BIN)/python benchmarks/serve.py $(SIZE)
 
-# Beside FAISS, bm25s, LlamaIndex, LangChain, LightRAG, hubmesh and HippoRAG, each in an environment of its own; writes
+# Beside FAISS, bm25s, LlamaIndex, LangChain, LightRAG and HippoRAG, each in an environment of its own; writes
 # its section of benchmarks/RESULTS.md. A part: make bench-peers PEERS="faiss_flat bm25s" SETS=musique_train. REUSE=1 keeps what was measured,
 # REPORT=1 measures nothing and writes the page from what is stored.
 bench-peers: $(VENV)/.dev

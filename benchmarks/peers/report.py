@@ -23,11 +23,8 @@ LABELS = {
     "faiss_flat": "FAISS",
     "bm25s": "bm25s",
     "llama_fusion": "LlamaIndex",
-    "llama_property_graph": "LlamaIndex",
     "langchain_ensemble": "LangChain",
-    "langchain_graph": "langchain-graph-retriever",
     "lightrag": "LightRAG",
-    "hubmesh": "hubmesh",
     "hipporag": "HippoRAG 2",
 }
 

@@ -66,11 +66,8 @@ PEERS = (
         "llama_fusion",
         ("llama-index-core", "llama-index-retrievers-bm25", "llama-index-vector-stores-faiss", "faiss-cpu"),
     ),
-    Peer("llama_property_graph", ("llama-index-core", "faiss-cpu", "wordllama")),
     Peer("langchain_ensemble", ("langchain-classic", "langchain-community", "rank-bm25", "faiss-cpu")),
-    Peer("langchain_graph", ("langchain-graph-retriever", "faiss-cpu")),
     Peer("lightrag", ("lightrag-hku", "faiss-cpu", "wordllama")),
-    Peer("hubmesh", ("hubmesh", "faiss-cpu", "wordllama")),
     Peer(
         "hipporag",
         tuple(

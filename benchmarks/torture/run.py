@@ -2,10 +2,9 @@
 
 ``PYTHONPATH=benchmarks python -m torture.run 60`` runs for an hour. ``--write`` puts the counts into
 docs/reliability.md. ``--sample`` is for `make test`: it does not judge how time grows with the length of a text, since
-other processes disturb it, and leaves out PostgreSQL, which takes long to start, and files that expand, of which
-`tests/cli/test_hostile_files.py` loads some.
-One process spends its time on faults, 40 % of it on those of PostgreSQL. The other one spends half of it on hostile
-input, 30 % on a server, the rest on tenants.
+other processes disturb it, and leaves out files that expand, of which `tests/cli/test_hostile_files.py` loads some.
+One process spends its time on faults. The other one spends half of it on hostile input, 30 % on a server, the rest on
+tenants.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from datetime import datetime, timezone
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 
-from torture import bombs, faults, hostile, postgres, server, tenants
+from torture import bombs, faults, hostile, server, tenants
 from torture.report import Row, table
 
 DOCS = Path(__file__).parents[2] / "docs" / "reliability.md"
@@ -28,8 +27,7 @@ MARKS = "<!-- torture -->\n", "<!-- end of torture -->\n"
 
 def _faults(seconds: float, found: SimpleQueue[list[Row]], sample: bool) -> None:
     seed = _SEED if sample else None
-    rows = _reported(faults.run((1.0 if sample else 0.6) * seconds, seed))
-    found.put(rows if sample else [*rows, *_reported(postgres.run(0.4 * seconds))])
+    found.put(_reported(faults.run(seconds, seed)))
 
 
 def _inputs(seconds: float, found: SimpleQueue[list[Row]], sample: bool) -> None:

@@ -101,32 +101,34 @@ def export_graph(
         with _replaced(target) as file, write(file) as writer:
             with closing(index.graph.iter_entities(where=where)) as entities:
                 for entity in entities:
-                    nodes.add((_ENTITY, entity.id))
-                    writer.node(_ENTITY, entity)
-                    listed += 1
+                    listed += _write_once(nodes, writer, _ENTITY, entity)
             with closing(index.graph.iter_facts(where=where)) as found:
                 for fact in found:
                     if not fact.relation and not sentences:
                         continue
                     for name in fact.entities:
-                        if name in ids or (_ENTITY, name) in nodes:
-                            continue
-                        # Such as a year, which only facts hold, or a section, which may be an entity of another id.
-                        entity = index.graph.entity(name, where=where) or Entity(name, name)
-                        ids[name] = entity.id
-                        if (_ENTITY, entity.id) not in nodes:
-                            nodes.add((_ENTITY, entity.id))
-                            writer.node(_ENTITY, entity)
-                            others += 1
-                    if fact.value and (_VALUE, fact.value) not in nodes:
-                        nodes.add((_VALUE, fact.value))
-                        writer.node(_VALUE, Entity(fact.value, fact.value))
+                        if name not in ids and (_ENTITY, name) not in nodes:
+                            # Such as a year, which only facts hold, or a section, an entity of another id.
+                            entity = index.graph.entity(name, where=where) or Entity(name, name)
+                            ids[name] = entity.id
+                            others += _write_once(nodes, writer, _ENTITY, entity)
+                    if fact.value:
+                        _write_once(nodes, writer, _VALUE, Entity(fact.value, fact.value))
                     written = writer.fact(replace(fact, entities=tuple(ids.get(name, name) for name in fact.entities)))
                     edges += written
                     facts += written > 0
     except OSError as error:
         raise FileError(f"{target}: cannot be written ({error.strerror or error})") from error
     return Exported(target, listed, facts, edges, others)
+
+
+def _write_once(nodes: set[tuple[str, str]], writer: _Writer, kind: str, entity: Entity) -> bool:
+    """Write a node unless it was written; return whether it was not."""
+    is_new = (kind, entity.id) not in nodes
+    if is_new:
+        nodes.add((kind, entity.id))
+        writer.node(kind, entity)
+    return is_new
 
 
 @contextmanager

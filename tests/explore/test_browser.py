@@ -229,7 +229,7 @@ def test_a_question_shows_its_answer_passages_and_paths(visit, address):
     seen.follow(lambda: seen.page.keyboard.press("Enter"))
     assert seen.title() == QUESTION
     seen.page.wait_for_selector("#answer .answer h2")
-    assert seen.page.text_content("#answer h2") == "Best sentences of the passages"
+    assert seen.page.text_content("#answer h2") == "What comes nearest in these documents"
     assert seen.page.locator(".hit").count() == 5
     assert seen.page.locator("#boxes .box.passage").count() == 5
     seen.page.click(".hit:nth-child(3) .select")

@@ -47,7 +47,7 @@ def test_the_first_piece_is_there_before_the_last_is_written(model, llm):
 def test_a_broken_language_model_is_502_and_nothing_leaks(model, mode, restricted, request):
     url = "http://127.0.0.1:9/v1" if mode == "refused" else model.url
     # The first piece must come in time, also on a busy machine; only a model that stalls makes the test wait so long.
-    llm = OpenAIChat("m", url, api_key="", timeout=5)
+    llm = OpenAIChat("m", url, api_key="", timeout=3)
     request.addfinalizer(llm.close)
     model.mode = mode
     documents = [Document(one.id, one.text, one.title, {"tenant": "a"}) for one in DOCUMENTS]

@@ -274,19 +274,23 @@ def _show_report(report: Report, show: int) -> None:
     output.wrapped(Text(report.verdict, "bold"), 0)
     if report.decided:
         output.wrapped(report.decided, 0)
-    changed = report.changed() if report.judged else []
-    groups = {
-        "better with the graph": [one for one, gain in changed if gain > 0],
-        "worse with the graph": [one for one, gain in reversed(changed) if gain < 0],
-    }
-    if not report.judged:
-        groups = {"the graph adds": [one for one in report.answered if one.brought("hybrid", "vector+keyword")]}
-    for title, answered in groups.items():
+    for title, answered in _changed(report).items():
         if answered and show:
             output.line()
             output.line((f"{title} ({len(answered)} questions)", "bold"))
             for one in answered[:show]:
                 _show_question(one)
+
+
+def _changed(report: Report) -> dict[str, list[Answered]]:
+    """Return the questions that the graph changes, the largest differences first."""
+    if not report.judged:
+        return {"the graph adds": [one for one in report.answered if one.brought("hybrid", "vector+keyword")]}
+    changed = report.changed()
+    return {
+        "better with the graph": [one for one, gain in changed if gain > 0],
+        "worse with the graph": [one for one, gain in reversed(changed) if gain < 0],
+    }
 
 
 def _show_differences(report: Report) -> None:

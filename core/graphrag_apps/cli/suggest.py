@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _QUESTIONS, _FIRST = 3, 3
 _DOCUMENTS, _PASSAGES, _TRIED = 60, 12, 20
 _NAME = re.compile(r"[^\W\d_][\w.'’ -]{2,38}\w")  # no character that a shell reads between double quotes
+_NUMBERING = re.compile(r"^[\d.]+\s+")
 _MOST_WORDS = 6
 _NAMES = 6  # of a passage
 _COMMON = 0.1  # share of the passages above which a name tells nothing
@@ -42,8 +43,9 @@ def _candidates(index: KnowledgeIndex) -> Iterator[tuple[str, Chunk]]:
     ids, used = index.document_ids(), set[str]()
     for document_id in ids[:: max(1, len(ids) // _DOCUMENTS)]:
         for chunk in index.chunks(document_id)[:_PASSAGES]:
-            heading = chunk.headings[-1] if chunk.headings else chunk.title
-            pair = _pair(index, chunk, used.union([heading.casefold()])) if _is_usable(heading) else None
+            heading = _NUMBERING.sub("", chunk.headings[-1] if chunk.headings else chunk.title)
+            is_topic = _is_usable(heading) and not re.search(r"\d", heading)  # no "Figure 4.1. Boot screen"
+            pair = _pair(index, chunk, used.union([heading.casefold()])) if is_topic else None
             if pair is not None:
                 used.update(name.casefold() for name in (heading, *pair))
                 yield f"What is said about {pair[0]} and {pair[1]} in {heading}?", chunk

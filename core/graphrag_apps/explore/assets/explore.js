@@ -404,9 +404,10 @@
   }
   // Citations like [2] in an answer lead to the passage that they cite.
   function answerBlock(answer, hits) {
-    const titles = { llm: "Answer", extract: "Best sentences of the passages", none: "Not in the documents" };
+    const titles = { llm: "Answer", extract: "What comes nearest in these documents", none: "Not in the documents" };
     const byNumber = new Map(answer.citations.map((one) => [one.number, one]));
-    const text = answer.text.split(/(\[\d+\])/).map((piece) => {
+    const body = answer.kind === "extract" ? answer.text.replace(/^.*:\n/, "") : answer.text;  // the heading says it
+    const text = body.split(/(\[\d+\])/).map((piece) => {
       const cited = /^\[\d+\]$/.test(piece) ? byNumber.get(Number(piece.slice(1, -1))) : null;
       const hit = cited && hits.find((one) => one.chunk_id === cited.chunk_id);
       return cited ? button(".cite", () => hit && selectHit(hit.rank), { title: [cited.title, cited.section, cited.page && `page ${cited.page}`].filter(Boolean).join(", ") }, String(cited.number)) : piece;
