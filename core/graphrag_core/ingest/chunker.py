@@ -280,10 +280,9 @@ class Chunker:
 
     @staticmethod
     def _is_scrap(text: str, section: _Section) -> bool:
-        """Return whether a section has only a few characters besides its first heading."""
+        """Return whether a section with its heading has only a few characters."""
         own = text[section.start : section.end].strip()
-        heading = section.path[-1] if section.path else ""
-        return len(own) < _LONGEST_SCRAP and len(plain(own).strip("# ").removeprefix(heading).strip()) < _SCRAP
+        return len(own) < _LONGEST_SCRAP and len(plain(own).strip("# ")) < _SCRAP
 
     # -- passages of a long section
 
