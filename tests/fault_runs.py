@@ -33,7 +33,7 @@ WRITE_PATH = frozenset(
         (
             *(CORE / "engine").glob("*.py"),
             CORE / "ingest" / "pipeline.py",
-            CORE / "ingest" / "extraction.py",
+            CORE / "ingest" / "stored.py",
             CORE / "index.py",
         ),
     )
