@@ -33,6 +33,7 @@ from graphrag_core.telemetry import Stages
 _DEFAULTS = SearchSettings()
 _log = logging.getLogger(__name__)
 _MAX_QUESTION = 100_000  # characters
+_WARNING_EVERY = 60.0  # seconds, for a warning that each question would repeat
 _ATTEMPTS = 3  # at a question whose connection to a database is lost
 
 
@@ -155,6 +156,7 @@ class GraphRetriever:
         self.refresh_every = None if refresh_every is None else check_number(refresh_every, "refresh_every")
         self._clock = clock
         self._refreshed = -math.inf
+        self._warned: dict[str, float] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.index!r}, {self.settings!r})"
@@ -309,6 +311,7 @@ class GraphRetriever:
         if scorer is not None:
             seen = seen.scored(scorer, scorer.scores(plan.text, seen.to_score))
             stages.end("score")
+        self._warn(seen.warning)
         return to_result(self.index.engine, seen, stages)
 
     async def _asearch(self, plan: Plan) -> Result:
@@ -319,6 +322,7 @@ class GraphRetriever:
         if scorer is not None:
             seen = seen.scored(scorer, await scorer.awaited_scores(plan.text, seen.to_score))
             stages.end("score")
+        self._warn(seen.warning)
         return await to_thread(to_result, self.index.engine, seen, stages)
 
     def _found(self, plan: Plan, vector: Embedded, stages: Stages) -> Evidence:
@@ -343,7 +347,7 @@ class GraphRetriever:
     def _kept(self, plan: Plan, result: Result) -> Result:
         """Return a new result with what can be read later, and store it."""
         if result.embedder_failed:
-            _log.warning("%s", result.fallback)
+            self._warn(result.fallback)
         reader = SurroundingReader(engine=self.index.engine, scope=plan.scope, at=plan.at)
         result = replace(result, read_around=reader)
         if plan.settings.expand is not None:
@@ -354,6 +358,14 @@ class GraphRetriever:
             if state[0] == result.generation:  # nothing was written meanwhile
                 self.cache.put((state, key), (_copied(result), plan.at))
         return result
+
+    def _warn(self, message: str) -> None:
+        """Log a warning that other questions would repeat, once a minute; nothing for an empty one."""
+        now = time.monotonic()
+        if message and now - self._warned.get(message, -math.inf) >= _WARNING_EVERY:
+            self._warned = {other: at for other, at in self._warned.items() if now - at < _WARNING_EVERY}
+            self._warned[message] = now
+            _log.warning("%s", message)
 
     # -- the cache
 

@@ -119,7 +119,7 @@ async def test_it_leaves_the_question_to_keywords_if_asked(framework, caplog):
             assert (found.hits[0].chunk.id, found.embedder_failed) == ("keyring", True)
             assert "slow down" in found.fallback
         assert "ask again" in framework.tool(retriever).call(query="Tallinn")[0]
-        assert len([record for record in caplog.records if "slow down" in record.getMessage()]) == 3
+        assert len([record for record in caplog.records if "slow down" in record.getMessage()]) == 1  # a minute
         embedder.fails = False
         assert not retriever.search("Tallinn").embedder_failed
 

@@ -70,8 +70,8 @@ class Evidence:
         The terms of the question; None if no reranker looked at them.
     scope, generation, numbering
         What the question saw of the index.
-    unknown_keys
-        The keys of the filter that no document has.
+    unknown_keys, warning
+        The keys of the filter that no document has, and what the log says of them.
     has_vector, has_chunks, has_entities, has_vectors
         Whether the question has a vector; and what the index has, within the scope.
     missing, failed
@@ -94,6 +94,7 @@ class Evidence:
     generation: int
     numbering: object
     unknown_keys: tuple[str, ...]
+    warning: str
     has_vector: bool
     has_chunks: bool
     has_entities: bool

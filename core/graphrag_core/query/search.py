@@ -6,7 +6,6 @@ index: a reranker that calls a model scores passages that are values, while no s
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -37,7 +36,6 @@ from graphrag_core.text.words import WORD_OR_IDENTIFIER
 if TYPE_CHECKING:
     from graphrag_core.engine.snapshot import Snapshot
 
-_log = logging.getLogger(__name__)
 _MAX_UNKNOWN = 5  # keys of a filter that are named
 _NO_NAME_VECTORS = (
     "entities are not found by similarity, as the index has no vectors of names: build it with embed_names=True"
@@ -188,7 +186,7 @@ def read(
         plan=plan, plain=plain, graph=graph, ranked=ranked, kept=kept, passages={}, entities={}, named=query.entities,
         carried=query.carried, terms=None if candidates is None else candidates.terms,
         scope=scope, generation=snapshot.generation, numbering=snapshot.numbering,
-        unknown_keys=_unknown_keys(snapshot, logs=not plan.instead),
+        unknown_keys=snapshot.unknown_keys[:_MAX_UNKNOWN], warning=_told(snapshot),
         has_vector=query.vector is not None, has_chunks=snapshot.chunk_count > 0, has_entities=has_entities,
         has_vectors=query.vector is not None or snapshot.has_vectors,
         missing=(
@@ -210,15 +208,15 @@ def read(
     )
 
 
-def _unknown_keys(snapshot: Snapshot, *, logs: bool) -> tuple[str, ...]:
-    """Return keys of the filter that no document has; log them for the operator.
+def _told(snapshot: Snapshot) -> str:
+    """Return for the operator which keys of the filter no document has, and similar ones; empty if all are known.
 
     Only the log suggests other keys: they may belong to another tenant.
     """
     keys = snapshot.unknown_keys[:_MAX_UNKNOWN]
-    if keys and logs:
-        known = snapshot.records.metadata_keys()
-        near = [did_you_mean(get_close_matches(key, known)) for key in keys]
-        told = ", ".join(f"{key!r}{f' ({hint})' if hint else ''}" for key, hint in zip(keys, near, strict=True))
-        _log.warning("no document has the metadata key %s: comparisons with it match nothing", told)
-    return keys
+    if not keys:
+        return ""
+    known = snapshot.records.metadata_keys()
+    near = [did_you_mean(get_close_matches(key, known)) for key in keys]
+    told = ", ".join(f"{key!r}{f' ({hint})' if hint else ''}" for key, hint in zip(keys, near, strict=True))
+    return f"no document has the metadata key {told}: comparisons with it match nothing"
