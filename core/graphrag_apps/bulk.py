@@ -36,7 +36,7 @@ Rows = dict[str, list[Any]]
 
 
 def index_documents(
-    source: Iterable[Document] | Any,
+    source: Iterable[Document],
     url: str,
     embedder: Embedder | None = None,
     *,
@@ -53,9 +53,7 @@ def index_documents(
     Parameters
     ----------
     source
-        Documents, or a ``ray.data.Dataset`` with the columns ``id`` and ``text``, and optionally ``title`` and
-        ``metadata`` (a mapping, or JSON), which the cluster reads itself. Of a dataset in which an id comes twice,
-        either may be kept.
+        Documents, all with different ids.
     url
         ``postgresql://user@host/database?index=NAME``. All machines of the cluster must reach it.
     embedder
@@ -78,11 +76,9 @@ def index_documents(
     """
     _check_address(url)
     with _ray(progress) as ray, KnowledgeIndex.open(url, embedder, **settings):
-        from ray.data import Dataset  # noqa: PLC0415 - needs the extra ray
-
         writer = _WriterSettings(url, embedder, batch_size, settings)
         total = Added()
-        for dataset in [source.map_batches(_dataset_rows)] if isinstance(source, Dataset) else _blocks(ray, source):
+        for dataset in _blocks(ray, source):
             for done in _written(ray, dataset, writer, workers):
                 total += done.added
         return total
@@ -203,20 +199,6 @@ def _blocks(ray: Any, documents: Iterable[Document]) -> Iterator[Any]:
     ids: set[int] = set()
     for block in batches(documents, _BLOCK, _CHARACTERS):
         yield ray.data.from_items([_row(document) for document in validate(block, ids)])
-
-
-def _dataset_rows(batch: Mapping[str, Any]) -> Rows:
-    """Convert the rows of a user's dataset to rows of documents."""
-    for name in ("id", "text"):
-        if name not in batch:
-            raise InputError(f"the dataset has no column {name!r}: it needs id and text, and may have title, metadata")
-    rows: list[dict[str, Any]] = []
-    for number, (document_id, text) in enumerate(zip(batch["id"], batch["text"], strict=True)):
-        metadata = batch["metadata"][number] if "metadata" in batch else {}
-        fields = json.loads(metadata) if isinstance(metadata, str) else dict(metadata or {})
-        title = batch["title"][number] if "title" in batch else ""
-        rows += map(_row, validate([Document(str(document_id), str(text), str(title or ""), fields)]))
-    return _columns(rows)
 
 
 def _read_files(batch: Any, metadata: Mapping[str, Any], max_bytes: int) -> Iterator[Rows]:

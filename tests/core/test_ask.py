@@ -198,6 +198,13 @@ def test_without_a_model_the_best_sentence_of_each_passage_is_shown_under_a_head
     assert "hunter2" not in answer.text
 
 
+def test_words_that_no_passage_has_are_named_and_half_of_them_make_a_question_foreign(retriever):
+    near = ask(retriever, f"{QUESTION[:-1]} its bicycles?", where={"tenant": "a"})
+    assert near.text.startswith("What comes nearest in these documents (in no passage: bicycles):\n- ")
+    foreign = ask(retriever, "Which bicycles does the harbour service lend to tourists?", where={"tenant": "a"})
+    assert (foreign.kind, foreign.text) == ("none", NOTHING_NEAR)
+
+
 def test_a_foreign_question_gets_no_answer_and_no_model_is_called(retriever):
     model = Scripted("Never asked")
     for llm in (None, model):

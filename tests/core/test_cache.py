@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from graphrag_core import Cache, Document, GraphRetriever, KnowledgeIndex
+from graphrag_core import Cache, Document, GraphRetriever, KnowledgeExtractor, KnowledgeIndex
 from graphrag_core.errors import InputError
 from graphrag_core.strategies import PageRank
 from graphrag_core.testing import HashEmbedder
@@ -103,3 +103,12 @@ def test_another_index_behind_a_link_answers_at_once(tmp_path):
         (tmp_path / "next").replace(link)
         retriever.refresh()
         assert retriever.retrieve("Ada?").hits[0].chunk.text == "Ada Lovelace met Charles."
+
+
+def test_more_passages_than_are_kept_in_memory_are_returned_again():
+    with KnowledgeIndex(extractor=KnowledgeExtractor(knowledge={}), progress=False) as index:
+        index.add([Document(str(number), f"bell {number}") for number in range(10_050)])
+        retriever = GraphRetriever(index, method="keyword", cache=None)
+        assert len(retriever.retrieve("bell", k=10_050)) == 10_050
+        index.add([Document("new", "bell new")])
+        assert len(retriever.retrieve("bell", k=10_051)) == 10_051

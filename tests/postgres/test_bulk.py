@@ -68,7 +68,7 @@ def test_the_result_is_that_of_one_process(cluster, url, urls):
         assert getattr(found, name) == getattr(expected, name)
 
 
-def test_files_are_read_by_workers_and_a_dataset_by_the_cluster(cluster, url, urls, tmp_path):
+def test_files_are_read_by_workers(cluster, url, urls, tmp_path):
     for number in range(6):
         (tmp_path / f"{number}.md").write_text(f"# Service {number}\n\nThe Auth Service calls Service {number}.")
     (tmp_path / "rows.jsonl").write_text("\n".join(json.dumps({"id": n, "text": f"Row {n} of Ada"}) for n in range(9)))
@@ -84,12 +84,6 @@ def test_files_are_read_by_workers_and_a_dataset_by_the_cluster(cluster, url, ur
     with KnowledgeIndex.open(url, HashEmbedder()) as index:
         again = sync_files(index, source)  # one process continues where several were
     assert (again.added, again.removed, again.unchanged) == (0, 9, 6)
-
-    rows = [{"id": f"{n}", "text": f"Ada Lovelace wrote note {n}.", "metadata": '{"year": 1843}'} for n in range(5)]
-    dataset = cluster.data.from_items(rows)
-    assert bulk.index_documents(dataset, url, HashEmbedder(), workers=1, progress=False).added == 5
-    with KnowledgeIndex.open(url, read_only=True) as index:
-        assert index.get("3").metadata == {"year": 1843}
 
 
 KILLED = """

@@ -20,12 +20,11 @@ from graphrag_core.retriever import GraphRetriever
 
 if TYPE_CHECKING:
     from graphrag_apps.ask import Answer
-    from graphrag_apps.compare import Answered, Report
+    from graphrag_apps.compare import Report
 
 _Question = Annotated[str, Argument(metavar="QUESTION", help="The question.")]
 _SNIPPET = 240  # characters
 _FACTS = 10
-_SHOWN = 10  # documents of a question
 
 
 def query(
@@ -232,7 +231,6 @@ def compare(
     k: Annotated[int, Option("--k", "-k", min=1, help="How many documents count.")] = 5,
     measure: Annotated[list[str] | None, Option(help="Such as recall@5, ndcg@10, mrr@5; repeatable.")] = None,
     html: Annotated[Path | None, Option(metavar="FILE", help="Write a page with all questions.")] = None,
-    show: Annotated[int, Option(min=0, help="How many questions to show that the graph changes.")] = 3,
     design: Design = None,
     set: Set = None,  # noqa: A002
     json: Json = False,
@@ -250,7 +248,7 @@ def compare(
         report.save(html)
         output.line(f"{html} written")
     else:
-        _show_report(report, show)
+        _show_report(report)
     if report.missing:
         quotes = {quote for one in report.answered for quote in one.question.evidence}
         for item in report.missing:
@@ -259,8 +257,8 @@ def compare(
         raise typer.Exit(1)
 
 
-def _show_report(report: Report, show: int) -> None:
-    """Print the measures of each method, the differences, and the questions that the graph changes."""
+def _show_report(report: Report) -> None:
+    """Print the measures of each method, the differences, and the verdict."""
     names = [str(measure) for measure in report.measures] if report.judged else []
     lines = []
     for method in report.methods:
@@ -274,23 +272,8 @@ def _show_report(report: Report, show: int) -> None:
     output.wrapped(Text(report.verdict, "bold"), 0)
     if report.decided:
         output.wrapped(report.decided, 0)
-    for title, answered in _changed(report).items():
-        if answered and show:
-            output.line()
-            output.line((f"{title} ({len(answered)} questions)", "bold"))
-            for one in answered[:show]:
-                _show_question(one)
-
-
-def _changed(report: Report) -> dict[str, list[Answered]]:
-    """Return the questions that the graph changes, the largest differences first."""
-    if not report.judged:
-        return {"the graph adds": [one for one in report.answered if one.brought("hybrid", "vector+keyword")]}
-    changed = report.changed()
-    return {
-        "better with the graph": [one for one, gain in changed if gain > 0],
-        "worse with the graph": [one for one, gain in reversed(changed) if gain < 0],
-    }
+    if report.is_paired and report.changed():
+        output.line("Which questions the graph changes, and how: --html FILE")
 
 
 def _show_differences(report: Report) -> None:
@@ -311,16 +294,3 @@ def _show_differences(report: Report) -> None:
             for kind, part in types.items()
         ]
         output.table([f"{first} by type", "questions", *report.methods], rows)
-
-
-def _show_question(one: Answered) -> None:
-    """Print what hybrid and plain search found for a question."""
-    from graphrag_apps.compare import WITHOUT_GRAPH
-
-    output.wrapped(one.question.text, 2)
-    if not one.items:
-        output.wrapped(", ".join(one.titles.get(new) or new for new in one.brought("hybrid", WITHOUT_GRAPH)))
-        return
-    for method in (WITHOUT_GRAPH, "hybrid"):
-        found = [f"{'✓ ' if gold else ''}{title or result}" for title, result, gold in one.ranked(method)[:_SHOWN]]
-        output.wrapped(f"{method}: {', '.join(found)}")

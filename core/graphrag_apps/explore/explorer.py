@@ -53,6 +53,8 @@ MAX_DRAWN = 300
 """The most entities that a page draws at once."""
 
 _SUGGESTIONS = 12
+_MATCHES = 300  # entities that are looked at if too few of the ranked ones match
+_NO_MATCH = 4
 _START_NODES = 80  # entities on the start page
 _COMMUNITY_NODES = 60
 _MOST_RANKED = 2_000  # of the most mentioned entities, for the start page
@@ -178,14 +180,14 @@ class Explorer:
         if not wanted:
             return {"entities": [], "exact": False}
         with self._open(where) as view:
-            snapshot, named = view.snapshot, find_entity(view.snapshot, wanted)
-            found: dict[int, None] = dict.fromkeys([] if named is None else named[0].tolist())
-            found.update(dict.fromkeys(snapshot.search_names(wanted, "")[:_SUGGESTIONS].tolist()))
-            for part in (f" {wanted}", wanted):
-                if len(found) < _SUGGESTIONS:
-                    found.update(dict.fromkeys(snapshot.search_names("", part)[: 2 * _SUGGESTIONS].tolist()))
-            entities = {one.id: one for one in snapshot.entities(np.array([*found], np.int64))}
-            matching = [one for one in entities.values() if any(wanted in name for name in _names_of(one))]
+            named = find_entity(view.snapshot, wanted)
+            found = {one.id: one for one in [*([named[1]] if named else []), *view.scope.ranked]}
+            matching = _matching(found.values(), wanted)
+            if len(matching) < _SUGGESTIONS:
+                keys = view.snapshot.search_names("", wanted)[:_MATCHES]
+                matching = _matching(
+                    {**found, **{one.id: one for one in view.snapshot.entities(keys)}}.values(), wanted
+                )
             return _safe(entities=view.nodes(matching[:_SUGGESTIONS]), exact=named is not None)
 
     def entity(self, name: str, where: Where | None = None) -> dict[str, Any]:
@@ -461,8 +463,23 @@ def _sections(snapshot: Snapshot, entities: Sequence[Entity]) -> set[str]:
     return sections
 
 
-def _names_of(entity: Entity) -> list[str]:
-    return [entity.id, *map(normalise, entity.aliases)]
+def _matching(entities: Iterable[Entity], wanted: str) -> list[Entity]:
+    """Return the entities whose names match a text, best first."""
+    ranks = [(_match(entity, wanted), entity) for entity in entities]
+    return [entity for rank, entity in sorted(ranks, key=lambda pair: pair[0]) if rank < _NO_MATCH]
+
+
+def _match(entity: Entity, wanted: str) -> int:
+    """Return how the names of an entity match a text: 0 for the name itself, ``_NO_MATCH`` for not at all."""
+    names = [f" {name}" for name in (entity.id, *map(normalise, entity.aliases))]
+    tests = (
+        f" {wanted}" in names,
+        any(name.startswith(f" {wanted}") for name in names),
+        any(f" {wanted}" in name for name in names),
+        any(wanted in name for name in names),
+        True,
+    )
+    return tests.index(True)
 
 
 def _reads_as_heading(name: str) -> bool:

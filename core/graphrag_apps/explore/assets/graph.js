@@ -188,7 +188,7 @@
     show(graph, ...always) {
       this.clear();
       let nodes = graph.nodes.filter((node) => always.includes(node.id) || this.isWanted(node));
-      if (this.isNarrow() && nodes.length > NARROW_NODES) nodes = [...nodes].sort((a, b) => b.mentions - a.mentions).slice(0, NARROW_NODES);
+      if (this.isNarrow() && nodes.length > NARROW_NODES) nodes = nodes.slice(0, NARROW_NODES);
       this.insert(nodes, graph.edges, null);
       this.fit(false);
     }
