@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,7 +79,7 @@ class Linear(Reranker):
         static = np.sum([*signals.values()], axis=0)
         order, sums, added, linked = _choose(static, self.cover * matches, self.link * links.strengths)
         ranking = _each_once(keys[order], by_words, everything)
-        contained = _contained(query, words, sentences.of_chunks[order[:_TOGETHER]])
+        contained = _contained(query, words.terms, sentences.of_chunks[order[:_TOGETHER]])
         sums -= signals["document"][order[: len(sums)]]  # every passage of it has that
         scores = self.probabilities(sums, trust, contained, len(ranking))
         candidates = Candidates(keys, plain[0], words.terms, signals, order, added, linked, links)
@@ -86,15 +87,17 @@ class Linear(Reranker):
 
     def rerank_plain(self, query: Query, plain: Ranking) -> Ranking:
         """Return plain search in its order, with probabilities by its ranks and by the words of the question."""
-        words, first = QuestionWords.of(query), plain[0][:_STEPS]
-        if not words.terms or len(first) == 0:
+        snapshot, first = query.snapshot, plain[0][:_STEPS]
+        terms = snapshot.terms(query.expected_words)
+        if not terms or len(first) == 0:
             return plain[0], self.probabilities(np.zeros(0), 0.0, 0.0, len(plain[0]))
-        covered = query.snapshot.contained(first, words.terms)
-        matches = words.matches(query, first, covered)
+        counts, covered = snapshot.term_counts(terms), snapshot.contained(first, terms)
+        weights = word_weights(counts, snapshot.statistics_count) * covered.any(axis=0)
+        matches = covered * (weights / max(float(weights.sum()), 1e-9))
         contained = np.maximum.accumulate(matches)
         added = np.maximum(matches[1:] - contained[:-1], 0).sum(axis=1)
         scores = _by_rank(first, first) * (1 + self.graph) + self.cover * np.append(matches[0].sum(), added)
-        together = _contained(query, words, covered[:_TOGETHER])
+        together = _contained(query, terms, covered[:_TOGETHER])
         return plain[0], self.probabilities(scores, 0.0, together, len(plain[0]))
 
     def probabilities(self, scores: Values, trust: float, contained: float, count: int) -> Scores:
@@ -178,9 +181,9 @@ def _strongest(values: Values, flags: Flags) -> Values:
     return strongest
 
 
-def _contained(query: Query, words: QuestionWords, covered: Flags) -> float:
+def _contained(query: Query, terms: Sequence[str], covered: Flags) -> float:
     """Return the share of the question's words that some passages contain together, rare words more."""
-    counts = query.snapshot.term_counts(words.terms).clip(1)
+    counts = query.snapshot.term_counts(terms).clip(1)
     return float(covered.any(axis=0) @ word_weights(counts, query.snapshot.statistics_count + _BACKGROUND))
 
 
