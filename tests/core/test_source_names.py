@@ -76,14 +76,6 @@ def test_a_heading_is_a_name_if_the_text_speaks_of_it():
     assert names(f"# Broker\n\n## Visibility timeout\n\n{body}")[0] == ["Broker", "Visibility timeout"]
 
 
-# -- short forms
-
-
-def test_a_short_form_is_the_long_name_elsewhere_in_its_source():
-    introduces, uses = "An Access Control List (ACL) is checked.", "Every ACL has a verb."
-    assert names(introduces, uses) == [["Access Control List", "ACL"], ["Access Control List"]]
-
-
 # -- pieces of one source
 
 

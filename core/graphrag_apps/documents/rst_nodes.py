@@ -16,7 +16,7 @@ from docutils.utils import new_document
 from docutils.writers import html5_polyglot
 
 from graphrag_core.text.elements import html_to_markdown
-from graphrag_core.text.numbering import is_version
+from graphrag_core.text.names import is_version
 
 # -- directives, by what becomes of them
 

@@ -8,19 +8,16 @@ from itertools import chain
 from operator import attrgetter
 
 from graphrag_core.errors import ExtractionError
+from graphrag_core.extract.names import NameMatch, code_names, find_names
 from graphrag_core.extract.source_names import Reading, SourceNames, sources
 from graphrag_core.extract.subjects import Subjects, link_addresses, read_subjects, section_anchors
 from graphrag_core.model import SENTENCE_WEIGHT, Chunk, Extraction, Fact, Mark, Mention
 from graphrag_core.ports import Extractor
 from graphrag_core.text import REFERS_TO
 from graphrag_core.text.markup import plain
-from graphrag_core.text.mentions import NameMatch, code_names, find_aliases, find_names
 from graphrag_core.text.navigation import is_navigation
 from graphrag_core.text.sentences import Prose, Sentence, is_boilerplate, is_statement, read_prose
 
-_ROW = re.compile(r"[^\n]+")
-_CELLS = re.compile(r"(?<!\\)\|")
-_RULE = re.compile(r"[\s|:+=\-]*")
 _BOILERPLATE_HINTS = (
     "opyright", "©", "(c) ", "WARRANT", " version", ". . .", "....", " release", " THE ", " OR ", " OF ",
 )  # fmt: skip
@@ -55,7 +52,7 @@ class SentenceExtractor:
     ('Auth Service', 'OAuth Provider')
     """
 
-    identity: str = "sentences 5"
+    identity: str = "sentences 6"
 
     def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
         """Return one extraction per chunk, in order. What is a name is decided for each source."""
@@ -82,16 +79,16 @@ def _read(chunks: Sequence[Chunk]) -> Iterator[Reading]:
             previous = chunk
         subjects = read_subjects(chunk, inherited)
         if is_navigation(chunk):  # links may lead to it
-            yield Reading(chunk, Subjects((), (), (), subjects.addresses), _NO_PROSE, [], [], [])
+            yield Reading(chunk, Subjects((), (), (), subjects.addresses), _NO_PROSE, [], [])
             continue
         prose = read_prose(chunk)
         found = find_names(prose.text, prose.starts)
         literals = [] if prose.is_plain else list(_literal_names(chunk))
-        yield Reading(chunk, subjects, prose, found, literals, find_aliases(prose.text, found))
+        yield Reading(chunk, subjects, prose, found, literals)
 
 
 def _extract(reading: Reading, source: SourceNames) -> Extraction:
-    """Return the names, sentences, links and table rows of a chunk."""
+    """Return the names, sentences and links of a chunk."""
     chunk, prose = reading.chunk, reading.prose
     subjects, names = source.subjects(reading.subjects), source.matches(reading)
     if reading.literals:
@@ -102,14 +99,11 @@ def _extract(reading: Reading, source: SourceNames) -> Extraction:
     facts = list(_facts(chunk, prose, subjects, by_sentence))
     about = subjects.names()
     mentioned = dict.fromkeys(match.name for match in names)
-    mentioned.update(dict.fromkeys(chain.from_iterable(reading.aliases)))
     if not prose.is_plain:
         links = _links(chunk, subjects)
         facts += _references(links, subjects, facts)
-        facts += _table_facts(chunk, subjects, source)
         others = (fact.entities for fact in facts), (addresses for _, addresses in links)
         mentioned.update(dict.fromkeys(chain.from_iterable(chain(*others))))
-        mentioned.update(dict.fromkeys(source.code_mentions(reading)))
         for name in about:
             mentioned.pop(name, None)
     mentions = [*(Mention(name, subject=True) for name in about), *map(_mention, mentioned)]
@@ -191,20 +185,6 @@ def _literal_names(chunk: Chunk) -> Iterator[NameMatch]:
                 yield NameMatch(name, mark.start, mark.end)
 
 
-def _table_facts(chunk: Chunk, subjects: Subjects, source: SourceNames) -> Iterator[Fact]:
-    """Yield the rows of tables that read as a statement."""
-    for start, end, cells in _table_rows(chunk):
-        statement = " | ".join(" ".join(_LEFTOVER.sub("", plain(cell)).split()) for cell in cells)
-        if len(statement) > _LONGEST_FACT or max(cell.count(" ") for cell in cells) < 3:
-            continue
-        literals = [name for cell in cells[:1] for name in code_names(cell.strip("`"))]
-        found = [match.name for match in find_names(statement, {0}) if match.certain]
-        mentioned = [*literals, *(other for name in found for other in source.of(name))]
-        if is_statement(statement.replace(" | ", " "), mentioned, whole=False):
-            entities = tuple(dict.fromkeys((*subjects.at(start), *mentioned)))
-            yield Fact(entities, statement, weight=SENTENCE_WEIGHT, span=(start, end))
-
-
 def _links(chunk: Chunk, subjects: Subjects) -> list[tuple[int, tuple[str, ...]]]:
     """Return the start and the possible addresses of a chunk's links, except those to itself."""
     starts: dict[tuple[str, ...], int] = {}
@@ -230,17 +210,6 @@ def _references(links: list[tuple[int, tuple[str, ...]]], subjects: Subjects, fa
         fact = next((fact for span, fact in spans if span[0] <= start < span[1]), None)
         if about and fact:
             yield replace(fact, entities=(about[-1], *addresses), relation=REFERS_TO, weight=_REFERENCE_WEIGHT)
-
-
-def _table_rows(chunk: Chunk) -> Iterator[tuple[int, int, list[str]]]:
-    """Yield start, end and cells of the rows of a chunk's tables, but for rules and empty rows."""
-    for table in chunk.marks:
-        if table.kind == "table":
-            for row in _ROW.finditer(chunk.text, table.start, table.end):
-                line = row.group().strip()
-                if not _RULE.fullmatch(line):
-                    cells = [cell.strip() for cell in _CELLS.split(line.strip("|"))]
-                    yield row.start(), row.end(), [cell for cell in cells if cell]
 
 
 class Combined:

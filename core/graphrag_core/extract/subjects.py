@@ -13,12 +13,11 @@ from itertools import chain
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from graphrag_core.extract.names import code_names
 from graphrag_core.model import Chunk, Mark
 from graphrag_core.text import normalise, title_names
 from graphrag_core.text.markup import plain
-from graphrag_core.text.mentions import code_names
-from graphrag_core.text.names import file_address
-from graphrag_core.text.numbering import is_version
+from graphrag_core.text.names import file_address, is_version
 from graphrag_core.text.words import FUNCTION, GENERIC_HEADINGS, GENERIC_TITLES, NEVER_ALONE, OPENERS
 
 _PART = r"(?:chapter|section|part|appendix|step|kapitel|abschnitt|chapitre|capítulo|глава|раздел)\s+"
