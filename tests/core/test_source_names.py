@@ -39,7 +39,6 @@ def names(*texts, title="", metadata=None):
         # an ordinary word before a name that opens a sentence is no part of it
         ("Review the PR before it is merged.", ["PR"]),
         ("Hop on IRC and ask.", ["IRC"]),
-        ("Tap Bixby Key twice. It is the Bixby Key.", ["Bixby Key"]),
         ("They asked the Bank of England. Bank of England officials left.", ["Bank of England"]),
         ("Lake George is deep.", ["Lake George"]),
         # a menu is no name

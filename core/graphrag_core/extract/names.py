@@ -119,6 +119,7 @@ _LONGEST_NAME = 8  # words
 _ENGLISH = frozenset("the of and is was with that for".split())
 _LEAST_FOREIGN = 3  # function words of a language that show that a text is written in it
 _CLAUSE_ENDS = frozenset(".!?…;|•*—–\x01")
+_LINKING = frozenset({"the", "a", "an", "in", "on", "at"})
 _JOINTS = frozenset({"in", "at", "on"})
 _DATING = frozenset("in since by until from during of after before".split())
 _INITIAL = re.compile(r"[A-Z]\.")
@@ -290,6 +291,8 @@ def _opens(word: str, lower: str, following: str, initial: bool) -> bool:
         return following.lower() in FUNCTION  # "the language R. The"
     if not initial or (word.isupper() and following.isupper() and len(word) > 1):  # "CREATE TABLE"
         return lower in FUNCTION
+    if (following in _LINKING or following[1:].isupper()) and is_ordinary(lower):  # "Review the PR", "Emit SQL"
+        return True
     return lower in OPENERS or lower in GREETINGS or (following != "" and _is_adverb(lower))
 
 

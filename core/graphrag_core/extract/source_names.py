@@ -2,8 +2,7 @@
 
 A source is a document, or the pieces of one that an application cut before adding them. "Session" is a name in a
 source that has it inside a sentence at least as often as "session". Where the uses say nothing, as for the label of a
-table, the dictionary decides. A heading is a name if the text speaks of it; otherwise the names in it are. Names of
-several words are found in lower case too. Other sources never change a decision.
+table, the dictionary decides. Names of several words are found in lower case too. Other sources never change a decision.
 """
 
 import json
@@ -16,7 +15,7 @@ from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from graphrag_core.extract.names import NameMatch, code_names, find_names, outside
+from graphrag_core.extract.names import NameMatch, outside
 from graphrag_core.extract.subjects import Subjects
 from graphrag_core.model import ADAPTER_KEY, Chunk
 from graphrag_core.text import CJK, FUNCTION, normalise
@@ -30,12 +29,6 @@ _SUBJECT_VERB = re.compile(
     r"|supports?|owns?|leads?|runs?|handles?|stores?|sends?|issues?)\b"
 )
 _INFLECTED = re.compile(r"(?:ing|ed|ly|able|ible|ions?|ments?|ness|i[sz]es?|ers|ors|i[ct]y|ous|al|ic|less|ful|ive)$")
-_SENTENCE = re.compile(  # as a heading
-    r"^(?:[a-z]+ing|how|what|when|where|why|which|who|if|to|do|use)\b|\b(?:is|are|was|do|does|not|can|should|your|you)\b"
-    r"|(?:\S+\s+){6}",
-    re.IGNORECASE,
-)
-_LINKING = frozenset("the a an in on at to for".split())
 _CONTINUES = frozenset(",;'’/-&")
 _CAPITALS_FACTOR = 3  # a word in capitals is a name unless it is that many times as frequent in lower case
 _SHORT = 2  # chunks of a source that may not have room for a second use of a name
@@ -98,9 +91,6 @@ class SourceNames:
             name: () for name in candidates - stated if self._is_ordinary(name)
         }
         self._instead |= _with_places(certain.keys())
-        shorter = _without_openers(readings, certain, self._inside)
-        self._instead |= {name: rest for name, rest in shorter.items() if name not in subjects}
-        self._instead |= self._in_headings([name for name in subjects if name not in stated | certain.keys()], readings)
         self._phrases = _Phrases(name for name in (*certain, *subjects) if name not in self._instead)
 
     def _is_ordinary(self, name: str) -> bool:
@@ -111,21 +101,6 @@ class SourceNames:
         if name.isupper():
             return count > _CAPITALS_FACTOR * inside
         return count > inside if count or inside else is_ordinary(name.lower())
-
-    def _in_headings(self, headings: Iterable[str], readings: Sequence[Reading]) -> dict[str, tuple[str, ...]]:
-        """Return the names in headings that are sentences and that the text does not have.
-
-        "Stopping the Exim daemon on Solaris" is not a name, but "Exim" and "Solaris" are.
-        """
-        headings = [heading for heading in headings if " " in heading and _SENTENCE.search(heading)]
-        texts = [reading.prose.text for reading in readings] if headings else []
-        words = " ".join(chain.from_iterable(map(WORD_OR_IDENTIFIER.findall, texts))).lower()
-        names: dict[str, tuple[str, ...]] = {}
-        for heading in headings:
-            if normalise(heading) not in words:
-                inner = [match.name for match in find_names(heading, {0}) if match.certain and match.name != heading]
-                names[heading] = tuple(name for name in inner if self._inside[name] or code_names(name) == (name,))
-        return names
 
     def of(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the names that candidates stand for: mostly themselves."""
@@ -195,31 +170,8 @@ def _names_inside(readings: Sequence[Reading]) -> Counter[str]:
 
 def _with_places(names: AbstractSet[str]) -> dict[str, tuple[str, ...]]:
     """Return the names that are a word and its place, of which the source has one alone: "Systemair in Brno"."""
-    pairs = {name: name.split(" in ", 1) for name in names if " in " in name}
+    pairs = {name: name.replace(" in the ", " in ").split(" in ", 1) for name in names if " in " in name}
     return {name: (head, place) for name, (head, place) in pairs.items() if " " not in head and {head, place} & names}
-
-
-def _without_openers(
-    readings: Sequence[Reading], certain: Counter[str], inside: Counter[str]
-) -> dict[str, tuple[str, ...]]:
-    """Return names that only open sentences without the ordinary word that opens them.
-
-    "Review the PR", and "Tap Bixby Key" in a source that has "Bixby Key" inside a sentence.
-    """
-    opening: Counter[str] = Counter()
-    for reading in readings:
-        starts = reading.prose.starts
-        opening.update([name for name, start, _, _ in reading.found if start in starts and " " in name])
-    shorter: dict[str, tuple[str, ...]] = {}
-    for name, count in opening.items():
-        first, *words = name.split(" ")
-        if count < certain[name] or not is_ordinary(first.lower()):
-            continue
-        if words[0] in _LINKING or inside[" ".join(words)]:
-            while words and words[0].islower():
-                del words[0]
-            shorter[name] = (" ".join(words),) if words else ()
-    return shorter
 
 
 class _Phrases:
