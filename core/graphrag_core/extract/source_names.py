@@ -2,7 +2,7 @@
 
 A source is a document, or the pieces of one that an application cut before adding them. "Session" is a name in a
 source that has it inside a sentence at least as often as "session". Where the uses say nothing, as for the label of a
-table, the dictionary decides. Names of several words are found in lower case too. Other sources never change a decision.
+table, the dictionary decides. Names of several words are found in lower case too. No other source changes a decision.
 """
 
 import json
