@@ -22,17 +22,18 @@ _Marked = TypeVar("_Marked", Mark, "_Entry")
 _TINY_SECTION = 40  # tokens; sections below are joined with those beside them
 _FEWEST_ENTRIES = 3  # of a list of definitions that is divided
 _FULL_ENTRY = 128  # tokens; shorter entries share a passage with the next ones
-_LONGEST_LABELS = 400  # characters of MyST labels before a heading
+_LONGEST_LABELS = 400  # characters of labels before a heading
 _WORD_AND_SPACES = re.compile(r"\S*\s*")
-_LINE = re.compile(r"[^\n]*\n?")
+_LINE = re.compile(r"[^\n]+\n?|\n")
 _FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,}|:{3,})")
-_LABEL_LINE = re.compile(r"[ \t]*(?:\([^()\s]+\)=|(?:<a id=[^<>]+></a>|<!-- page \d+ -->)+)\s*")
+_LABEL_LINES = re.compile(  # of MyST, anchors and page breaks, up to the end
+    r"^(?:[ \t]*(?:\([^()\s]+\)=|(?:<a id=[^<>\n]+></a>|<!-- page \d+ -->)+)[ \t]*\n(?:[ \t]*\n)*)+\Z", re.MULTILINE
+)
 _DEFINITION = re.compile(r"\n[ \t]*:[ \t]")
 _LONGEST_PAGE = 9  # digits
 _LONGEST_TITLE = 200
 _MOST_HEADINGS = 64  # in ``header_path``
 _HEAD = 4_000  # characters in which a document's own heading is looked for
-_HEADING_HINT = re.compile(r"(?:\A|\n)(?:[ \t]{0,3}#{1,6}[ \t]|[=\-]{3,}[ \t\r]*(?:\n|\Z))")
 _FRONT_TITLE = re.compile(r"\A---[ \t]*\r?\n(?:[^\r\n]*\r?\n){0,50}?title:[ \t]*([^\r\n]+)")
 _MANUAL_PAGE = re.compile(r"\s*([\w.+:-]+)\((\d\w*)\)[ \t].{0,200}\1\(\2\)[ \t\r]*\n", re.IGNORECASE)
 _FILE_ID = re.compile(r"\w\.(?:txt|md|rst|html?|pdf|docx)$", re.IGNORECASE)  # a document's id that is a file's name
@@ -316,7 +317,7 @@ class Chunker:
             yield _Piece(start, end, size, size, is_prose=False)
             return
         for line in _LINE.finditer(text, start, end):
-            for piece in self._words(text, *line.span()) if line.group() else ():
+            for piece in self._words(text, *line.span()):
                 yield piece._replace(is_prose=False)
 
     def _sentences(self, text: str, start: int, end: int) -> Iterator[_Piece]:
@@ -434,20 +435,10 @@ def _line_start(text: str, at: int) -> int:
 
 
 def _heading_start(text: str, at: int) -> int:
-    """Return the start of a heading's line, or of the MyST labels before it."""
+    """Return the start of a heading's line, or of the labels and anchors in the lines before it."""
     start = _line_start(text, at)
-    before = max(0, start - _LONGEST_LABELS)
-    lines = text[before:start].split("\n")
-    if lines.pop():  # the line before ends with a carriage return
-        return start
-    first, end = start, start
-    for line in reversed(lines):  # labels, with blank lines between
-        end -= len(line) + 1
-        if _LABEL_LINE.fullmatch(line):
-            first = end
-        elif line.strip():
-            break
-    return first
+    labels = _LABEL_LINES.search(text, max(0, start - _LONGEST_LABELS), start)
+    return labels.start() if labels else start
 
 
 def _block_start(text: str, block: Mark) -> int:
@@ -534,10 +525,7 @@ def stated_title(metadata: Mapping[str, Any]) -> str:
 
 
 def headings_of(metadata: Mapping[str, Any], title: str = "") -> tuple[str, ...]:
-    """Return the headings that splitters write to metadata, without a title that is the first of them.
-
-    They are under the keys ``Header 1``, ``Header 2`` and so on, or under ``header_path``.
-    """
+    """Return the headings in metadata (``Header 1``, ``header_path``), without a title that is the first of them."""
     levels = {}
     for key, value in metadata.items():
         if key[:1] in "hH" and isinstance(value, str) and (found := _HEADER_KEY.fullmatch(key)) and value.strip():
@@ -594,8 +582,6 @@ def _own_heading(document: Document, marks: Sequence[Mark] | None) -> tuple[str,
     text = document.text
     if marks is None:
         text = text[:_HEAD]
-        if not _HEADING_HINT.search(text) and not _MANUAL_PAGE.match(text):
-            return "", False
         marks = scan(text, is_markdown(document.metadata))
     if text.startswith("---") and (front := _FRONT_TITLE.match(text[:_HEAD])):
         return front[1].strip().strip("\"'")[:_LONGEST_TITLE], True
