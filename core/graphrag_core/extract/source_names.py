@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import chain
+from itertools import chain, compress
 from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -191,14 +191,15 @@ class _Phrases:
 
     def find(self, text: str) -> Iterator[NameMatch]:
         """Yield the names in a text: their words, with one character between them."""
-        found = list(WORD_OR_IDENTIFIER.finditer(text)) if self._by_first else []
-        words = [match.group().lower() for match in found]
-        for at, word in enumerate(words):
-            for phrase, name in self._by_first.get(word, ()):
+        words = [*map(str.lower, WORD_OR_IDENTIFIER.findall(text))] if self._by_first else []
+        found: list[re.Match[str]] = []
+        for at in compress(range(len(words)), map(self._by_first.__contains__, words)):
+            for phrase, name in self._by_first[words[at]]:
                 last = at + len(phrase)
                 if words[at:last] == phrase:
+                    found = found or [*WORD_OR_IDENTIFIER.finditer(text)]
                     start, end = found[at].start(), found[last - 1].end()
-                    if end - start == sum(map(len, words[at:last])) + len(phrase) - 1:
+                    if end - start == sum(map(len, phrase)) + len(phrase) - 1:
                         yield NameMatch(name, start, end)
         for name in self._cjk:
             at = text.find(name)
