@@ -11,7 +11,7 @@ from graphrag_core.errors import ExtractionError
 from graphrag_core.extract.names import NameMatch, code_names, find_names
 from graphrag_core.extract.source_names import Reading, SourceNames, sources
 from graphrag_core.extract.subjects import Subjects, link_addresses, read_subjects, section_anchors
-from graphrag_core.model import SENTENCE_WEIGHT, Chunk, Extraction, Fact, Mention
+from graphrag_core.model import SENTENCE_WEIGHT, Chunk, Extraction, Fact, Mark, Mention
 from graphrag_core.ports import Extractor
 from graphrag_core.text import REFERS_TO
 from graphrag_core.text.markup import plain
@@ -163,11 +163,17 @@ def _links(chunk: Chunk, subjects: Subjects) -> list[tuple[int, tuple[str, ...]]
     """Return the start and the possible addresses of a chunk's links, except those to itself."""
     starts: dict[tuple[str, ...], int] = {}
     for mark in chunk.marks:
-        if mark.kind == "link" and mark.value and len(starts) < _MOST_LINKS:
+        if mark.kind == "link" and mark.value and len(starts) < _MOST_LINKS and not _names_itself(chunk.text, mark):
             addresses = tuple(a for a in link_addresses(chunk, mark.value) if a not in subjects.addresses)
             if addresses:
                 starts.setdefault(addresses, mark.start)
     return [(start, addresses) for addresses, start in starts.items()]
+
+
+def _names_itself(text: str, link: Mark) -> bool:
+    """Return whether a link is inline code with the name that it leads to. The name connects the two."""
+    shown = text[link.start : link.end]
+    return shown[:1] == "`" and not {*code_names(shown)}.isdisjoint(code_names(link.value))
 
 
 def _references(links: list[tuple[int, tuple[str, ...]]], subjects: Subjects, facts: list[Fact]) -> Iterator[Fact]:
