@@ -136,6 +136,7 @@ def heading_names(heading: str) -> tuple[str, ...]:
     return tuple(name for name in title_names(" ".join(words)) if len(normalise(name)) > 1 and not _is_generic(name))
 
 
+@lru_cache(maxsize=4_096)
 def _is_generic(heading: str) -> bool:
     return normalise(heading) in _generic(GENERIC_HEADINGS)
 

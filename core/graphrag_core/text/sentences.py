@@ -31,7 +31,7 @@ _CJK = re.compile(f"[{CJK}]")
 _LEAST_WORDS, _LEAST_WORDS_OF_FRAGMENT, _LEAST_CONTENT, _LEAST_WORDS_BEFORE_COLON, _LEAST_CJK = 3, 6, 3, 12, 5
 _LEAST_LETTERS = 0.6  # of all characters but spaces
 _LEAST_SHOUTED, _SHOUTED = 30, 0.7  # letters of a sentence, and the share of capitals among them
-_LONG = 40  # characters: a whole sentence of this length needs no closer look
+_LONG = 40  # characters: a sentence of this length that ends with a full stop needs no closer look
 _PUNCTUATION = "\"'“”‘’«»()[]{},.;:!?…*"
 _TAGS = re.compile(r"^(?:\s*\[[^\[\]\n]{1,30}\])+:?\s*")
 _END = re.compile(r"[.!?…。！？][\"'”’)\]»」』）*`]*$")
@@ -139,8 +139,8 @@ def is_statement(text: str, names: Iterable[str] = (), *, whole: bool = True) ->
     >>> [is_statement(text) for text in ("- orm", "[orm] [bug]", "Added in version 3.1.", "See the tutorial.")]
     [False, False, False, False]
     """
-    if whole and len(text) > _LONG and (text[-1] == "." or text[-2] == "."):
-        first = text[: text.find(" ")].strip(_PUNCTUATION)
+    if len(text) > _LONG and (text[-1] == "." or text[-2] == "."):
+        first = text.split(" ", 1)[0].strip(_PUNCTUATION)
         if first.isalpha() and first not in _DOUBTFUL and text[0] not in "([":
             return True
     text = _TAGS.sub("", text)
