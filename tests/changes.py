@@ -53,7 +53,7 @@ CHUNKER = Chunker(max_tokens=20, overlap=10, whole_until=30)
 
 
 class StatedAliases:
-    """States for all documents what the default extractor applies inside one: that a short form is a long name."""
+    """States that a short form in brackets is the long name before it."""
 
     identity = "aliases in brackets"
     _introduced = re.compile(r"((?!The )[A-Z]\w+(?: [A-Z]\w+)+) \(([A-Z]{2,})\)")

@@ -44,13 +44,14 @@ from graphrag_core.context.escape import body, list_item, one_line, shortened
 from graphrag_core.engine import analysis
 from graphrag_core.errors import GraphRAGError
 from graphrag_core.extract import SentenceExtractor
+from graphrag_core.extract.names import code_names, find_names
 from graphrag_core.extract.subjects import document_address, heading_names, link_addresses, section_addresses
 from graphrag_core.ingest.chunker import Chunker, is_markdown, title_of, whole_document
 from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.query import recognise, routing
-from graphrag_core.text import cjk, html, markup, mentions, names, tokens
+from graphrag_core.text import cjk, html, markup, names, tokens
+from graphrag_core.text.names import is_version
 from graphrag_core.text.navigation import is_navigation
-from graphrag_core.text.numbering import is_version
 from graphrag_core.text.scanner import defined_name, scan, slug
 from graphrag_core.text.sentences import is_boilerplate, is_statement, read_prose, sentences, unwrap
 from torture.report import Row
@@ -128,9 +129,8 @@ def text_readers() -> dict[str, Callable[[str], object]]:
         "scan as markdown": lambda text: scan(text, markdown=True),
         "plain": markup.plain,
         "sentences": lambda text: sentences(unwrap(text)),
-        "find_names": lambda text: mentions.find_names(text, {0}),
-        "find_aliases": lambda text: mentions.find_aliases(text, mentions.find_names(text, {0})),
-        "code_names": fresh(mentions.code_names),
+        "find_names": lambda text: find_names(text, {0}),
+        "code_names": fresh(code_names),
         "find_cjk_names": lambda text: list(cjk.find_cjk_names(text)),
         "segment": cjk.segment,
         "normalise": fresh(names.normalise),

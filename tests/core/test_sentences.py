@@ -106,7 +106,6 @@ def test_facts_come_from_prose_without_markup():
     assert facts(MARKDOWN) == [
         "A task is retried with Task.retry() after retry_backoff seconds.",
         "Added support for Redis Streams.",
-        "max_retries | how often a failed task is run again",
     ]
 
 

@@ -8,7 +8,7 @@ from graphrag_apps.documents.rst import is_rst, rst_content
 from graphrag_core.text.content import Content, decode_lines
 from graphrag_core.text.html import html_content, is_page
 from graphrag_core.text.markup import plain
-from graphrag_core.text.numbering import is_version
+from graphrag_core.text.names import is_version
 from graphrag_core.text.scanner import BLOCKS, scan
 
 _FRONT_MATTER = re.compile(r"\A\s*(---|\+\+\+)[ \t]*\n(.*?)\n(?:\1|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)

@@ -16,7 +16,7 @@ from docutils.utils import new_document
 from docutils.writers import html5_polyglot
 
 from graphrag_core.text.elements import html_to_markdown
-from graphrag_core.text.numbering import is_version
+from graphrag_core.text.names import is_version
 
 # -- directives, by what becomes of them
 
@@ -213,19 +213,21 @@ def _role(rawsource: str, text: str, role: str, _: int) -> tuple[list[nodes.Node
         return [nodes.literal("", text) if role or _is_identifier(text) else nodes.Text(text)], []
     # "NAME_<CONFIG>" is a name, "title <target>" and :ref:`title<label>` are links.
     titled = _ROLE_TARGET.fullmatch(text) if " <" in text or role in ("doc", *_LABEL_ROLES) else None
-    title, target = titled.groups() if titled else ("", text)
-    shown = title or text
+    return _role_link(role, *(titled.groups() if titled else ("", text))), []
+
+
+def _role_link(role: str, title: str, target: str) -> list[nodes.Node]:
+    """Return the link, or the plain text, of a role with a target."""
+    shown = title or target
     if _PLAIN_ROLES.fullmatch(role):
-        return [nodes.Text(shown)], []
+        return [nodes.Text(shown)]
     if role in ("pep", "rfc"):
         number = target.partition("#")[0]
         pep, rfc = f"https://peps.python.org/pep-{number:0>4}/", f"https://www.rfc-editor.org/rfc/rfc{number}"
-        return _link(title or f"{role.upper()} {text}", pep if role == "pep" else rfc), []
+        return _link(title or f"{role.upper()} {target}", pep if role == "pep" else rfc)
     if role in ("doc", "download"):
-        return _link(shown, target if "/" in target else f"./{target}"), []
-    if role in _LABEL_ROLES:
-        return _link(shown, target.lower()), []
-    return _object_link(title, target), []
+        return _link(shown, target if "/" in target else f"./{target}")
+    return _link(shown, target.lower()) if role in _LABEL_ROLES else _object_link(title, target)
 
 
 def _object_link(title: str, target: str) -> list[nodes.Node]:
@@ -270,10 +272,7 @@ class _Directive(rst.Directive):  # type: ignore[misc]
         if name in _CODE:
             found = [_code(name, first, content)]
         elif name in _LABELS:
-            version, _, text = first.partition(" ")
-            ending = " " if name[-1] == ":" or not version else f" {version}" + (": " if text or content else ".")
-            label = nodes.Text(f"{_LABELS[name]}{ending}")
-            found = _labelled([label, *self._inline(text)], self._nested(content))
+            found = self._with_label(name, first, content)
         elif name in ("module", "currentmodule", "automodule"):
             found = self._module(name, first, content)
         elif name == "glossary":
@@ -285,6 +284,13 @@ class _Directive(rst.Directive):  # type: ignore[misc]
         else:
             found = [*([nodes.paragraph("", "", *self._inline(first))] if first else []), *self._nested(content)]
         return found
+
+    def _with_label(self, name: str, argument: str, content: Any) -> list[Any]:
+        """Return a note or the remark on a version behind its label: "Changed in version 2.0: ..."."""
+        version, _, text = argument.partition(" ")
+        ending = " " if name[-1] == ":" or not version else f" {version}" + (": " if text or content else ".")
+        label = nodes.Text(f"{_LABELS[name]}{ending}")
+        return _labelled([label, *self._inline(text)], self._nested(content))
 
     def _split(self, name: str) -> tuple[list[str], Any]:
         """Return the lines of the argument, and those of the content. Options are dropped."""

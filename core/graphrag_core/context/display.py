@@ -301,7 +301,7 @@ class Highlighter:
             return 0, len(text)
         texts = [text[start:end] for start, end in spans]
         wholes = [len(WORD.findall(segment(sentence))) >= _FEWEST_WORDS for sentence in texts]
-        return spans[best_sentence([self._asked_in(sentence) for sentence in texts], self._weights, wholes, ties=True)]
+        return spans[best_sentence([self._asked_in(sentence) for sentence in texts], self._weights, wholes)]
 
     def _asked_in(self, text: str) -> set[str]:
         """Return the stems of the question's words that a text holds."""

@@ -8,31 +8,24 @@ from itertools import chain
 from operator import attrgetter
 
 from graphrag_core.errors import ExtractionError
+from graphrag_core.extract.names import NameMatch, code_names, find_names
 from graphrag_core.extract.source_names import Reading, SourceNames, sources
 from graphrag_core.extract.subjects import Subjects, link_addresses, read_subjects, section_anchors
 from graphrag_core.model import SENTENCE_WEIGHT, Chunk, Extraction, Fact, Mark, Mention
 from graphrag_core.ports import Extractor
 from graphrag_core.text import REFERS_TO
 from graphrag_core.text.markup import plain
-from graphrag_core.text.mentions import NameMatch, code_names, find_aliases, find_names
 from graphrag_core.text.navigation import is_navigation
 from graphrag_core.text.sentences import Prose, Sentence, is_boilerplate, is_statement, read_prose
 
-_ROW = re.compile(r"[^\n]+")
-_CELLS = re.compile(r"(?<!\\)\|")
-_RULE = re.compile(r"[\s|:+=\-]*")
-_BOILERPLATE_HINTS = (
-    "opyright", "©", "(c) ", "WARRANT", " version", ". . .", "....", " release", " THE ", " OR ", " OF ",
-)  # fmt: skip
-_LETTER = re.compile(r"[^\W_]")
+_BOILERPLATE_HINT = re.compile(
+    r"opyright|©|\(c\) |WARRANT| version| release|\. \. \.|\.{4}| THE | OR | OF |, \d{1,4}\s[^\W\d]"
+)
 _LEFTOVER = re.compile(r"\*{2,}|(?<!\w)_{2,}(?!\w)|`+|¶|^[*•·–—\-]\s+")
 _DIVIDED = re.compile("\u2010\\s+")  # the hyphen at the end of a line
-_SPACES = re.compile(r"[ \t\r\n]+")
-_PAGE_HINT = re.compile(r", \d{1,4}\s[^\W\d]")  # of an index
 _LONGEST_FACT = 1_000
 _MOST_REFERENCES, _MOST_LINKS = 8, 30
 _LONGEST_LITERAL = 120
-_LONGEST_TERMS = 4_000  # with markup
 _REFERENCE_WEIGHT = 10.0
 _NO_PROSE = Prose("", [], is_plain=True, starts=frozenset())
 
@@ -47,15 +40,15 @@ class SentenceExtractor:
     The chunk's title is its subject and counts as mentioned in every sentence. So the sentence
     "It was founded in 1911" still connects its subject with 1911. The nearest heading and the terms that
     a chunk defines are subjects too. Facts are the sentences of paragraphs, list items and definitions
-    that say something, and the links in them. Headings, code and boilerplate are not facts. Passages that are only
-    navigation, a table of contents or an index have no names.
+    that say something, and the links in them. Headings, tables, code and boilerplate are not facts. Passages that are
+    only navigation, a table of contents or an index have no names.
 
     >>> chunk = Chunk("1", "1", "It delegates to the OAuth Provider.", title="Auth Service")
     >>> SentenceExtractor().extract([chunk])[0].facts[0].entities
     ('Auth Service', 'OAuth Provider')
     """
 
-    identity: str = "sentences 5"
+    identity: str = "sentences 6"
 
     def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
         """Return one extraction per chunk, in order. What is a name is decided for each source."""
@@ -82,105 +75,10 @@ def _read(chunks: Sequence[Chunk]) -> Iterator[Reading]:
             previous = chunk
         subjects = read_subjects(chunk, inherited)
         if is_navigation(chunk):  # links may lead to it
-            yield Reading(chunk, Subjects((), (), (), subjects.addresses), _NO_PROSE, [], [], [])
+            yield Reading(chunk, Subjects((), (), (), subjects.addresses), _NO_PROSE, [], [])
             continue
         prose = read_prose(chunk)
-        found = find_names(prose.text, prose.starts)
-        literals = [] if prose.is_plain else list(_literal_names(chunk))
-        yield Reading(chunk, subjects, prose, found, literals, find_aliases(prose.text, found))
-
-
-def _extract(reading: Reading, source: SourceNames) -> Extraction:
-    """Return the names, sentences, links and table rows of a chunk."""
-    chunk, prose = reading.chunk, reading.prose
-    subjects, names = source.subjects(reading.subjects), source.matches(reading)
-    if reading.literals:
-        names = sorted([*names, *reading.literals], key=attrgetter("start"))
-    by_sentence = _names_by_sentence(prose, names)
-    if prose.sentences:  # without the names in boilerplate
-        names = list(chain.from_iterable(by_sentence))
-    facts = list(_facts(chunk, prose, subjects, by_sentence))
-    about = subjects.names()
-    mentioned = dict.fromkeys(match.name for match in names)
-    mentioned.update(dict.fromkeys(chain.from_iterable(reading.aliases)))
-    if not prose.is_plain:
-        links = _links(chunk, subjects)
-        facts += _references(links, subjects, facts)
-        facts += _table_facts(chunk, subjects, source)
-        others = (fact.entities for fact in facts), (addresses for _, addresses in links)
-        mentioned.update(dict.fromkeys(chain.from_iterable(chain(*others))))
-        mentioned.update(dict.fromkeys(source.code_mentions(reading)))
-        for name in about:
-            mentioned.pop(name, None)
-    mentions = [*(Mention(name, subject=True) for name in about), *map(_mention, mentioned)]
-    return Extraction(tuple(mentions), tuple(facts))
-
-
-def _names_by_sentence(prose: Prose, names: list[NameMatch]) -> list[list[NameMatch]]:
-    """Return the names of each sentence; none for copyright lines, indexes and sentences in capitals."""
-    text, spans = prose.text, prose.sentences
-    by_sentence: list[list[NameMatch]] = [[] for _ in spans]
-    at = 0
-    later = [span.start for span in spans[1:]]
-    for name in names if spans else ():
-        while at < len(later) and later[at] <= name.start:
-            at += 1
-        by_sentence[at].append(name)
-    if any(map(text.__contains__, _BOILERPLATE_HINTS)) or _PAGE_HINT.search(text) is not None:
-        for span, matches in zip(spans, by_sentence, strict=True):
-            if matches and is_boilerplate(text[span.start : span.end]):
-                matches.clear()
-    return by_sentence
-
-
-def _facts(
-    chunk: Chunk, prose: Prose, subjects: Subjects, by_sentence: Sequence[Sequence[NameMatch]]
-) -> Iterator[Fact]:
-    """Yield the sentences that say something."""
-    seen: set[str] = set()
-    for sentence, names in zip(prose.sentences, by_sentence, strict=True):
-        mentioned = [match.name for match in names]
-        if prose.is_plain:
-            statement = _in_one_line(prose.text[sentence.start : sentence.end])
-            # A chunk without structure may have a heading; a line without letters, such as "-----", is not a sentence.
-            is_heading = statement[0] == "#" or statement.strip("=*_~ \t") == chunk.title
-            if is_heading or not (mentioned or _LETTER.search(statement)) or not is_statement(statement, mentioned):
-                continue
-        else:
-            statement = _sentence_text(chunk, sentence, prose.text)
-            whole = sentence.block is None or sentence.block.kind == "paragraph"
-            is_new = len(statement) <= _LONGEST_FACT and statement not in seen
-            if not is_new or not is_statement(statement, mentioned, whole=whole):
-                continue
-            seen.add(statement)
-        about = subjects.at(sentence.start)
-        entities = tuple(dict.fromkeys((*about, *mentioned))) if mentioned else about
-        yield Fact(entities, statement, weight=SENTENCE_WEIGHT, span=(sentence.start, sentence.end))
-
-
-def _sentence_text(chunk: Chunk, sentence: Sentence, masked: str) -> str:
-    """Return a sentence without markup; the first one of a definition after its term."""
-    start = sentence.start
-    if start and chunk.text[start - 1] == "[" != masked[start - 1]:  # a link stands first: its bracket is masked
-        start -= 1
-    raw = chunk.text[start : sentence.end]
-    is_plain = raw == masked[start : sentence.end]
-    statement = _in_one_line(raw if is_plain else _LEFTOVER.sub("", plain(raw)))
-    block = sentence.block
-    if block is not None and block.kind == "definition" and 0 < sentence.start - block.start <= _LONGEST_TERMS:
-        head = chunk.text[block.start : sentence.start]
-        lines = [line for line in head.strip().removesuffix(":").splitlines() if line.strip()]
-        if head.rstrip().endswith(":") and 0 < len(lines) <= 4:
-            terms = [" ".join(plain(line).split()) for line in lines]
-            if sum(map(len, terms)) < _LONGEST_LITERAL:
-                statement = f"{', '.join(terms)}: {statement}"
-    return statement
-
-
-def _in_one_line(text: str) -> str:
-    if "\u2010" in text:
-        text = _DIVIDED.sub("", text)
-    return _SPACES.sub(" ", text) if text.count("  ") > 1 or "\n" in text or "\t" in text else text
+        yield Reading(chunk, subjects, prose, find_names(prose.text, prose.starts), list(_literal_names(chunk)))
 
 
 def _literal_names(chunk: Chunk) -> Iterator[NameMatch]:
@@ -191,18 +89,74 @@ def _literal_names(chunk: Chunk) -> Iterator[NameMatch]:
                 yield NameMatch(name, mark.start, mark.end)
 
 
-def _table_facts(chunk: Chunk, subjects: Subjects, source: SourceNames) -> Iterator[Fact]:
-    """Yield the rows of tables that read as a statement."""
-    for start, end, cells in _table_rows(chunk):
-        statement = " | ".join(" ".join(_LEFTOVER.sub("", plain(cell)).split()) for cell in cells)
-        if len(statement) > _LONGEST_FACT or max(cell.count(" ") for cell in cells) < 3:
+def _extract(reading: Reading, source: SourceNames) -> Extraction:
+    """Return the names, sentences and links of a chunk."""
+    chunk, prose = reading.chunk, reading.prose
+    subjects, names = source.subjects(reading.subjects), source.matches(reading)
+    if reading.literals:
+        names = sorted([*names, *reading.literals], key=attrgetter("start"))
+    by_sentence = _names_by_sentence(prose, names)
+    facts = list(_facts(chunk, prose, subjects, by_sentence))
+    mentioned = dict.fromkeys(chain.from_iterable(by_sentence) if by_sentence else [match.name for match in names])
+    about = subjects.names()
+    if not prose.is_plain:
+        links = _links(chunk, subjects)
+        facts += _references(links, subjects, facts)
+        others = (fact.entities for fact in facts), (addresses for _, addresses in links)
+        mentioned.update(dict.fromkeys(chain.from_iterable(chain(*others))))
+        for name in about:
+            mentioned.pop(name, None)
+    mentions = [*(Mention(name, subject=True) for name in about), *map(_mention, mentioned)]
+    return Extraction(tuple(mentions), tuple(facts))
+
+
+def _names_by_sentence(prose: Prose, names: Sequence[NameMatch]) -> list[list[str]]:
+    """Return the names of each sentence; none for copyright lines, indexes and sentences in capitals."""
+    text, spans = prose.text, prose.sentences
+    by_sentence: list[list[str]] = [[] for _ in spans]
+    at = 0
+    later = [span.start for span in spans[1:]]
+    for name in names if spans else ():
+        while at < len(later) and later[at] <= name.start:
+            at += 1
+        by_sentence[at].append(name.name)
+    if _BOILERPLATE_HINT.search(text):
+        for span, matches in zip(spans, by_sentence, strict=True):
+            if matches and is_boilerplate(text[span.start : span.end]):
+                matches.clear()
+    return by_sentence
+
+
+def _facts(chunk: Chunk, prose: Prose, subjects: Subjects, by_sentence: Sequence[Sequence[str]]) -> Iterator[Fact]:
+    """Yield the sentences that say something."""
+    seen = {chunk.title}
+    for sentence, mentioned in zip(prose.sentences, by_sentence, strict=True):
+        statement = _statement(chunk, sentence, prose.text)
+        if statement in seen or (len(statement) > _LONGEST_FACT and not prose.is_plain):
             continue
-        literals = [name for cell in cells[:1] for name in code_names(cell.strip("`"))]
-        found = [match.name for match in find_names(statement, {0}) if match.certain]
-        mentioned = [*literals, *(other for name in found for other in source.of(name))]
-        if is_statement(statement.replace(" | ", " "), mentioned, whole=False):
-            entities = tuple(dict.fromkeys((*subjects.at(start), *mentioned)))
-            yield Fact(entities, statement, weight=SENTENCE_WEIGHT, span=(start, end))
+        seen.add(statement)
+        whole = sentence.block is None or sentence.block.kind == "paragraph"
+        if is_statement(statement, mentioned, whole=whole):
+            entities = tuple(dict.fromkeys((*subjects.at(sentence.start), *mentioned)))
+            yield Fact(entities, statement, weight=SENTENCE_WEIGHT, span=(sentence.start, sentence.end))
+
+
+def _statement(chunk: Chunk, sentence: Sentence, masked: str) -> str:
+    """Return a sentence in one line, without markup; the first one of a definition after its terms."""
+    start, block = sentence.start, sentence.block
+    if start and chunk.text[start - 1] == "[" != masked[start - 1]:  # a link stands first: its bracket is masked
+        start -= 1
+    statement = chunk.text[start : sentence.end]
+    if statement != masked[start : sentence.end]:
+        statement = _LEFTOVER.sub("", plain(statement))
+    if "\u2010" in statement:
+        statement = _DIVIDED.sub("", statement)
+    statement = " ".join(statement.split())
+    if block is not None and block.kind == "definition" and chunk.text[block.start : start].rstrip().endswith(":"):
+        marks = (mark for mark in chunk.marks if mark.kind == "term" and block.start <= mark.start < start)
+        if terms := ", ".join(mark.value for mark in marks)[:_LONGEST_LITERAL]:
+            return f"{terms}: {statement}"
+    return statement
 
 
 def _links(chunk: Chunk, subjects: Subjects) -> list[tuple[int, tuple[str, ...]]]:
@@ -219,7 +173,7 @@ def _links(chunk: Chunk, subjects: Subjects) -> list[tuple[int, tuple[str, ...]]
 def _names_itself(text: str, link: Mark) -> bool:
     """Return whether a link is inline code with the name that it leads to. The name connects the two."""
     shown = text[link.start : link.end]
-    return shown[:1] == "`" and not {*code_names(shown.strip("`"))}.isdisjoint(code_names(link.value))
+    return shown[:1] == "`" and not {*code_names(shown)}.isdisjoint(code_names(link.value))
 
 
 def _references(links: list[tuple[int, tuple[str, ...]]], subjects: Subjects, facts: list[Fact]) -> Iterator[Fact]:
@@ -230,17 +184,6 @@ def _references(links: list[tuple[int, tuple[str, ...]]], subjects: Subjects, fa
         fact = next((fact for span, fact in spans if span[0] <= start < span[1]), None)
         if about and fact:
             yield replace(fact, entities=(about[-1], *addresses), relation=REFERS_TO, weight=_REFERENCE_WEIGHT)
-
-
-def _table_rows(chunk: Chunk) -> Iterator[tuple[int, int, list[str]]]:
-    """Yield start, end and cells of the rows of a chunk's tables, but for rules and empty rows."""
-    for table in chunk.marks:
-        if table.kind == "table":
-            for row in _ROW.finditer(chunk.text, table.start, table.end):
-                line = row.group().strip()
-                if not _RULE.fullmatch(line):
-                    cells = [cell.strip() for cell in _CELLS.split(line.strip("|"))]
-                    yield row.start(), row.end(), [cell for cell in cells if cell]
 
 
 class Combined:

@@ -13,15 +13,14 @@ from itertools import chain
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from graphrag_core.extract.names import code_names
 from graphrag_core.model import Chunk, Mark
 from graphrag_core.text import normalise, title_names
 from graphrag_core.text.markup import plain
-from graphrag_core.text.mentions import code_names
-from graphrag_core.text.names import file_address
-from graphrag_core.text.numbering import is_version
+from graphrag_core.text.names import file_address, is_version
 from graphrag_core.text.words import FUNCTION, GENERIC_HEADINGS, GENERIC_TITLES, NEVER_ALONE, OPENERS
 
-_PART = r"(?:chapter|section|part|appendix|step|kapitel|abschnitt|chapitre|capítulo|глава|раздел)\s+"
+_PART = r"(?:chapter|section|part|line|appendix|step|kapitel|abschnitt|chapitre|capítulo|глава|раздел)\s+"
 _COUNT = r"(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)*|[IVX]{1,5})"
 _PART_NUMBER = rf"{_PART}{_COUNT}(?:[.:)]+\s+|\s+[–—-]\s+|\s+(?=[^\W\d]\w{{2}}))"
 _NUMBERING = re.compile(
@@ -34,7 +33,6 @@ _TITLE_NUMBERING = re.compile(
     rf"\A\s*(?:{_PART_NUMBER}|(?:\d+|[A-Z])(?:\.\d+)+\.?\s+)(?=\S)", re.IGNORECASE
 )  # not "24: Legacy"
 _REFERENCE = re.compile(rf"\s*{_PART}{_COUNT}\W*", re.IGNORECASE)
-_PAGE = re.compile(r"(?<= )([a-z]+) \d{1,4}$")  # at the end of a line of the table of contents
 _CODE = re.compile(r"[;{}=<>\\]|\w\(.*,|\*\w|\)\(|\w\(\w+\)")
 _STRAY = " \t\r\n`*_#¶:.,;|→"
 _SUFFIX = re.compile(
@@ -45,6 +43,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=\S)")
 _WEB = re.compile(r"https?://([^/?#]*)([^?#]*)", re.IGNORECASE)
 _LABEL = re.compile(r"[^/#?\n]+")
 _PLACE_KEYS = ("url", "source", "file_path")
+_NO_NAMES = OPENERS | NEVER_ALONE
 _MOST_PARENTS = 4  # of the folders that a target from the root may mean
 _MOST_WORDS = 8
 _LONGEST_HEADING = 1_000  # characters, with markup; a longer one is not a name
@@ -121,45 +120,37 @@ def heading_names(heading: str) -> tuple[str, ...]:
     if len(heading) > _LONGEST_HEADING:
         return ()
     text = " ".join(_NUMBERING.sub("", plain(heading), count=1).split()).strip(_STRAY)
-    if not text or text[-1] in "?!？！" or is_version(text) or _REFERENCE.fullmatch(text) or _is_generic(text):
+    if not text or text[-1] in "?!？！" or is_version(text) or _REFERENCE.fullmatch(text):
         return ()
-    if " " not in text or "(" in text.split(" ", 1)[0]:
-        if code := code_names(text):
-            return code if code[0] in text and " " not in code[0] else ()
-        if not text.isalpha():
-            return title_names(text) if sum(map(str.isalpha, text)) > 1 and text.isalnum() else ()
-    return () if _CODE.search(text) else _phrase_names(_PAGE.sub(r"\1", text).split())
-
-
-def _phrase_names(words: list[str]) -> tuple[str, ...]:
-    """Return the names of a heading of words, without function words at its end; none for a sentence."""
+    words = text.split()
+    if (len(words) == 1 or "(" in words[0]) and not text.isalpha():
+        code = code_names(text)
+        if code:
+            return code if " " not in code[0] else ()
+        return title_names(text) if text.isalnum() and not text.isdigit() else ()
     lower = [word.lower() for word in words]
-    is_entry = len(words) > 1 and words[0] in OPENERS  # "for SMTP input", from an index
-    if is_entry or len(words) > _MOST_WORDS or all(word in OPENERS or word in NEVER_ALONE for word in lower):
+    if len(words) > _MOST_WORDS or _CODE.search(text) or all(map(_NO_NAMES.__contains__, lower)):
         return ()
-    last = len(words)
-    while last and lower[last - 1] in FUNCTION:
-        last -= 1
-    names = title_names(" ".join(words[:last]))
-    return tuple(name for name in names if len(normalise(name)) > 1 and not _is_generic(name))
+    while lower[len(words) - 1] in FUNCTION:
+        words.pop()
+    return tuple(name for name in title_names(" ".join(words)) if len(normalise(name)) > 1 and not _is_generic(name))
 
 
+@lru_cache(maxsize=4_096)
 def _is_generic(heading: str) -> bool:
     return normalise(heading) in _generic(GENERIC_HEADINGS)
 
 
 @lru_cache(maxsize=4_096)
 def _title(title: str) -> tuple[str, ...]:
-    if len(title) > _LONGEST_HEADING:
-        return title_names(title)
-    if normalise(_NUMBERING.sub("", title, count=1)) in _generic(GENERIC_TITLES) or _REFERENCE.fullmatch(title):
+    if normalise(_NUMBERING.sub("", title[:_LONGEST_HEADING], count=1)) in _generic(GENERIC_TITLES):
         return ()
-    return title_names(_TITLE_NUMBERING.sub("", title, count=1))
+    return () if _REFERENCE.fullmatch(title) else title_names(_TITLE_NUMBERING.sub("", title, count=1))
 
 
 def _headings(chunk: Chunk) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Yield the nearest heading above a chunk that says something, and those in it."""
-    seen = set(map(normalise, _title(chunk.title))) if chunk.title else set()
+    seen = set(map(normalise, _title(chunk.title)))
 
     def new_names(heading: str) -> tuple[str, ...]:
         names = tuple(name for name in heading_names(heading) if normalise(name) not in seen)

@@ -23,17 +23,19 @@ _TINY_SECTION = 40  # tokens; sections below are joined with those beside them
 _SCRAP, _LONGEST_SCRAP = 80, 400  # characters of a section that is no passage of its own, without and with markup
 _FEWEST_ENTRIES = 3  # of a list of definitions that is divided
 _FULL_ENTRY = 128  # tokens; shorter entries share a passage with the next ones
-_LONGEST_LABELS = 400  # characters of MyST labels before a heading
+_LONGEST_LABELS = 400  # characters of labels before a heading
 _WORD_AND_SPACES = re.compile(r"\S*\s*")
-_LINE = re.compile(r"[^\n]*\n?")
+_WORD = re.compile(r"\S")
+_LINE = re.compile(r"[^\n]+\n?|\n")
 _FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,}|:{3,})")
-_LABEL_LINE = re.compile(r"[ \t]*(?:\([^()\s]+\)=|(?:<a id=[^<>]+></a>|<!-- page \d+ -->)+)\s*")
+_LABEL_LINES = re.compile(  # of MyST, anchors and page breaks, up to the end
+    r"^(?:[ \t]*(?:\([^()\s]+\)=|(?:<a id=[^<>\n]+></a>|<!-- page \d+ -->)+)[ \t]*\n(?:[ \t]*\n)*)+\Z", re.MULTILINE
+)
 _DEFINITION = re.compile(r"\n[ \t]*:[ \t]")
-_LONGEST_PAGE = 9  # digits
 _LONGEST_TITLE = 200
+_SHORT_START = 80  # characters before the heading that is the title
 _MOST_HEADINGS = 64  # in ``header_path``
 _HEAD = 4_000  # characters in which a document's own heading is looked for
-_HEADING_HINT = re.compile(r"(?:\A|\n)(?:[ \t]{0,3}#{1,6}[ \t]|[=\-]{3,}[ \t\r]*(?:\n|\Z))")
 _FRONT_TITLE = re.compile(r"\A---[ \t]*\r?\n(?:[^\r\n]*\r?\n){0,50}?title:[ \t]*([^\r\n]+)")
 _MANUAL_PAGE = re.compile(r"\s*([\w.+:-]+)\((\d\w*)\)[ \t].{0,200}\1\(\2\)[ \t\r]*\n", re.IGNORECASE)
 _FILE_ID = re.compile(r"\w\.(?:txt|md|rst|html?|pdf|docx)$", re.IGNORECASE)  # a document's id that is a file's name
@@ -68,10 +70,9 @@ class _Entry(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """What is never split: a sentence, a code block, a line of a long one.
+    """What is never split: a sentence, a code block, a line of a long one. Only prose is repeated in an overlap.
 
-    ``block`` is the size of the whole block for the first piece of a block that should stay whole, else
-    ``tokens``. Only prose is repeated in an overlap.
+    ``block`` is the size of the whole block for the first piece of a block that should stay whole, else ``tokens``.
     """
 
     start: int
@@ -85,15 +86,12 @@ class _Piece(NamedTuple):
 class Chunker:
     """Splits documents into passages at headings, and long sections at blocks and sentences.
 
-    A passage never crosses a heading, and a heading belongs to the passage that follows it. A section of
-    up to ``whole_until`` tokens is one passage. A longer one is split at the entries of its lists of
-    definitions, such as a glossary or the options of a command: an entry has its term as a heading, and
-    entries of less than 128 tokens share a passage with the next ones. What is still longer is split into
-    passages of at most ``max_tokens``. Each starts with the last sentences of the previous one, up to
-    ``overlap`` tokens. Code and tables are not split up to ``whole_until`` tokens, then between lines;
-    they are in no overlap. A sentence longer than a passage is split between words. Sections of less
-    than 40 tokens are joined with their neighbours under the same heading. Without the overlaps, the
-    passages joined are exactly the document.
+    A passage never crosses a heading. A section of up to ``whole_until`` tokens is one passage. A longer one is split
+    at the entries of its lists of definitions, such as a glossary or the options of a command: an entry has its term
+    as a heading, and entries of less than 128 tokens share a passage. What is still longer is split into passages of
+    at most ``max_tokens``, each of which starts with the last sentences of the previous one, up to ``overlap`` tokens.
+    Code and tables are whole up to ``whole_until`` tokens, and in no overlap. Sections of less than 40 tokens are
+    joined with their neighbours under the same heading. Without the overlaps, the passages are exactly the document.
 
     With ``long_only``, a document of up to ``whole_until`` tokens is one passage whatever its headings, as for texts
     that another splitter has cut. ``tokenizer`` counts tokens (:meth:`graphrag_core.Result.context`).
@@ -161,11 +159,10 @@ class Chunker:
 
     def _is_whole(self, text: str) -> bool:
         """Return whether a text has at most ``whole_until`` tokens."""
-        if len(text) <= self.whole_until:  # assuming at most one token per character
-            return True
-        if self.tokenizer is None and most_tokens(text) <= self.whole_until:  # ten times as fast as counting
-            return True
-        return self._count(text) <= self.whole_until
+        is_short = len(text) <= self.whole_until  # assuming at most one token per character
+        if self.tokenizer is None:  # ten times as fast as counting
+            is_short = is_short or most_tokens(text) <= self.whole_until
+        return is_short or self._count(text) <= self.whole_until
 
     # -- sections
 
@@ -187,10 +184,7 @@ class Chunker:
             yield from (section._replace(start=start, end=end) for start, end in spans)
 
     def _sections(self, text: str, headings: Sequence[Mark], paths: Iterable[tuple[str, ...]]) -> Iterator[_Section]:
-        """Yield the text before the first heading, then each heading with its text.
-
-        A heading without text belongs to the section that follows; the last one belongs to the section before.
-        """
+        """Yield the text before the first heading, then each heading with its text; one without text joins the next."""
         current: _Section | None = None
         begin, path = 0, tuple[str, ...]()
         bounds = [0, *(_heading_start(text, heading.start) for heading in headings), len(text)]
@@ -248,8 +242,8 @@ class Chunker:
         for section in sections:
             is_tiny = section.tokens < _TINY_SECTION
             if current and can_join and is_tiny and current.tokens + section.tokens <= self.max_tokens:
-                both = takewhile(lambda pair: pair[0] == pair[1], zip(current.path, section.path, strict=False))
-                common = tuple(name for name, _ in both)
+                both = zip(current.path, section.path, strict=False)
+                common = tuple(name for name, _ in takewhile(lambda pair: pair[0] == pair[1], both))
                 if len(common) >= min(depth, len(section.path)) - 1:
                     depth = min(depth, len(section.path))
                     current = _Section(current.start, section.end, common, current.tokens + section.tokens)
@@ -311,12 +305,11 @@ class Chunker:
 
     def _without_short_end(self, text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Join a last passage of a few words with the one before, if both fit into one."""
-        if len(spans) > 1:
-            (start, middle), (_, end) = spans[-2:]
-            limit = max(self.whole_until, self.max_tokens)
-            if self._count(text[middle:end]) < _TINY_SECTION and self._count(text[start:end]) <= limit:
-                return [*spans[:-2], (start, end)]
-        return spans
+        if len(spans) < 2:
+            return spans
+        (start, middle), (_, end) = spans[-2:]
+        fits = self._count(text[start:end]) <= max(self.whole_until, self.max_tokens)
+        return [*spans[:-2], (start, end)] if fits and self._count(text[middle:end]) < _TINY_SECTION else spans
 
     def _pieces(self, text: str, section: _Section, blocks: Sequence[Mark]) -> Iterator[_Piece]:
         """Yield the pieces of a section. Together they cover all of it."""
@@ -341,7 +334,7 @@ class Chunker:
             yield _Piece(start, end, size, size, is_prose=False)
             return
         for line in _LINE.finditer(text, start, end):
-            for piece in self._words(text, *line.span()) if line.group() else ():
+            for piece in self._words(text, *line.span()):
                 yield piece._replace(is_prose=False)
 
     def _sentences(self, text: str, start: int, end: int) -> Iterator[_Piece]:
@@ -459,20 +452,10 @@ def _line_start(text: str, at: int) -> int:
 
 
 def _heading_start(text: str, at: int) -> int:
-    """Return the start of a heading's line, or of the MyST labels before it."""
+    """Return the start of a heading's line, or of the labels and anchors in the lines before it."""
     start = _line_start(text, at)
-    before = max(0, start - _LONGEST_LABELS)
-    lines = text[before:start].split("\n")
-    if lines.pop():  # the line before ends with a carriage return
-        return start
-    first, end = start, start
-    for line in reversed(lines):  # labels, with blank lines between
-        end -= len(line) + 1
-        if _LABEL_LINE.fullmatch(line):
-            first = end
-        elif line.strip():
-            break
-    return first
+    labels = _LABEL_LINES.search(text, max(0, start - _LONGEST_LABELS), start)
+    return labels.start() if labels else start
 
 
 def _block_start(text: str, block: Mark) -> int:
@@ -487,14 +470,13 @@ def _block_start(text: str, block: Mark) -> int:
 
 def _page_at(pages: Sequence[Mark], start: int, text: str) -> int | None:
     """Return the page on which the first word after ``start`` is."""
-    while start < len(text) and text[start].isspace():
-        start += 1
-    at = bisect_right(pages, start, key=attrgetter("start"))
+    word = _WORD.search(text, start)
+    at = bisect_right(pages, word.start() if word else start, key=attrgetter("start"))
     return _page_number(pages[at - 1].value) if at else None
 
 
 def _page_number(text: str) -> int | None:
-    return int(text) if text.isdecimal() and len(text) <= _LONGEST_PAGE else None
+    return int(text[:9]) if text.isdecimal() else None
 
 
 def _marks_of(marks: Sequence[Mark], spans: Sequence[tuple[int, int]]) -> Iterator[tuple[Mark, ...]]:
@@ -528,10 +510,8 @@ def _marks_of(marks: Sequence[Mark], spans: Sequence[tuple[int, int]]) -> Iterat
 def title_of(document: Document, marks: Sequence[Mark] | None = None) -> str:
     r"""Return a document's title; empty if it has none.
 
-    The first of: its own title; ``title`` or ``name`` in the metadata; the outermost heading in the
-    metadata (``Header 1``, ``header_path``); a heading of level 1 that the text starts with; the name of
-    its file or the last part of its URL in the metadata, or an id with the suffix of a text file, if that says
-    something; any heading that the text starts with.
+    The first of: its own title; ``title``, ``name`` or the outermost heading in the metadata; a heading of level 1
+    that the text starts with; the name of its file, if that says something; any heading that the text starts with.
 
     >>> title_of(Document("1", "# Auth Service\n\nIssues tokens.", metadata={"file_name": "x.md"}))
     'Auth Service'
@@ -552,17 +532,12 @@ def title_of(document: Document, marks: Sequence[Mark] | None = None) -> str:
 
 def stated_title(metadata: Mapping[str, Any]) -> str:
     """Return the title that metadata gives a text, not counting the name of a file."""
-    for title in (metadata.get("title"), metadata.get("name")):
-        if isinstance(title, str) and title.strip():
-            return title.strip()
-    return next(iter(headings_of(metadata)), "")
+    titles = (metadata.get("title"), metadata.get("name"), *headings_of(metadata)[:1])
+    return next((title.strip() for title in titles if isinstance(title, str) and title.strip()), "")
 
 
 def headings_of(metadata: Mapping[str, Any], title: str = "") -> tuple[str, ...]:
-    """Return the headings that splitters write to metadata, without a title that is the first of them.
-
-    They are under the keys ``Header 1``, ``Header 2`` and so on, or under ``header_path``.
-    """
+    """Return the headings in metadata (``Header 1``, ``header_path``), without a title that is the first of them."""
     levels = {}
     for key, value in metadata.items():
         if key[:1] in "hH" and isinstance(value, str) and (found := _HEADER_KEY.fullmatch(key)) and value.strip():
@@ -619,26 +594,18 @@ def _own_heading(document: Document, marks: Sequence[Mark] | None) -> tuple[str,
     text = document.text
     if marks is None:
         text = text[:_HEAD]
-        if not _HEADING_HINT.search(text) and not _MANUAL_PAGE.match(text):
-            return "", False
         marks = scan(text, is_markdown(document.metadata))
     if text.startswith("---") and (front := _FRONT_TITLE.match(text[:_HEAD])):
         return front[1].strip().strip("\"'")[:_LONGEST_TITLE], True
     if manual := _MANUAL_PAGE.match(text):
         return f"{manual[1].lower()}({manual[2]})", True
-    first = next((mark for mark in marks if mark.kind == "heading"), None)
-    return _title_in(text, marks, first) if first else ("", False)
-
-
-def _title_in(text: str, marks: Sequence[Mark], first: Mark) -> tuple[str, bool]:
-    """Return the first heading of a text if it is the title of all of it, and whether it has level 1."""
-    is_outermost = first.value == "1"
-    is_only = sum(mark.kind == "heading" and mark.value == first.value for mark in marks) == 1
-    is_title = is_outermost and is_only
-    if not is_title and (is_outermost or is_only):
-        is_first = next(mark for mark in marks if mark.kind in BLOCKS) is first
-        is_title = is_first or len(plain(text[: first.start]).strip(" \t\r\n#")) < 80
-    return (heading_text(text, first), is_outermost) if is_title else ("", False)
+    headings = [mark for mark in marks if mark.kind == "heading"]
+    if not headings:
+        return "", False
+    first, is_outermost = headings[0], headings[0].value == "1"
+    is_only = sum(mark.value == first.value for mark in headings) == 1
+    starts = (is_outermost or is_only) and len(plain(text[: first.start]).strip(" \t\r\n#")) < _SHORT_START
+    return (heading_text(text, first), is_outermost) if starts or (is_outermost and is_only) else ("", False)
 
 
 def _readable_name(name: str) -> str:
@@ -647,9 +614,7 @@ def _readable_name(name: str) -> str:
     >>> _readable_name("https://docs.example.org/guide/getting-started.html"), _readable_name("/tmp/tmpx8_3kq1z.pdf")
     ('getting started', '')
     """
-    parts = [part for part in _path_of(name).split("/") if part]
-    if not parts:
-        return ""
+    parts = [part for part in _path_of(name).split("/") if part] or [""]
     stem = PurePosixPath(parts[-1]).stem
     if _FOLDER_PAGE.fullmatch(stem) and len(parts) > 1:
         stem = parts[-2]

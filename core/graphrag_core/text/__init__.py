@@ -1,7 +1,4 @@
-"""Language processing without a model: names, ids, sentences, tokens, Chinese and Japanese text.
-
-The name finder is in :mod:`graphrag_core.text.mentions`.
-"""
+"""Language processing without a model: names, ids, sentences, tokens, Chinese and Japanese text."""
 
 from graphrag_core.text.cjk import CJK as CJK
 from graphrag_core.text.cjk import has_cjk as has_cjk

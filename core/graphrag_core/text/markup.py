@@ -160,14 +160,14 @@ def _plain_stressed(match: re.Match[str]) -> str:
 
 def _plain_span(match: re.Match[str]) -> str:
     """Return what a reader sees of a piece of inline markup."""
-    if match["tag"] or match["comment"]:
-        return "" if (match["tag"] or "").lower() in _TIGHT_TAGS else " "
-    if content := match["of_role"]:
-        return role_target(content)[0].lstrip("~!")
-    label = match["alt"] if match["label"] is None else match["label"]
-    if label is not None:
-        is_link = match["alt"] is not None or match["target"] is not None or match["ref"] is not None
-        if not label and match["target"]:  # MyST shows the title of what it leads to
-            return str(match["target"]).lstrip("#")
-        return _plain_inline(label) if is_link else f"[{_plain_inline(label)}]"
-    return next((part for part in match.group("escaped", "code", "url", "page_label", "page") if part), match.group())
+    kind = match.lastgroup
+    if kind in (None, "escaped", "code", "url", "page_label", "page"):  # none is the address of a page
+        return match[kind] if kind else match.group()
+    if kind in ("tag", "comment"):
+        return "" if kind == "tag" and match["tag"].lower() in _TIGHT_TAGS else " "
+    if kind == "of_role":
+        return role_target(match["of_role"])[0].lstrip("~!")
+    label = str(match["alt"] if match["label"] is None else match["label"])
+    if not label and match["target"]:  # MyST shows the title of what it leads to
+        return str(match["target"]).lstrip("#")
+    return f"[{_plain_inline(label)}]" if kind == "label" else _plain_inline(label)

@@ -22,6 +22,20 @@ _CAPITALS_PLURAL = re.compile(r"(?:[Tt]he )?[A-Z][A-Z0-9]+s")
 _LONG = 60  # characters
 _VERSIONED_ID = re.compile(r"(?<![A-Za-z0-9_.])(\d{4}\.\d{4,5})v\d+(?![A-Za-z0-9_]|\.\d)")  # of arXiv
 
+_VERSION = re.compile(
+    r"\W*(?!\W)(?:(?:(?:version|released?|v)[ :.]*)?\d+(?:\.\w+)+\b|\d{4}-\d\d(?:-\d\d)?\b|unreleased\b)", re.IGNORECASE
+)
+
+
+def is_version(heading: str) -> bool:
+    """Return whether a heading is a version or a date: a section of a change log, not a name or title.
+
+    >>> is_version("v2.1.0 (2024-06-17)"), is_version("Unreleased"), is_version("3D graphics")
+    (True, True, False)
+    """
+    return _VERSION.match(heading) is not None
+
+
 EDGE = "→="
 """The last name of a fact that an explicit edge states, and the start of the addresses that such edges lead to.
 

@@ -28,47 +28,33 @@ _ABBREVIATION = re.compile(
 )
 
 _CJK = re.compile(f"[{CJK}]")
-_LEAST_WORDS, _LEAST_WORDS_OF_FRAGMENT, _LEAST_WORDS_BEFORE_COLON, _LEAST_CJK = 3, 6, 12, 5
+_LEAST_WORDS, _LEAST_WORDS_OF_FRAGMENT, _LEAST_CONTENT, _LEAST_WORDS_BEFORE_COLON, _LEAST_CJK = 3, 6, 3, 12, 5
 _LEAST_LETTERS = 0.6  # of all characters but spaces
 _LEAST_SHOUTED, _SHOUTED = 30, 0.7  # letters of a sentence, and the share of capitals among them
-_LONG = 40  # characters: a whole sentence of this length needs no closer look
+_LONG = 40  # characters: a sentence of this length that ends with a full stop needs no closer look
 _PUNCTUATION = "\"'“”‘’«»()[]{},.;:!?…*"
 _TAGS = re.compile(r"^(?:\s*\[[^\[\]\n]{1,30}\])+:?\s*")
 _END = re.compile(r"[.!?…。！？][\"'”’)\]»」』）*`]*$")
-_CUT_OFF = re.compile(r"\([^()]*$")
-_LEADERS = ("....", ". . .", "····", "____", "----", "====", "~~~~")
 _VERSION = r"v?\d[\d.]*(?![\d.])\w*(?!\w)"
 _BOILERPLATE = (
-    r"(?:(?:new|added|changed|deprecated|removed|available|introduced|modified|updated)[ :]+(?:in|since|with|from)\s+"
-    rf"(?:version\s+|release\s+|python\s+)?{_VERSION}|(?:version(?:added|changed)|since|version|release)\s*(?!\s):?\s*{_VERSION})"
-    r"[\s.:)]*$"
-    r"|copyright\b|©|\(c\)\s|all rights reserved|spdx-|last (?:updated|modified|changed|edited)\b"
-    r"|(?:edit|view|show|improve) (?:this page|source|on github)\b|(?:table of )?contents\s*[:.]?$"
-    r"|(?:click|tap) here\b|back to top\b|generated (?:by|on|with|using)\b|built with\b|powered by\b"
-    r"|(?:release[ -]?)?date\s*:"
-    r"|(?:get|post|put|patch|delete|head) /|(?:bug ?)?fix\w* (?:contributed|submitted|provided)\b"
-    r"|author\s*:|maintainer\s*:|home\s?page\s*:|url\s*:|references?\s*:\s*[#\[]|rfc \d+\s*$"
+    r"(?:(?:new|added|changed|deprecated|removed|available|introduced|modified|updated)[ :]+(?:in|since)\s+"
+    rf"(?:version\s+|release\s+)?{_VERSION}|(?:version(?:added|changed)|since|version|release)\s*(?!\s):?\s*{_VERSION})"
+    r"[\s.:)]*$|copyright\b|©|\(c\)\s|all rights reserved|spdx-|last (?:updated|modified|changed|edited)\b"
+    r"|(?:click|tap) here\b|(?:edit|view|show|improve) (?:this page|source|on github)\b|(?:release[ -]?)?date\s*:"
+    r"|(?:get|post|put|patch|delete|head) /|(?:author|maintainer|home\s?page|url)\s*:"
 )
 _POINTER = (
     r"\W*(?:please\s+|also\s+)*"
     r"(?:see(?: also)?|cf\.?|refer to|consult|read|visit|check(?: out)?|siehe|voir|véase|vedi|zie)\b"
-    r"|for (?:more|further|additional|full|complete|general|detailed) "
-    r"(?:information|details|background|documentation|examples?|help|info)\b"
-    r"|more (?:information|details|examples)\b|(?:please )?(?:take a )?look at\b|参见|详见|請參閱|请参阅"
+    r"|for (?:more|further|additional|full|complete|general|detailed) (?:information|details|documentation|examples?)\b"
+    r"|more (?:information|details|examples)\b|参见|详见|請參閱|请参阅"
 )
 _SUSPECT = re.compile(rf"(?P<boilerplate>{_BOILERPLATE})|(?P<pointer>{_POINTER})", re.IGNORECASE)
-_PAGES = r"\d{1,4}(?:[-–]\d{1,4})?(?:, \d{1,4}(?:[-–]\d{1,4})?)*(?=\s|$)"
-_PAGE_NUMBER = re.compile(r", \d")
-_INDEX_ENTRY = re.compile(rf"[^\s,]+, {_PAGES}")
-_DOTS = re.compile(r"(?:\. ){3,}\.|\.{5,}")
+_LEADERS = re.compile(r"(?:\. ?){4}|·{4}|_{4}|-{4}|={4}|~{4}")
+_INDEX_ENTRY = re.compile(r"[^\s,]+, \d{1,4}(?:[-–]\d{1,4})?(?:, \d{1,4}(?:[-–]\d{1,4})?)*(?=\s|$)")
 _WORDS_OF_ENTRY = 4  # of an index at the end of a book, on average
 _DISCLAIMER = re.compile(r"\bMERCHANTABILITY\b|\bWITHOUT (?:ANY )?WARRANT|\bAS IS\b")
 _DOUBTFUL = FUNCTION.union(*((word, word.capitalize(), word.upper()) for word in BOILERPLATE_STARTS))
-_INTRODUCES = re.compile(
-    r"\b(?:following|as follows|below|above|like so|like this|for example|for instance|e\.g|such as|as in|example"
-    r"|consider|suppose|supposing|similar to|here is|looks? like)\b",
-    re.IGNORECASE,
-)
 _REASON = re.compile(r"\b(?:because|if|when|unless|so that|which|must|should|cannot|will|can)\b", re.IGNORECASE)
 _LONGEST_POINTER = 12  # words: a longer one may say something besides
 
@@ -118,10 +104,8 @@ def sentences(text: str) -> list[tuple[int, int]]:
     return spans
 
 
-def best_sentence(
-    words: Sequence[Collection[str]], weights: Mapping[str, float], qualities: Sequence[float], *, ties: bool = False
-) -> int:
-    """Return the position of the sentence with the most of a question's words; of equal ones the first.
+def best_sentence(words: Sequence[Collection[str]], weights: Mapping[str, float], qualities: Sequence[float]) -> int:
+    """Return the position of the sentence with the most of a question's words; of equal ones that of higher quality.
 
     Parameters
     ----------
@@ -130,18 +114,14 @@ def best_sentence(
     weights
         What each word of the question counts.
     qualities
-        A factor for each sentence.
-    ties
-        True if the qualities only decide between sentences of equal weight.
+        What decides between sentences of equal weight.
 
     >>> best_sentence([{"it", "is"}, {"task", "queue"}, {"queue"}], {"task": 1, "queue": 1}, [1, 0.5, 1])
     1
     """
     # Exact sums: words come from sets, whose order changes with the hash seed of the process.
     totals = [math.fsum(weights[word] for word in sentence if word in weights) for sentence in words]
-    if ties:
-        return max(range(len(words)), key=lambda place: (totals[place], qualities[place]))
-    return max(range(len(words)), key=lambda place: totals[place] * qualities[place])
+    return max(range(len(words)), key=lambda place: (totals[place], qualities[place]))
 
 
 def is_statement(text: str, names: Iterable[str] = (), *, whole: bool = True) -> bool:
@@ -152,17 +132,15 @@ def is_statement(text: str, names: Iterable[str] = (), *, whole: bool = True) ->
     names
         The names in it, which say nothing by themselves.
     whole
-        False for a list item or the row of a table, which may be a fragment.
+        False for a list item, which may be a fragment.
 
     >>> is_statement("The worker acknowledges a task after it was executed.")
     True
     >>> [is_statement(text) for text in ("- orm", "[orm] [bug]", "Added in version 3.1.", "See the tutorial.")]
     [False, False, False, False]
     """
-    if whole and len(text) > _LONG and (text[-1] == "." or text[-2] == "."):
-        first = text[: text.find(" ")]
-        if not first.isalpha():
-            first = first.strip(_PUNCTUATION).replace("'", "").replace("’", "").replace("-", "")
+    if len(text) > _LONG and (text[-1] == "." or text[-2] == "."):
+        first = text.split(" ", 1)[0].strip(_PUNCTUATION)
         if first.isalpha() and first not in _DOUBTFUL and text[0] not in "([":
             return True
     text = _TAGS.sub("", text)
@@ -171,7 +149,11 @@ def is_statement(text: str, names: Iterable[str] = (), *, whole: bool = True) ->
         return True
     if len(words) < _LEAST_WORDS or _is_suspect(text, words) or _is_fragment(text, words):
         return False
-    return _says_something(text, words, names, whole)
+    named = {part.lower() for name in names for part in PROSE_WORD.findall(name)}
+    content = [word for word in words if word[0].islower() and word.lower() not in named and word not in FUNCTION]
+    if _END.search(text) or not AUXILIARIES.isdisjoint(map(str.lower, words)):
+        return bool(content) or (whole and any(map(str.islower, words)))
+    return len(content) >= _LEAST_CONTENT and len(words) >= _LEAST_WORDS_OF_FRAGMENT
 
 
 def is_boilerplate(text: str) -> bool:
@@ -181,7 +163,7 @@ def is_boilerplate(text: str) -> bool:
     [True, True]
     """
     suspect = _SUSPECT.match(text)
-    if (suspect and suspect["boilerplate"]) or _DISCLAIMER.search(text) or is_index(text):
+    if (suspect and suspect["boilerplate"]) or _DISCLAIMER.search(text) or _LEADERS.search(text) or is_index(text):
         return True
     capitals = sum(map(str.isupper, text))
     letters = sum(map(str.isalpha, text)) if capitals > _SHOUTED * _LEAST_SHOUTED else 0
@@ -189,46 +171,33 @@ def is_boilerplate(text: str) -> bool:
 
 
 def is_index(text: str) -> bool:
-    """Return whether a text is of entries of an index or a table of contents, with their pages.
+    """Return whether a text is of entries of an index, with their pages.
 
     >>> is_index("setNames, 1814 setOldClass, 1209"), is_index("In May, 1814 he left, and in June, 1815 he came back.")
     (True, False)
     """
-    entries = len(_INDEX_ENTRY.findall(text)) if _PAGE_NUMBER.search(text) else 0
-    return (entries > 1 and text.count(" ") <= _WORDS_OF_ENTRY * entries) or _DOTS.search(text) is not None
-
-
-def _says_something(text: str, words: list[str], names: Iterable[str], whole: bool) -> bool:
-    ended = _END.search(text) is not None and not _CUT_OFF.search(text)
-    is_sentence = ended or not AUXILIARIES.isdisjoint(map(str.lower, words))
-    if whole and is_sentence and len(words) > _LEAST_WORDS and text[0] not in "),;":
-        return any(map(str.islower, words))
-    if sum(map(len, words)) < _LEAST_LETTERS * (len(text) - text.count(" ")):
-        return False
-    named = {part.lower() for name in names for part in PROSE_WORD.findall(name)}
-    others = [word for word in words if word[0].islower() and word.lower() not in named]
-    content = sum(word not in FUNCTION for word in others)
-    if is_sentence:
-        return content >= 1 and (len(others) >= 2 or (whole and ended))
-    return content >= 3 and len(others) >= 4 and len(words) >= _LEAST_WORDS_OF_FRAGMENT
+    entries = len(_INDEX_ENTRY.findall(text)) if ", " in text else 0
+    return entries > 1 and text.count(" ") <= _WORDS_OF_ENTRY * entries
 
 
 def _is_fragment(text: str, words: list[str]) -> bool:
-    """Return whether a sentence starts or stops in the middle, or is a list of paths."""
-    if text[0].islower() and words[0].lower() in FUNCTION:
+    """Return whether a sentence starts or stops in the middle, or has more paths and code than words."""
+    if text[0] in "),;" or (text[0].islower() and words[0].lower() in FUNCTION):
         return True
     if text[-1] == "," or (text[-1].isalpha() and words[-1].lower() in NEVER_LAST):
+        return True
+    if sum(map(len, words)) < _LEAST_LETTERS * (len(text) - text.count(" ")):
         return True
     return sum(part.strip(_PUNCTUATION).isalpha() for part in text.split()) < _LEAST_WORDS
 
 
 def _is_suspect(text: str, words: list[str]) -> bool:
     """Return whether a sentence only introduces, refers, or is found on every page."""
-    if text[-1] == ":" and (len(words) < _LEAST_WORDS_BEFORE_COLON or _INTRODUCES.search(text)):
+    if text[-1] == ":" and len(words) < _LEAST_WORDS_BEFORE_COLON:
         return True
     if suspect := _SUSPECT.match(text):
         return suspect["pointer"] is None or len(words) <= _LONGEST_POINTER or not _REASON.search(text)
-    return any(leader in text for leader in _LEADERS) or (", " in text and is_index(text))
+    return _LEADERS.search(text) is not None or is_index(text)
 
 
 # -- the prose of a chunk: its text with everything else masked, so that offsets stay valid

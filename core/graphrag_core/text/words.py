@@ -70,12 +70,6 @@ NEVER_ALONE = frozenset(
 )
 """Words that are not names on their own, wherever they stand."""
 
-PLACEHOLDERS = frozenset(_LISTS["placeholders"].split())
-"""Words after a command that stand for what the reader has to fill in."""
-
-COMMON_NOUNS = frozenset(_LISTS["common nouns"].split())
-"""Words of the names of things that no person's name has."""
-
 GENERIC_HEADINGS = frozenset(_LISTS["generic headings"].replace("\n", "|").split("|"))
 """Headings that say what kind of section follows and not what it is about."""
 

@@ -1,0 +1,385 @@
+"""The name finder: candidates for names in a text, found by rules, without a model.
+
+A candidate is a run of capitalised words joined by small connectors, a year, a quoted title, inline code or an
+identifier. References ("Section 3.8"), dates, amounts and addresses are not candidates. Which candidates are names
+is decided by :mod:`graphrag_core.extract.source_names`, by how their source uses them. In Chinese and Japanese text
+:mod:`graphrag_core.text.cjk` finds the names.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from itertools import accumulate, zip_longest
+from operator import attrgetter
+from typing import NamedTuple
+
+from graphrag_core.text.cjk import find_cjk_names, has_cjk
+from graphrag_core.text.words import (
+    CALENDAR,
+    CALENDAR_SHORT,
+    CONNECTORS,
+    CURRENCIES,
+    FUNCTION,
+    GENERIC_HEADINGS,
+    GREETINGS,
+    LANGUAGE_OPENERS,
+    NEVER_ALONE,
+    OPENERS,
+    REFERENCES,
+    TITLE_REFERENCES,
+    VERBS,
+    is_ordinary,
+)
+
+
+class NameMatch(NamedTuple):
+    """A name and its position. A word that only the start of a sentence capitalises is not ``certain``."""
+
+    name: str
+    start: int
+    end: int
+    certain: bool = True
+
+
+Words = list[tuple[str, int]]
+"""The words of a run and their offsets in it."""
+
+Found = tuple[tuple[str, int, bool], ...]
+"""The names in a run: name, offset in the run, and whether it is certain."""
+
+
+@cache
+def _run_pattern(all_capitals: bool) -> re.Pattern[str]:
+    """Return the pattern of a run of capitalised words; three times as fast if only ASCII has capitals.
+
+    It starts with a character class, not with an alternation: the regex engine can skip ahead to it.
+    """
+    upper = "A-Z"
+    if all_capitals:  # no script has letter case beyond plane 1
+        upper += "".join(filter(str.isupper, map(chr, range(0x80, 0x20000))))
+    rest = r"[^\W_]*(?:['’.\-&/+][^\W_]+)*[+#]*"
+    number = r"[\d.,]*(?<=\d)(?:st|nd|rd|th)?(?!\w)"
+    titles = r"(?:M(?:rs?|s|t)|Dr|Prof|S[trg]|Sgt|Jr|Ft|Gen|Col|Lt|Capt|Rev|Hon|No|Vol)\."
+    name = rf"(?:{titles}|(?:[{upper}]\.)+(?=\s[{upper}])|[{upper}]{rest})"
+    first = (
+        rf"[{upper}0-9](?<![\w@$#/].)"
+        rf"(?:(?<=\d){number}"
+        rf"|(?<!\d)(?:(?<=[MDPSJFGCLRHNV])(?:rs?|s|t|rof|gt|en|ol|apt|ev|on|o)\.|\.(?:[{upper}]\.)*(?=\s[{upper}])|{rest}))"
+    )
+    more = rf"[ \t]{{1,2}}(?:{name}|\d{number})|(?<!\d)[ \t]{{1,2}}(?:(?:{CONNECTORS}|&)[ \t]+){{1,2}}{name}"
+    return re.compile(rf"{first}(?:{more})*")
+
+
+_NO_SPACES = re.compile(r"\S+")
+_QUOTED = re.compile(r"“([^”\n]{2,80})”|``([^`\n]{2,80}?)''|\"([^\"\n]{2,80})\"")
+_QUOTE_OPENERS = OPENERS - {"the", "a", "an"}
+_URL = re.compile(  # with a scheme, of a known domain with a path, or an e-mail address
+    r"(?<![\w@])(?:[a-z][a-z+.-]{1,9}://|www\.)[^\s<>\"`|]+"
+    r"|(?<![\w@./-])(?:[\w-]+\.)+(?:com|org|net|io|dev|edu|gov)/[^\s<>\"`|]*"
+    r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+(?::\S+)?",
+    re.IGNORECASE,
+)
+_TOKEN_END = re.compile(r"\s|$")
+# What every identifier has and ordinary words lack. Searching for this first is eight times as fast as _IDENTIFIER.
+_HINT = re.compile(
+    r"[_A-Z0-9.\-](?:(?<=_)|(?<=[a-z][A-Z0-9])|(?<=\w\.)(?=[A-Za-z_]\w|[0-9]+\.[0-9]|[0-9]{4})"
+    r"|(?<=[a-z]-)(?=[a-z0-9]*[0-9]))"
+)
+_IDENTIFIER = re.compile(
+    r"(?<![\w.])(?:"
+    r"[a-zA-Z]\w*(?:_\w+)+"  # snake_case
+    r"|__[a-z]\w*__"  # of Python's own methods
+    r"|[a-z]\w+(?:\.[A-Za-z_]\w+)+"  # dotted.name
+    r"|[a-z]+[A-Z]\w*"  # camelCase
+    r"|(?:[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5])(?:\.(?:25[0-5]|2[0-4][0-9]|1?[0-9]{1,2})){3}(?![.\-+]?\w)"  # IPv4
+    r"|[0-9]{4}\.[0-9]{4,5}(?:v[0-9]+)?"  # arXiv
+    r"|(?<!-)[a-z][a-z0-9]+(?:-[a-z0-9]+)*-(?:[a-z]*[0-9][a-z0-9]*)"  # gpt-4, us-east-1
+    r"|(?<!-)[a-z]+[0-9][a-z0-9]*"  # s3, oauth2
+    r")(?!\w)"
+)
+_CODE = re.compile(  # a word or two; arguments, an index and a value are stripped
+    r"[~!@$\s\"'`“‘]*(?P<name>-{0,2}[^\W\d](?:[\w.:/+#-]*[\w+#])?|/[\w./+-]*\w|\.[a-z]\w+)[*.,;:'\"`”’ ]*"
+    r"(?P<second> [^\W\d][\w.-]*\w)?(?:\s?\(.*|\[.*|\s?[:=].*)?",
+    re.ASCII | re.DOTALL,
+)
+_FILE = (
+    r"pyi?|jsx|tsx|rb|java|cc|cpp|hpp|sh|bat|ps1|jsonl?|ya?ml|toml|ini|cfg|md|rst|txt|[ct]sv|png|jpe?g|gif|svg|pdf|docx?|xlsx?"
+    r"|pptx?|od[tps]|eml|zip|t?gz|xz|bz2|tar|deb|rpm|iso|whl|exe|dll|html?|css|xml"
+)  # not "conf", "log", "db" and "js", which attributes, modules and products end with too
+# A file or folder, a version, the hash of a commit, a word with the number of a footnote.
+_NO_CODE_NAME = re.compile(
+    rf"/.+|(?:file|dir)\d+|.*\.(?:{_FILE})|[vV][0-9]+(?:\.[0-9]+)*(?:[-+~.]\w+)*"
+    r"|(?=.*[0-9].*[0-9])[0-9a-f]{7,40}"
+    r"|[a-z]{3,}(?:ions?|ments?|ly|ing|ed|ness|ity|ies|ous|able|ples?|ors?|ers)[0-9]{1,2}"
+)
+_LONGEST_CODE = 60
+_LEAST_PART = 4  # letters of the last part of a dotted name, to stand on its own
+_LONGEST_NAME = 8  # words
+_ENGLISH = frozenset("the of and is was with that for".split())
+_LEAST_FOREIGN = 3  # function words of a language that show that a text is written in it
+_CLAUSE_ENDS = frozenset(".!?…;|•*—–\x01")
+_LINKING = frozenset({"the", "a", "an", "in", "on", "at"})
+_JOINTS = frozenset({"in", "at", "on"})
+_DATING = frozenset("in since by until from during of after before".split())
+_INITIAL = re.compile(r"[A-Z]\.")
+_NUMBER = re.compile(r"[#§(]?(?:[0-9]+(?:[.,:/\-–][0-9]+)*(?:st|nd|rd|th|[a-z])?|[A-Z](?:\.[0-9]+)*|[IVX]+)[.,:)]*")
+_LISTED = re.compile(  # the number of a section or ticket, a key, a label
+    r"[A-Z]?\.?[0-9]+(?:\.[0-9]+)+\.?|[A-Z]\.[0-9]+|[0-9]{5,}[.,:]?|(?:[CM]-)+\S"
+    r"|NOTES?|TIPS?|HINT|WARNING|CAUTION|IMPORTANT|DANGER|ATTENTION|TODO|FIXME|EXAMPLE"
+)
+_TICKET = re.compile(r"[0-9]{5,}[.,:]?")
+_DATE_WORDS = CALENDAR | CALENDAR_SHORT | {"may"}
+_QUALIFIER = re.compile(r"(?<=\w\w)-[a-z]{3,}$")  # "Unix-like"
+_YEAR = re.compile(r"(?:1[0-9]|20)[0-9]{2}")
+_NEVER_NAMES = FUNCTION | REFERENCES | NEVER_ALONE
+_NO_NAMES = _NEVER_NAMES | OPENERS | VERBS
+
+
+def find_names(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch]:
+    """Return the candidates in a text without hard-wrapped lines, in order; ``starts``: where its sentences start.
+
+    >>> [match.name for match in find_names("We asked the Bank of England about kg_store in 1997.", {0})]
+    ['Bank of England', 'kg_store', '1997']
+    """
+    names = [*_capitalised(text, starts), *_identifiers(text)]
+    titles = [*_quoted(text)] if '"' in text or "“" in text or "``" in text else []
+    spans = [(title.start, title.end) for title in titles]
+    if "/" in text or "@" in text or "www." in text:
+        spans += [match.span() for match in _URL.finditer(text)]
+    if spans:
+        names = outside(names, sorted(spans)) + titles
+    if not text.isascii() and has_cjk(text):
+        names += [NameMatch(*match) for match in find_cjk_names(text)]
+    names.sort(key=attrgetter("end"), reverse=True)
+    names.sort(key=attrgetter("start"))
+    return names
+
+
+def outside(names: list[NameMatch], spans: list[tuple[int, int]]) -> list[NameMatch]:
+    """Return the names that are not inside any of the spans, which are sorted."""
+    begins, ends = [start for start, _ in spans], [-1, *accumulate((end for _, end in spans), max)]
+    return [name for name in names if name.end > ends[bisect_right(begins, name.start)]]
+
+
+def _quoted(text: str) -> Iterator[NameMatch]:
+    """Yield the names and titles in quotation marks."""
+    for match in _QUOTED.finditer(text):
+        group = match.lastindex or 1
+        name = match[group].strip(" ,.")
+        words = name.split()
+        if not words or len(words) > _LONGEST_NAME or not name[0].isupper() or name[-1] in "!?([":
+            continue
+        is_title = len(words) > 1 and words[-1][0].isupper()
+        if "`" in name or "\x01" in name or (words[0].casefold() in _QUOTE_OPENERS and not is_title):
+            continue
+        if len(words) > 1 or not (name.casefold() in NEVER_ALONE or name.casefold() in CALENDAR):
+            at = text.find(name, match.start(group))
+            yield NameMatch(name, at, at + len(name))
+
+
+def _capitalised(text: str, starts: frozenset[int] | set[int]) -> Iterator[NameMatch]:
+    """Yield the names in runs of capitalised words, in order of position."""
+    new = tuple.__new__  # NameMatch(...) in a third of the time
+    openers = frozenset() if " the " in text else _foreign_openers(text)
+    pattern = _run_pattern(not text.isascii() and any(c.isupper() for c in set(text) if c > "\x7f"))
+    for match in pattern.finditer(text):
+        run, at = match.group(), match.start()
+        before = text[max(at - 2, 0) : at].rstrip()[-1:]
+        initial = at in starts or at - 1 in starts or _opens_clause(text, match, before)
+        if text[match.end() : match.end() + 1] == "_":  # the start of an identifier
+            run = run.rpartition(" ")[0]
+        is_after = before.islower() and (run[:1].isdigit() or " to " in run)
+        after = text[max(0, at - 9) : at].rsplit(maxsplit=1)[-1] if is_after else ""
+        for name, offset, certain in _names_in(run, initial, after, openers):
+            start = at + offset
+            yield new(NameMatch, (name, start, start + len(name), certain))
+
+
+def _opens_clause(text: str, match: re.Match[str], before: str) -> bool:
+    """Return whether a run starts a clause, a list item or a field's value. ``before``: the character before it."""
+    if before != ":":
+        return not before or before in _CLAUSE_ENDS
+    following = text[match.end() + 1 : match.end() + 2]  # "Title: Labels print twice", not "Author: Ada Lovelace"
+    return (match.group().partition(" ")[2][:1] or following).islower()
+
+
+def _foreign_openers(text: str) -> frozenset[str]:
+    """Return the words that open sentences in the language of a text; none if it is English or unknown."""
+    words = set(text.lower().split())
+    least = max(_LEAST_FOREIGN, 2 * len(words & _ENGLISH))
+    return next((openers for openers, markers in LANGUAGE_OPENERS if len(words & markers) >= least), frozenset())
+
+
+@lru_cache(maxsize=16_384)  # the same names occur again and again
+def _names_in(run: str, initial: bool, after: str, openers: frozenset[str]) -> Found:
+    """Return the names in a run.
+
+    ``initial``: it starts a sentence. ``after``: the word before a year or before two names joined by "to".
+    ``openers``: words that open sentences, if the text is not in English.
+    """
+    found: list[tuple[str, int, bool]] = []
+    words = [(match.group(), match.start()) for match in _NO_SPACES.finditer(run)]
+    while words and words[0][0].lower() in openers:
+        del words[0]
+    for part, is_place in _parts(words, after in {"from", "between"}):
+        inner, opens = _trimmed(part, initial and part[0][1] == 0)
+        for name, offset, certain in _names_of(run, inner, opens, after in _DATING or is_place):
+            found.append((name, offset, certain and (not is_place or name[0].isdigit())))
+    return tuple(found)
+
+
+def _parts(words: Words, is_way: bool) -> Iterator[tuple[Words, bool]]:
+    """Yield the parts of a run, and whether each is a place after a name: "Mara Lindqvist in Tallinn".
+
+    It is divided at references too: "Bash Manual Section 3.8". A place is certain if the text names it elsewhere: a
+    place that is named once links passages that have little in common. ``is_way``: "from Arlanda to Lisbon".
+    """
+    part: Words = []
+    is_place, is_number = False, False
+    for word, (following, _) in zip_longest(words, words[1:], fillvalue=("", 0)):
+        lower = word[0].lower().rstrip(".,:")
+        is_reference = lower in TITLE_REFERENCES and _NUMBER.fullmatch(following) is not None
+        divides = (lower in _JOINTS and _can_end(part, lower, following)) or (lower == "to" and is_way)
+        if not (is_reference or divides or is_number):
+            part.append(word)
+        elif part:
+            yield part, is_place
+            part, is_place = [], divides and lower != "to"
+        is_number = is_reference
+    if part:
+        yield part, is_place
+
+
+def _can_end(part: Words, joint: str, following: str) -> bool:
+    """Return whether a name of several words ends before a place or date. "Alice in Wonderland" is one name."""
+    if following.casefold() in CALENDAR:
+        return True
+    small = {word for word, _ in part if word.islower()}
+    return joint != "on" and len(part) - len(small) > 1 and small <= {"of" if joint == "in" else ""}
+
+
+def _trimmed(words: Words, initial: bool) -> tuple[Words, bool]:
+    """Return words without those at both ends that are not part of a name, and whether a sentence starts with them."""
+    first, last = 0, len(words)
+    while first < last:
+        word, lower = words[first][0], words[first][0].lower().rstrip(".,:")
+        following = words[first + 1][0] if first + 1 < last else ""
+        if following and lower in REFERENCES and _NUMBER.fullmatch(following):
+            first += 2
+        elif following and (_LISTED.fullmatch(word) or _is_footnote(word, following)):
+            first, initial = first + 1, True
+        elif _opens(word, lower, following, initial):
+            first += 1
+        else:
+            break
+    while first < last - 1 and _ends_none(words[last - 2][0], words[last - 1][0]):
+        last -= 1
+    return words[first:last], initial if first == 0 else not words[first - 1][0][0].isalpha()
+
+
+def _ends_none(before: str, word: str) -> bool:
+    """Return whether a word after a name is not part of it, unless both are in capitals: "ORDER BY"."""
+    if word.isupper() and word.isalpha() and before.isupper():
+        return False
+    return word.lower() in FUNCTION or _TICKET.fullmatch(word) is not None
+
+
+def _opens(word: str, lower: str, following: str, initial: bool) -> bool:
+    """Return whether a word before a name is not part of it."""
+    if _INITIAL.fullmatch(word):
+        return following.lower() in FUNCTION  # "the language R. The"
+    if not initial or (word.isupper() and following.isupper() and len(word) > 1):  # "CREATE TABLE"
+        return lower in FUNCTION
+    if (following in _LINKING or following[1:].isupper()) and is_ordinary(lower):  # "Review the PR", "Emit SQL"
+        return True
+    return lower in OPENERS or lower in GREETINGS or (following != "" and _is_adverb(lower))
+
+
+def _is_footnote(word: str, following: str) -> bool:
+    """Return whether a number is that of a footnote before a word that starts no name, or stands before a ticket."""
+    lower = following.lower()
+    starts_none = lower in OPENERS or lower in NEVER_ALONE or _is_adverb(lower) or _TICKET.fullmatch(following)
+    return word.isdigit() and len(word) < 4 and bool(starts_none)
+
+
+def _is_adverb(lower: str) -> bool:
+    return lower.endswith("ly") and is_ordinary(lower)
+
+
+def _names_of(run: str, words: Words, opens: bool, is_dated: bool) -> Found:
+    """Return the name of some words, and the year before it. ``opens``: a sentence or list item starts with them."""
+    lower = [word.lower().rstrip(".,:") for word, _ in words]
+    no_names = _NO_NAMES if opens or len(words) > 1 else _NEVER_NAMES
+    if not 1 <= len(words) <= _LONGEST_NAME or all(map(no_names.__contains__, lower)):
+        return ()
+    if any(word[0].isdigit() for word in lower) and all(word in _DATE_WORDS or word[0].isdigit() for word in lower):
+        return _year(words)
+    start, end = words[0][1], words[-1][1] + len(words[-1][0])
+    name = run[start:end].rstrip(",.")
+    name = name[:-2] if name.endswith(("'s", "’s")) else name
+    if len(words) == 1:
+        name = _QUALIFIER.sub("", name)
+        return ((name, start, not (opens and name[1:].islower())),) if _is_word(name, lower[0]) else ()
+    is_amount = words[0][0] in CURRENCIES and lower[1][0].isdigit()
+    if is_amount or name.lower() in GENERIC_HEADINGS or max(map(len, lower)) < 2:  # "A. R", "M Y"
+        return ()
+    if (is_dated or start) and _YEAR.fullmatch(words[0][0]):
+        return (words[0][0], start, True), (name[5:].lstrip(), start + 5, True)
+    return ((name, start, True),)
+
+
+def _year(words: Words) -> Found:
+    """Return the year in a date such as "October 2005". A day and a telephone number have none."""
+    numbers = [(word.rstrip(".,:"), start) for word, start in words if word[0].isdigit()]
+    year, start = numbers[0]
+    return ((year, start, True),) if len(numbers) == 1 and _YEAR.fullmatch(year) else ()
+
+
+def _is_word(name: str, lower: str) -> bool:
+    """Return whether one capitalised word can be a name."""
+    if "." in name and (_LISTED.fullmatch(name) or _NO_CODE_NAME.fullmatch(name)):
+        return False
+    return 1 < len(name) <= _LONGEST_CODE and lower not in CALENDAR and not _is_adverb(lower)
+
+
+def _identifiers(text: str) -> Iterator[NameMatch]:
+    done = 0
+    for hint in _HINT.finditer(text):
+        if hint.start() < done:
+            continue
+        start = max(done, *(text.rfind(space, done, hint.start()) + 1 for space in " \n\t"))
+        end = _TOKEN_END.search(text, hint.end())
+        done = end.start() if end else len(text)
+        for match in _IDENTIFIER.finditer(text, start, done):
+            if not _NO_CODE_NAME.fullmatch(match.group()):
+                yield NameMatch(match.group(), match.start(), match.end())
+
+
+@lru_cache(maxsize=8_192)
+def code_names(code: str) -> tuple[str, ...]:
+    """Return the names in a piece of inline code: as it is written, and the end of a dotted name.
+
+    A call, a value and punctuation are stripped. Numbers, expressions and command lines are not names.
+
+    >>> code_names("~celery.app.task.Task.retry()"), code_names("--concurrency=10"), code_names("a + b")
+    (('celery.app.task.Task.retry', 'Task.retry', 'retry'), ('--concurrency',), ())
+    """
+    match = _CODE.fullmatch(code) if len(code) <= 2 * _LONGEST_CODE else None
+    if match is None or len(name := match["name"]) > _LONGEST_CODE or "://" in code or "@" in code[1:]:
+        return ()
+    if second := match["second"]:  # "ORDER BY", not "make NAME"
+        return (name + second,) if "/" not in name and name[0] != "-" and name.isupper() == second.isupper() else ()
+    has_letters = sum(map(str.isalpha, name)) > 1
+    if not has_letters or name.casefold() in _NEVER_NAMES or _NO_CODE_NAME.fullmatch(name):
+        return ()
+    return _with_ends(name) if "." in name and "/" not in name else (name,)
+
+
+def _with_ends(name: str) -> tuple[str, ...]:
+    """Return a dotted name and its last parts, which may stand alone."""
+    parts = [part for part in name.split(".") if part]
+    ends = [".".join(parts[-2:])] if len(parts) > 2 and not parts[-2].isdigit() else []
+    if len(parts) > 1 and len(parts[-1]) >= _LEAST_PART and parts[-1].casefold() not in NEVER_ALONE:
+        ends.append(parts[-1])
+    return tuple(dict.fromkeys((name, *ends)))
