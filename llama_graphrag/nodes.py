@@ -35,8 +35,9 @@ from graphrag_core.adapter import CITATION, added_metadata, metadata_of, returne
 from graphrag_core.errors import DocumentError, InputError
 from graphrag_core.extract.knowledge import KnowledgeExtractor, strength_of
 from graphrag_core.filters import json_value
-from graphrag_core.ingest.chunker import stated_title, title_of, whole_document
+from graphrag_core.ingest.chunker import whole_document
 from graphrag_core.ingest.remembered import FACT_KEY
+from graphrag_core.ingest.titles import stated_title, title_of
 from graphrag_core.model import ADAPTER_KEY
 from graphrag_core.text import chunk_text, label
 from graphrag_core.text.markup import plain

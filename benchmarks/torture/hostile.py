@@ -46,7 +46,8 @@ from graphrag_core.errors import GraphRAGError
 from graphrag_core.extract import SentenceExtractor
 from graphrag_core.extract.names import code_names, find_names
 from graphrag_core.extract.subjects import document_address, heading_names, link_addresses, section_addresses
-from graphrag_core.ingest.chunker import Chunker, is_markdown, title_of, whole_document
+from graphrag_core.ingest.chunker import Chunker, whole_document
+from graphrag_core.ingest.titles import is_markdown, title_of
 from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.query import recognise, routing
 from graphrag_core.text import cjk, html, markup, names, tokens

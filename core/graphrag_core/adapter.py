@@ -20,9 +20,9 @@ from graphrag_core.engine.address import shown
 from graphrag_core.errors import InputError, NotAnIndex, unknown_name
 from graphrag_core.filters import DOCUMENT_ID, Where, json_value, parse_all
 from graphrag_core.index import KnowledgeIndex
-from graphrag_core.ingest.chunker import stated_title
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.remembered import Time
+from graphrag_core.ingest.titles import stated_title
 from graphrag_core.model import ADAPTER_KEY, Added, Chunk, Document
 from graphrag_core.ports import Embedder
 from graphrag_core.query.plan import Plan

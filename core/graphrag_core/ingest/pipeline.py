@@ -21,10 +21,11 @@ from graphrag_core import extract as extractors
 from graphrag_core import forks
 from graphrag_core.errors import ChangedMeanwhile, EmbedderMismatch, InputError, ReadOnlyIndex
 from graphrag_core.ingest import remembered
-from graphrag_core.ingest.chunker import Chunker, stated_title, whole_document
+from graphrag_core.ingest.chunker import Chunker, whole_document
 from graphrag_core.ingest.edges import Edge, stored_edges, with_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.remembered import FACT_KEY
+from graphrag_core.ingest.titles import stated_title
 from graphrag_core.ingest.validation import clean, extract, to_json, validate
 from graphrag_core.ingest.vectors import Vectors, embedded_names, embedded_texts, stored_vectors, with_vectors
 from graphrag_core.model import Added, Chunk, Document
