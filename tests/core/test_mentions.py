@@ -120,6 +120,7 @@ def test_hashes_mail_addresses_and_encoded_data_are_no_names(text):
         ("(See Section 4.2, Appendix B and Figure 2.1.)", []),
         ("The Bash Manual Section 3.8 has it.", ["Bash Manual"]),
         ("We saw The Godfather Part II there.", ["Godfather Part II"]),
+        ("It is on the Site Map, the Home Page, at Line 2 and (See Section) in Step 3.", []),
         ("They run version 3.8, v2.1 and 1.2.3-rc1 of it.", []),
         ("The host 192.168.1.20 runs Debian 7.", ["192.168.1.20", "Debian 7"]),
         ("They met on Tuesday, 12 March 2024 and in June 2025.", ["2025"]),
