@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphrag_apps.ask import Answer, ask
+from graphrag_apps.explore.ranking import joined_most, sections_among
 from graphrag_apps.page.layout import layout
 from graphrag_apps.page.network import Network, build_network
 from graphrag_core import forks
@@ -40,7 +41,7 @@ from graphrag_core.ingest.remembered import changes_between, visible
 from graphrag_core.model import Chunk, Community, Entity, Fact
 from graphrag_core.ports import Keys
 from graphrag_core.retriever import GraphRetriever
-from graphrag_core.text import FUNCTION, normalise
+from graphrag_core.text import normalise
 from graphrag_core.text.markup import plain
 
 if TYPE_CHECKING:
@@ -57,9 +58,6 @@ _MATCHES = 300  # entities that are looked at if too few of the ranked ones matc
 _NO_MATCH = 4
 _START_NODES = 80  # entities on the start page
 _COMMUNITY_NODES = 60
-_MOST_RANKED = 2_000  # of the most mentioned entities, for the start page
-_FIRST_RANKED = 400  # of these, for which it is looked up whether they are sections
-_FACTS_RANKED = 1_000  # of an entity
 _COMMUNITIES = 12  # with a colour and a place on the start page
 _NAMES_EACH = 8  # entities of each community on the start page
 _MOST_COUNTED = 1 << 40
@@ -97,7 +95,7 @@ class _Scope:
     @classmethod
     def of(cls, snapshot: Snapshot, communities: Sequence[Community], at: float) -> _Scope:
         """Rank the entities, and name each community by its first ones."""
-        ranked = _ranked(snapshot)
+        ranked = joined_most(snapshot)
         community_of = {member: one.id for one in communities[:_COMMUNITIES] for member in one.members}
         first: dict[str, list[str]] = {}
         for entity in ranked:
@@ -340,7 +338,7 @@ class _View:
 
     def nodes(self, entities: Sequence[Entity]) -> list[dict[str, Any]]:
         fields = ("id", "name", "type", "mentions")
-        sections = _sections(self.snapshot, entities)
+        sections = sections_among(self.snapshot, entities)
         return [
             {
                 **{name: getattr(entity, name) for name in fields},
@@ -420,49 +418,6 @@ def find_entity(snapshot: Snapshot, name: str) -> tuple[Keys, Entity] | None:
     return (keys, snapshot.entities(keys)[0]) if len(keys) else None
 
 
-def _ranked(snapshot: Snapshot) -> list[Entity]:
-    """Return entities by the number of facts that join them to others, without sections.
-
-    Only facts of passages that are about something else count: a title or a menu word joins whatever stands below it.
-    What is said again, as in the footers of pages, counts once.
-    """
-    keys = snapshot.top_entities(_MOST_RANKED)
-    counts, facts = snapshot.graph.facts_of(keys, _FACTS_RANKED)
-    every = np.unique(facts)
-    rows, said = snapshot.fact_rows(every), np.zeros(len(every), np.bool_)
-    said[snapshot.first_said(every)] = True
-    at, owner = every.searchsorted(facts), np.arange(len(keys)).repeat(counts)
-    passages = snapshot.neighbours(keys, to="chunks")
-    about = passages.weights > 1
-    pairs = np.arange(len(keys)).repeat(passages.counts)[about] << 40 | passages.targets[about]
-    joins = said[at] & (rows.counts[at] > 1) & ~np.isin(owner << 40 | rows.chunks[at], pairs)
-    order = np.argsort(-np.bincount(owner[joins], minlength=len(keys)), kind="stable")
-    entities = snapshot.entities(keys[order])
-    sections = _sections(snapshot, entities[:_FIRST_RANKED])
-    return [entity for entity in entities if entity.id not in sections]
-
-
-def _sections(snapshot: Snapshot, entities: Sequence[Entity]) -> set[str]:
-    """Return the ids of the entities that are sections: most of their passages are about them, as their headings.
-
-    An entity that is no heading is one too if its name reads as a heading.
-    """
-    sections = {entity.id for entity in entities if entity.id.startswith("→")}
-    things = {entity.id: entity for entity in entities if entity.id not in sections}
-    found = snapshot.find_entities(list(things))
-    edges = snapshot.neighbours(np.array(list(found.values()), np.int64), to="chunks")
-    owners = np.repeat(np.arange(len(found)), edges.counts)[edges.weights > 1]
-    mostly = 2 * np.bincount(owners, minlength=len(found)) > edges.counts
-    firsts = dict(zip(owners[::-1].tolist(), edges.targets[edges.weights > 1][::-1].tolist(), strict=True))
-    read = [(entity_id, firsts[at]) for at, entity_id in enumerate(found) if mostly[at]]
-    chunks = snapshot.chunks(np.array([chunk for _, chunk in read], np.int64))
-    for (entity_id, _), chunk in zip(read, chunks, strict=True):
-        headings = set(map(normalise, chunk.headings)) - {normalise(chunk.title)}
-        if entity_id in headings or _reads_as_heading(things[entity_id].name):
-            sections.add(entity_id)
-    return sections
-
-
 def _matching(entities: Iterable[Entity], wanted: str) -> list[Entity]:
     """Return the entities whose names match a text, best first."""
     ranks = [(_match(entity, wanted), entity) for entity in entities]
@@ -480,16 +435,6 @@ def _match(entity: Entity, wanted: str) -> int:
         True,
     )
     return tests.index(True)
-
-
-def _reads_as_heading(name: str) -> bool:
-    """Return whether a name of several words has a word that a title would capitalise, in lower case.
-
-    >>> [_reads_as_heading(name) for name in ("Gone with the Wind", "Maintenance note of 3 February", "keyring")]
-    [False, True, False]
-    """
-    words = name.partition(" (")[0].split()
-    return len(words) > 1 and any(word.islower() and word not in FUNCTION for word in words)
 
 
 def strongest(snapshot: Snapshot, facts: Keys) -> Keys:

@@ -420,8 +420,8 @@ class Records:
 
     def chunks(self, keys: Sequence[int]) -> list[Chunk]:
         """Return passages in the order given."""
-        kept = self.cache.chunks  # another thread may clear it
-        known = {key: chunk for key in keys if (chunk := kept.get(key)) is not None}
+        # Another thread may clear the cache.
+        known = {key: chunk for key in keys if (chunk := self.cache.chunks.get(key)) is not None}
         if missing := {key for key in keys if key not in known}:
             columns = f"{_CHUNK}, t.*"
             sql = f"SELECT {columns.replace('p.', 't.')} FROM {WANTED} passages t ON t.key = wanted.value "
@@ -430,9 +430,8 @@ class Records:
                 raise damaged("a passage is missing")
             if any(passage_checksum(row[10:-1]) != row[-1] for row in rows):
                 raise damaged("the row of a passage differs from its checksum")
-            read = {row[0]: chunk_of(row[:10]) for row in rows}
+            known |= (read := {row[0]: chunk_of(row[:10]) for row in rows})
             self.cache.keep("chunks", read, 10_000)
-            known.update(read)
         return [known[key] for key in keys]
 
     def keys_of_passages(self, ids: Sequence[str]) -> dict[str, int]:
@@ -482,8 +481,7 @@ class Records:
 
     def names(self, keys: Sequence[int]) -> dict[int, Name]:
         """Return names by key."""
-        kept = self.cache.names
-        known = {key: name for key in keys if (name := kept.get(key)) is not None}
+        known = {key: name for key in keys if (name := self.cache.names.get(key)) is not None}
         if missing := [key for key in keys if key not in known]:
             rows = self._of_keys("n.key, n.surface, n.spelling", "names n", missing)
             read = {key: Name(surface, normalise(surface), spelling) for key, surface, spelling in rows.values()}
