@@ -520,6 +520,23 @@ def test_the_outline_of_a_pdf_says_what_is_a_heading(tmp_path):
     assert "#" not in documents["plain.pdf"].text
 
 
+def test_links_inside_a_pdf_lead_to_the_section(tmp_path):
+    def draw(page):
+        bottom = draw_lines(page, 60, 770, ["Arrival"], size=16)
+        draw_lines(page, 60, bottom - 10, ["Ships that wait are described in 2 (page 1)."])
+        page.linkRect("", "anchoring", (205, bottom - 13, 213, bottom))
+        page.linkRect("", "top", (240, bottom - 13, 248, bottom))  # as in an index
+        page.bookmarkHorizontal("top", 0, 800)
+        draw_lines(page, 60, 500, ["2 Anchoring"], size=16)
+        page.bookmarkHorizontal("anchoring", 0, 520)
+        draw_lines(page, 60, 470, ["Anchors hold in mud."])
+
+    pdf_file(tmp_path / "port.pdf", draw)
+    (document,) = load(tmp_path)[0].values()
+    assert "# Arrival\n\nShips that wait are described in [2](#page-1-3) (page 1)." in document.text
+    assert '# <a id="page-1-3"></a>2 Anchoring' in document.text
+
+
 def test_the_number_of_a_footnote_in_a_pdf_is_no_part_of_the_word_before(tmp_path):
     def draw(page):
         text = page.beginText(60, 700)

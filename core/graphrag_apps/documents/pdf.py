@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, dropwhile, pairwise, takewhile
-from statistics import median, median_high
+from statistics import median
 from typing import Any, NamedTuple
 
+from graphrag_apps.documents.pdf_lines import Line, Link, page_lines, page_links
 from graphrag_core.errors import FileError, optional_import
-from graphrag_core.text import has_cjk, markdown
+from graphrag_core.text import markdown
 from graphrag_core.text.content import Content, stated_title
 from graphrag_core.text.words import HYPHENATED_WORD
 
@@ -29,12 +29,7 @@ _ENDS_IN_NUMBER = re.compile(r"\s(?:\d{1,4}|[ivxlc]{1,7})$")
 _LIST_ITEM = re.compile(r"([•‣◦▪●○■–∙·*-]|\(?(?:\d{1,2}|[a-z])[.)])\s+(?=\S)")
 _NUMBERED = re.compile(r"\(?(\d{1,2})[.)]$")
 _SENTENCE_END = (".", "!", "?", ":", ";", "。", "！", "？", "”", '"')
-_MONOSPACED = re.compile(r"mono(?!type)|courier|consol|typewriter|cmtt|menlo|-tt|fixed|NimbusMon", re.IGNORECASE)
-_HYPHENS = (0x02, 0xFFFE, 0xAD)  # a hyphen at the end of a line, as pdfium returns it
 _HEADING_RATIO = 1.12  # how much larger than body text a heading is
-_WORD_GAP = 0.13  # of the font size: the gap between words is wider, the gap that kerning leaves is not
-_NO_GAP = 0.05
-_SUPERSCRIPT = 0.85  # of the size of its line, at most
 _PAGES_PER_ENTRY = 4  # of an outline that has all headings, at most
 _TITLE_LINES = 3  # of a heading, at most
 _LONGEST_HEADING = 200  # characters
@@ -44,22 +39,6 @@ _MAX_CHARACTERS = 50_000_000
 _LONGEST_EDGE = 300  # characters of a page number, or of a line of a table of contents
 _MOST_INDENTATION = 100  # spaces
 _LOCK = threading.Lock()  # pdfium must not be called from two threads
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A line of a page, or the part of it in one column. Coordinates are points, from the bottom left."""
-
-    text: str
-    left: float
-    right: float
-    base: float
-    size: float
-    page: int
-    row: int
-    is_code: bool = False
-    hyphenated: bool = False
-    level: int = 0
 
 
 class _Entry(NamedTuple):
@@ -80,9 +59,13 @@ def read_pdf(data: bytes) -> Content:
             try:
                 if len(file) > _MAX_PAGES:
                     raise FileError(f"has more than {_MAX_PAGES:,} pages: split it")
-                pages, characters = [], 0
+                pages, links, characters = [], [], 0
                 for number in range(len(file)):
-                    pages.append(_page_lines(file[number], number + 1))
+                    page = file[number]
+                    text_page = page.get_textpage()
+                    pages.append(page_lines(text_page, number + 1))
+                    links += page_links(file, page, text_page, number + 1)
+                    text_page.close()
                     characters += sum(len(line.text) for line in pages[-1])
                     if characters > _MAX_CHARACTERS:
                         raise FileError(f"has more than {_MAX_CHARACTERS:,} characters: split it")
@@ -104,131 +87,7 @@ def read_pdf(data: bytes) -> Content:
     lines = _with_headings(lines, body, outline)
     if not lines:
         raise FileError("no text besides page numbers")
-    return Content("\n\n".join(_markdown(lines)), _title(title, lines), {"pages": len(pages)})
-
-
-# -- reading lines
-
-
-def _page_lines(page: Any, number: int) -> list[_Line]:
-    """Return the parts of lines of a page, in the order of the file; a wide gap separates two parts."""
-    import pypdfium2.raw as pdfium
-
-    text_page = page.get_textpage()
-    raw, box = text_page.raw, pdfium.FS_RECTF()
-    part = _Part(raw, number)
-    for index in range(text_page.count_chars()):
-        code = pdfium.FPDFText_GetUnicode(raw, index)
-        if code in (10, 13) or code in _HYPHENS:
-            part.end(hyphenated=code in _HYPHENS)
-            part.row += code != 13
-        elif code and not 0xD800 <= code < 0xE000:
-            pdfium.FPDFText_GetLooseCharBox(raw, index, box)  # up to where the next character is expected
-            part.add(index, chr(code), box)
-    part.end()
-    text_page.close()
-    return part.lines
-
-
-class _Part:
-    """The part of a line that is being read from a page, and the lines before it."""
-
-    def __init__(self, raw: Any, page: int) -> None:
-        self.lines: list[_Line] = []
-        self.row = 0
-        self._raw, self._page = raw, page
-        self._ink = [ctypes.c_double() for _ in range(4)]  # left, right, bottom and top of what is drawn
-        self._characters: list[str] = []
-        self._boxes: list[tuple[float, float]] = []  # left and right of each character
-        self._places: list[int] = []  # of the characters other than spaces
-        self._begin = self._end = self._base = self._start = self._size = 0.0
-
-    def add(self, index: int, character: str, box: Any) -> None:
-        """Add a character, which may begin another part or another line."""
-        left, right, bottom = box.left, box.right, box.bottom
-        if character.isspace():
-            self._characters.append(" ")
-            self._boxes.append((left, right))
-            return
-        if self._places and left - self._end > 1.8 * self._size:  # a column or a cell of a table
-            self.end()
-        elif self._places and abs(bottom - self._start) > 1.5 * self._size and left < self._end:  # a line break
-            self.end()
-            self.row += 1
-        if not self._places:
-            self._draw(index)
-            self._begin, self._base, self._start = self._ink[0].value, self._ink[2].value, bottom
-            self._size = _font_size(self._raw, index)
-        elif character.isdigit() and self._characters[-1][-1:].isalpha():
-            is_raised = _font_size(self._raw, index) < _SUPERSCRIPT * self._size
-            character = f"^{character}" if is_raised else character  # the number of a footnote, or a power
-        self._places.append(index)
-        self._characters.append(character)
-        self._boxes.append((left, right))
-        self._end = right
-
-    def end(self, *, hyphenated: bool = False) -> None:
-        """End the part."""
-        if text := _words(self._characters, self._boxes, self._size):
-            places = self._places
-            is_code = all(_is_monospaced(self._raw, places[at]) for at in (0, len(places) // 2, -1))
-            self._draw(places[-1])
-            self.lines.append(
-                _Line(
-                    text, self._begin, self._ink[1].value, self._base, self._size, self._page, self.row, is_code,
-                    hyphenated,
-                )
-            )  # fmt: skip
-        self._characters, self._boxes, self._places = [], [], []
-
-    def _draw(self, index: int) -> None:
-        """Read where a character is drawn."""
-        import pypdfium2.raw as pdfium
-
-        pdfium.FPDFText_GetCharBox(self._raw, index, *self._ink)
-
-
-def _words(characters: list[str], boxes: Sequence[tuple[float, float]], size: float) -> str:
-    """Return the text of a line with a space where the page has a gap between words, whether or not the file has one.
-
-    Character spacing can stand for a space. A gap that is not wider than most of the gaps beside it separates letters.
-    """
-    gaps: list[tuple[int, float]] = []  # before which character, and how wide
-    last = -1
-    for place, box in enumerate(boxes):
-        if characters[place] == " ":
-            continue
-        gap = box[0] - boxes[last][1]
-        if 0 <= last == place - 1:
-            gaps.append((place, gap))
-        elif last == place - 2 >= 0 and abs(gap) < _NO_GAP * size:
-            left, right = boxes[place - 1]
-            if left < right and box[0] - left < _NO_GAP * size:  # drawn over a space of the file
-                characters[place - 1] = ""
-        last = place
-    for number, (place, gap) in enumerate(gaps):
-        if gap > _WORD_GAP * size and not has_cjk(characters[place - 1] + characters[place]):
-            beside = [other for _, other in (*gaps[max(number - 3, 0) : number], *gaps[number + 1 : number + 4])]
-            if gap > 1.5 * median_high(beside or [0.0]):
-                characters[place] = f" {characters[place]}"
-    return " ".join("".join(characters).split())
-
-
-def _font_size(raw: Any, index: int) -> float:
-    import pypdfium2.raw as pdfium
-
-    matrix = pdfium.FS_MATRIX()
-    pdfium.FPDFText_GetMatrix(raw, index, matrix)
-    scale = (matrix.c**2 + matrix.d**2) ** 0.5 or 1.0
-    return round(float(pdfium.FPDFText_GetFontSize(raw, index)) * scale * 2) / 2 or 1.0
-
-
-def _is_monospaced(raw: Any, index: int) -> bool:
-    import pypdfium2.raw as pdfium
-
-    name = ctypes.create_string_buffer(100)
-    pdfium.FPDFText_GetFontInfo(raw, index, name, len(name), ctypes.c_int())
-    return _MONOSPACED.search(name.value.decode("utf-8", "replace")) is not None
+    return Content("\n\n".join(_markdown(_with_links(lines, links))), _title(title, lines), {"pages": len(pages)})
 
 
 def _outline(file: Any) -> list[_Entry]:
@@ -246,13 +105,13 @@ def _outline(file: Any) -> list[_Entry]:
 # -- order
 
 
-def _reading_order(lines: list[_Line], body: float) -> list[_Line]:
+def _reading_order(lines: list[Line], body: float) -> list[Line]:
     """Order the lines of a page column by column; parts of a line in the same column are joined again."""
     gutter = _gutter(lines, body)
     if gutter is None:
         return _join_rows(lines)
-    ordered: list[_Line] = []
-    band: list[_Line] = []
+    ordered: list[Line] = []
+    band: list[Line] = []
 
     def flush() -> None:
         ordered.extend(_reading_order([line for line in band if line.right <= gutter], body))
@@ -269,7 +128,7 @@ def _reading_order(lines: list[_Line], body: float) -> list[_Line]:
     return ordered
 
 
-def _gutter(lines: Sequence[_Line], body: float) -> float | None:
+def _gutter(lines: Sequence[Line], body: float) -> float | None:
     """Return the position of the gap between two columns of text, if there is one."""
     if len(lines) < 16:
         return None
@@ -282,15 +141,15 @@ def _gutter(lines: Sequence[_Line], body: float) -> float | None:
     return x if _fills(left, x - low, body) and _fills(right, high - x, body) else None
 
 
-def _fills(lines: Sequence[_Line], width: float, body: float) -> bool:
+def _fills(lines: Sequence[Line], width: float, body: float) -> bool:
     """Whether lines fill a column. The cells of a table are short."""
     if len(lines) < 8 or width < 8 * body:
         return False
     return median(line.right - line.left for line in lines) >= 0.55 * width
 
 
-def _join_rows(lines: Sequence[_Line]) -> list[_Line]:
-    joined: list[_Line] = []
+def _join_rows(lines: Sequence[Line]) -> list[Line]:
+    joined: list[Line] = []
     parts: list[list[str]] = []  # of each line
     for line in lines:
         last = joined[-1] if joined else None
@@ -306,7 +165,7 @@ def _join_rows(lines: Sequence[_Line]) -> list[_Line]:
 # -- what is repeated, and what is a heading
 
 
-def _without_running_lines(pages: list[list[_Line]]) -> list[_Line]:
+def _without_running_lines(pages: list[list[Line]]) -> list[Line]:
     """Remove headers, footers, page numbers and tables of contents."""
     margins = []
     for page in pages:
@@ -317,7 +176,7 @@ def _without_running_lines(pages: list[list[_Line]]) -> list[_Line]:
     return [line for line in lines if not _is_short_match(_CONTENTS_LINE, line.text)]
 
 
-def _running_lines(margins: list[list[_Line]]) -> set[int]:
+def _running_lines(margins: list[list[Line]]) -> set[int]:
     """Return the ids of lines in the margins that are page numbers, or at the same place of several pages."""
     pages = len(margins)
     lines = [line for margin in margins for line in margin]
@@ -338,9 +197,9 @@ def _is_short_match(pattern: re.Pattern[str], text: str) -> bool:
     return len(text) <= _LONGEST_EDGE and pattern.fullmatch(text) is not None
 
 
-def _margin(lines: Sequence[_Line]) -> list[_Line]:
+def _margin(lines: Sequence[Line]) -> list[Line]:
     """Return the first lines up to a gap: a header or footer of at most three rows, or the first row."""
-    rows: list[list[_Line]] = []
+    rows: list[list[Line]] = []
     for line in lines:
         distance = abs(line.base - rows[-1][0].base) if rows else 0.0
         if rows and distance < 3:
@@ -354,17 +213,17 @@ def _margin(lines: Sequence[_Line]) -> list[_Line]:
     return rows[0] if len(rows) == 3 else [line for row in rows for line in row]
 
 
-def _page_offsets(line: _Line) -> list[int]:
+def _page_offsets(line: Line) -> list[int]:
     """Return the differences between numbers at the ends of a line and its page: the same for all page numbers."""
     numbers = re.match(r"(\d{1,4})\b|.*?\b(\d{1,4})$", line.text)
     return [int(number) - line.page for number in numbers.groups() if number] if numbers else []
 
 
-def _place(line: _Line) -> tuple[str, int]:
+def _place(line: Line) -> tuple[str, int]:
     return re.sub(r"\d+|\b[ivxlc]+\b", "#", line.text.casefold()), round(line.base / 4)
 
 
-def _with_headings(lines: list[_Line], body: float, outline: Sequence[_Entry]) -> list[_Line]:
+def _with_headings(lines: list[Line], body: float, outline: Sequence[_Entry]) -> list[Line]:
     """Set the level of lines that are headings: those of the outline, and lines that are larger than the text.
 
     An outline with many entries has all headings; else larger lines are headings below those of the outline. A title of
@@ -386,7 +245,7 @@ def _with_headings(lines: list[_Line], body: float, outline: Sequence[_Entry]) -
     return result
 
 
-def _levels_by_outline(lines: Sequence[_Line], body: float, outline: Sequence[_Entry]) -> dict[int, int]:
+def _levels_by_outline(lines: Sequence[Line], body: float, outline: Sequence[_Entry]) -> dict[int, int]:
     """Return the levels of lines that are titles of the outline, each on the page that the outline says."""
     levels: dict[int, int] = {}
     first: dict[int, int] = {}  # line of each page
@@ -404,7 +263,7 @@ def _levels_by_outline(lines: Sequence[_Line], body: float, outline: Sequence[_E
     return levels
 
 
-def _title_at(lines: Sequence[_Line], start: int, wanted: set[str]) -> int:
+def _title_at(lines: Sequence[Line], start: int, wanted: set[str]) -> int:
     """Return how many lines from one on are a title; 0 if they are none."""
     title = ""
     for span, line in enumerate(lines[start : start + _TITLE_LINES], 1):
@@ -416,7 +275,7 @@ def _title_at(lines: Sequence[_Line], start: int, wanted: set[str]) -> int:
     return 0
 
 
-def _is_larger(line: _Line, body: float) -> bool:
+def _is_larger(line: Line, body: float) -> bool:
     """Return whether a line is larger than the text, and can be a heading: no end of a sentence, and no contents."""
     text = line.text.strip()
     if line.size < body * _HEADING_RATIO or line.is_code or len(text) >= _LONGEST_HEADING:
@@ -435,7 +294,7 @@ def _key(title: str) -> str:
     return "".join(re.findall(r"[^\W\d_]+", title.casefold()))
 
 
-def _title(title: str, lines: Sequence[_Line]) -> str:
+def _title(title: str, lines: Sequence[Line]) -> str:
     """Return the title in the file's properties if it is one, or else the largest text of the first page."""
     if title := stated_title(title):
         return title
@@ -445,10 +304,50 @@ def _title(title: str, lines: Sequence[_Line]) -> str:
     return " ".join(line.text for line in takewhile(lambda line: line.size == largest, from_heading))[:200]
 
 
+# -- links
+
+
+def _with_links(lines: list[Line], links: Sequence[Link]) -> list[Line]:
+    """Return lines with their links, and with anchors at the first line that is not above the place of a link."""
+    places: defaultdict[int, list[int]] = defaultdict(list)  # of the lines of each page
+    for place, line in enumerate(lines):
+        places[line.page].append(place)
+    result = list(lines)
+    for link in links:
+        own = (at for at in places[link.page] if link.bottom - 1 <= lines[at].base <= link.top)
+        source = next((at for at in own if link.words in lines[at].text and not lines[at].level), None)
+        below = (at for at in places[link.target_page] if lines[at].base <= link.target_top)
+        target = next(below, None)
+        if source is None or target is None or (link.words.isdigit() and target == places[link.target_page][0]):
+            continue  # a number that leads to the top of a page is an entry of an index
+        anchor = f"page-{link.target_page}-{target - places[link.target_page][0] + 1}"
+        result[target] = replace(result[target], anchor=anchor)
+        result[source] = replace(result[source], links=(*result[source].links, (link.words, anchor)))
+    return result
+
+
+def _inline(line: Line, start: int = 0) -> str:
+    """Return the text of a line from a character on, with its anchor and its links."""
+    text = markdown.escape(line.text[start:])
+    targets: defaultdict[str, list[str]] = defaultdict(list)
+    for words, anchor in line.links:
+        targets[markdown.escape(words)].append(anchor)
+    if targets:
+        longest_first = sorted(targets, key=len, reverse=True)
+        pattern = rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)"
+
+        def linked(words: re.Match[str]) -> str:
+            left = targets[words[0]]
+            return markdown.link(words[0], f"#{left.pop(0)}") if left else words[0]
+
+        text = re.sub(pattern, linked, text)
+    return markdown.anchor(line.anchor) + text
+
+
 # -- writing
 
 
-def _markdown(lines: Sequence[_Line]) -> Iterator[str]:
+def _markdown(lines: Sequence[Line]) -> Iterator[str]:
     """Yield blocks: page breaks, headings, code, lists and paragraphs."""
     words = {word.lower() for line in lines for word in HYPHENATED_WORD.findall(line.text)}
     page = 0
@@ -461,10 +360,11 @@ def _markdown(lines: Sequence[_Line]) -> Iterator[str]:
         if block[0].page != page:
             page = block[0].page
             yield markdown.page_break(page)
+        anchors = "".join(markdown.anchor(line.anchor) for line in block)
         if block[0].is_code:
-            yield "\n".join(markdown.fenced("\n".join(_indented(block))))
+            yield from filter(None, (anchors, "\n".join(markdown.fenced("\n".join(_indented(block))))))
         elif block[0].level:
-            yield "#" * block[0].level + " " + markdown.escape(" ".join(line.text for line in block))
+            yield "#" * block[0].level + " " + anchors + markdown.escape(" ".join(line.text for line in block))
         else:
             text = _paragraph(block, words)
             if _LIST_ITEM.match(block[0].text):
@@ -476,7 +376,7 @@ def _markdown(lines: Sequence[_Line]) -> Iterator[str]:
         yield "\n".join(items)
 
 
-def _paragraph(block: Sequence[_Line], words: set[str]) -> str:
+def _paragraph(block: Sequence[Line], words: set[str]) -> str:
     """Return the lines of a paragraph or an item as one, with the breaks between pages."""
     item = _LIST_ITEM.match(block[0].text)
     marker = _marker(item[1]) if item else ""
@@ -485,7 +385,7 @@ def _paragraph(block: Sequence[_Line], words: set[str]) -> str:
         if line.page != page:
             page = line.page
             pieces.append(markdown.page_break(page))
-        pieces.append(markdown.escape(line.text[item.end() :] if item and marker and not pieces else line.text))
+        pieces.append(_inline(line, item.end() if item and marker and not pieces else 0))
     text = " ".join(pieces)
     return marker + text if marker else markdown.line(text)
 
@@ -496,9 +396,9 @@ def _marker(bullet: str) -> str:
     return f"{number[1]}. " if number else "" if bullet[-1] in ".)" else "- "
 
 
-def _dehyphenated(block: Sequence[_Line], words: set[str]) -> list[_Line]:
+def _dehyphenated(block: Sequence[Line], words: set[str]) -> list[Line]:
     """Move the second half of a hyphenated word to the line of the first."""
-    lines: list[_Line] = []
+    lines: list[Line] = []
     for line in block:
         last = lines[-1] if lines else None
         first, _, rest = line.text.partition(" ")
@@ -519,11 +419,11 @@ def _dehyphenated(block: Sequence[_Line], words: set[str]) -> list[_Line]:
     return lines
 
 
-def _blocks(lines: Sequence[_Line]) -> Iterator[list[_Line]]:
+def _blocks(lines: Sequence[Line]) -> Iterator[list[Line]]:
     """Group lines into headings, code blocks, items and paragraphs."""
     pitches = [a.base - b.base for a, b in pairwise(lines) if a.page == b.page and 0 < a.base - b.base < 3 * a.size]
     pitch = median(pitches) if pitches else 0.0
-    block: list[_Line] = []
+    block: list[Line] = []
     right = 0.0
     for line in lines:
         if block and _starts_block(block, line, pitch, right):
@@ -535,7 +435,7 @@ def _blocks(lines: Sequence[_Line]) -> Iterator[list[_Line]]:
         yield block
 
 
-def _starts_block(block: Sequence[_Line], line: _Line, pitch: float, right: float) -> bool:
+def _starts_block(block: Sequence[Line], line: Line, pitch: float, right: float) -> bool:
     last = block[-1]
     down = last.base - line.base
     if line.level != last.level or line.is_code != last.is_code:
@@ -547,7 +447,7 @@ def _starts_block(block: Sequence[_Line], line: _Line, pitch: float, right: floa
     return _starts_paragraph(block, line, pitch, right)
 
 
-def _starts_paragraph(block: Sequence[_Line], line: _Line, pitch: float, right: float) -> bool:
+def _starts_paragraph(block: Sequence[Line], line: Line, pitch: float, right: float) -> bool:
     last = block[-1]
     if _LIST_ITEM.match(line.text) and not last.hyphenated:
         return True
@@ -561,7 +461,7 @@ def _starts_paragraph(block: Sequence[_Line], line: _Line, pitch: float, right: 
     return ended or (down > 1.35 * pitch and down > 1.5 * line.size)
 
 
-def _indented(block: Sequence[_Line]) -> Iterator[str]:
+def _indented(block: Sequence[Line]) -> Iterator[str]:
     """Yield lines of code with the indentation that their places show."""
     left = min(line.left for line in block)
     widths = [(line.right - line.left) / len(line.text) for line in block if len(line.text) > 3]
