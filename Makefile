@@ -76,7 +76,7 @@ test-frameworks-oldest:
 		$(VENV)-oldest-$$adapter/bin/python -m pytest -W default -p no:cacheprovider tests/$$adapter tests/adapters || exit 1; \
 	done
 
-# CPU time of indexing beside the WordLlama library and LangChain's stores, of reading files, and of a query on the command line.
+# CPU time of reading and indexing files, and of a query on the command line.
 bench-index: $(VENV)/.dev
 	$(BIN)/python benchmarks/index.py
 

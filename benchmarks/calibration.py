@@ -28,7 +28,6 @@ import numpy.typing as npt
 from oracles_record import lines
 from quality import GROUPS, SHARED, Dataset, family, index_of, is_answer, load
 
-from graphrag_apps.compare import reliability
 from graphrag_core import GraphRetriever
 from graphrag_core.strategies import Linear
 
@@ -148,9 +147,16 @@ def auc(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_]) -> float:
     return float(ranks[labels].sum() - right * (right - 1) / 2) / max(right * wrong, 1)
 
 
+def reliability(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_]) -> list[tuple[float, int, float, float]]:
+    """Return for each tenth of the scores that has hits: where it starts, hits, their mean score, the right share."""
+    tenth = np.minimum((scores * 10).astype(int), 9)
+    parts = [(number / 10, tenth == number) for number in range(10) if (tenth == number).any()]
+    return [(low, int(part.sum()), float(scores[part].mean()), float(labels[part].mean())) for low, part in parts]
+
+
 def error(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_]) -> float:
     """Return the expected calibration error."""
-    return sum(part.hits * abs(part.score - part.share) for part in reliability(scores, labels)) / len(labels)
+    return sum(hits * abs(score - share) for _, hits, score, share in reliability(scores, labels)) / len(labels)
 
 
 def main(embedders: Sequence[str]) -> None:
@@ -176,8 +182,8 @@ def main(embedders: Sequence[str]) -> None:
           f"of first hits {error(scores[first], right[first]):.3f}")  # fmt: skip
     for title, chosen in (("all hits", slice(None)), ("first hits", first)):
         print(f"\n{title:<14}{'hits':>8}{'score':>8}{'right':>8}")
-        for part in reliability(scores[chosen], right[chosen]):
-            print(f"{part.low:.1f} to {part.high:.1f}{part.hits:>12}{part.score:>8.2f}{part.share:>8.2f}")
+        for low, hits_of_part, score, share in reliability(scores[chosen], right[chosen]):
+            print(f"{low:.1f} to {low + 0.1:.1f}{hits_of_part:>12}{score:>8.2f}{share:>8.2f}")
     print("\nfitted on all sets: " + ", ".join(f"{number:.2f}" for number in fitted([*sets.values()])))
     print("default:            " + ", ".join(f"{number:.2f}" for number in Linear().probability))
 

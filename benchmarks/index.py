@@ -1,10 +1,8 @@
 """What indexing costs, in CPU time: ``make bench-index``.
 
-The passages of the datasets in ``../shared/data`` (or ``SHARED``) are added with WordLlama and compared with what the
-WordLlama library takes for the same texts. 5,000 of them are indexed through LangChain, up to the first answer, beside
-LangChain's ``InMemoryVectorStore`` and, if it is installed, its ``FAISS``, with the same embedder. The documents of
-three sets are read and indexed in a folder, whose bytes are compared with those of the files. Last comes the whole
-process of ``hybrid-graphrag query``. Each part runs in a process of its own.
+The documents of three sets in ``../shared/data`` (or ``SHARED``) are read and indexed in a folder with WordLlama, whose
+bytes are compared with those of the files. Then comes the whole process of ``hybrid-graphrag query``. Each part runs in
+a process of its own.
 """
 
 from __future__ import annotations
@@ -17,90 +15,16 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from itertools import islice
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from graphrag_apps.documents import load_documents
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
-from graphrag_core.ingest.vectors import embedded_texts
 
 SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[2] / "shared"))
-THROUGH_LANGCHAIN = 5_000  # documents
 FILES = ("docs_dev", "docs_dev2", "emanual_qa")
 COMPILED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-
-
-def passages() -> Iterator[Document]:
-    """Yield the passages of all English datasets."""
-    for path in sorted((SHARED / "data").glob("*_train/corpus.jsonl")):
-        for line in path.read_text("utf-8").splitlines():
-            row = json.loads(line)
-            yield Document(f"{path.parent.name} {row['id']}", row["text"], row["title"])
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Return the CPU time of some work."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
-
-
-def against_the_library() -> None:
-    """Compare adding passages with embedding their texts."""
-    import wordllama  # noqa: PLC0415 - turns logging on
-
-    folder = Path(wordllama.__file__).parent
-    wordllama.WordLlama.get_cache_dir = staticmethod(lambda *_, **__: folder / "tokenizers")
-    library: Any = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
-    ready, model = list(passages()), WordLlama()
-    texts = [text for one in KnowledgeIndex(model).pipeline.parse(ready) for text in embedded_texts(one)]
-    model.embed_documents(texts[:1_000])
-    library.embed(texts[:1_000], norm=True)
-    alone = seconds(lambda: [library.embed(texts[at : at + 1_000], norm=True) for at in range(0, len(texts), 1_000)])
-    with tempfile.TemporaryDirectory() as name, KnowledgeIndex.open(Path(name, "kb"), model, progress=False) as index:
-        adding = seconds(lambda: index.add(ready))
-    ratio = adding / alone
-    print(f"{len(ready):,} passages in a folder: {adding:.1f} s, {ratio:.2f} times the WordLlama library alone")
-
-
-def through_langchain() -> None:
-    """Compare indexing through LangChain, up to the first answer, with its own stores."""
-    from langchain_core.documents import Document as Passage  # noqa: PLC0415 - for this comparison alone
-    from langchain_core.embeddings import Embeddings  # noqa: PLC0415
-    from langchain_core.vectorstores import InMemoryVectorStore  # noqa: PLC0415
-
-    from langchain_graphrag import GraphRAGRetriever  # noqa: PLC0415
-
-    model = WordLlama()
-
-    class AsEmbeddings(Embeddings):
-        def embed_documents(self, texts: list[str]) -> list[list[float]]:
-            return model.embed_documents(texts).tolist()  # type: ignore[no-any-return]
-
-        def embed_query(self, text: str) -> list[float]:
-            return model.embed_query(text).tolist()  # type: ignore[no-any-return]
-
-    found = islice(passages(), THROUGH_LANGCHAIN)
-    ready = [Passage(id=one.id, page_content=one.text, metadata={"title": one.title}) for one in found]
-    question = f"What is said of {ready[0].metadata['title']}?"
-    ways: dict[str, Callable[..., Any]] = {
-        "GraphRAGRetriever": GraphRAGRetriever.from_documents,
-        "InMemoryVectorStore": lambda *given: InMemoryVectorStore.from_documents(*given).as_retriever(),
-    }
-    with suppress(ImportError):
-        from langchain_community.vectorstores import FAISS  # noqa: PLC0415
-
-        ways["FAISS"] = lambda *given: FAISS.from_documents(*given).as_retriever()
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(4):  # the first does not count
-        for name, make in ways.items():
-            times[name].append(seconds(lambda make=make: make(ready, AsEmbeddings()).invoke(question)))  # type: ignore[misc]
-    for name, own in times.items():
-        print(f"{len(ready):,} documents, LangChain {name}: {statistics.median(own[1:]):.2f} s to the first answer")
 
 
 def files(name: str) -> None:
@@ -143,12 +67,13 @@ def query() -> None:
 
 
 PARTS: dict[str, Callable[..., None]] = {
-    "library": against_the_library, "langchain": through_langchain, "files": files, "query": query,
-}  # fmt: skip
+    "files": files,
+    "query": query,
+}
 
 
 def main() -> None:
-    for arguments in (["library"], ["langchain"], *(["files", name] for name in FILES), ["query"]):
+    for arguments in (*(["files", name] for name in FILES), ["query"]):
         subprocess.run([sys.executable, __file__, *arguments], check=True)  # noqa: S603 - this file
 
 

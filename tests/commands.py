@@ -23,10 +23,10 @@ class Done(NamedTuple):
         return self.stdout + self.stderr
 
 
-def run_command(*arguments: object, stdin: str = "") -> Done:
-    """Run ``hybrid-graphrag`` with some arguments and some input."""
+def run_command(*arguments: object) -> Done:
+    """Run ``hybrid-graphrag`` with some arguments, and no input."""
     out, err, code = io.StringIO(), io.StringIO(), 0
-    with redirect_stdout(out), redirect_stderr(err), patch.object(sys, "stdin", io.StringIO(stdin)):
+    with redirect_stdout(out), redirect_stderr(err), patch.object(sys, "stdin", io.StringIO()):
         try:
             main([str(argument) for argument in arguments])
         except SystemExit as end:

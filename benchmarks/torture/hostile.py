@@ -39,22 +39,16 @@ import pptx
 from graphrag_apps.documents import containers, load_documents, plain, rows, rst
 from graphrag_apps.page import labels
 from graphrag_core import Hit, Result
-from graphrag_core.context.display import Highlighter, body_text, citation
-from graphrag_core.context.escape import body, list_item, one_line, shortened
+from graphrag_core.context.display import Highlighter
 from graphrag_core.engine import analysis
 from graphrag_core.errors import GraphRAGError
 from graphrag_core.extract import SentenceExtractor
-from graphrag_core.extract.names import code_names, find_names
-from graphrag_core.extract.subjects import document_address, heading_names, link_addresses, section_addresses
 from graphrag_core.ingest.chunker import Chunker, whole_document
-from graphrag_core.ingest.titles import is_markdown, title_of
+from graphrag_core.ingest.titles import title_of
 from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.query import recognise, routing
-from graphrag_core.text import cjk, html, markup, names, tokens
-from graphrag_core.text.names import is_version
-from graphrag_core.text.navigation import is_navigation
-from graphrag_core.text.scanner import defined_name, scan, slug
-from graphrag_core.text.sentences import is_boilerplate, is_statement, read_prose, sentences, unwrap
+from graphrag_core.text import html
+from graphrag_core.text.scanner import scan
 from torture.report import Row
 
 BLOCKS = (
@@ -97,10 +91,6 @@ def text_readers() -> dict[str, Callable[[str], object]]:
     """Return the functions that read text, each as a function of one text."""
     extractor, chunker = SentenceExtractor(), Chunker()
 
-    def fresh(cached: Any) -> Callable[[str], object]:
-        uncached: Callable[[str], object] = cached.__wrapped__
-        return uncached
-
     def extract(text: str) -> object:
         return extractor.extract([whole_document(Document("a.md", text, metadata={"source": "a/b.md"}))])
 
@@ -126,29 +116,7 @@ def text_readers() -> dict[str, Callable[[str], object]]:
         )
 
     return {
-        "scan": scan,
-        "scan as markdown": lambda text: scan(text, markdown=True),
-        "plain": markup.plain,
-        "sentences": lambda text: sentences(unwrap(text)),
-        "find_names": lambda text: find_names(text, {0}),
-        "code_names": fresh(code_names),
-        "find_cjk_names": lambda text: list(cjk.find_cjk_names(text)),
-        "segment": cjk.segment,
-        "normalise": fresh(names.normalise),
-        "title_names": names.title_names,
-        "tokens": lambda text: (tokens.estimate_tokens(text), tokens.most_tokens(text)),
-        "is_statement": lambda text: is_statement(text.strip() or "a"),
-        "is_fragment": lambda text: is_statement(text.strip() or "a", ("A b",), whole=False),
-        "is_boilerplate": is_boilerplate,
-        "is_navigation": lambda text: is_navigation(Chunk("1", "1", text, "Concept Index")),
-        "slug": slug,
-        "heading_names": fresh(heading_names),
-        "addresses": lambda text: (
-            link_addresses(Chunk("1", "a/b.md", ""), text),
-            document_address(Chunk("1", text or "a", "")),
-            section_addresses(Chunk("1", "a", ""), text),
-        ),
-        "read_prose": lambda text: read_prose(whole_document(Document("1", text))),
+        "scan": lambda text: (scan(text), scan(text, markdown=True)),
         "extract": extract,
         "extract prose": extract_prose,
         "extract marked": marked,
@@ -157,21 +125,15 @@ def text_readers() -> dict[str, Callable[[str], object]]:
         "title_of text": lambda text: title_of(Document("1", text)),
         "title_of name": lambda text: title_of(Document("1", "a", metadata={"source": text})),
         "title_of key": lambda text: title_of(Document("1", "a", metadata={"h" + text: text, "header_path": text})),
-        "is_markdown": lambda text: is_markdown({"source": text}),
         "titled": lambda text: extractor.extract(
             [Chunk("1", "1", "It is a sentence about Ab.", text, headings=(text,))]
         ),
         "analysis": lambda text: (analysis.terms(text), analysis.phrases(text), analysis.hashes(text)),
         "recognise": lambda text: (recognise._candidates(text, 7), recognise.Recogniser(phrases=3).phrases_in(text)),  # noqa: SLF001
         "route": lambda text: routing.Router().route(text),
-        "body_text": lambda text: body_text(Chunk("1", "1", text, "Ab", headings=("a",))),
-        "citation": lambda text: citation(Chunk("1", "1", "a", text, headings=(text,))),
-        "escape": lambda text: (body(text), one_line(text), list_item(text), shortened(text, 300)),
         "highlight": show,
         "context": context,
         "labels": lambda text: (labels.shorten(text, 20), labels.wrap(text, 20, 3)),
-        "is_version": is_version,
-        "is_rst": rst.is_rst,
         "read_text": lambda text: plain.read_text(_bytes(text)),
         "read_markdown": lambda text: plain.read_markdown(_bytes(text)),
         "read_rst": lambda text: rst.read_rst(_bytes(text)),
@@ -179,8 +141,6 @@ def text_readers() -> dict[str, Callable[[str], object]]:
         "raw_html": lambda text: html.readable(Document("1", text or "a")),
         "raw_html page": lambda text: html.readable(Document("1", "<html>" + text)),
         "read_eml": lambda text: containers.read_eml(b"From: a\nSubject: " + _bytes(text)),
-        "defined_name": defined_name,
-        "parse_value": rows.parse_value,
         "row": lambda text: rows.row_content({"name": text, text: text, "metadata": {"title": text}}, 1),
         "read_json": lambda text: list(rows.read_json(_bytes(text))),
     }

@@ -45,8 +45,7 @@ TAG = "<zqtag"  # must be escaped in every page
 QUESTION = "Who runs the Keyring?"
 LIMITS = {"body_bytes": 1_000_000, "connections": 50, "seconds": 300}
 SLOW = 1_100  # connections, more than a process may have open files by default
-LARGE = 60  # bodies of 9 MB
-SHORT_LIMITS = {"seconds": 1, "answer_seconds": 1, "workers": 2}
+JSON = {"Content-Type": "application/json"}
 _PATIENCE = 240.0  # seconds for an answer
 
 
@@ -159,37 +158,15 @@ class Request:
         return "design=memory" in self.target or b'"memory"' in (self.body or b"")
 
 
-@dataclass(frozen=True)
-class Route:
-    """A route of the server, with the schemas of its parameters and of its body."""
-
-    verb: str
-    path: str
-    parameters: Sequence[Mapping[str, Any]]
-    body: Mapping[str, Any] | None
-
-    @property
-    def asks(self) -> bool:
-        """Whether it takes a question."""
-        return self.path in ("/v1/query", "/v1/ask", "/v1/explain") or self.path.endswith("/question")
-
-
-def routes(schema: Mapping[str, Any]) -> list[Route]:
-    """Return the routes of an OpenAPI schema, and those of the explorer, which its page alone uses."""
-    found = [
-        Route(verb.upper(), path, route.get("parameters", ()), _body_schema(route))
-        for path, verbs in schema["paths"].items()
-        for verb, route in verbs.items()
-    ]
+def routes(schema: Mapping[str, Any]) -> list[tuple[str, str, Sequence[Any], Mapping[str, Any] | None]]:
+    """Return verb, path, parameters and body of the routes of an OpenAPI schema, and of those of the explorer."""
+    found = []
+    for path, verbs in schema["paths"].items():
+        for verb, route in verbs.items():
+            contents = [*route.get("requestBody", {}).get("content", {}).values()]
+            found.append((verb.upper(), path, route.get("parameters", ()), contents[0]["schema"] if contents else None))
     explored = ExploreRequest.model_json_schema()
-    found += [Route("POST", f"/explore/api/{kind}", (), explored) for kind in get_args(Asked)]
-    return found
-
-
-def _body_schema(route: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    for content in route.get("requestBody", {}).get("content", {}).values():
-        return dict(content["schema"])
-    return None
+    return found + [("POST", f"/explore/api/{kind}", (), explored) for kind in get_args(Asked)]
 
 
 class Attacker:
@@ -201,27 +178,29 @@ class Attacker:
         self.chance = chance
         self.key = "reader"
 
-    def request(self) -> tuple[str, Route, Request]:
-        """Return the name of a key, a route and a request. The secret word is in requests of the reader only."""
+    def request(self) -> tuple[str, Request]:
+        """Return the name of a key and a request. The secret word is in requests of the reader only."""
         chance = self.chance
         self.key = chance.choice(("reader", "reader", "reader", "writer", "operator"))
-        route = chance.choice(self.routes)
-        path = re.sub(r"\{.*?\}", lambda _: self._quoted(self._text()), route.path)
+        verb, path, parameters, body = chance.choice(self.routes)
+        path = re.sub(r"\{.*?\}", lambda _: self._quoted(self._text()), path)
         query = [
             f"{one['name']}={self._quoted(self._argument(one['schema'], one['name']))}"
-            for one in route.parameters
+            for one in parameters
             if one["in"] == "query" and (one.get("required") or chance.random() < 0.5)
         ]
-        if query and chance.random() < 0.05:
-            query += query
         target = path + ("?" + "&".join(query) if query else "")
-        body = None if route.body is None else self._body(route.body)
         headers = {} if body is None else {"Content-Type": "application/json"}
         if chance.random() < 0.03:
-            headers |= chance.choice(
-                ({"Host": "["}, {"Origin": "http://["}, {"Content-Type": "text/plain"}, {"X": "é" * 99})
-            )
-        return self.key, route, Request(route.verb, target, body, headers)
+            headers |= chance.choice(({"Host": "["}, {"Origin": "http://["}, {"Content-Type": "text/plain"}))
+        return self.key, Request(verb, target, None if body is None else self._body(body), headers)
+
+    def call(self, tools: Sequence[Any]) -> tuple[str, Request]:
+        """Return the name of a key and a call of a tool of the Model Context Protocol."""
+        tool = self.chance.choice(tools)
+        self.key, schema = "reader", tool["inputSchema"]
+        self.schema = {"components": {"schemas": schema.get("$defs", {})}}
+        return self.key, tool_request("tools/call", {"name": tool["name"], "arguments": self._properties(schema)})
 
     def _quoted(self, text: str) -> str:
         return quote(text, safe=self.chance.choice(("", "", "/.")), errors="surrogatepass")
@@ -291,15 +270,6 @@ class Attacker:
         ))  # fmt: skip
 
 
-def json_request(path: str, body: Mapping[str, Any]) -> Request:
-    return Request("POST", path, json.dumps(body).encode(), {"Content-Type": "application/json"})
-
-
-def question(text: str = QUESTION) -> Request:
-    """Return a question; by default one that every tenant has an answer to."""
-    return json_request("/v1/query", {"question": text})
-
-
 # -- servers
 
 
@@ -337,9 +307,7 @@ class Client:
 
 
 @contextmanager
-def running(
-    place: Path | str, folder: Path, limits: Mapping[str, float], *options: str, command: Sequence[str] = ("serve",)
-) -> Iterator[tuple[Client, Any]]:
+def running(place: Path, folder: Path, limits: Mapping[str, float], *command: str) -> Iterator[tuple[Client, Any]]:
     """Serve an index in a process of its own; yield a client and the process. Its log must have no traceback."""
     folder.mkdir(exist_ok=True)
     keys, secrets = folder / "keys.toml", {}
@@ -347,7 +315,7 @@ def running(
         key, secrets[name] = ApiKeys.generate(name, where, write=write)
         ApiKeys.append(keys, key, where)
     given = [part for name, value in limits.items() for part in ("--limit", f"{name}={value}")]
-    arguments = (*command, "--port", "0", "--keys", keys, "--write", *given, *options)
+    arguments = (*command, "--port", "0", "--keys", keys, "--write", *given)
     with serving.process(place, *arguments, folder=folder) as (process, url, _):
         client = Client(url, secrets)
         try:
@@ -356,7 +324,7 @@ def running(
             client.close()
 
 
-def fill(place: Path | str, documents: Sequence[Document]) -> Path | str:
+def fill(place: Path, documents: Sequence[Document]) -> Path:
     """Write an index."""
     with KnowledgeIndex.open(place, HashEmbedder(), progress=False) as index:
         index.add(documents)
@@ -419,14 +387,13 @@ def _refuse(name: str) -> None:
     raise Failed(f"{name} is not JSON")
 
 
-def attack_requests(clients: Sequence[Client], attacker: Attacker, count: Count) -> None:
-    """Send one random request to both servers, and compare the responses."""
-    key, route, request = attacker.request()
+def attack(clients: Sequence[Client], key: str, request: Request, count: Count) -> None:
+    """Send a request to both servers, and compare the responses."""
     try:
         found, expected = (client.send(request, key) for client in clients)
         count.statuses[found[0]] += 1
         check_response(*found, secret=key == "operator" or request.has_secret)
-        if key == "reader" and not (route.asks and request.uses_accesses):
+        if key == "reader" and not request.uses_accesses:
             check_equal(*(f"{status} {_timeless(text)}" for status, _, text in (found, expected)))
         else:
             check_equal(str(found[0]), str(expected[0]))
@@ -444,76 +411,12 @@ def check_owner(client: Client, documents: Sequence[Document], count: Count) -> 
 
 
 _HEAD = b"POST /v1/query HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-BROKEN = (
-    b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ",
-    _HEAD + b"Content-Length: 1000\r\n\r\n{",
-    _HEAD + b"Content-Length: -1\r\n\r\n{}",
-    _HEAD + b"Content-Length: 5\r\nContent-Length: 9\r\n\r\n{}",
-    _HEAD + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    _HEAD + b"Transfer-Encoding: chunked\r\n\r\nZZZ\r\n{}\r\n0\r\n\r\n",
-    _HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n{\r\n" * 300,
-    _HEAD + b"Expect: 100-continue\r\nContent-Length: 99999999999999999999\r\n\r\n",
-    _HEAD + b"X-Long: " + b"a" * 200_000 + b"\r\n\r\n",
-    _HEAD + b"X: a\r\n" * 5_000 + b"\r\n",
-    b"BREW /v1/query HTTP/1.1\r\nHost: a\r\n\r\n",
-    b"GET /v1/\0 HTTP/1.1\r\nHost: a\r\n\r\n",
-    b"GET /v1/documents/../../etc/passwd HTTP/1.1\r\nHost: a\r\n\r\n",
-    b"GET /docs/assets/..%2f..%2fapp.py HTTP/1.1\r\nHost: a\r\n\r\n",
-    b"GET /explore/assets/../../../../../../etc/passwd HTTP/1.1\r\nHost: a\r\n\r\n",
-    b"GET //health HTTP/9.9\r\n\r\n",
-    b"GET http://other.example/health HTTP/1.1\r\nHost: a\r\n\r\n",
-    b"\r\n" * 1_000,
-    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 200,
-    b"GET /health HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: a\r\n\r\n",
-    b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n" * 50,
-)
-"""What is sent on a connection that is then left open or closed."""
-
-
-class Broken:
-    """Connections that send half a request or none, and stay open: more of them than the server allows."""
-
-    def __init__(self, chance: random.Random) -> None:
-        self.chance = chance
-        self.open: list[tuple[bytes, socket.socket]] = []
-
-    def attack(self, client: Client, count: Count) -> None:
-        """Open a connection and send something broken, also cut off; others must be answered."""
-        data, chance = self.chance.choice(BROKEN), self.chance
-        if chance.random() < 0.3:
-            data = data[: chance.randrange(len(data))]
-        elif chance.random() < 0.2:
-            at = chance.randrange(len(data))
-            data = data[:at] + chance.randbytes(chance.choice((1, 20))) + data[at:]
-        host, port = urlsplit(client.url).netloc.split(":")
-        connection = socket.create_connection((host, int(port)), timeout=_PATIENCE)
-        with suppress(OSError):  # the server may close it at any byte
-            connection.sendall(data)
-        self.open.append((data, connection))
-        if len(self.open) > 2 * LIMITS["connections"]:
-            self.close(count)
-        if (status := client.send(Request("GET", "/health"))[0]) != 200:
-            count.fail(f"server: /health has status {status} after {data[:300]!r}")
-
-    def close(self, count: Count) -> None:
-        """Read the answers, and close the connections. One that waits, or that the server closed, has status 0."""
-        for data, connection in self.open:
-            received = b""
-            connection.settimeout(0.01)
-            with suppress(OSError):
-                received = connection.recv(1_000_000)
-            connection.close()
-            found = re.match(rb"HTTP/1.1 (\d+)", received)
-            count.statuses[int(found[1]) if found else 0] += 1
-            if b"Traceback" in received or b"root:" in received or (found and found[1] >= b"500"):
-                count.fail(f"server: {data[:300]!r} got {received[:500]!r}")
-        self.open.clear()
 
 
 def attack_with_slow_bodies(client: Client, key: str | None, count: Count) -> None:
     """Send bodies byte by byte on more connections than the server may have open files; others must be answered."""
-    connections = [_unfinished(client, key, b"{") for _ in range(SLOW)]
+    connections = [_unfinished(client, key) for _ in range(SLOW)]
+    asked = Request("POST", "/v1/query", json.dumps({"question": QUESTION}).encode(), JSON)
     seconds = []
     for _ in range(5):
         for connection in connections:
@@ -522,7 +425,7 @@ def attack_with_slow_bodies(client: Client, key: str | None, count: Count) -> No
         start = time.monotonic()
         statuses = [client.send(Request("GET", "/health"))[0]]
         seconds.append(time.monotonic() - start)
-        statuses.append(client.send(question(), "owner")[0])
+        statuses.append(client.send(asked, "owner")[0])
         client.close()
         count.statuses.update(statuses)
         if statuses != [200, 200]:
@@ -532,37 +435,14 @@ def attack_with_slow_bodies(client: Client, key: str | None, count: Count) -> No
         connection.close()
 
 
-def _unfinished(client: Client, key: str | None, data: bytes) -> socket.socket:
+def _unfinished(client: Client, key: str | None) -> socket.socket:
     """Return a connection on which a part of a body of 9 MB was sent."""
     host, port = urlsplit(client.url).netloc.split(":")
     connection = socket.create_connection((host, int(port)), timeout=_PATIENCE)
     secret = f"Authorization: Bearer {client.secrets[key]}\r\n".encode() if key else b""
     with suppress(OSError):  # the server may close it at any byte
-        connection.sendall(_HEAD + secret + b"Content-Length: 9000000\r\n\r\n" + data)
+        connection.sendall(_HEAD + secret + b"Content-Length: 9000000\r\n\r\n{")
     return connection
-
-
-def attack_tools(clients: Sequence[Client], attacker: Attacker, tools: Sequence[Any], count: Count) -> None:
-    """Call a tool of two MCP servers with random arguments, and compare the results."""
-    chance, attacker.key = attacker.chance, "reader"
-    tool = chance.choice(tools)
-    schema = {**tool["inputSchema"], "components": {"schemas": tool["inputSchema"].get("$defs", {})}}
-    attacker.schema = schema
-    call = {"name": tool["name"], "arguments": attacker._properties(schema)}  # noqa: SLF001 - of this module
-    request = tool_request("tools/call", call)
-    if chance.random() < 0.1:
-        body = chance.choice(
-            (b"[" * 50_000, b'{"a":' * 50_000, b"9" * 5_000, (request.body or b"")[:-9], b"\xff", b"{}")
-        )
-        request = Request("POST", "/mcp", body, request.headers)
-    try:
-        found, expected = (client.send(request, "reader") for client in clients)
-        count.statuses[found[0]] += 1
-        check_response(*found, secret=request.has_secret)
-        if not request.uses_accesses:
-            check_equal(*(f"{status} {_timeless(text)}" for status, _, text in (found, expected)))
-    except (Failed, OSError, ValueError, http.client.HTTPException) as error:
-        count.fail(f"MCP: {request}: {type(error).__name__}: {error}")
 
 
 def tool_request(method: str, parameters: Mapping[str, Any]) -> Request:
@@ -572,51 +452,30 @@ def tool_request(method: str, parameters: Mapping[str, Any]) -> Request:
     return Request("POST", "/mcp", body, {"Content-Type": "application/json", "Accept": accepted})
 
 
-def compared(places: Sequence[Path | str], seconds: float, chance: random.Random, folder: Path) -> tuple[Count, Count]:
-    """Send requests to two servers whose indexes are at some places; return counts of requests and of connections."""
-    requests, connections = Count(), Count()
-    with _reported(requests), ExitStack() as stack:
-        started = [
-            stack.enter_context(running(fill(place, [*theirs, *OURS]), folder / name, LIMITS))
-            for place, theirs, name in zip(places, (THEIRS, RENAMED), ("first", "second"), strict=True)
-        ]
-        clients = [client for client, _ in started]
-        schema = json.loads(clients[0].send(Request("GET", "/openapi.json"))[2])
-        attacker, broken = Attacker(schema, chance), Broken(chance)
-        end, turn = time.monotonic() + seconds, 0
-        while time.monotonic() < end and all(process.poll() is None for _, process in started):
-            attack_requests(clients, attacker, requests)
-            turn += 1
-            if turn % 5 == 0:
-                broken.attack(clients[0], connections)
-            if turn % 200 == 0:
-                check_owner(clients[0], THEIRS, requests)
-        broken.close(connections)
-        for client, documents in zip(clients, (THEIRS, RENAMED), strict=True):
-            check_owner(client, documents, requests)
-    for place in places:
-        with KnowledgeIndex.open(place, HashEmbedder(), progress=False, read_only=True) as index:
-            if not (found := index.verify()):
-                requests.fail(f"server: {found}")
-    return requests, connections
-
-
-def tools(seconds: float, chance: random.Random, folder: Path) -> Count:
-    """Call the tools of two MCP servers."""
-    count = Count()
+def compared(seconds: float, chance: random.Random, folder: Path, *command: str) -> Count:
+    """Send requests to two servers, HTTP or MCP, in the second of which the secret words are different."""
+    count, is_http = Count(), command[0] == "serve"
+    places = {name: folder / f"{command[0]}-{name}" for name in ("first", "second")}
     with _reported(count), ExitStack() as stack:
         started = [
-            stack.enter_context(
-                running(fill(folder / f"mcp-{name}", [*theirs, *OURS]), folder / f"{name}-mcp", LIMITS,
-                        command=("mcp", "--http"))
-            )
-            for theirs, name in ((THEIRS, "first"), (RENAMED, "second"))
-        ]  # fmt: skip
+            stack.enter_context(running(fill(place, [*theirs, *OURS]), folder / f"{place.name}-keys", LIMITS, *command))
+            for place, theirs in zip(places.values(), (THEIRS, RENAMED), strict=True)
+        ]
         clients = [client for client, _ in started]
-        listed = json.loads(clients[0].send(tool_request("tools/list", {}), "reader")[2])["result"]["tools"]
-        attacker, end = Attacker({"paths": {}}, chance), time.monotonic() + seconds
+        if is_http:
+            attacker = Attacker(json.loads(clients[0].send(Request("GET", "/openapi.json"))[2]), chance)
+        else:
+            listed = json.loads(clients[0].send(tool_request("tools/list", {}), "reader")[2])["result"]["tools"]
+            attacker = Attacker({"paths": {}}, chance)
+        end = time.monotonic() + seconds
         while time.monotonic() < end and all(process.poll() is None for _, process in started):
-            attack_tools(clients, attacker, listed, count)
+            attack(clients, *(attacker.request() if is_http else attacker.call(listed)), count)
+        for client, documents in zip(clients if is_http else [], (THEIRS, RENAMED), strict=False):
+            check_owner(client, documents, count)
+    for place in places.values():
+        with KnowledgeIndex.open(place, HashEmbedder(), progress=False, read_only=True) as index:
+            if not (found := index.verify()):
+                count.fail(f"server: {found}")
     return count
 
 
@@ -629,14 +488,14 @@ def _reported(count: Count) -> Iterator[None]:
         count.fail(f"server: {type(error).__name__}: {str(error)[-3_000:]}")
 
 
-def slow(place: Path | str, folder: Path) -> Count:
+def slow(place: Path, folder: Path) -> Count:
     """Attack a server that may have 1,024 open files with bodies that do not end, with and without a key."""
     count, hard = Count(), resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if sys.platform != "linux" or 0 <= hard < 2 * SLOW:
         print("no bodies that do not end: they need Linux and more open files", flush=True)
         return count
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with _reported(count), running(fill(place, [*THEIRS, *OURS]), folder / "slow", {}) as (client, process):
+    with _reported(count), running(fill(place, [*THEIRS, *OURS]), folder / "slow", {}, "serve") as (client, process):
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (1_024, 1_024))
         for key in (None, "owner"):
             attack_with_slow_bodies(client, key, count)
@@ -650,12 +509,12 @@ def run(seconds: float, seed: int | None = None) -> list[Row]:
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        requests, connections = compared((folder / "kb", folder / "renamed"), 0.8 * seconds, chance, folder)
-        called = tools(0.2 * seconds, chance, folder)
-        bodies = slow(folder / "kb-slow", folder)
-    titles = {"hostile requests": requests, "MCP tools": called, "broken connections": connections,
-              "bodies that do not end": bodies}  # fmt: skip
-    return [Row(title, count.statuses.total(), len(count.failures), count.outcomes) for title, count in titles.items()]
+        counts = {
+            "hostile requests": compared(0.8 * seconds, chance, folder, "serve"),
+            "MCP tools": compared(0.2 * seconds, chance, folder, "mcp", "--http"),
+            "bodies that do not end": slow(folder / "kb-slow", folder),
+        }
+    return [Row(title, count.statuses.total(), len(count.failures), count.outcomes) for title, count in counts.items()]
 
 
 if __name__ == "__main__":

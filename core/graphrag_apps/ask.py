@@ -1,7 +1,7 @@
 """Answers with citations: the prompt, the check of the citations, and what comes nearest without a language model.
 
 The passages are in the user message, between ``<passages>`` and ``</passages>``, which no text of a document can write
-(:func:`build_messages`). A citation is a passage's number in brackets: ``[1]``, ``[1, 2]``, ``[1-3]`` or ``【1】``.
+(:func:`_write_with`). A citation is a passage's number in brackets: ``[1]``, ``[1, 2]``, ``[1-3]`` or ``【1】``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any, Literal
 
 from typing_extensions import Self
@@ -20,7 +21,6 @@ from graphrag_core.llm import ChatModel, Message, as_chat_model, checked_stream
 from graphrag_core.model import Chunk
 from graphrag_core.result import Result
 from graphrag_core.retriever import GraphRetriever
-from graphrag_core.text import Tokenizer
 
 AnswerKind = Literal["llm", "extract", "none"]
 
@@ -55,7 +55,6 @@ ANSWER_THRESHOLD = 0.15
 
 _SENTINEL = "NOT IN THE DOCUMENTS"
 _MARKS = " \t\r\n*_\"'`#"  # blanks and marks before the sentinel
-_LONGEST_OPENING = 1_000  # characters
 _MARKERS = ("passages", "passage", "question", "instructions", "instruction")
 _HEAD = re.compile(r"^\[(\d+)\]", re.MULTILINE)  # a document's own line of this form is escaped
 _LIKELY = 0.5  # a score from which on a passage is not foreign, whatever words it lacks
@@ -154,12 +153,11 @@ class AnswerStream:
 
     def __next__(self) -> str:
         try:
-            while not (piece := next(self._pieces)):
-                pass
+            piece = next(self._pieces)
         except StopIteration as stop:
             if stop.value is not None:
                 kind, cited, unknown = stop.value
-                citations = tuple(_cited(number, self.result.hits[number - 1].chunk) for number in sorted(cited))
+                citations = tuple(_citation(number, self.result.hits[number - 1].chunk) for number in sorted(cited))
                 question = self.result.question
                 self._answer = Answer(question, self.text, citations, self.result, kind, tuple(sorted(unknown)))
             raise
@@ -189,7 +187,7 @@ class AnswerStream:
         return self._answer
 
 
-def _cited(number: int, chunk: Chunk) -> Citation:
+def _citation(number: int, chunk: Chunk) -> Citation:
     section = " › ".join(chunk.headings)
     return Citation(number, chunk.document_id, chunk.id, chunk.title, section, chunk.page, chunk.text)
 
@@ -213,7 +211,6 @@ def ask_stream(
     *,
     max_tokens: int = MAX_TOKENS,
     answer_threshold: float | None = None,
-    tokenizer: Tokenizer | None = None,
     **settings: Any,
 ) -> AnswerStream:
     """Answer a question in pieces as they are written.
@@ -236,25 +233,17 @@ def ask_stream(
     answer_threshold
         The lowest score of the first passage with which the question is answered. Below it the ``kind`` is ``"none"``,
         and no language model is called; without one also if the passages lack half of the question's words. 0 always
-        answers. The default is :data:`ANSWER_THRESHOLD` where scores are
-        probabilities, and 0 elsewhere.
-    tokenizer
-        Counts tokens, as in :meth:`Result.context <graphrag_core.Result.context>`.
+        answers. The default is :data:`ANSWER_THRESHOLD` where scores are probabilities, and 0 elsewhere.
     settings
         Those of :meth:`GraphRetriever.retrieve <graphrag_core.GraphRetriever.retrieve>`, such as ``k`` and ``where``.
     """
     model = None if llm is None else as_chat_model(llm)
     result = retriever.retrieve(question, **settings)
-    return answer_from(result, model, max_tokens=max_tokens, answer_threshold=answer_threshold, tokenizer=tokenizer)
+    return answer_from(result, model, max_tokens=max_tokens, answer_threshold=answer_threshold)
 
 
 def answer_from(
-    result: Result,
-    llm: Any = None,
-    *,
-    max_tokens: int = MAX_TOKENS,
-    answer_threshold: float | None = None,
-    tokenizer: Tokenizer | None = None,
+    result: Result, model: ChatModel | None, *, max_tokens: int = MAX_TOKENS, answer_threshold: float | None = None
 ) -> AnswerStream:
     """Answer the question of a result from its passages; parameters as of :func:`ask_stream`."""
     check_integer(max_tokens, "max_tokens")
@@ -262,11 +251,11 @@ def answer_from(
     if answer_threshold is not None:
         threshold = check_number(answer_threshold, "answer_threshold")
     is_low = threshold and result.hits and round(result.hits[0].score, 6) < round(threshold, 6)
-    if not result.hits or is_low or (threshold and llm is None and _is_foreign(result)):
-        return AnswerStream(result, _written(NOTHING_NEAR, ("none", set(), set())))
-    if llm is None:
-        return AnswerStream(result, _written(*nearest(result)))
-    return AnswerStream(result, write_with(as_chat_model(llm), result, max_tokens=max_tokens, tokenizer=tokenizer))
+    if not result.hits or is_low or (threshold and model is None and _is_foreign(result)):
+        return AnswerStream(result, _write(NOTHING_NEAR, ("none", set(), set())))
+    if model is None:
+        return AnswerStream(result, _write(*_nearest(result)))
+    return AnswerStream(result, _write_with(model, result, max_tokens))
 
 
 def _is_foreign(result: Result) -> bool:
@@ -278,7 +267,7 @@ def _is_foreign(result: Result) -> bool:
     return result.hits[0].score < _LIKELY and len(result.uncovered) >= max(1, len(covered))
 
 
-def nearest(result: Result) -> tuple[str, End]:
+def _nearest(result: Result) -> tuple[str, End]:
     """Return the best sentence of each of the first passages, with its citation, under a heading that says so."""
     texts, lines = Highlighter(result), dict[str, int]()
     for number, hit in enumerate(result.hits[:_SENTENCES], 1):
@@ -292,7 +281,7 @@ def nearest(result: Result) -> tuple[str, End]:
     return text, ("extract", set(lines.values()), set())
 
 
-def _written(text: str, end: End) -> Generator[str, None, End]:
+def _write(text: str, end: End) -> Generator[str, None, End]:
     yield text
     return end
 
@@ -300,58 +289,34 @@ def _written(text: str, end: End) -> Generator[str, None, End]:
 # -- with a language model
 
 
-def build_messages(
-    result: Result, *, max_tokens: int, tokenizer: Tokenizer | None = None
-) -> tuple[list[Message], frozenset[int]]:
-    """Return the conversation for a language model, and the numbers of the passages in it.
+def _write_with(model: ChatModel, result: Result, max_tokens: int) -> Generator[str, None, End]:
+    """Yield the answer of a language model in pieces; return what it cites.
 
     Documents and the question cannot close the markers: a space follows each ``<`` before the name of a marker.
     """
-    context = result.context(max_tokens, tokenizer=tokenizer, numbered=True)
-    numbers = frozenset(int(number) for number in _HEAD.findall(context))
+    context = result.context(max_tokens, numbered=True)
+    reader = CitationReader({int(number) for number in _HEAD.findall(context)})
     asked, inside = (without_tags(text, *_MARKERS) for text in (result.question.strip(), context))
     content = f"<passages>\n{inside}\n</passages>\n\nQuestion: {asked}"
-    return [Message(role="system", content=INSTRUCTIONS), Message(role="user", content=content)], numbers
-
-
-def write_with(
-    model: ChatModel, result: Result, *, max_tokens: int, tokenizer: Tokenizer | None = None
-) -> Generator[str, None, End]:
-    """Yield the answer of a language model in pieces, of which some may be empty; return what it cites."""
-    messages, numbers = build_messages(result, max_tokens=max_tokens, tokenizer=tokenizer)
-    reader = CitationReader(numbers)
-    opening = ""
-    start: tuple[str, bool] | None = None
-    pieces = checked_stream(model, messages)
+    opening, is_open, is_declined = "", True, False
+    pieces = checked_stream(
+        model, [Message(role="system", content=INSTRUCTIONS), Message(role="user", content=content)]
+    )
     try:
-        for piece in pieces:
-            if start is not None:
-                yield reader.read(piece)
-                continue
-            opening += piece
-            start = _read_opening(opening)
-            yield reader.read(start[0]) if start else ""  # at a piece a reader that closed the stream can end it
-        if start is None and opening.strip():
-            not_found = opening.strip(f"{_MARKS}.").upper() == _SENTINEL
-            start = NOT_FOUND if not_found else opening.lstrip(), not_found
-            yield reader.read(start[0])
-        yield reader.rest()
+        for piece in chain(pieces, [None]):
+            text = piece or ""
+            if is_open:  # the answer may become the sentinel
+                opening += text
+                bare = opening.lstrip(_MARKS)
+                if piece is not None and _SENTINEL.startswith(bare.upper()):
+                    continue
+                is_open, is_declined = False, not bare or bare.upper().startswith(_SENTINEL)
+                text = NOT_FOUND + bare[len(_SENTINEL) :].lstrip("*_\"'`.") if is_declined else opening.lstrip()
+            if shown := reader.read(text) + (reader.rest() if piece is None else ""):
+                yield shown
     finally:
         pieces.close()
-    if start is None:
-        yield NOT_FOUND
-    kind: AnswerKind = "none" if start is None or (start[1] and not reader.cited) else "llm"
-    return kind, reader.cited, reader.unknown
-
-
-def _read_opening(opening: str) -> tuple[str, bool] | None:
-    """Return how an answer begins, and whether it begins with the sentinel; None while it may become the sentinel."""
-    bare = opening.lstrip(_MARKS)
-    if _SENTINEL.startswith(bare.upper()) and len(opening) < _LONGEST_OPENING:
-        return None
-    if bare.upper().startswith(_SENTINEL):
-        return NOT_FOUND + bare[len(_SENTINEL) :].lstrip("*_\"'`."), True
-    return opening.lstrip(), False
+    return "none" if is_declined and not reader.cited else "llm", reader.cited, reader.unknown
 
 
 # -- citations

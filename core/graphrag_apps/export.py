@@ -61,7 +61,7 @@ class Exported:
 
 
 class _Writer(NamedTuple):
-    """How a format writes a node, which is an entity or a literal value, and a fact, which is some edges."""
+    """The functions of a format: one writes an entity or a value as a node, the other a fact, and counts its edges."""
 
     node: Callable[[str, Entity], Any]
     fact: Callable[[Fact], int]

@@ -79,15 +79,6 @@ def test_context_is_printed_alone(run, kb, style):
     assert "Joaquim" in json.loads(run("query", QUESTION, *options, "--json").stdout)["context"]
 
 
-def test_without_a_question_every_line_of_input_is_a_question(run, kb):
-    lines = "What is Keyring?\n\nWho leads the Harbour Team?\nexit\nnever asked\n"
-    result = run("query", "--json", "--k", 2, stdin=lines)
-    first, second = (json.loads(line) for line in result.stdout.splitlines())
-    assert result.exit_code == 0
-    assert [first["question"], second["question"]] == ["What is Keyring?", "Who leads the Harbour Team?"]
-    assert len(first["hits"]) == len(second["hits"]) == 2
-
-
 def test_explain_prints_entities_channels_paths_and_facts(run, kb):
     result = run("explain", QUESTION)
     assert result.exit_code == 0

@@ -91,15 +91,12 @@ def test_a_server_for_a_network_needs_keys(kb, tmp_path):
     assert run("mcp", "--kb", kb, "--keys", empty).exit_code == 2
 
 
-def test_keys_are_made_and_listed(tmp_path):
+def test_a_key_is_made(tmp_path):
     keys = tmp_path / "keys.toml"
     made = run("key", "new", "--keys", keys, "--name", "a", "--filter", "tenant=a", "--filter", "year>=2020")
     assert made.exit_code == 0
     assert ApiKeys.load(keys).authenticate(made.stdout.strip()).restricted
     assert run("key", "new", "--keys", keys, "--name", "a").exit_code == 1
-    listed = json.loads(run("key", "list", "--keys", keys, "--json").stdout)
-    assert listed == [{"name": "a", "restricted": True, "write": False}]
-    assert "a  read  within a filter" in run("key", "list", "--keys", keys).stdout
 
 
 def test_server_json_and_the_dockerfile_name_what_exists():
@@ -121,7 +118,7 @@ def test_server_json_and_the_dockerfile_name_what_exists():
 
 @pytest.mark.parametrize("command", ["serve", "mcp"])
 def test_a_command_without_its_extra_names_that_extra(command):
-    missing = dict.fromkeys(("fastapi", "mcp", "prometheus_client", "starlette", "uvicorn"))
+    missing = dict.fromkeys(("fastapi", "mcp", "starlette", "uvicorn"))
     code = f"import sys; sys.modules.update({missing}); from graphrag_apps.cli import main; main([{command!r}])"
     environment = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH") or str(ROOT / "core")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -11,23 +12,21 @@ from typer import Argument, Option
 
 from graphrag_apps.cli import options, output
 from graphrag_apps.cli.options import Filter, Json, Kb
-from graphrag_core.model import NO_RELATIONS, Community, Entity
+from graphrag_core.graph import KnowledgeGraph
+from graphrag_core.model import NO_RELATIONS, Community, Edit, Entity
 
 graph = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List, draw and edit the graph.")
 edit = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Edit the graph; list the edits, undo one.")
 graph.add_typer(edit, name="edit")
 
 _Limit = Annotated[int, Option("--limit", "-n", min=0, help="The maximum number; 0 for all.")]
-_Contains = Annotated[str, Option(help="Only those that contain this text.")]
 _Name = Annotated[str, Argument(help="The name of an entity, in any case.")]
 
 
 @graph.command()
 def entities(
     prefix: Annotated[str, Argument(help="What the names begin with.")] = "",
-    contains: _Contains = "",
     type: Annotated[str | None, Option(help="Only entities of this type.")] = None,  # noqa: A002 - of the option
-    min_degree: Annotated[int, Option(min=0, help="Only entities with facts about so many others.")] = 0,
     filter: Filter = None,  # noqa: A002 - as above
     limit: _Limit = 100,
     json: Json = False,
@@ -35,10 +34,7 @@ def entities(
 ) -> None:
     """List entities, the most mentioned first."""
     with options.open_index(kb, embeds=False) as index:
-        found = index.graph.entities(
-            prefix, type=type, contains=contains, min_degree=min_degree, limit=limit or None,
-            where=options.parse_filter(filter),
-        )  # fmt: skip
+        found = index.graph.entities(prefix, type=type, limit=limit or None, where=options.parse_filter(filter))
 
     def show(one: Entity) -> str:
         aliases = f", also {', '.join(one.aliases)}" if one.aliases else ""
@@ -52,7 +48,6 @@ def relations(
     subject: Annotated[str | None, Option(help="Only facts about this entity.")] = None,
     relation: Annotated[str | None, Option(help="Only facts of this relation.")] = None,
     object: Annotated[str | None, Option(help="Only facts with this object.")] = None,  # noqa: A002
-    contains: _Contains = "",
     filter: Filter = None,  # noqa: A002
     limit: _Limit = 100,
     json: Json = False,
@@ -61,7 +56,7 @@ def relations(
     """List facts that are triples: of an LLM, remembered, or added."""
     scope = options.parse_filter(filter)
     with options.open_index(kb, embeds=False) as index:
-        found = index.graph.relations(subject, relation, object, contains=contains, limit=limit or None, where=scope)
+        found = index.graph.relations(subject, relation, object, limit=limit or None, where=scope)
         none = NO_RELATIONS if not found and not index.stats().relations else "no relation was found"
     output.listing(
         [asdict(one) for one in found] if json else found,
@@ -125,12 +120,17 @@ def export(
 # -- edits
 
 
+def _edited(kb: str | None, change: Callable[[KnowledgeGraph], Edit]) -> None:
+    """Change the graph, and print the edit."""
+    with options.open_index(kb, write=True) as index:
+        made = change(index.graph)
+    output.line(f"{made.number}  {made.text}")
+
+
 @edit.command()
 def rename(name: _Name, new_name: Annotated[str, Argument(help="Its new name.")], kb: Kb = None) -> None:
     """Give an entity another name."""
-    with options.open_index(kb, write=True) as index:
-        made = index.graph.rename(name, new_name)
-    output.line(f"{made.number}  {made.text}")
+    _edited(kb, lambda graph: graph.rename(name, new_name))
 
 
 @edit.command()
@@ -140,17 +140,13 @@ def merge(
     kb: Kb = None,
 ) -> None:
     """Treat several entities as one."""
-    with options.open_index(kb, write=True) as index:
-        made = index.graph.merge(names, into)
-    output.line(f"{made.number}  {made.text}")
+    _edited(kb, lambda graph: graph.merge(names, into))
 
 
 @edit.command()
 def add(subject: str, relation: str, object: str, kb: Kb = None) -> None:  # noqa: A002
     """Add a relation between two entities, which may be new."""
-    with options.open_index(kb, write=True) as index:
-        made = index.graph.add_relation(subject, relation, object)
-    output.line(f"{made.number}  {made.text}")
+    _edited(kb, lambda graph: graph.add_relation(subject, relation, object))
 
 
 @edit.command()
@@ -158,10 +154,10 @@ def delete(
     target: Annotated[str, Argument(help="The name of an entity, or the id of a relation.")], kb: Kb = None
 ) -> None:
     """Delete an entity or a relation from the graph; documents stay as they are."""
-    with options.open_index(kb, write=True) as index:
-        known = index.graph.entity(target) is not None
-        made = index.graph.delete_entity(target) if known else index.graph.delete_relation(target)
-    output.line(f"{made.number}  {made.text}")
+    _edited(
+        kb,
+        lambda graph: graph.delete_relation(target) if graph.entity(target) is None else graph.delete_entity(target),
+    )
 
 
 @edit.command("list")

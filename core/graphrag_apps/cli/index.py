@@ -7,9 +7,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +22,7 @@ from graphrag_apps.cli.options import IndexSettings, Kb
 from graphrag_apps.cli.suggest import sample_questions
 from graphrag_apps.documents import FORMATS, FileSource, Problem, Progress, SyncReport, load_documents, sync_files
 from graphrag_apps.documents.sync import indexed_files
-from graphrag_apps.documents.walk import File, is_pattern, split_pattern
+from graphrag_apps.documents.walk import File, is_pattern
 from graphrag_core.engine.address import is_address, shown
 from graphrag_core.errors import InputError
 from graphrag_core.index import KnowledgeIndex
@@ -31,7 +32,7 @@ from graphrag_core.llm import KEY_VARIABLE, OpenAIChat, parse_llm
 if TYPE_CHECKING:
     from graphrag_core.extract import LLMExtractor
 
-_BATCH, _BATCH_WITH_LLM = 500, 25  # documents in a transaction
+_BATCH, _LLM_BATCH = 500, 25  # documents in a transaction
 _ANSWERS = "answers.sqlite"  # of a language model, beside the records
 _ASKED = 10  # documents that are deleted without a question
 
@@ -42,32 +43,11 @@ _Llm = Annotated[str | None, Option("--llm", help="A model that extracts facts, 
 _Quiet = Annotated[bool, Option("--quiet", "-q", help="Print problems only.")]
 
 
-@dataclass(frozen=True)
-class _Job:
-    """What an index is opened with for writing."""
-
-    place: str
-    settings: IndexSettings
-    llm: LLMExtractor | None = None
-
-    def open(self, **more: Any) -> KnowledgeIndex:
-        model = options.make_embedder(self.settings.embedder, self.settings.embedder_url)
-        size = _BATCH if self.llm is None else _BATCH_WITH_LLM
-        return KnowledgeIndex.open(self.place, model, progress=False, batch_size=size, **self.parts, **more)
-
-    @property
-    def parts(self) -> dict[str, Any]:
-        """How documents are cut, and how entities and facts are found in them."""
-        others = [] if self.llm is None else [self.llm]
-        return {"chunker": self.settings.chunker, "extractor": self.settings.extractor(*others)}
-
-
 @contextmanager
-def _job(place: str, settings: IndexSettings, *, check: Callable[[], None] = lambda: None) -> Iterator[_Job]:
-    """Yield what an index is opened with. A language model is checked before anything is written."""
-    check()
+def _extractor(place: str, settings: IndexSettings) -> Iterator[LLMExtractor | None]:
+    """Yield the language model that extracts facts, which is checked before anything is written; None for none."""
     if settings.llm is None:
-        yield _Job(place, settings)
+        yield None
         return
     if not settings.graph:
         raise typer.BadParameter("an LLM extracts the graph: use --llm none, or --graph", param_hint="--no-graph")
@@ -83,10 +63,27 @@ def _job(place: str, settings: IndexSettings, *, check: Callable[[], None] = lam
             folder.mkdir(parents=True, exist_ok=True)
         elif not KnowledgeIndex.exists(place):  # its answers are kept in the folder of the index
             KnowledgeIndex.open(place).close()
-        extractor = LLMExtractor(model, cache=folder / _ANSWERS, model=name, retries=1, backoff=0, progress=False)
-        yield _Job(place, settings, extractor)
+        yield LLMExtractor(model, cache=folder / _ANSWERS, model=name, retries=1, backoff=0, progress=False)
     finally:
         model.close()
+
+
+def _settings(kb: str | None, llm: str | None, **changes: Any) -> tuple[str, IndexSettings]:
+    """Return the place of the index, and its settings with changes."""
+    place, _ = options.index_place(kb)
+    model = None if llm is None else () if llm == "none" else parse_llm(llm, os.environ.get("OPENAI_BASE_URL"))
+    settings = IndexSettings.load(place, llm=model, **changes)
+    return place, replace(settings, llm=settings.llm or None)
+
+
+def _parts(settings: IndexSettings, llm: LLMExtractor | None) -> dict[str, Any]:
+    """Return how documents are embedded, cut and read, and how many are one transaction."""
+    return {
+        "embedder": options.make_embedder(settings.embedder, settings.embedder_url),
+        "chunker": settings.chunker,
+        "extractor": settings.extractor(*([] if llm is None else [llm])),
+        "batch_size": _BATCH if llm is None else _LLM_BATCH,
+    }
 
 
 def index(
@@ -115,28 +112,24 @@ def index(
 
     New ones are added, changed ones replaced, missing ones deleted. Ctrl-C is safe: the next run continues.
     """
-    place, _ = options.index_place(kb)
-    model = None if llm is None else () if llm == "none" else parse_llm(llm, os.environ.get("OPENAI_BASE_URL"))
-    settings = IndexSettings.load(
-        place, embedder=embedder, embedder_url=embedder_url, chunk_size=chunk_size, graph=graph, llm=model
+    place, settings = _settings(
+        kb, llm, embedder=embedder, embedder_url=embedder_url, chunk_size=chunk_size, graph=graph
     )
-    settings = replace(settings, llm=settings.llm or None)
-    processes = _processes(workers, place, settings)
+    processes, start = _processes(workers, place, settings), time.perf_counter()
     given = options.parse_pairs(metadata, "--metadata")
     source = FileSource(tuple(paths), given, max_size * 1_000_000, follow_links=follow_links)
-    edges = _edges(edge)
-    start = time.perf_counter()
-    with ExitStack() as stack:
-        job = stack.enter_context(_job(place, settings, check=lambda: _check_files(source, place)))
-        parts = job.parts
+    more: dict[str, Any] = {"edges": _edges(edge), "embed_names": embed_names}
+    _check_files(source, place)
+    with _extractor(place, settings) as extractor:
+        parts = _parts(settings, extractor)
         source = replace(source, pipeline=f"{parts['extractor'].identity} {parts['chunker'].identity}")
-        opened = stack.enter_context(job.open(edges=edges, embed_names=embed_names))
-        report = _sync(opened, job, source, processes, keep_missing=keep_missing, quiet=quiet, embed_names=embed_names)
-        settings.save(opened)
-        if not report.files and not report.removed and len(opened) == report.unchanged == 0:
-            raise _no_files(source)
-        if not quiet:
-            _show_report(report, opened, place, time.perf_counter() - start, job.llm)
+        with KnowledgeIndex.open(place, progress=False, **parts, **more) as opened:
+            report = _sync(opened, place, source, processes, quiet, keep_missing, embed_names=embed_names, **parts)
+            settings.save(opened)
+            if not report.files and not report.removed and len(opened) == report.unchanged == 0:
+                raise _no_files(source)
+            if not quiet:
+                _show_report(report, opened, place, time.perf_counter() - start, extractor)
     for document_id, problem in report.incomplete.items():
         output.error(f"{document_id}: {problem}")
     if report.problems or report.incomplete:
@@ -199,22 +192,22 @@ def _edges(edges: Sequence[str] | None) -> list[Any] | None:
 
 
 def _sync(
-    opened: KnowledgeIndex, job: _Job, source: FileSource, processes: int | None, *, keep_missing: bool, quiet: bool,
-    embed_names: bool | None,
+    opened: KnowledgeIndex, place: str, source: FileSource, processes: int | None, quiet: bool, keep_missing: bool,
+    **parts: Any,
 ) -> SyncReport:  # fmt: skip
     """Index the files; with ``processes`` on Ray. An interrupt keeps what was done."""
     before = len(opened)
-    shared: dict[str, Any] = {"keep_missing": keep_missing, "on_problem": _print_problem}
     try:
         if processes is None:
             with _progress(source, quiet=quiet) as advance:
-                return sync_files(opened, source, on_progress=advance, **shared)
+                return sync_files(
+                    opened, source, on_progress=advance, keep_missing=keep_missing, on_problem=_print_problem
+                )
         from graphrag_apps import bulk
 
-        model = options.make_embedder(job.settings.embedder, job.settings.embedder_url)
         return bulk.sync_files(
-            source, job.place, model, workers=processes or None, progress=None if not quiet else False,
-            batch_size=opened.batch_size, embed_names=embed_names, **job.parts, **shared,
+            source, place, workers=processes or None, progress=None if not quiet else False,
+            keep_missing=keep_missing, on_problem=_print_problem, **parts,
         )  # fmt: skip
     except KeyboardInterrupt:
         stay = f"{len(opened):,} documents are in the index and stay, {len(opened) - before:,} of them new"
@@ -291,12 +284,12 @@ def rebuild(
     passage is embedded again. Remembered facts and edits
     of the graph are kept. Ctrl-C is safe: run the same command again.
     """
-    place, _ = options.index_place(kb)
-    options.check_exists(place)
-    model = None if llm is None else () if llm == "none" else parse_llm(llm, os.environ.get("OPENAI_BASE_URL"))
-    settings = IndexSettings.load(place, embedder=embedder, embedder_url=embedder_url, graph=graph, llm=model)
-    settings = replace(settings, llm=settings.llm or None)
-    with _job(place, settings) as job, job.open() as opened:
+    options.check_exists(options.index_place(kb)[0])
+    place, settings = _settings(kb, llm, embedder=embedder, embedder_url=embedder_url, graph=graph)
+    with (
+        _extractor(place, settings) as extractor,
+        KnowledgeIndex.open(place, progress=False, **_parts(settings, extractor)) as opened,
+    ):
         report = opened.rebuild(progress=sys.stderr.isatty() and not quiet)
         if settings.is_stored(opened):
             settings.save(opened)
@@ -310,7 +303,7 @@ def rebuild(
 
 
 def delete(
-    targets: Annotated[list[str], Argument(metavar="TARGET...", help="Ids, files, folders and patterns.")],
+    targets: Annotated[list[str], Argument(metavar="TARGET...", help="Ids, files, folders and patterns of ids.")],
     yes: Annotated[bool, Option("--yes", "-y", help="Do not ask before many documents are deleted.")] = False,
     quiet: _Quiet = False,
     kb: Kb = None,
@@ -320,42 +313,30 @@ def delete(
     Exactly what they added is deleted. A file that still exists is added again by the next index.
     """
     with options.open_index(kb, embeds=False, write=True) as opened:
-        ids: dict[str, None] = {}
-        missing = False
-        for target in targets:
-            found = _select(target, opened)
-            ids.update(dict.fromkeys(found))
-            if not found:
-                missing = True
-                output.error(f"{target}: no such document")
+        found = {target: _select(target, opened) for target in targets}
+        ids = list(dict.fromkeys(chain.from_iterable(found.values())))
         if len(ids) > _ASKED and not yes:
-            output.error(f"{len(ids):,} documents will be deleted, such as {next(iter(ids))}", mark="")
+            output.error(f"{len(ids):,} documents will be deleted, such as {ids[0]}", mark="")
             typer.confirm("Delete them?", abort=True, err=True)
-        count = opened.delete(list(ids)) if ids else 0
+        count = opened.delete(ids) if ids else 0
     if not quiet and count:
         output.line(f"{count:,} deleted")
+    missing = [target for target, own in found.items() if not own]
+    for target in missing:
+        output.error(f"{target}: no such document")
     if missing:
         raise typer.Exit(1)
 
 
 def _select(target: str, opened: KnowledgeIndex) -> list[str]:
-    """Return the documents of an id, a file, a folder or a pattern."""
+    """Return the documents of an id, a file, a folder or a pattern of ids."""
     if target in opened:
         return [target]
-    ids, path = opened.document_ids(), Path(target).absolute()
-    matches: Callable[[str, Path], bool]
-    if is_pattern(target):
-        folder, pattern = split_pattern(target)
-
-        def matches(name: str, file: Path) -> bool:
-            inside = file.is_relative_to(folder) and pattern.fullmatch(file.relative_to(folder).as_posix())
-            return bool(inside) or fnmatchcase(name, target)
-    else:
-        start = target.rstrip("/")
-
-        def matches(name: str, file: Path) -> bool:
-            return name == start or name.startswith(f"{start}/") or file == path or path in file.parents
-
-    files = [file for file in indexed_files(opened) if matches(file.name, Path(file.path))]
+    name, path = target.rstrip("/"), Path(target).absolute()
+    files = [
+        file
+        for file in indexed_files(opened)
+        if file.name == name or file.name.startswith(f"{name}/") or Path(file.path).is_relative_to(path)
+    ]
     of_files = {one for file in files for one in opened.engine.documents_of_file(file.place)}
-    return [one for one in ids if one in of_files or (is_pattern(target) and fnmatchcase(one, target))]
+    return [one for one in opened.document_ids() if one in of_files or fnmatchcase(one, target)]

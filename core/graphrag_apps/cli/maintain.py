@@ -60,9 +60,9 @@ def copy(
     """Copy an index between folders and databases."""
     from graphrag_apps.copy import copy_index
 
-    done = copy_index(source, target)
-    counts = ", ".join(f"{count:,} {name}" for name, count in done.counts.items())
-    output.line(f"{counts} copied to {shown(target)}")
+    with output.working("copying"):
+        counts = copy_index(source, target)
+    output.line(f"{', '.join(f'{count:,} {name}' for name, count in counts.items())} copied to {shown(target)}")
 
 
 def config(json: Json = False) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from statistics import mean
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -14,13 +14,12 @@ from typer import Argument, Option
 from graphrag_apps.cli import options, output
 from graphrag_apps.cli.options import Design, Filter, HowToSearch, Json, K, Kb, Llm, Set
 from graphrag_core.context.display import Highlighter, HitText, citation, fact_words, hit_texts, uncovered_words
-from graphrag_core.errors import GraphRAGError
 from graphrag_core.result import Result
 from graphrag_core.retriever import GraphRetriever
 
 if TYPE_CHECKING:
     from graphrag_apps.ask import Answer
-    from graphrag_apps.compare import Report
+    from graphrag_apps.compare import Measure, Report
 
 _Question = Annotated[str, Argument(metavar="QUESTION", help="The question.")]
 _SNIPPET = 240  # characters
@@ -28,7 +27,7 @@ _FACTS = 10
 
 
 def query(
-    question: Annotated[str | None, Argument(help="The question; without one, each line of input is one.")] = None,
+    question: _Question,
     k: K = None,
     method: HowToSearch = None,
     design: Design = None,
@@ -41,32 +40,25 @@ def query(
     """Find the passages that answer a question, each with the reason."""
     settings, scope = options.search_settings(k, method, design, set), options.parse_filter(filter)
     with options.open_index(kb) as index:
-        retriever = GraphRetriever(index, settings)
+        result = GraphRetriever(index, settings).retrieve(question, where=scope)
+        if json:
+            from graphrag_apps.serve.operations import as_json
 
-        def answer(asked: str) -> bool:
-            result = retriever.retrieve(asked, where=scope)
-            if json:
-                from graphrag_apps.serve.operations import as_json
+            more = {} if context is None else {"context": result.context(context)}
+            output.as_json(as_json(result) | more)
+        elif result.hits and context is not None:
+            output.stdout().print(str(result.context(context)), soft_wrap=True)
+        elif result.hits:
+            _show(result)
+    _check_hits(result, quiet=json)
 
-                more = {} if context is None else {"context": result.context(context)}
-                output.as_json(as_json(result) | more)
-            elif not result.hits:
-                output.error(_nothing(result))
-            elif context is not None:
-                output.stdout().print(str(result.context(context)), soft_wrap=True)
-            else:
-                _show(result)
-            return bool(result.hits)
 
-        if question is not None:
-            if not answer(question):
-                raise typer.Exit(1)
-            return
-        for asked in _lines(len(index)):
-            try:
-                answer(asked)
-            except GraphRAGError as error:
-                output.error(str(error))
+def _check_hits(result: Result, *, quiet: bool = False) -> None:
+    """End with an exit code of 1 if nothing was found."""
+    if not result.hits:
+        if not quiet:
+            output.error(f"no results: {result.advice}" if result.advice else "no results")
+        raise typer.Exit(1)
 
 
 def explain(
@@ -98,9 +90,7 @@ def explain(
                 output.line(("  Supporting facts", "bold"))
             for fact in result.facts[:_FACTS]:
                 output.wrapped(fact_words(result, fact))
-        if not result.hits:
-            output.error(_nothing(result))
-            raise typer.Exit(1)
+    _check_hits(result)
 
 
 def ask(
@@ -138,19 +128,19 @@ def ask(
 
 def _written(pieces: Iterator[str], *, streams: bool) -> str:
     """Print an answer while it is written; what is there at once in lines that fit the terminal."""
+    text = ""
     if not streams:
         text = "".join(pieces)
         for one in text.splitlines():
             output.wrapped(one, 0)
         return text
-    console, text = output.stdout(), ""
     try:
         for piece in pieces:
             text += piece
-            console.print(piece, end="", soft_wrap=True)
+            output.stdout().print(piece, end="", soft_wrap=True)
     finally:
         if text:
-            console.print()
+            output.line()
     return text
 
 
@@ -172,25 +162,6 @@ def _show_sources(answer: Answer, written: str, model: str) -> None:
     for remark in remarks:
         output.line()
         output.wrapped(Text(remark, "dim"), 0)
-
-
-def _nothing(result: Result) -> str:
-    return f"no results: {result.advice}" if result.advice else "no results"
-
-
-def _lines(documents: int) -> Iterator[str]:
-    """Yield the questions of the input, a line each, until it ends or says exit."""
-    if sys.stdin.isatty():
-        output.error(f"{documents:,} documents; an empty line or exit ends", mark="")
-    while True:
-        try:
-            line = input("> " if sys.stdin.isatty() else "")
-        except EOFError:
-            return
-        if line.strip() in ("exit", "quit") or (sys.stdin.isatty() and not line.strip()):
-            return
-        if line.strip():
-            yield line
 
 
 def _show(result: Result) -> None:
@@ -259,38 +230,36 @@ def compare(
 
 def _show_report(report: Report) -> None:
     """Print the measures of each method, the differences, and the verdict."""
-    names = [str(measure) for measure in report.measures] if report.judged else []
-    lines = []
-    for method in report.methods:
-        means = [f"{100 * report.mean(method, name).value:.1f}" for name in names]
-        lines.append([method, *means, f"{report.milliseconds(method) or 0:.1f}"])
-    output.table(["", *names, "median ms"], lines)
+    measures = report.measures if report.judged else ()
+    lines = [
+        [method, *_means(report, [method], measures), f"{report.milliseconds(method) or 0:.1f}"]
+        for method in report.methods
+    ]
+    output.table(["", *map(str, measures), "median ms"], lines)
     if report.judged:
+        differences = [(str(measure), report.difference(measure)) for measure in measures]
+        counts = [f"{one.better} / {one.worse} / {one.same}" for _, one in differences]
+        columns = ["hybrid minus vector+keyword", "points", "95 % interval", "p", "better / worse / same"]
         output.line()
-        _show_differences(report)
+        output.table(
+            columns, [[name, *one.cells, count] for (name, one), count in zip(differences, counts, strict=True)]
+        )
+    if types := report.by_type():
+        output.line()
+        output.table(
+            [f"{measures[0]} by type", "questions", *report.methods],
+            [
+                [kind, str(len(part.judged)), *_means(part, report.methods, measures[:1])]
+                for kind, part in types.items()
+            ],
+        )
     output.line()
     output.wrapped(Text(report.verdict, "bold"), 0)
     if report.decided:
         output.wrapped(report.decided, 0)
-    if report.is_paired and report.changed():
+    if report.judged and report.changed():
         output.line("Which questions the graph changes, and how: --html FILE")
 
 
-def _show_differences(report: Report) -> None:
-    from graphrag_apps.compare import WITHOUT_GRAPH
-
-    lines = []
-    for measure in report.measures:
-        difference = report.difference(measure)
-        counts = f"{difference.better} / {difference.worse} / {difference.same}"
-        lines.append([str(measure), *difference.cells, counts])
-    columns = [f"hybrid minus {WITHOUT_GRAPH}", "points", "95 % interval", "p", "better / worse / same"]
-    output.table(columns, lines)
-    if types := report.by_type():
-        first = report.measures[0]
-        output.line()
-        rows: list[Sequence[Any]] = [
-            [kind, str(len(part.judged)), *(f"{100 * part.mean(method, first).value:.1f}" for method in part.methods)]
-            for kind, part in types.items()
-        ]
-        output.table([f"{first} by type", "questions", *report.methods], rows)
+def _means(report: Report, methods: Sequence[str], measures: Sequence[Measure]) -> list[str]:
+    return [f"{100 * mean(report.values(method, one)):.1f}" for method in methods for one in measures]

@@ -14,7 +14,7 @@ from typer import Option
 
 from graphrag_apps import serve as servers  # it imports its parts on first use
 from graphrag_apps.cli import options, output
-from graphrag_apps.cli.options import Filter, Json, Kb, Llm
+from graphrag_apps.cli.options import Filter, Kb, Llm
 from graphrag_core.errors import ConfigError, InputError, unknown_name
 from graphrag_core.retriever import GraphRetriever
 
@@ -54,10 +54,8 @@ def serve(
     this machine only. Ctrl-C or SIGTERM ends it: running requests are finished.
     """
     create_app = servers.create_app  # a missing extra is an error before the index is opened
-    loaded = _load_keys(keys, host, no_auth=no_auth)
-    gateway = _gateway(kb, filter, embedder, llm, write=write, keys=loaded, hosts=allowed_host, limits=limit)
-    if no_auth and not allowed_host:
-        gateway.hosts = ("*",)
+    hosts = allowed_host or (["*"] if no_auth else None)
+    gateway = _gateway(kb, filter, embedder, llm, write, _load_keys(keys, host, no_auth=no_auth), hosts, limit)
     _run(create_app(gateway), gateway, host, port)
 
 
@@ -84,7 +82,7 @@ def mcp(
     if not http and (keys is not None or no_auth):
         raise typer.BadParameter("is for --http: over stdin, restrict the client with --filter", param_hint="--keys")
     loaded = _load_keys(keys, host, no_auth=no_auth) if http else None
-    gateway = _gateway(kb, filter, embedder, llm, write=write, keys=loaded, hosts=allowed_host, limits=limit)
+    gateway = _gateway(kb, filter, embedder, llm, write, loaded, allowed_host, limit)
     if http:
         _run(mcp_app(gateway), gateway, host, port)
     else:
@@ -111,43 +109,19 @@ def new_key(
     output.line(secret)
 
 
-@key.command("list")
-def list_keys(keys: _KeyFile = Path("keys.toml"), json: Json = False) -> None:
-    """List the keys of a file."""
-    known = [{"name": one.name, "restricted": one.restricted, "write": one.write} for one in servers.ApiKeys.load(keys)]
-    if json:
-        output.as_json(known)
-        return
-    for one in known:
-        scope = "within a filter" if one["restricted"] else "everything"
-        output.line(f"{one['name']}  {'write' if one['write'] else 'read'}  {scope}")
-
-
 def _gateway(
-    kb: str | None,
-    where: list[str] | None,
-    embedder: str | None,
-    llm: str | None,
-    *,
-    write: bool,
-    keys: servers.ApiKeys | None,
-    hosts: Sequence[str] | None,
-    limits: Sequence[str] | None,
-) -> servers.Gateway:
+    kb: str | None, where: list[str] | None, embedder: str | None, llm: str | None, write: bool,
+    keys: servers.ApiKeys | None, hosts: Sequence[str] | None, limits: Sequence[str] | None,
+) -> servers.Gateway:  # fmt: skip
     """Open what is served."""
-    scope, chosen, model = options.parse_filter(where), _limits(limits), options.make_llm(llm, timeout=_LLM_TIMEOUT)
+    scope, given = options.parse_filter(where), options.parse_pairs(limits, "--limit")
+    known = [one.name for one in dataclasses.fields(servers.Limits)]
+    if unknown := next((name for name in given if name not in known), None):
+        raise InputError(unknown_name(unknown, known, "limit"))
+    chosen, model = servers.Limits(**given), options.make_llm(llm, timeout=_LLM_TIMEOUT)
     index = options.open_index(kb, embedder, write=write)
     retriever = GraphRetriever(index, options.search_settings(), refresh_every=1.0)
     return servers.Gateway(index, retriever, keys=keys, where=scope, llm=model, write=write, limits=chosen, hosts=hosts)
-
-
-def _limits(given: Sequence[str] | None) -> servers.Limits:
-    known = {one.name: one for one in dataclasses.fields(servers.Limits)}
-    values: dict[str, Any] = options.parse_pairs(list(given or ()), "--limit")
-    for name in values:
-        if name not in known:
-            raise InputError(unknown_name(name, known, "limit"))
-    return servers.Limits(**values)
 
 
 def _load_keys(file: Path | None, host: str, *, no_auth: bool) -> servers.ApiKeys | None:

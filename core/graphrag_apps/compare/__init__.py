@@ -1,10 +1,5 @@
 """Measure whether the graph helps on your questions: recall of each method, and a verdict.
 
-Import from here: ``compare``, which runs the questions, and the values it takes and returns;
-``load_questions``; ``Measure``, of which ``recall@5`` is one;
-``bootstrap_interval`` and ``permutation_p``, which say how far a mean over questions can be believed;
-``reliability``, which says how often hits with a score are right.
-
 >>> from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 >>> from graphrag_core.testing import HashEmbedder
 >>> index = KnowledgeIndex(HashEmbedder())
@@ -15,21 +10,7 @@ Import from here: ``compare``, which runs the questions, and the values it takes
 1.0
 """
 
-from graphrag_apps.compare.compare import (
-    METHODS,
-    WITHOUT_GRAPH,
-    Answered,
-    Difference,
-    Mean,
-    Report,
-    compare,
-)
-from graphrag_apps.compare.measures import (
-    Bin,
-    Interval,
-    Measure,
-    bootstrap_interval,
-    permutation_p,
-    reliability,
-)
+from graphrag_apps.compare.compare import METHODS, compare
+from graphrag_apps.compare.measures import Interval, Measure, bootstrap_interval, permutation_p
 from graphrag_apps.compare.questions import Question, contains, load_questions
+from graphrag_apps.compare.report import WITHOUT_GRAPH, Answered, Difference, Mean, Report

@@ -1,6 +1,6 @@
-"""What is computed from questions: measures of a ranking, how far a mean can be believed, how reliable scores are.
+"""Measures of a ranking, such as ``recall@5``, and how far their mean over questions can be believed.
 
-A measure is written ``recall@5``. The tests check each against ``ir-measures``.
+The tests check each measure against ``ir-measures``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -21,15 +20,14 @@ RESAMPLES = 10_000
 _BLOCK = 4_000_000  # resampled questions held in memory at a time
 
 
-def _ndcg(ranks: Sequence[int], gold: int, k: int) -> float:
-    best = sum(1 / math.log2(rank + 1) for rank in range(1, min(gold, k) + 1))
-    return min(1.0, sum(1 / math.log2(rank + 1) for rank in ranks) / best)
+def _discounted(ranks: Sequence[int]) -> float:
+    return sum(1 / math.log2(rank + 1) for rank in ranks)
 
 
 MEASURES: Mapping[str, Callable[[Sequence[int], int, int], float]] = {
     "recall": lambda ranks, gold, _: len(ranks) / gold,
     "all": lambda ranks, gold, _: float(len(ranks) == gold),
-    "ndcg": _ndcg,
+    "ndcg": lambda ranks, gold, k: min(1.0, _discounted(ranks) / _discounted(range(1, min(gold, k) + 1))),
     "mrr": lambda ranks, _gold, _k: 1 / min(ranks, default=math.inf),
 }
 """Functions of the ranks up to ``k`` at which gold items are found first, their number, and ``k``.
@@ -86,28 +84,18 @@ def bootstrap_interval(values: npt.ArrayLike) -> Interval:
     >>> bootstrap_interval([0.5, 0.5, 0.5])
     Interval(low=0.5, high=0.5)
     """
-    return _interval(np.ascontiguousarray(values, np.float64).tobytes())
-
-
-@lru_cache(maxsize=128)
-def _interval(values: bytes) -> Interval:
-    """Return the interval of float64 values; cached, as a report needs the same ones for its table, page and JSON."""
-    rows = np.frombuffer(values, np.float64)
+    rows = np.asarray(values, np.float64)
     if len(rows) == 0:
         raise InputError("an interval needs at least one question")
     if len(rows) == 1:
         return Interval(float(rows[0]), float(rows[0]))
     from scipy import stats  # noqa: PLC0415 - slow to import
 
-    interval = stats.bootstrap(
-        (rows,),
-        np.mean,
-        n_resamples=RESAMPLES,
-        batch=max(1, _BLOCK // len(rows)),
-        method="percentile",
-        random_state=np.random.default_rng(0),
-    ).confidence_interval
-    return Interval(float(interval.low), float(interval.high))
+    batch, generator = max(1, _BLOCK // len(rows)), np.random.default_rng(0)
+    found = stats.bootstrap(
+        (rows,), np.mean, n_resamples=RESAMPLES, batch=batch, method="percentile", random_state=generator
+    )
+    return Interval(float(found.confidence_interval.low), float(found.confidence_interval.high))
 
 
 def permutation_p(differences: npt.ArrayLike) -> float:
@@ -136,30 +124,3 @@ def permutation_p(differences: npt.ArrayLike) -> float:
         random_state=np.random.default_rng(0),
     )
     return float(result.pvalue)
-
-
-class Bin(NamedTuple):
-    """Hits with a score from ``low`` to ``high``: how many, their mean score, and the share of right ones."""
-
-    low: float
-    high: float
-    hits: int
-    score: float
-    share: float
-
-
-def reliability(scores: npt.ArrayLike, labels: npt.ArrayLike, *, bins: int = 10) -> list[Bin]:
-    """Return how often hits were right, by score: reliable scores are as high as the share of right hits.
-
-    >>> [(bin.low, bin.hits, bin.share) for bin in reliability([0.1, 0.15, 0.9], [False, False, True], bins=2)]
-    [(0.0, 2, 0.0), (0.5, 1, 1.0)]
-    """
-    values, right = np.asarray(scores, np.float64), np.asarray(labels, np.bool_)
-    bin_of_score = np.minimum((values * bins).astype(int), bins - 1)
-    filled = []
-    for number in range(bins):
-        inside = bin_of_score == number
-        if count := int(inside.sum()):
-            share = float(right[inside].mean())
-            filled.append(Bin(number / bins, (number + 1) / bins, count, float(values[inside].mean()), share))
-    return filled

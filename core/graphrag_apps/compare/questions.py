@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphrag_core.errors import FileError, InputError
 from graphrag_core.index import KnowledgeIndex
@@ -36,7 +36,7 @@ class Question:
     text
         The question.
     gold
-        The ids of the documents that answer it. A chunk's id is taken as well.
+        The ids of the documents or chunks that answer it.
     evidence
         Quotes from the passages that answer it, where ids are not known. A passage counts if it contains the quote
         (:func:`contains`).
@@ -95,11 +95,9 @@ def _file_rows(path: Path) -> Iterator[tuple[str, Any]]:
     try:
         text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise FileError(f"{path}: cannot be read ({reason})") from error
-    kind = path.suffix.lower()
-    if kind in (".csv", ".tsv"):
-        yield from _table_rows(path, text, "\t" if kind == ".tsv" else None)
+        raise FileError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+    if path.suffix.lower() in (".csv", ".tsv"):
+        yield from _table_rows(path, text)
         return
     for number, line in enumerate(text.split("\n"), 1):
         where = f"{path}, line {number}"
@@ -108,16 +106,17 @@ def _file_rows(path: Path) -> Iterator[tuple[str, Any]]:
                 yield where, json.loads(line)
             except (ValueError, RecursionError) as error:
                 raise FileError(f"{where}: invalid JSON ({error})") from error
-        elif line.strip() and kind in (".jsonl", ".ndjson", ".json"):
+        elif line.strip() and path.suffix.lower() in (".jsonl", ".ndjson", ".json"):
             raise FileError(f"{where}: needs a JSON object with 'question': {line.strip():.60}")
         elif line.strip():
             yield where, {"question": line}
 
 
-def _table_rows(path: Path, text: str, delimiter: str | None) -> Iterator[tuple[str, Any]]:
-    delimiter = delimiter or max(",;\t", key=text.partition("\n")[0].count)
+def _table_rows(path: Path, text: str) -> Iterator[tuple[str, Any]]:
+    delimiter = max("\t,;", key=text.partition("\n")[0].count)
     rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
-    if "question" not in (str(name).strip().lower() for name in rows.fieldnames or ()):
+    rows.fieldnames = [name.strip().lower() for name in rows.fieldnames or ()]
+    if "question" not in rows.fieldnames:
         raise FileError(
             f"{path}, line 1: needs a column 'question', and optionally 'gold', 'evidence', 'type' and 'id'"
         )
@@ -126,7 +125,7 @@ def _table_rows(path: Path, text: str, delimiter: str | None) -> Iterator[tuple[
             where = f"{path}, line {rows.line_num}"
             if None in row:
                 raise FileError(f"{where}: has more cells than the header: put cells with {delimiter!r} in quotes")
-            cells: dict[str, Any] = {str(name).strip().lower(): (value or "").strip() for name, value in row.items()}
+            cells: dict[str, Any] = {name: (value or "").strip() for name, value in row.items()}
             for name in {"gold", "evidence"} & cells.keys():
                 cells[name] = [part.strip() for part in cells[name].split("|") if part.strip()]
             if any(cells.values()):
@@ -142,20 +141,20 @@ def _question(row: Any, where: str) -> Question:
             f"{where}: needs 'question' (a string) and optionally 'gold' (a list of document ids) or 'evidence' "
             "(a list of quotes)"
         )
-    gold = [str(gold_id).strip() for gold_id in _listed(row, "gold", "document ids", where)]
-    quotes = []
-    for item in _listed(row, "evidence", "quotes", where):
-        quote = item.get("quote") if isinstance(item, Mapping) else item
+    gold = [str(item).strip() for item in _items(row, "gold", "document ids", where)]
+    quotes: list[Any] = [
+        item.get("quote") if isinstance(item, Mapping) else item for item in _items(row, "evidence", "quotes", where)
+    ]
+    for quote in quotes:
         if not isinstance(quote, str) or not WORD.search(quote):
             raise FileError(f"{where}: 'evidence' has {quote!r:.60}, which has no words")
-        quotes.append(quote)
     others = {name: str(row[name]) for name in ("type", "id") if row.get(name) is not None}
     return Question(text.strip(), tuple(dict.fromkeys(gold)), tuple(dict.fromkeys(quotes)), **others)
 
 
-def _listed(row: Mapping[str, Any], name: str, what: str, where: str) -> list[Any]:
+def _items(row: Mapping[str, Any], name: str, what: str, where: str) -> list[Any]:
     value = row.get(name) or []
-    if isinstance(value, (str, int)) and not isinstance(value, bool):
+    if isinstance(value, (str, int)):
         return [value]
     if not isinstance(value, (list, tuple)):
         raise FileError(f"{where}: '{name}' must be a list of {what}, not {type(value).__name__}")
@@ -177,10 +176,10 @@ def contains(quote: str, passage: str) -> bool:
     >>> contains("Full path to the worker log file", "The path of a log file of the worker.")
     False
     """
-    return _holds(_pairs(quote), _pairs(passage))
+    return _has_pairs(_pairs(quote), _pairs(passage))
 
 
-def _holds(quote: frozenset[tuple[str, str]], passage: frozenset[tuple[str, str]]) -> bool:
+def _has_pairs(quote: frozenset[tuple[str, str]], passage: frozenset[tuple[str, str]]) -> bool:
     if len(quote) == 1 and (only := next(iter(quote)))[1] == "":  # a single word
         return any(only[0] in pair for pair in passage)
     common = len(quote & passage)
@@ -200,74 +199,56 @@ def _pairs(text: str) -> frozenset[tuple[str, str]]:
     return frozenset(pairwise(words)) if len(words) > 1 else frozenset((word, "") for word in words)
 
 
-@dataclass(frozen=True, slots=True)
-class Gold:
+class Gold(NamedTuple):
     """What counts as the answer of a question in one index.
 
     ``items`` are the gold documents, chunks or quotes that the index has; ``missing`` are not in it and not measured.
-    Ranks count passages if ``by_passage``, else documents: further passages of a document do not count. ``judge``
-    returns the positions of the items that a passage has.
+    Ranks count passages if ``by_passage``, else documents. ``judge`` returns the positions of the items that a passage
+    has.
     """
 
     items: tuple[str, ...]
     missing: tuple[str, ...]
-    by_passage: bool = False
-    judge: Callable[[Chunk], tuple[int, ...]] = lambda _: ()
-
-    def id_of(self, chunk: Chunk) -> str:
-        """Return the id of what counts: the passage, or its document."""
-        return chunk.id if self.by_passage else chunk.document_id
+    by_passage: bool
+    judge: Callable[[Chunk], tuple[int, ...]]
 
 
-class GoldFinder:
-    """Finds what counts as the answer of questions in an index.
+def find_gold(index: KnowledgeIndex, question: Question) -> Gold:
+    """Return what counts as the answer of a question: its gold ids, or its quotes if no gold id is in the index.
 
     A gold id is a document's id, a chunk's id, or the end of a single document's id: ``d7`` for ``corpus.jsonl#d7``,
-    and ``guide/install.md`` for ``docs/guide/install.md``. Quotes count if no gold id is in the index.
+    and ``guide/install.md`` for ``docs/guide/install.md``.
     """
+    ids = {gold: _resolve(index, gold) for gold in question.gold}
+    items = tuple(dict.fromkeys(filter(None, ids.values())))
+    if items or not question.evidence:
+        missing = tuple(gold for gold, found in ids.items() if found is None)
+        by_passage = any(item not in index for item in items)
+        return Gold(items, missing, by_passage, lambda chunk: _positions(items, {chunk.id, chunk.document_id}))
+    quotes = {quote: pairs for quote in question.evidence if _has_quote(index, quote, pairs := _pairs(quote))}
 
-    def __init__(self, index: KnowledgeIndex) -> None:
-        self._index = index
-        self._ends: dict[str, str | None] = {}
+    def judge(chunk: Chunk) -> tuple[int, ...]:
+        passage = _pairs(chunk.text)
+        return tuple(position for position, pairs in enumerate(quotes.values()) if _has_pairs(pairs, passage))
 
-    def find(self, question: Question) -> Gold:
-        """Return what counts as the answer of a question."""
-        resolved = {gold: self._resolve(gold) for gold in question.gold}
-        items = tuple(dict.fromkeys(found for found in resolved.values() if found is not None))
-        if not items:
-            return self._of_quotes(question.evidence) if question.evidence else Gold((), question.gold)
-        missing = tuple(gold for gold, found in resolved.items() if found is None)
+    return Gold(tuple(quotes), tuple(quote for quote in question.evidence if quote not in quotes), True, judge)
 
-        def judge(chunk: Chunk) -> tuple[int, ...]:
-            return tuple(at for at, item in enumerate(items) if item in (chunk.id, chunk.document_id))
 
-        return Gold(items, missing, any(item not in self._index for item in items), judge)
+def _positions(items: tuple[str, ...], ids: set[str]) -> tuple[int, ...]:
+    return tuple(position for position, item in enumerate(items) if item in ids)
 
-    def _of_quotes(self, evidence: tuple[str, ...]) -> Gold:
-        quotes = {quote: pairs for quote in evidence if self._has(quote, pairs := _pairs(quote))}
 
-        def judge(chunk: Chunk) -> tuple[int, ...]:
-            pairs = _pairs(chunk.text)
-            return tuple(at for at, quote in enumerate(quotes.values()) if _holds(quote, pairs))
+def _resolve(index: KnowledgeIndex, gold: str) -> str | None:
+    """Return the id of the document or chunk that a gold id means; None if there is none, or more than one."""
+    document = gold.rpartition("#")[0]
+    if gold in index or (document and any(chunk.id == gold for chunk in index.chunks(document))):
+        return gold
+    found = [one for one in index.document_ids() if one.endswith((f"/{gold}", f"#{gold}"))]
+    return found[0] if len(found) == 1 else None
 
-        return Gold(tuple(quotes), tuple(quote for quote in evidence if quote not in quotes), True, judge)
 
-    def _resolve(self, gold: str) -> str | None:
-        if gold in self._index:
-            return gold
-        document, sign, _ = gold.rpartition("#")
-        if sign and any(chunk.id == gold for chunk in self._index.chunks(document)):
-            return gold
-        if not self._ends:
-            for document_id in self._index.document_ids():
-                parts = document_id.split("/")
-                ends = ("/".join(parts[start:]) for start in range(1, len(parts)))
-                for end in {document_id.rpartition("#")[2], *ends}:
-                    self._ends[end] = None if end in self._ends else document_id  # an ambiguous end is not an id
-        return self._ends.get(gold)
-
-    def _has(self, quote: str, pairs: frozenset[tuple[str, str]]) -> bool:
-        """Return whether a passage of the index contains a quote: keyword search for its words finds candidates."""
-        with self._index.engine.snapshot() as snapshot:
-            keys, _ = snapshot.keywords(" ".join(_words(quote)[:60]), _SEARCHED)
-            return any(_holds(pairs, _pairs(chunk.text)) for chunk in snapshot.chunks(keys))
+def _has_quote(index: KnowledgeIndex, quote: str, pairs: frozenset[tuple[str, str]]) -> bool:
+    """Return whether a passage of the index contains a quote: keyword search for its words finds candidates."""
+    with index.engine.snapshot() as snapshot:
+        keys, _ = snapshot.keywords(" ".join(_words(quote)[:60]), _SEARCHED)
+        return any(_has_pairs(pairs, _pairs(chunk.text)) for chunk in snapshot.chunks(keys))

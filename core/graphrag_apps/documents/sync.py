@@ -225,7 +225,7 @@ class SyncRun:
                 self.report.files += 1
 
     def register(self, file: File) -> Changed | None:
-        """Return what to read of a new or changed file; None for an unchanged one."""
+        """Return a file that has to be read because it is new or has changed; None for an unchanged one."""
         path = str(file.path)
         self._found.add(path)
         known = self._known.get(path)

@@ -114,14 +114,7 @@ class _Scope:
 
 
 class Explorer:
-    """Answers the requests of the explorer's page. Thread-safe.
-
-    Parameters
-    ----------
-    retriever
-        Answers questions; its index is explored.
-    llm
-        Writes answers: anything that :func:`~graphrag_apps.ask.ask` takes. Without one the best sentences are shown.
+    """Answers the requests of the explorer's page with a retriever, whose index is explored. Thread-safe.
 
     All methods return dictionaries that ``json.dumps`` accepts, and take ``where``, a filter on document metadata:
     nothing of other documents is seen, counted or named.
@@ -138,10 +131,9 @@ class Explorer:
     ['OAuth Provider']
     """
 
-    def __init__(self, retriever: GraphRetriever, *, llm: Any = None) -> None:
+    def __init__(self, retriever: GraphRetriever) -> None:
         self.retriever = retriever
         self.index = retriever.index
-        self.llm = llm
         self._scopes: dict[tuple[int, Filter | None], _Scope] = {}
         self._lock = threading.Lock()
         forks.watch(self)
@@ -266,11 +258,8 @@ class Explorer:
             return _safe(community=found, graph=view.graph(listed[:_COMMUNITY_NODES]))
 
     def question(self, text: str, where: Where | None = None, *, answer: bool = True) -> dict[str, Any]:
-        """Return the answer to a question, the passages with their reasons, and the graph of their paths.
-
-        ``answer=False`` leaves the answer in words out, which a language model may take long to write.
-        """
-        answered = ask(self.retriever, text, self.llm, where=where) if answer else None
+        """Return the best sentences for a question, if asked, the passages with their reasons, and their paths."""
+        answered = ask(self.retriever, text, where=where) if answer else None
         result = self.retriever.retrieve(text, where=where) if answered is None else answered.result
         with self._open(where) as view:
             pass  # closed before the reasons of the result are read, which may open another snapshot

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import AsyncIterator, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from functools import cache
 from importlib import resources
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from graphrag_core import __version__
-from graphrag_core.errors import FilterError, GraphRAGError, optional_import
+from graphrag_core.errors import FilterError, GraphRAGError, IdTaken, optional_import
 
 with optional_import("fastapi", "serve", "The HTTP server"):
     import anyio
-    import prometheus_client
     from fastapi import APIRouter, Depends, FastAPI, Query, Request
     from fastapi.exceptions import RequestValidationError
     from fastapi.openapi.docs import get_swagger_ui_html
@@ -31,10 +33,11 @@ from graphrag_apps.page.templates import asset
 from graphrag_apps.serve import operations
 from graphrag_apps.serve.errors import Refused
 from graphrag_apps.serve.gateway import Gateway
-from graphrag_apps.serve.http import Guard, error_response, key_of, limit_threads, route_of
+from graphrag_apps.serve.http import Guard, error_response, key_of, limit_threads
 from graphrag_apps.serve.keys import Key
 from graphrag_apps.serve.models import AddRequest, AskRequest, ExploreRequest, FactRequest, QueryRequest, Search
-from graphrag_core.filters import Filter, Where
+from graphrag_core.filters import DOCUMENT_ID, Filter, Where, parse_all
+from graphrag_core.ingest.remembered import visible
 from graphrag_core.model import Document
 
 _PAGE_POLICY = (
@@ -43,6 +46,8 @@ _PAGE_POLICY = (
 )
 _FILES = {"explore": (*SCRIPTS, *STYLES), "docs": ("swagger-ui-bundle.js", "swagger-ui.css")}
 _PART = 65_536  # bytes
+_ALL = 1 << 40
+_PASSAGE_ID = re.compile(r"#\d+$")
 
 
 def served(request: Request) -> Gateway:
@@ -156,28 +161,59 @@ def _event(name: str, value: dict[str, Any]) -> str:
 @api.get("/documents")
 def documents(gateway: Served, scope: Scope, after: str = "", limit: Limit = 100) -> Response:
     """Return documents in order of id, a page at a time: ``next`` is ``after`` of the next page."""
-    return JSONResponse(operations.documents(gateway.index, scope, after=after, limit=limit))
+    later = parse_all(scope, {DOCUMENT_ID: {"gt": after}}) if after else scope
+    found = list(islice(gateway.index.documents(where=later), limit + 1))
+    following = found[limit - 1].id if len(found) > limit else None
+    return JSONResponse({"documents": [_document_json(one) for one in found[:limit]], "next": following})
 
 
 @api.get("/documents/{document_id:path}")
 def document(document_id: str, gateway: Served, scope: Scope) -> Response:
     """Return a document."""
-    return JSONResponse(operations.document(gateway.index, scope, document_id))
+    found = gateway.index.get(document_id) if _inside(gateway, scope, [document_id]) else None
+    if found is None:
+        raise Refused(404, f"there is no document {document_id!r}")
+    return JSONResponse(_document_json(found))
 
 
 @api.post("/documents")
 def add(body: AddRequest, gateway: Served, key: Caller) -> Response:
     """Add or replace documents, all or none. The server and the key must allow writing."""
     gateway.check_write(key)
-    given = [Document(one.id, one.text, one.title, one.metadata) for one in body.documents]
-    return JSONResponse(operations.add(gateway.index, key, given))
+    new = [Document(one.id, one.text, one.title, key.stamp(one.metadata, one.id)) for one in body.documents]
+    own = _inside(gateway, key.where, [one.id for one in new])
+    for one in new if key.restricted else ():
+        if one.id not in own and (_PASSAGE_ID.search(one.id) or one.id in gateway.index):
+            raise _taken(one.id)
+    try:
+        report = gateway.index.add(new, progress=False)
+    except IdTaken as error:  # it names the document, or one of its passages
+        taken = str(error.document_id)
+        raise _taken(next((one.id for one in new if taken.startswith(f"{one.id}#")), taken)) from error
+    return JSONResponse({**asdict(report), "problems": dict(report.problems)})
 
 
 @api.delete("/documents/{document_id:path}")
 def delete(document_id: str, gateway: Served, key: Caller) -> Response:
     """Delete a document. The server and the key must allow writing."""
     gateway.check_write(key)
-    return JSONResponse(operations.delete(gateway.index, key.where, document_id))
+    if not (_inside(gateway, key.where, [document_id]) and gateway.index.delete(document_id)):
+        raise Refused(404, f"there is no document {document_id!r}")
+    return JSONResponse({"deleted": 1})
+
+
+def _inside(gateway: Gateway, scope: Filter | None, document_ids: list[str]) -> set[str]:
+    return set(gateway.index.document_ids(parse_all(scope, {DOCUMENT_ID: {"in": document_ids}})))
+
+
+def _taken(document_id: str) -> Refused:
+    return Refused(
+        409, f"the id {document_id!r} cannot be used: choose another, such as one that begins with your name"
+    )
+
+
+def _document_json(one: Document) -> dict[str, Any]:
+    return {"id": one.id, "title": one.title, "text": one.text, "metadata": dict(one.metadata)}
 
 
 @api.post("/facts")
@@ -193,7 +229,8 @@ def remember(body: FactRequest, gateway: Served, key: Caller) -> Response:
 @api.get("/entities")
 def entities(gateway: Served, scope: Scope, prefix: str = "", limit: Limit = 100) -> Response:
     """Return entities, the most mentioned first."""
-    return JSONResponse(operations.entities(gateway.index, scope, prefix=prefix, limit=limit))
+    found = gateway.index.graph.entities(prefix, limit=limit, where=scope)
+    return JSONResponse({"entities": [operations.entity_json(one) for one in found]})
 
 
 @api.get("/entity")
@@ -221,13 +258,22 @@ def path(
 @api.get("/communities")
 def communities(gateway: Served, scope: Scope) -> Response:
     """Return the themes of the collection, the largest first."""
-    return JSONResponse(operations.communities(gateway.index, scope))
+    return JSONResponse({"communities": [asdict(one) for one in gateway.index.graph.communities(where=scope)]})
 
 
 @api.get("/stats")
 def stats(gateway: Served, scope: Scope) -> Response:
-    """Return the size of what the key sees."""
-    return JSONResponse(operations.stats(gateway.index, scope))
+    """Return the size of what the key sees; without a filter also what tells of the whole index."""
+    index = gateway.index
+    if scope is None:
+        return JSONResponse(asdict(index.stats()))
+    documents_inside = sum(1 for _ in index.document_ids(scope))
+    with index.engine.snapshot(visible(index.engine, scope, time.time())) as snapshot:
+        keys = snapshot.top_entities(_ALL)
+        counts = snapshot.chunk_count, len(keys), len(snapshot.facts_of(keys))
+    return JSONResponse(
+        {"documents": documents_inside, **dict(zip(("chunks", "entities", "facts"), counts, strict=True))}
+    )
 
 
 # -- pages and the server itself
@@ -312,15 +358,6 @@ async def health() -> Response:
     return JSONResponse({"status": "ok", "version": __version__})
 
 
-@pages.get("/metrics")
-async def metrics(key: Caller, request: Request) -> Response:
-    """Return counts and durations of requests, for Prometheus."""
-    if key.restricted:
-        raise Refused(403, f"the key {key.name!r} has a filter: metrics are about the whole server")
-    registry: prometheus_client.CollectorRegistry = request.app.state.registry
-    return Response(prometheus_client.generate_latest(registry), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-
 # -- the application
 
 
@@ -338,20 +375,11 @@ def create_app(gateway: Gateway) -> FastAPI:
 
     app = FastAPI(title="hybrid-graphrag", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
     app.state.gateway = gateway
-    app.state.explorer = Explorer(gateway.retriever, llm=gateway.llm)
+    app.state.explorer = Explorer(gateway.retriever)
     app.state.answers = anyio.CapacityLimiter(gateway.limits.answers)
-    app.state.registry = registry = prometheus_client.CollectorRegistry()
-    count = prometheus_client.Counter("graphrag_requests", "Requests", ["method", "route", "status"], registry=registry)
-    timed = prometheus_client.Histogram("graphrag_seconds", "Time of requests.", ["method", "route"], registry=registry)
-
-    def observe(scope: MutableMapping[str, Any], status: int, seconds: float) -> None:
-        method = scope["method"] if "route" in scope else "other"
-        count.labels(method, route_of(scope), status).inc()
-        timed.labels(method, route_of(scope)).observe(seconds)
-
     app.include_router(api)
     app.include_router(pages)
-    app.add_middleware(Guard, gateway=gateway, observe=observe)
+    app.add_middleware(Guard, gateway=gateway)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(gateway.hosts), www_redirect=False)
     handlers: dict[type[Exception], Any] = {
         GraphRAGError: _refuse, HTTPException: _refuse_by_status, RequestValidationError: _refuse_body,

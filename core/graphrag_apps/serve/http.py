@@ -33,9 +33,6 @@ _BACKLOG = 128  # connections that are accepted at once
 _HEADERS: Mapping[int, Mapping[str, str]] = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
 _log = logging.getLogger("graphrag_apps.serve")
 
-Observe = Callable[[Scope, int, float], None]
-"""Counts a request: its scope, its status, and how many seconds it took."""
-
 
 def error_response(error: GraphRAGError, key: Key | None) -> JSONResponse:
     """Return an error as JSON, for a caller with a key."""
@@ -62,22 +59,11 @@ def limit_threads(workers: int) -> None:
 
 
 class Guard:
-    """ASGI middleware: finds the key of a request, reads its body within the limits, and logs it.
+    """ASGI middleware: finds the key of a request, reads its body within the limits of a gateway, and logs it."""
 
-    Parameters
-    ----------
-    app
-        The application.
-    gateway
-        Has the keys and the limits.
-    observe
-        Called after each request.
-    """
-
-    def __init__(self, app: ASGIApp, gateway: Gateway, observe: Observe | None = None) -> None:
+    def __init__(self, app: ASGIApp, gateway: Gateway) -> None:
         self.app = app
         self.gateway = gateway
-        self.observe = observe
         self._unread = 0  # bytes of bodies that have not arrived whole
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -107,11 +93,9 @@ class Guard:
         except GraphRAGError as error:
             await error_response(error, state["key"])(scope, receive, watched)
         finally:
-            seconds = time.monotonic() - start
-            name = state["key"].name if state["key"] else "-"
-            _log.info("%s %s %s %.0f ms %s", scope["method"], route_of(scope), status, seconds * 1000, name)
-            if self.observe is not None:
-                self.observe(scope, status, seconds)
+            took, name = (time.monotonic() - start) * 1000, state["key"].name if state["key"] else "-"
+            route = getattr(scope.get("route"), "path", "other")  # without ids and names of documents
+            _log.info("%s %s %s %.0f ms %s", scope["method"], route, status, took, name)
 
     async def _read(self, scope: Scope, receive: Receive) -> Receive:
         """Return a body that has arrived whole."""
@@ -152,11 +136,6 @@ def _secret(headers: Headers) -> str | None:
     """Return the key in the headers, or None."""
     kind, _, secret = headers.get("authorization", "").partition(" ")
     return secret.strip() if kind.lower() == "bearer" else headers.get("x-api-key")
-
-
-def route_of(scope: Scope) -> str:
-    """Return the route of a request for logs and counts: without ids and names of documents."""
-    return str(getattr(scope.get("route"), "path", "other"))
 
 
 class Connection(H11Protocol):

@@ -117,8 +117,8 @@ class ApiKeys:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def __iter__(self) -> Any:
-        return iter(self._keys.values())
+    def __contains__(self, name: str) -> bool:
+        return any(key.name == name for key in self._keys.values())
 
     def authenticate(self, secret: str | None) -> Key:
         """Return the key of a secret. Raise ``Refused`` if there is none."""
@@ -157,7 +157,7 @@ class ApiKeys:
     def append(cls, path: str | Path, key: Key, where: Where | None) -> None:
         """Add a key to a file, which is created if it is missing, readable for its owner only."""
         path = Path(path)
-        if path.exists() and any(known.name == key.name for known in cls.load(path)):
+        if path.exists() and key.name in cls.load(path):
             raise InputError(f"{path} has a key named {key.name!r}: choose another name")
         lines = ["[[key]]", f"name = {_toml(key.name)}", f"sha256 = {_toml(key.sha256)}"]
         lines += [] if where is None else [f"where = {_toml(json.dumps(where))}"]

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from itertools import islice, zip_longest
 from typing import Any
 
 from graphrag_apps.ask import AnswerStream, answer_from
@@ -18,11 +16,11 @@ from graphrag_apps.config import search_settings
 from graphrag_apps.serve.errors import Refused
 from graphrag_apps.serve.gateway import Gateway
 from graphrag_apps.serve.keys import Key
-from graphrag_core.errors import IdTaken, InputError
-from graphrag_core.filters import DOCUMENT_ID, Filter, parse_all
+from graphrag_core.errors import InputError
+from graphrag_core.filters import Filter
 from graphrag_core.index import KnowledgeIndex
-from graphrag_core.ingest.remembered import Time, visible
-from graphrag_core.model import Chunk, Document, Entity, Fact
+from graphrag_core.ingest.remembered import Time
+from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.result import Result
 
 _ALL = 1 << 40
@@ -46,20 +44,9 @@ def retrieve(
 ) -> Result:
     """Return the result of a question.
 
-    Parameters
-    ----------
-    gateway, scope
-        What is served, and the filter.
-    question
-        The question.
-    design
-        The name of a published design, in place of the settings of the retriever.
-    numbers
-        Fields of parts of the settings by their paths, such as ``{"gate.min_score": 0.3}``.
-    history, as_of
-        As in :meth:`GraphRetriever.retrieve <graphrag_core.GraphRetriever.retrieve>`.
-    options
-        Fields of :class:`~graphrag_core.SearchSettings`; None counts as not given.
+    ``design`` is the name of a published design, in place of the settings of the retriever, ``numbers`` are fields of
+    parts of the settings by their paths, such as ``{"gate.min_score": 0.3}``, and ``options`` fields of
+    :class:`~graphrag_core.SearchSettings`; None counts as not given.
     """
     gateway.check_question(question)
     settings = gateway.retriever.settings if design is None else search_settings(design)
@@ -94,8 +81,8 @@ def as_json(result: Result) -> dict[str, Any]:
         "counts": result.counts,
         "uncovered": list(result.uncovered),
         "hits": [hit.to_dict() for hit in result.hits],
-        "entities": [_entity(one) for one in result.entities],
-        "facts": [_fact(one) for one in result.facts],
+        "entities": [entity_json(one) for one in result.entities],
+        "facts": [fact_json(one) for one in result.facts],
     }
 
 
@@ -107,54 +94,7 @@ def ask(
     return answer_from(result, gateway.llm, answer_threshold=answer_threshold)
 
 
-# -- documents
-
-
-def documents(index: KnowledgeIndex, scope: Filter | None, *, after: str = "", limit: int = 100) -> dict[str, Any]:
-    """Return a page of documents in order of id, and the id after which the next page begins; None for the last."""
-    later = parse_all(scope, {DOCUMENT_ID: {"gt": after}}) if after else scope
-    found = list(islice(index.documents(where=later), limit + 1))
-    page = found[:limit]
-    return {"documents": [_document(one) for one in page], "next": page[-1].id if len(found) > limit else None}
-
-
-def document(index: KnowledgeIndex, scope: Filter | None, document_id: str) -> dict[str, Any]:
-    """Return a document; raise ``Refused`` if there is none within the filter."""
-    if document_id not in _inside(index, scope, [document_id]):
-        raise Refused(404, f"there is no document {document_id!r}")
-    found = index.get(document_id)
-    if found is None:
-        raise Refused(404, f"there is no document {document_id!r}")
-    return _document(found)
-
-
-def add(index: KnowledgeIndex, key: Key, given: Iterable[Document]) -> dict[str, Any]:
-    """Add or replace documents, all or none, with the fields that the key's filter demands.
-
-    Raises
-    ------
-    Refused
-        An id belongs to a document outside the filter, or could be that of a passage of one.
-    """
-    new = [Document(one.id, one.text, one.title, key.stamp(one.metadata, one.id)) for one in given]
-    if key.restricted:
-        own = _inside(index, key.where, [one.id for one in new])
-        for one in new:
-            if one.id not in own and (_PASSAGE_ID.search(one.id) or one.id in index):
-                raise _taken(one.id)
-    try:
-        report = index.add(new, progress=False)
-    except IdTaken as error:  # it names the document, or one of its passages
-        taken = str(error.document_id)
-        raise _taken(next((one.id for one in new if taken.startswith(f"{one.id}#")), taken)) from error
-    return {**asdict(report), "problems": dict(report.problems)}
-
-
-def delete(index: KnowledgeIndex, scope: Filter | None, document_id: str) -> dict[str, Any]:
-    """Delete a document; raise ``Refused`` if there is none within the filter."""
-    if not (_inside(index, scope, [document_id]) and index.delete(document_id)):
-        raise Refused(404, f"there is no document {document_id!r}")
-    return {"deleted": 1}
+# -- facts and the graph
 
 
 def remember(
@@ -163,49 +103,17 @@ def remember(
 ) -> dict[str, Any]:  # fmt: skip
     """Store a fact with the fields that the key's filter demands; parameters as of ``index.memory.remember``."""
     fact = index.memory.remember(subject, relation, object, metadata=key.stamp(metadata or {}), **more)
-    return {**_fact(fact), "id": fact.chunk_id}
-
-
-def _inside(index: KnowledgeIndex, scope: Filter | None, document_ids: Sequence[str]) -> set[str]:
-    return set(index.document_ids(parse_all(scope, {DOCUMENT_ID: {"in": list(document_ids)}})))
-
-
-def _taken(document_id: object) -> Refused:
-    return Refused(
-        409, f"the id {document_id!r} cannot be used: choose another, such as one that begins with your name"
-    )
-
-
-# -- the graph
-
-
-def entities(index: KnowledgeIndex, scope: Filter | None, *, prefix: str = "", limit: int = 100) -> dict[str, Any]:
-    """Return entities, the most mentioned first."""
-    return {"entities": [_entity(one) for one in index.graph.entities(prefix, limit=limit, where=scope)]}
+    return {**fact_json(fact), "id": fact.chunk_id}
 
 
 def entity(index: KnowledgeIndex, scope: Filter | None, name: str, *, limit: int = 20) -> dict[str, Any]:
     """Return an entity with its strongest facts and the passages that state them."""
-    found, facts = known_entity(index, scope, name), strongest_facts(index, scope, name, limit)
-    return {
-        "entity": _entity(found),
-        "facts": [_fact(fact) for fact in facts],
-        "passages": [_passage(chunk) for chunk in passages_of(index, facts)],
-    }
-
-
-def strongest_facts(index: KnowledgeIndex, scope: Filter | None, name: str, limit: int) -> list[Fact]:
-    """Return the strongest facts that hold an entity."""
-    return sorted(index.graph.facts(name, where=scope), key=lambda fact: (-fact.weight, fact.id))[:limit]
-
-
-def passages_of(index: KnowledgeIndex, facts: Iterable[Fact]) -> list[Chunk]:
-    """Return the passages that state some facts, each once."""
-    found = []
+    found, passages = known_entity(index, scope, name), []
+    facts = sorted(index.graph.facts(name, where=scope), key=lambda fact: (-fact.weight, fact.id))[:limit]
     for chunk_id in dict.fromkeys(fact.chunk_id for fact in facts):
         document_id = chunk_id if chunk_id in index else chunk_id.rpartition("#")[0]
-        found += [chunk for chunk in index.chunks(document_id) if chunk.id == chunk_id]
-    return found
+        passages += [_passage(chunk) for chunk in index.chunks(document_id) if chunk.id == chunk_id]
+    return {"entity": entity_json(found), "facts": [fact_json(fact) for fact in facts], "passages": passages}
 
 
 def known_entity(index: KnowledgeIndex, scope: Filter | None, name: str) -> Entity:
@@ -221,8 +129,8 @@ def neighbours(
 ) -> dict[str, Any]:
     """Return the entities that share a fact with an entity, the strongest link first."""
     found, near = known_entity(index, scope, name), index.graph.neighbours(name, where=scope)
-    page = [{**_entity(one), "weight": weight} for one, weight in near[offset : offset + limit]]
-    return {"entity": _entity(found), "neighbours": page, "total": len(near)}
+    page = [{**entity_json(one), "weight": weight} for one, weight in near[offset : offset + limit]]
+    return {"entity": entity_json(found), "neighbours": page, "total": len(near)}
 
 
 def path(index: KnowledgeIndex, scope: Filter | None, start: str, end: str, *, max_hops: int = 4) -> dict[str, Any]:
@@ -234,36 +142,12 @@ def path(index: KnowledgeIndex, scope: Filter | None, start: str, end: str, *, m
         return {"found": False, "entities": [], "facts": []}
     return {
         "found": True,
-        "entities": [_entity(one) for one in found.entities],
-        "facts": [_fact(one) for one in found.facts],
+        "entities": [entity_json(one) for one in found.entities],
+        "facts": [fact_json(one) for one in found.facts],
     }
 
 
-def communities(index: KnowledgeIndex, scope: Filter | None) -> dict[str, Any]:
-    """Return the themes of the collection: groups of entities that are linked with each other, the largest first."""
-    return {"communities": [{**asdict(one), "members": list(one.members), "names": list(one.names)}
-                            for one in index.graph.communities(where=scope)]}  # fmt: skip
-
-
-def stats(index: KnowledgeIndex, scope: Filter | None) -> dict[str, Any]:
-    """Return the size of an index, or of what is within a filter; then what tells of other documents is None."""
-    if scope is None:
-        found = index.stats()
-        return {**asdict(found), "relations": dict(found.relations), "vectors": dict(found.vectors),
-                "top_entities": [list(one) for one in found.top_entities]}  # fmt: skip
-    documents_inside = sum(1 for _ in index.document_ids(scope))
-    with index.engine.snapshot(visible(index.engine, scope, time.time())) as snapshot:
-        keys = snapshot.top_entities(_ALL)
-        counts = snapshot.chunk_count, len(keys), len(snapshot.facts_of(keys))
-    names = ("chunks", "entities", "facts", "generation", "embedder", "bytes_on_disk")
-    return {"documents": documents_inside, **dict(zip_longest(names, counts))}
-
-
 # -- values
-
-
-def _document(one: Document) -> dict[str, Any]:
-    return {"id": one.id, "title": one.title, "text": one.text, "metadata": dict(one.metadata)}
 
 
 def _passage(one: Chunk) -> dict[str, Any]:
@@ -274,11 +158,13 @@ def _passage(one: Chunk) -> dict[str, Any]:
     }
 
 
-def _entity(one: Entity) -> dict[str, Any]:
+def entity_json(one: Entity) -> dict[str, Any]:
+    """Return an entity as JSON-compatible values."""
     return {**asdict(one), "aliases": list(one.aliases)}
 
 
-def _fact(one: Fact) -> dict[str, Any]:
+def fact_json(one: Fact) -> dict[str, Any]:
+    """Return a fact as JSON-compatible values."""
     names = ("id", "text", "relation", "value", "weight", "confidence", "source", "status", "chunk_id")
     times = ("created", "valid_from", "valid_to")
     return {name: getattr(one, name) for name in (*names, *times)} | {"entities": list(one.entities)}
