@@ -26,7 +26,6 @@ from typing import Any
 from graphrag_apps.documents import load_documents
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
-from graphrag_core.ingest.vectors import embedded_texts
 
 SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[2] / "shared"))
 THROUGH_LANGCHAIN = 5_000  # documents
@@ -57,7 +56,7 @@ def against_the_library() -> None:
     wordllama.WordLlama.get_cache_dir = staticmethod(lambda *_, **__: folder / "tokenizers")
     library: Any = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
     ready, model = list(passages()), WordLlama()
-    texts = [text for one in KnowledgeIndex(model).pipeline.parse(ready) for text in embedded_texts(one)]
+    texts = KnowledgeIndex(model).to_embed(ready)
     model.embed_documents(texts[:1_000])
     library.embed(texts[:1_000], norm=True)
     alone = seconds(lambda: [library.embed(texts[at : at + 1_000], norm=True) for at in range(0, len(texts), 1_000)])
