@@ -33,7 +33,6 @@ WRITE_PATH = frozenset(
         (
             *(CORE / "engine").glob("*.py"),
             CORE / "ingest" / "pipeline.py",
-            CORE / "ingest" / "stored.py",
             CORE / "index.py",
         ),
     )

@@ -33,7 +33,7 @@ from quality import Dataset, load
 
 from graphrag_core import Chunk, Document, Extraction, KnowledgeIndex, SentenceExtractor
 from graphrag_core.embedders import WordLlama
-from graphrag_core.ingest.vectors import embedded_texts
+from graphrag_core.ingest.embedding import embedded_texts
 from graphrag_core.ports import ParsedDocument
 from peers import report
 from peers.protocol import Triple, read_lines
@@ -99,7 +99,8 @@ def prepare(name: str, seconds: float, *, reuse: bool) -> Dataset:
 
 def _write_input(folder: Path, dataset: Dataset, rows: list[Mapping[str, Any]], *, given_triples: bool) -> None:
     with KnowledgeIndex(progress=False) as index:
-        parsed = index.pipeline.parse(dataset.documents)
+        index.add(dataset.documents)
+        parsed = index.engine.parsed([document.id for document in dataset.documents])
     chunks = [chunk for document in parsed for chunk in document.chunks]
     extractions = [extraction for document in parsed for extraction in document.extractions]
     texts = [text for document in parsed for text in embedded_texts(document)]

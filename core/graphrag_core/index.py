@@ -19,7 +19,6 @@ from graphrag_core.ingest.chunker import Chunker
 from graphrag_core.ingest.edges import Edge, Edges, parse_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.pipeline import Pipeline
-from graphrag_core.ingest.stored import extract_again, set_edges
 from graphrag_core.memory import Memory
 from graphrag_core.model import Added, Chunk, Document, Stats, Verification
 from graphrag_core.ports import Embedder, Extractor
@@ -59,8 +58,7 @@ class KnowledgeIndex:
         links documents of the same author, and a document to the documents whose ids it lists under ``links``. The
         first field is of the source, the second of the target; values may be lists; ``"id"`` or ``"$id"`` is the
         document's id, and its metadata ``id``; nested keys are written with dots; ``"author"`` is short for the pair.
-        Stored with the index: None keeps the stored edges; others replace them and are derived for all documents,
-        without extracting or embedding again. An empty list removes them.
+        Stored with the index: None takes the stored edges; a filled index cannot get other ones.
     engine
         What stores and searches the index; by default one in memory. Use
         :meth:`open` for one in a folder.
@@ -100,8 +98,9 @@ class KnowledgeIndex:
         if self.embedding is not None and self.embedding.has_tokens:
             self.engine.embed_tokens = self.embedding.embed_tokens
         self.pipeline = Pipeline(
-            engine=self.engine, embedder=self.embedding, embed_names=bool(embed_names), **self._copied
-        )
+            engine=self.engine, embedder=self.embedding, embed_names=bool(embed_names),
+            wanted_edges=None if edges is None else parse_edges(edges), **self._copied,
+        )  # fmt: skip
         if embed_names is not None and embed_names != self.pipeline.embed_names:
             raise InputError(
                 f"{self.path or 'the index'} was built with embed_names={self.pipeline.embed_names}: leave the setting "
@@ -111,7 +110,6 @@ class KnowledgeIndex:
         """The facts that were stated with :meth:`Memory.remember <graphrag_core.memory.Memory.remember>`."""
         self.graph = KnowledgeGraph(self.pipeline, self.memory)
         """Entities, relations, communities and edits of the graph."""
-        set_edges(self.pipeline, None if edges is None else parse_edges(edges))
 
     @classmethod
     def open(
@@ -249,10 +247,10 @@ class KnowledgeIndex:
         return self.pipeline.delete([document_ids] if isinstance(document_ids, str) else list(document_ids))
 
     def rebuild(self, *, progress: bool | None = None) -> Added:
-        """Extract the entities and facts of all documents again, then build the search indexes again.
+        """Split all documents and extract from them again, then build the search indexes again.
 
-        Use it after an upgrade, or to extract with another extractor. No passage is embedded; of an index that embeds
-        names, new ones are. Remembered facts, explicit edges, edits of the graph and access counts are kept.
+        Use it after an upgrade, or for another chunker or extractor. Only passages and names that are new are embedded.
+        Remembered facts, explicit edges, edits of the graph and access counts are kept.
         Each batch is one transaction: after an interrupt the index is valid, and the next call finishes.
 
         Parameters
@@ -269,12 +267,12 @@ class KnowledgeIndex:
         Raises
         ------
         InputError
-            The index embeds names and was opened without its embedder.
+            The index was opened without its embedder.
         ReadOnlyIndex
             The index cannot be written.
         """
         with self.pipeline.writing():
-            report = extract_again(self.pipeline, progress)
+            report = self.pipeline.rebuild(progress)
             self.engine.rebuild()
         return report
 

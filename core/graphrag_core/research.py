@@ -9,7 +9,7 @@ An index adds them in one call, ``index.add_research_findings(findings)``.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,9 @@ from graphrag_core.text import normalise
 FINDING = "finding"
 """The metadata key of research findings: ``"paper"`` or ``"project"``."""
 
+FINDINGS = "findings 2"
+"""The identity of what is extracted from them."""
+
 _PAPERS = ("academic_papers", "papers")
 _PROJECTS = ("github_projects", "projects", "repositories")
 _CONTAINERS = ("findings", "results", "research", "data")
@@ -29,7 +32,6 @@ _LABELS = {
 }  # fmt: skip
 _PREFIXES = tuple(f"{label}: " for label in _LABELS.values())
 _KINDS = ("paper", "project")
-_IDENTITY = "findings 2"  # of what is extracted
 _ARXIV = re.compile(
     r"(?:(?:https?://)?(?:www\.)?arxiv\.org/(?:abs|pdf)/|arxiv:\s*)?"
     r"(\d{4}\.\d{4,5}|[a-z-]+(?:\.[a-z]{2})?/\d{7})(?:v\d+)?(?:\.pdf)?", re.IGNORECASE,
@@ -51,7 +53,7 @@ _RELATIONS = {
 }
 
 
-def _is_finding(document: Document | Chunk) -> bool:
+def is_finding(document: Document | Chunk) -> bool:
     """Return whether a document, or the document of a chunk, is a paper or a project of research findings."""
     return document.metadata.get(FINDING) in _KINDS
 
@@ -184,45 +186,20 @@ def _document_text(title: str, body: str, metadata: Mapping[str, Any]) -> str:
 # -- what an index does with findings, whatever its extractor
 
 
-def findings_identity(document: Document) -> list[str]:
-    """Return what a finding's digest depends on besides its content; nothing for other documents."""
-    return [_IDENTITY] if FINDING in document.metadata else []
-
-
-def extract_with_findings(
-    chunked: Sequence[tuple[Document, Sequence[Chunk]]], extract: Callable[[list[Chunk]], list[Extraction]]
-) -> list[Extraction]:
-    """Extract from the chunks of documents; add the entities and facts of findings, each once."""
-    chunks = [chunk for _, pieces in chunked for chunk in pieces]
-    if not any(FINDING in document.metadata for document, _ in chunked):
-        return extract(chunks)
-    extractions = extract([chunk for document, pieces in chunked for chunk in _without_labels(document, pieces)])
-    return [
-        Extraction(
-            tuple(dict.fromkeys((*extraction.mentions, *found.mentions))),
-            tuple(dict.fromkeys((*extraction.facts, *found.facts))),
-            extraction.problem,
-        )
-        for extraction, found in zip(extractions, map(_extract, chunks), strict=True)
-    ]
-
-
-def _without_labels(document: Document, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+def without_labels(document: Document, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
     """Return a finding's chunks with spaces in place of the labelled lines, so that offsets stay valid.
 
     ``arXiv: 2501.03236.`` and ``Year: 2025.`` are for keyword search. They are not sentences, and the labels are not
     names. The metadata has what they say.
     """
     end = document.text.rfind("\n\n") + 2  # the labelled lines are the last paragraph
-    lines = document.text[end:].splitlines()
-    if not _is_finding(document) or not all(line.startswith(_PREFIXES) for line in lines):
+    if not all(line.startswith(_PREFIXES) for line in document.text[end:].splitlines()):
         return chunks
     prose = []
     for chunk in chunks:
         kept = chunk.text[: max(end - chunk.start, 0)]
         marks = tuple(mark for mark in chunk.marks if mark.start < len(kept))
-        blank = " " * (len(chunk.text) - len(kept))
-        prose.append(replace(chunk, text=kept + blank, marks=marks) if blank else chunk)
+        prose.append(replace(chunk, text=kept.ljust(len(chunk.text)), marks=marks))
     return prose
 
 
@@ -277,26 +254,24 @@ def _names(entry: Mapping[str, Any], *keys: str) -> list[str]:
     return list(found)
 
 
-def _extract(chunk: Chunk) -> Extraction:
-    """Return authors, citations, concepts and other relations of a paper or a project; nothing of other documents.
+def with_finding(chunk: Chunk, extraction: Extraction) -> Extraction:
+    """Return an extraction with the authors, citations, concepts and other relations of a paper or a project.
 
     >>> chunk = Chunk("1", "1", "…", "MAGMA", metadata={"finding": "paper", "cites": ["GraphRAG"]})
-    >>> _extract(chunk).facts[0].text
+    >>> with_finding(chunk, Extraction()).facts[0].text
     'MAGMA cites GraphRAG.'
     """
-    if not _is_finding(chunk):
-        return Extraction()
     kind = str(chunk.metadata[FINDING])
     alias = chunk.metadata.get("arxiv_id") if kind == "paper" else chunk.title.rpartition("/")[2]
     aliases: tuple[str, ...] = ()  # a paper's arXiv id, or a project's name without its owner
     if isinstance(alias, str) and normalise(alias) not in ("", normalise(chunk.title)):
         aliases = (alias,)
     # An alias is a subject too: keyword search then ranks a paper above those that only cite its arXiv id.
-    mentions = [Mention(chunk.title, kind, aliases=aliases, subject=True)]
+    mentions = [*extraction.mentions, Mention(chunk.title, kind, aliases=aliases, subject=True)]
     # Its normalised form is another entity: documents of other calls that name the arXiv id lead here.
     names = dict.fromkeys((*aliases, *map(normalise, aliases)))
     mentions += [Mention(name, kind, subject=True) for name in names]
-    facts: list[Fact] = []
+    facts = [*extraction.facts]
     if chunk.ordinal == 0:  # once per document, not per chunk
         # A paper introduces a concept; a project only relates to it.
         relations = _RELATIONS if kind == "paper" else {**_RELATIONS, "concepts": _RELATIONS["topics"]}
@@ -305,7 +280,7 @@ def _extract(chunk: Chunk) -> Extraction:
                 mentions.append(Mention(other, other_kind or kind))
                 text = phrase.format(subject=chunk.title, other=other)
                 facts.append(Fact((chunk.title, other), text, relation=relation, weight=weight))
-    return Extraction(tuple(dict.fromkeys(mentions)), tuple(dict.fromkeys(facts)))
+    return Extraction(tuple(dict.fromkeys(mentions)), tuple(dict.fromkeys(facts)), extraction.problem)
 
 
 def _metadata_names(chunk: Chunk, key: str) -> list[str]:

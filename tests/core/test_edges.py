@@ -8,9 +8,9 @@ import pytest
 from support import snapshot
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.errors import InputError, ReadOnlyIndex
+from graphrag_core.errors import InputError
 from graphrag_core.strategies import ExpansionQueries, Neighbourhood, PageRank, RelatedEntities, SpreadingActivation
-from graphrag_core.testing import CountingEmbedder, HashEmbedder
+from graphrag_core.testing import HashEmbedder
 
 EDGES = [("author", "author"), ("links", "id")]
 DOCUMENTS = [
@@ -149,24 +149,12 @@ def test_the_setting_is_stored_and_kept(tmp_path):
         assert facts(index, "Kestrels") == ["Kestrels author: Mara Lindqvist", "Kestrels links: Ferns"]
 
 
-@pytest.mark.parametrize("edges", [["author"], [("links", "id")], [("author", "links"), "author"], []])
-def test_other_edges_are_derived_again_without_embedding_a_passage_again(tmp_path, edges):
-    with KnowledgeIndex.open(tmp_path, HashEmbedder(), edges=EDGES) as index:
-        index.add(DOCUMENTS)
-    embedder = CountingEmbedder()
-    with KnowledgeIndex.open(tmp_path, embedder, edges=edges, progress=False) as index:
-        assert not any(document.text in text for document in DOCUMENTS for text in embedder.texts)
-        fresh = make(edges=edges, embedder=HashEmbedder())
-        assert snapshot(index) == snapshot(fresh)
-        assert index.verify()
-        assert index.add(DOCUMENTS).unchanged == len(DOCUMENTS)
-    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
-        assert set(index.edges) == set(fresh.edges)
-
-
-def test_a_reader_with_other_edges_is_told_what_to_do(tmp_path):
+@pytest.mark.parametrize("edges", [["author"], [("links", "id")], []])
+def test_other_edges_are_refused_for_a_filled_index(tmp_path, edges):
     with KnowledgeIndex.open(tmp_path, edges=EDGES) as index:
         index.add(DOCUMENTS)
-    with pytest.raises(ReadOnlyIndex, match="open it once for writing"):
-        KnowledgeIndex.open(tmp_path, edges=["links"], read_only=True)
-    KnowledgeIndex.open(tmp_path, edges=[("links", "id"), "author"], read_only=True).close()  # the same edges
+    for read_only in (False, True):
+        with pytest.raises(InputError, match="leave edges out"):
+            KnowledgeIndex.open(tmp_path, edges=edges, read_only=read_only)
+        same = [("links", "id"), "author"]
+        KnowledgeIndex.open(tmp_path, edges=same, read_only=read_only).close()

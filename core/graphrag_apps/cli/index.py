@@ -182,9 +182,9 @@ def _processes(workers: str | None, place: str, settings: IndexSettings) -> int 
 
 
 def _edges(edges: Sequence[str] | None) -> list[Any] | None:
-    """Return the edges that ``--edge`` names; None without the option, no edges for ``none``."""
-    if edges is None or list(edges) == ["none"]:
-        return None if edges is None else []
+    """Return the edges that ``--edge`` names; None without the option."""
+    if edges is None:
+        return None
     try:
         return list(parse_edges([tuple(edge.split(":")) if ":" in edge else (edge, edge) for edge in edges]))
     except InputError as error:
@@ -278,10 +278,10 @@ def rebuild(
     graph: _Graph = None,
     quiet: _Quiet = False,
 ) -> None:
-    """Extract entities and facts again from the stored passages.
+    """Extract entities and facts again from the stored documents.
 
-    The search indexes are built again, too. Use it after an upgrade, or to extract with other settings. No
-    passage is embedded again. Remembered facts and edits
+    The search indexes are built again, too. Use it after an upgrade, or to extract with other settings. Only
+    passages that change are embedded. Remembered facts and edits
     of the graph are kept. Ctrl-C is safe: run the same command again.
     """
     options.check_exists(options.index_place(kb)[0])

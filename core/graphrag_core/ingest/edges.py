@@ -3,22 +3,19 @@
 An edge is a pair of metadata fields. A document is linked to every document whose target field has a value of its
 source field. If both fields are the same, as in ``("author", "author")``, each shared value is an entity of the type
 "author". Otherwise the value is the address of the documents that have it in the target field. No question names an
-address, and it leads nowhere until such a document arrives.
-
-What the edges add to an extraction is at its end, behind the name :data:`~graphrag_core.text.EDGE`. So it can be
-removed, and derived for other edges, without extracting or embedding the text again.
+address, and it leads nowhere until such a document arrives. The fact of an edge ends with the name
+:data:`~graphrag_core.text.EDGE`.
 """
 
 import json
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
 from typing import Any
 
 from graphrag_core.errors import InputError
 from graphrag_core.ingest import remembered
-from graphrag_core.model import Document, Extraction, Fact, Mention
+from graphrag_core.model import Document, Fact, Mention
 from graphrag_core.ports import ParsedDocument
 from graphrag_core.text import EDGE, fingerprint, normalise, title_names
 
@@ -66,8 +63,6 @@ def parse_edges(edges: Edges) -> tuple[Edge, ...]:
 
 
 def _field(field: Any) -> str:
-    if type(field).__name__ == "Id" and not isinstance(field, str):  # as langchain-graph-retriever writes it
-        return ID
     if not isinstance(field, str) or not field.strip():
         raise InputError(f"an edge has the field {field!r:.80}: use the name of a metadata field, or 'id'")
     if "=" in field or len(field) > _LONGEST_VALUE // 2:
@@ -143,7 +138,7 @@ def value_name(field: str, value: str) -> str:
 
 
 def with_edges(parsed: ParsedDocument, edges: Sequence[Edge]) -> ParsedDocument:
-    """Return a document with the entities and facts of its edges. Its vectors are as before."""
+    """Return a document with the facts of its edges in its first passage, and their names in each."""
     document = parsed.document
     if not edges or remembered.FACT_KEY in document.metadata:
         return parsed
@@ -155,27 +150,18 @@ def with_edges(parsed: ParsedDocument, edges: Sequence[Edge]) -> ParsedDocument:
     subjects = {address(target, value): True for target in targets for value in values(document, target)}
     if facts and not title:
         subjects[name] = True
-    return _with_added(parsed, facts, subjects) if facts or subjects else parsed
-
-
-def _with_added(parsed: ParsedDocument, facts: Sequence[Fact], subjects: Mapping[str, bool]) -> ParsedDocument:
-    """Return a document with facts of edges in its first passage, and their names and some subjects in each."""
-    others = [EDGE, *(name for fact in facts for name in fact.entities[:-1])]
-    mentions = [Mention(end, field) for end, field in _shared_values(facts) if not end.startswith(EDGE)]
+    if not facts and not subjects:
+        return parsed
+    shared = dict.fromkeys((end, fact.relation) for fact in facts for end in fact.entities[1:-1])
+    mentions = [Mention(end, field) for end, field in shared if not end.startswith(EDGE)]
     found = [replace(one, mentions=(*one.mentions, *mentions)) for one in parsed.extractions]
     found[0] = replace(found[0], facts=(*found[0].facts, *facts))
-    return replace(parsed, extractions=found, names=[_with_names(names, subjects, others) for names in parsed.names])
-
-
-def _shared_values(facts: Iterable[Fact]) -> dict[tuple[str, str], None]:
-    """Return what the facts of edges lead to, each with the field, once."""
-    return dict.fromkeys((end, fact.relation) for fact in facts for end in fact.entities[1:-1])
-
-
-def _with_names(names: Mapping[str, bool], subjects: Mapping[str, bool], others: Sequence[str]) -> dict[str, bool]:
-    """Return names with further subjects behind the subjects, and other names at the end."""
-    first = {name: True for name, is_subject in names.items() if is_subject} | dict(subjects)
-    return first | {name: False for name in (*names, *others) if name not in first}
+    others = [EDGE, *(end for fact in facts for end in fact.entities[:-1])]
+    named = []
+    for names in parsed.names:  # further subjects behind the subjects, other names at the end
+        first = {own: True for own, is_subject in names.items() if is_subject} | subjects
+        named.append(first | {own: False for own in (*names, *others) if own not in first})
+    return replace(parsed, extractions=found, names=named)
 
 
 def _edge_facts(document: Document, edges: Sequence[Edge], title: str, name: str) -> list[Fact]:
@@ -190,25 +176,3 @@ def _edge_facts(document: Document, edges: Sequence[Edge], title: str, name: str
             text = f"{source}: {value}" if source in targets else source
             facts.append(Fact((name, *ends, EDGE), f"{title} {text}" if title else text, source))
     return facts
-
-
-def without_edges(parsed: ParsedDocument) -> ParsedDocument:
-    """Return a document without what :func:`with_edges` added."""
-    facts = (fact for extraction in parsed.extractions for fact in extraction.facts)
-    added = _shared_values(fact for fact in facts if EDGE in fact.entities)
-    names_of = []
-    for names in parsed.names:
-        text_names = takewhile(lambda name: name != EDGE, names)
-        names_of.append({name: names[name] for name in text_names if not name.startswith(EDGE)})
-    return replace(parsed, extractions=[_without_added(one, added) for one in parsed.extractions], names=names_of)
-
-
-def _without_added(extraction: Extraction, added: Container[tuple[str, str]]) -> Extraction:
-    """Return an extraction without the facts of edges, and without mentions by name and type."""
-    mentions = tuple(
-        mention
-        for mention in extraction.mentions
-        if mention.description or mention.aliases or (mention.name, mention.type) not in added
-    )
-    facts = tuple(fact for fact in extraction.facts if EDGE not in fact.entities)
-    return replace(extraction, mentions=mentions, facts=facts)

@@ -1,18 +1,27 @@
-"""An embedder whose output is checked: usable vectors, or an error that names the document."""
+"""What is embedded of documents, by an embedder whose output is checked: usable vectors, or an error."""
+
+from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from functools import lru_cache
-from typing import Any, TypeVar, cast
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.errors import DocumentError, EmbedderError, GraphRAGError, InputError
-from graphrag_core.ports import Embedder, Matrix
+from graphrag_core.model import Chunk, Extraction
+from graphrag_core.ports import Embedder, Matrix, ParsedDocument
+from graphrag_core.text import chunk_text, fact_text, label
+from graphrag_core.text.markup import plain
 
-_Error = TypeVar("_Error", bound=GraphRAGError)
+Vectors = Mapping[str, Sequence[float]]
+"""Vectors by document id, or by text."""
 
 DEFAULT_VECTOR_WEIGHT = 0.5  # of vector search, for an embedder that does not state it
+
+_Error = TypeVar("_Error", bound=GraphRAGError)
 _TINY = 1e-12
 _ROUNDING = 2e-6  # how far the norm of a unit vector in single precision may be from 1
 
@@ -28,11 +37,9 @@ def identity_of(embedder: Embedder) -> str:
         models = [getattr(embedder, model, None) for model in ("model_name", "model", "model_id", "deployment")]
     except Exception as error:
         raise InputError(f"the identity of {name} cannot be read ({type(error).__name__}: {error})") from error
-    if isinstance(known, str) and known:
-        name = str.__str__(known)
-    elif model := next((model for model in models if isinstance(model, str) and model), None):
-        name = f"{name}({model})"
-    return name.encode("utf-8", "replace").decode("utf-8").replace("\x00", "?")  # as a database can store it
+    model = next((model for model in models if isinstance(model, str) and model), "")
+    name = known if isinstance(known, str) and known else f"{name}({model})" if model else name
+    return str.__str__(name).encode("utf-8", "replace").decode("utf-8").replace("\x00", "?")  # as it can be stored
 
 
 def combined_error(base: type[_Error], message: str, error: BaseException) -> _Error:
@@ -46,25 +53,20 @@ def combined_error(base: type[_Error], message: str, error: BaseException) -> _E
     >>> isinstance(error, EmbedderError), isinstance(error, ConnectionError), str(error)
     (True, True, 'the model raised ConnectionError')
     """
-    try:
-        combined: _Error = _combined_type(cast("Any", base), cast("Any", type(error)))(message)
-        combined.__dict__.update(vars(error))
-    except Exception:  # noqa: BLE001 - a type that cannot be a base class, or that cannot be created so
-        return base(message)
-    return combined
-
-
-@lru_cache(maxsize=64)
-def _combined_type(base: type[Any], kind: type[BaseException]) -> Any:
-    if issubclass(kind, (base, StopIteration, StopAsyncIteration)) or not issubclass(kind, Exception):
-        return base  # a coroutine cannot raise StopIteration
-    methods: dict[str, Any] = {
+    kind = type(error)
+    if not issubclass(kind, Exception) or issubclass(kind, (base, StopIteration, StopAsyncIteration)):
+        return base(message)  # a coroutine cannot raise StopIteration
+    methods = {
         "__module__": base.__module__,
         "__init__": lambda self, message: setattr(self, "args", (message,)),  # that of ``kind`` may need others
         "__str__": lambda self: str(self.args[0]),
         "__reduce__": lambda self: (base, self.args),
     }
-    return type(base.__name__, (base, kind), methods)
+    with suppress(Exception):  # a type that cannot be a base class, or that cannot be created so
+        combined: _Error = type(base.__name__, (base, kind), methods)(message)
+        combined.__dict__.update(vars(error))
+        return combined
+    return base(message)
 
 
 def question_error(problem: str, error: BaseException) -> EmbedderError:
@@ -103,18 +105,17 @@ def _unit_vectors(values: object) -> Matrix:
         vectors = np.array(array, np.float32)
         wide = vectors.astype(np.float64)
         norms = np.sqrt(np.vecdot(wide, wide))[..., None]
-        others = ~(np.abs(norms - 1) < _ROUNDING)
-        if others.any():
-            norms[~others] = 1
-            vectors = (vectors / np.maximum(norms, _TINY)).astype(np.float32)
-    return vectors
+        norms[np.abs(norms - 1) < _ROUNDING] = 1
+        unit: Matrix = (vectors / np.maximum(norms, _TINY)).astype(np.float32)
+    return unit
 
 
 class CheckedEmbedder:
     """Wraps an embedder: returns unit vectors of one dimension, or raises :class:`EmbedderError`.
 
     ``dim`` is the dimension of the index; None until the first documents are embedded. ``vector_weight`` is the weight
-    of vector search in plain search that suits the embedder.
+    of vector search in plain search that suits the embedder. ``has_tokens`` is whether the embedder has ``token_ids``,
+    ``embed_tokens`` and ``token_vectors``.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -127,13 +128,11 @@ class CheckedEmbedder:
         self.local = getattr(embedder, "local", False) is True
         weight = getattr(embedder, "vector_weight", None)
         self.vector_weight = float(weight) if isinstance(weight, (int, float)) else DEFAULT_VECTOR_WEIGHT
+        self.embed_tokens: Any = getattr(embedder, "embed_tokens", None)
+        self.token_vectors: Any = getattr(embedder, "token_vectors", None)
+        methods = getattr(embedder, "token_ids", None), self.embed_tokens, self.token_vectors
+        self.has_tokens = all(map(callable, methods))
         self.dim: int | None = None
-
-    @property
-    def has_tokens(self) -> bool:
-        """Whether the embedder has ``token_ids``, ``embed_tokens`` and ``token_vectors``."""
-        methods = "token_ids", "embed_tokens", "token_vectors"
-        return all(callable(getattr(self.embedder, method, None)) for method in methods)
 
     def token_ids(self, texts: Sequence[str]) -> list[npt.NDArray[np.uint16]]:
         """Return the ids of the tokens of each text, in order."""
@@ -145,19 +144,7 @@ class CheckedEmbedder:
             )
         return ids
 
-    def token_vectors(self, ids: npt.NDArray[np.integer[Any]]) -> Matrix:
-        """Return the unit vectors of tokens, one row each."""
-        vectors: Matrix = self._call(f"{len(ids)} tokens", "token_vectors", ids)
-        return vectors
-
-    def embed_tokens(self, counts: npt.NDArray[np.int64], ids: npt.NDArray[np.integer[Any]]) -> Matrix:
-        """Return the unit vectors of texts, given the number of tokens of each and their ids."""
-        vectors: Matrix = self._call(f"{len(counts)} texts", "embed_tokens", counts, ids)
-        return vectors
-
-    def documents(
-        self, texts: Sequence[str], owners: Sequence[str], embeddings: Mapping[str, Any] | None = None
-    ) -> Matrix:
+    def documents(self, texts: Sequence[str], owners: Sequence[str], embeddings: Vectors | None = None) -> Matrix:
         """Return a unit vector for each text.
 
         ``owners`` are the ids of the documents of the texts, for error messages. ``embeddings`` are known vectors of
@@ -165,15 +152,15 @@ class CheckedEmbedder:
         """
         if not texts:
             return np.empty((0, self.dim or 0), np.float32)
-        known = embeddings or {}
+        known: dict[str, Any] = {text: embeddings[text] for text in texts if text in embeddings} if embeddings else {}
         missing = [text for text in texts if text not in known]
         vectors = np.empty((0, self.dim or 0), np.float32)
         if missing:
             of_first = f"{len(missing)} texts, the first of document {owners[0]!r}"
             vectors = self._checked(self._call(of_first, "embed_documents", missing), len(missing), owners)
-        if len(missing) < len(texts):
-            fresh = iter(vectors)
-            vectors = self._checked([known[t] if t in known else next(fresh) for t in texts], len(texts), owners)
+        if known:
+            known |= zip(missing, vectors, strict=True)
+            vectors = self._checked([known[text] for text in texts], len(texts), owners)
         self.dim = vectors.shape[1]
         return vectors
 
@@ -186,14 +173,6 @@ class CheckedEmbedder:
         vector: Matrix = self._checked([raw], 1, ["the question"])[0]
         return vector
 
-    async def awaited_documents(self, texts: Sequence[str], vectors: Awaitable[Any]) -> dict[str, Matrix]:
-        """Return the vectors that an embedder computes on the event loop, by text; see :meth:`documents`."""
-        try:
-            raw = await vectors
-        except Exception as error:
-            raise self._named(error, f"{len(texts)} texts") from error
-        return dict(zip(texts, self._checked(raw, len(texts), [text[:40] for text in texts]), strict=True))
-
     def queries(self, texts: Sequence[str]) -> Matrix:
         """Return the unit vector of each question: in one call if the embedder has ``embed_queries``."""
         if not callable(getattr(self.embedder, "embed_queries", None)):
@@ -201,45 +180,125 @@ class CheckedEmbedder:
         raw = self._call(f"{len(texts)} questions", "embed_queries", list(texts))
         return self._checked(raw, len(texts), ["the question"] * len(texts))
 
+    async def awaited_documents(self, texts: Sequence[str], vectors: Awaitable[Any]) -> dict[str, Matrix]:
+        """Return the vectors that an embedder computes on the event loop, by text; see :meth:`documents`."""
+        try:
+            raw = await vectors
+        except Exception as error:
+            raise self._error(error, f"{len(texts)} texts") from error
+        return dict(zip(texts, self._checked(raw, len(texts), [text[:40] for text in texts]), strict=True))
+
     def _call(self, texts: str, method: str, *given: Any) -> Any:
         """Call a method of the embedder. What it raises becomes an :class:`EmbedderError` that says for which texts."""
         try:
             return getattr(self.embedder, method)(*given)
         except Exception as error:
-            raise self._named(error, texts) from error
+            raise self._error(error, texts) from error
 
-    def _named(self, error: Exception, texts: str) -> EmbedderError:
+    def _error(self, error: Exception, texts: str) -> EmbedderError:
         message = f"{self.identity} raised {type(error).__name__} on {texts}: {error}"
         return combined_error(EmbedderError, message, error)
 
-    def given(self, document_id: str, vector: Sequence[float]) -> Matrix:
-        """Return the vector that was passed for a document as a unit vector."""
-        try:
-            unit = unit_vector(vector, self.dim)
-        except ValueError as error:
-            raise DocumentError(document_id, f"its vector {error}") from error
-        self.dim = len(unit)
-        return unit
-
     def _checked(self, raw: object, count: int, owners: Sequence[str]) -> Matrix:
+        """Return as many vectors as there are texts, of the documents ``owners``."""
+        first = f"for {count} texts, the first of document {owners[0]!r}"
         try:
             vectors = _unit_vectors(raw)
         except Exception as error:  # __array__ of a foreign type may raise anything
-            raise EmbedderError(
-                f"{self.identity} returned vectors of different lengths, or not numbers, for {count} texts "
-                f"(the first of document {owners[0]!r}): {error}"
-            ) from error
+            problem = f"returned vectors of different lengths, or not numbers, {first}"
+            raise EmbedderError(f"{self.identity} {problem}: {error}") from error
         if vectors.ndim != 2 or len(vectors) != count or vectors.shape[1] == 0:
-            raise EmbedderError(
-                f"{self.identity} returned an array of shape {vectors.shape} for {count} texts "
-                f"(the first of document {owners[0]!r}): it must return one vector for each text"
-            )
-        if self.dim is not None and vectors.shape[1] != self.dim:
-            raise EmbedderError(
-                f"{self.identity} returned vectors of dimension {vectors.shape[1]}, the index has {self.dim}: "
-                f"use the embedder that built it (the first text is of document {owners[0]!r})"
-            )
-        bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-        if len(bad):
-            raise EmbedderError(f"{self.identity} returned NaN or infinity for document {owners[int(bad[0])]!r}")
-        return vectors
+            problem = f"returned an array of shape {vectors.shape} {first}: it must return one vector for each text"
+        elif self.dim is not None and vectors.shape[1] != self.dim:
+            problem = f"returned vectors of dimension {vectors.shape[1]}, the index has {self.dim}, {first}"
+            problem += ": use the embedder that built it"
+        elif len(bad := np.flatnonzero(~np.isfinite(vectors).all(axis=1))):
+            problem = f"returned NaN or infinity for document {owners[int(bad[0])]!r}"
+        else:
+            return vectors
+        raise EmbedderError(f"{self.identity} {problem}")
+
+
+# -- of documents
+
+
+def embedded_texts(parsed: ParsedDocument) -> list[str]:
+    """Return the texts that are embedded for a document's chunks."""
+    return [chunk_text(label(chunk.title, chunk.headings), plain(chunk.text)) for chunk in parsed.chunks]
+
+
+Known = Mapping[tuple[str, str], Matrix]
+"""Vectors by document id and text."""
+
+
+def stored_vectors(stored: Iterable[ParsedDocument]) -> Known:
+    """Return the vectors of the passages of stored documents."""
+    return {
+        (one.document.id, text): vector
+        for one in stored
+        if one.chunk_vectors is not None
+        for text, vector in zip(embedded_texts(one), one.chunk_vectors, strict=True)
+    }
+
+
+def with_vectors(
+    embedder: CheckedEmbedder, parsed: Sequence[ParsedDocument], known: Known, given: Vectors,
+    embeddings: Vectors,
+) -> list[ParsedDocument]:  # fmt: skip
+    """Return documents with the vectors and the tokens of their chunks.
+
+    ``known`` are stored vectors, ``given`` vectors that were passed for documents, and ``embeddings`` for texts.
+    """
+    rows = {one.document.id: _given(embedder, one, given) for one in parsed if one.document.id in given}
+    texts = {one.document.id: embedded_texts(one) for one in parsed if one.document.id not in rows}
+    new = {text: name for name, own in texts.items() for text in own if (name, text) not in known}
+    fresh = dict(zip(new, embedder.documents([*new], [*new.values()], embeddings), strict=True))
+    for name, own in texts.items():
+        rows[name] = np.stack([known[name, text] if (name, text) in known else fresh[text] for text in own])
+    found = [replace(one, chunk_vectors=rows[one.document.id]) for one in parsed]
+    return _with_tokens(embedder, found) if embedder.has_tokens else found
+
+
+def _given(embedder: CheckedEmbedder, parsed: ParsedDocument, given: Vectors) -> Matrix:
+    """Return the vector that was passed for a document, which must be a single chunk."""
+    document_id, chunks = parsed.document.id, parsed.chunks
+    if len(chunks) > 1:
+        raise DocumentError(
+            document_id,
+            f"a vector was passed for it, but it was cut into {len(chunks)} chunks: "
+            "leave the vector out, or keep documents whole with chunker=None",
+        )
+    try:
+        unit = unit_vector(given[document_id], embedder.dim)
+    except ValueError as error:
+        raise DocumentError(document_id, f"its vector {error}") from error
+    embedder.dim = len(unit)
+    return unit[None, :]
+
+
+def _with_tokens(embedder: CheckedEmbedder, parsed: Sequence[ParsedDocument]) -> list[ParsedDocument]:
+    """Return documents with the tokens of each chunk: of its label, its facts and the rest, packed."""
+    pieces = [[_pieces(*pair) for pair in zip(one.chunks, one.extractions, strict=True)] for one in parsed]
+    ids = iter(embedder.token_ids([text for own in pieces for texts in own for text in texts]))
+    found = []
+    for one, own in zip(parsed, pieces, strict=True):
+        tokens = [[next(ids).astype("<u2") for _ in texts] for texts in own]
+        counts = [np.array([*map(len, parts)], "<u2").tobytes() for parts in tokens]
+        packed = [np.concatenate(parts).tobytes() for parts in tokens]
+        found.append(replace(one, chunk_tokens=packed, token_counts=counts))
+    return found
+
+
+def _pieces(chunk: Chunk, extraction: Extraction) -> list[str]:
+    """Return the label of a chunk, its facts, and the rest of its text."""
+    name, text, at = label(chunk.title, chunk.headings), plain(chunk.text), 0
+    pieces, rest = [name], []
+    for fact in extraction.facts:
+        if fact.relation:
+            pieces.append(fact_text(name, fact.text, fact.relation, (*fact.entities, fact.value)))
+            continue
+        pieces.append(fact.text)
+        if (start := text.find(fact.text, at)) >= 0:
+            rest.append(text[at:start])
+            at = start + len(fact.text)
+    return [*pieces, " ".join([*rest, text[at:]])]

@@ -1,8 +1,4 @@
-"""The way of a document: validate → changed → split → extract → embed → one transaction.
-
-:meth:`Pipeline.add` cuts documents into batches, and :meth:`Pipeline._add_batch` is the way of a batch. What is done
-again to stored documents is in :mod:`graphrag_core.ingest.stored`.
-"""
+"""The way of a document: validate → changed → split → extract → embed → one transaction: :meth:`Pipeline.add`."""
 
 from __future__ import annotations
 
@@ -12,25 +8,24 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import islice
+from itertools import chain, islice, repeat
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from graphrag_core import extract as extractors
 from graphrag_core import forks
-from graphrag_core.errors import ChangedMeanwhile, EmbedderMismatch, InputError, ReadOnlyIndex
+from graphrag_core.errors import ChangedMeanwhile, EmbedderMismatch, ExtractionError, InputError, ReadOnlyIndex
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.chunker import Chunker, whole_document
+from graphrag_core.ingest.edges import SETTING as EDGES
 from graphrag_core.ingest.edges import Edge, stored_edges, with_edges
-from graphrag_core.ingest.embedding import CheckedEmbedder
+from graphrag_core.ingest.embedding import CheckedEmbedder, Vectors, embedded_texts, stored_vectors, with_vectors
 from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.ingest.titles import stated_title
-from graphrag_core.ingest.validation import clean, extract, to_json, validate
-from graphrag_core.ingest.vectors import Vectors, embedded_names, embedded_texts, stored_vectors, with_vectors
+from graphrag_core.ingest.validation import extract, names_of, storable, to_json, validate
 from graphrag_core.model import Added, Chunk, Document
 from graphrag_core.ports import Extractor, Matrix, ParsedDocument
-from graphrag_core.research import extract_with_findings, findings_identity
+from graphrag_core.research import FINDINGS, is_finding, with_finding, without_labels
 from graphrag_core.telemetry import Stages
 from graphrag_core.text import fingerprint, normalise
 
@@ -42,29 +37,39 @@ if TYPE_CHECKING:
 NO_EMBEDDER = "none"
 """What an index that was filled without an embedder stores as the embedder's identity."""
 
-MOST_BATCHES = 4
-"""How many batches the pieces of one source may fill together."""
-
 _NONE: Vectors = MappingProxyType({})
 _WHOLE = "whole 2"  # the identity of a document that is not split
 _CHARACTERS = 100_000  # of a batch of an iterator: an interrupted run loses no more work than that
+_MOST_BATCHES = 4  # that the pieces of one source may fill together
 
 
-def batches(documents: Iterable[Document], size: int, characters: int = _CHARACTERS) -> Iterator[list[Document]]:
+def batches(documents: Iterable[Document], size: int, characters: float | None = None) -> Iterator[list[Document]]:
     """Yield documents in batches of a size, or of a number of characters if that is reached before.
 
-    The next document is read when the batch before was taken.
+    Of a list only the size counts, and the pieces of a source stay together. Of an iterator, the next document is read
+    when the batch before was taken.
     """
+    is_list = isinstance(documents, Sequence)
+    most = characters or (float("inf") if is_list else _CHARACTERS)
+    following: Iterable[Document | None] = chain(islice(documents, 1, None), [None]) if is_list else repeat(None)
     batch: list[Document] = []
     length = 0
-    for document in documents:
+    for document, after in zip(documents, following):  # noqa: B905 - one may be endless
         batch.append(document)
         length += len(document.text) if isinstance(getattr(document, "text", None), str) else 0  # else reported later
-        if len(batch) >= size or length >= characters:
+        is_full = len(batch) >= size or length >= most
+        if is_full and not (len(batch) < _MOST_BATCHES * size and _are_of_one_source(document, after)):
             yield batch
             batch, length = [], 0
     if batch:
         yield batch
+
+
+def _are_of_one_source(*documents: Document | None) -> bool:
+    """Return whether documents, which may be invalid, are pieces of the same source."""
+    metadata = [getattr(document, "metadata", None) for document in documents]
+    first, second = (extractors.source_and_rest(one) if isinstance(one, Mapping) else None for one in metadata)
+    return first is not None and first == second
 
 
 @dataclass(eq=False, kw_only=True)
@@ -78,13 +83,19 @@ class Pipeline:
     embed_names: bool
     batch_size: int
     progress: bool | None
+    wanted_edges: tuple[Edge, ...] | None = None
 
     def __post_init__(self) -> None:
-        self.edges: tuple[Edge, ...] = ()
+        self.edges = self.wanted_edges or ()
         self.finished = 0  # batches that were written, or had nothing new
         self.lock = threading.RLock()
         forks.watch(self)
         self.read_settings()
+        if self.wanted_edges is not None and set(self.wanted_edges) != set(self.edges):
+            raise InputError(
+                f"{self.engine.path or 'the index'} was built with the edges {list(self.edges)}, not "
+                f"{list(self.wanted_edges)}: leave edges out, or index the documents again into another folder"
+            )
 
     def after_fork_in_child(self) -> None:
         """Replace the lock, which another thread may have held. For :mod:`graphrag_core.forks`."""
@@ -107,15 +118,23 @@ class Pipeline:
             The index was built with another embedder, or without one.
         """
         stored = self.engine.settings()
+        built_with, place = stored.get("embedder", ""), self.engine.path or "the index"
         if self.embedder is not None:
-            _check_identity(self.embedder, stored.get("embedder", ""), str(self.engine.path or "the index"))
+            if built_with not in ("", self.embedder.identity):
+                raise EmbedderMismatch(
+                    f"{place} was built without an embedder and has no vectors: open it without one, or index the "
+                    "documents again into another folder"
+                    if built_with == NO_EMBEDDER else
+                    f"{place} was built with {built_with}, not with {self.embedder.identity}: open it with that "
+                    "embedder, or index the documents again into another folder"
+                )  # fmt: skip
             self.embedder.dim = int(stored.get("dim", "0")) or None
-        if "embeds" in stored:
+        if built_with:
             self.embed_names = json.loads(stored["embeds"])["names"]
-        self.edges = stored_edges(stored)
+            self.edges = stored_edges(stored)
         return stored
 
-    # -- adding
+    # -- the page
 
     def add(
         self,
@@ -124,7 +143,7 @@ class Pipeline:
         embeddings: Vectors = _NONE,
         progress: bool | None = None,
     ) -> Added:
-        """Add documents in batches; a batch is added completely or not at all.
+        """Add documents batch by batch; each batch is one transaction.
 
         ``vectors`` are known vectors of documents, ``embeddings`` known vectors of texts.
         """
@@ -132,8 +151,8 @@ class Pipeline:
         total = len(documents) if isinstance(documents, Sized) else None
         with self.writing(), self.progress_bar("indexing", total, progress) as bar:
             try:
-                for batch in self._batches(documents):
-                    added += self._add_batch(batch, seen, vectors, embeddings)
+                for batch in batches(documents, self.batch_size):
+                    added += self._add_batch(validate(batch, seen), vectors, embeddings)
                     self.finished += 1
                     bar.update(len(batch))
             finally:  # complete batches stay, whatever stopped the rest
@@ -141,41 +160,24 @@ class Pipeline:
                 self.read_settings()  # a first batch that failed has set the dimension
         return added
 
-    def _batches(self, documents: Iterable[Document]) -> Iterator[Sequence[Document]]:
-        """Yield batches. A list of up to ``batch_size`` documents is one, and the pieces of a source stay together."""
-        if not isinstance(documents, Sequence):
-            yield from batches(documents, self.batch_size)
-            return
-        start = 0
-        while start < len(documents):
-            end = min(start + self.batch_size, len(documents))
-            most = min(start + MOST_BATCHES * self.batch_size, len(documents))
-            while end < most and _are_of_one_source(documents[end - 1], documents[end]):
-                end += 1
-            yield documents[start:end]
-            start = end
-
-    def _add_batch(self, batch: Sequence[Document], seen: set[int], vectors: Vectors, embeddings: Vectors) -> Added:
-        """Add a batch. ``seen`` are the hashes of the ids of the batches before."""
-        documents = validate(batch, seen)
+    def _add_batch(self, documents: Sequence[Document], vectors: Vectors, embeddings: Vectors) -> Added:
+        """Add valid documents, all or nothing."""
         changed, replaced, digests = self._changed(documents)
         self._mark_files(documents, changed)
         if not changed:
             return Added(unchanged=len(documents))
-        stored = self.read_settings()
-        self._check_can_add(stored, vectors)
-        stages = Stages()
-        extracted = self.parse(changed, digests)
+        stages, settings = Stages(), self._check_can_add(vectors)
+        extracted = self.extract(changed, self.split(changed), digests)
         stages.end("extract")
-        parsed, names = self.embedded(extracted, replaced, vectors, embeddings)
+        parsed = self.embed(extracted, self.engine.parsed(replaced) if replaced else (), vectors, embeddings)
         stages.end("embed")
         # Another process may have added or deleted the same documents of a shared index meanwhile.
         removed = [document.id for document in changed] if self.engine.shared else replaced
-        self.write(parsed, removed, names, self._new_settings(changed, stored), embeddings)
+        self.write(parsed, removed, self._new_settings(changed, settings), embeddings)
         stages.end("write")
         passages = sum(len(one.chunks) for one in parsed)
         stages.emit("add", {"documents": len(changed), "passages": passages, "replaced": len(replaced)})
-        return Added(len(changed) - len(replaced), len(replaced), len(documents) - len(changed), problems(parsed))
+        return Added(len(changed) - len(replaced), len(replaced), len(documents) - len(changed), _problems(parsed))
 
     # -- the steps
 
@@ -188,13 +190,14 @@ class Pipeline:
 
     def digest(self, document: Document) -> str:
         """Return a hash of a document's content and of the settings it is parsed with."""
-        identities = [_WHOLE, _identity(self._used_extractor())]
+        parts = [document.text, document.title, to_json(dict(document.metadata))]
         if FACT_KEY in document.metadata:
-            identities = ["remembered 1"]
-        elif self.chunker is not None and not self.chunker.keeps_whole(document):
-            identities[0] = self.chunker.identity
-        parts = [document.text, document.title, to_json(dict(document.metadata)), *identities]
-        return fingerprint(parts + findings_identity(document))
+            return fingerprint([*parts, "remembered 1"])
+        is_whole = self.chunker is None or self.chunker.keeps_whole(document)
+        chunks = _WHOLE if is_whole or self.chunker is None else self.chunker.identity
+        extractor = self._used_extractor()
+        identity = str(getattr(extractor, "identity", type(extractor).__qualname__))
+        return fingerprint([*parts, chunks, identity, *([FINDINGS] if is_finding(document) else [])])
 
     def _used_extractor(self) -> Extractor:
         """Return the extractor. The default one is imported when it is used: that takes long."""
@@ -207,8 +210,9 @@ class Pipeline:
         if marks:
             self.engine.change(lambda records: records.mark_files(marks))
 
-    def _check_can_add(self, stored: Mapping[str, str], vectors: Vectors) -> None:
-        """Raise :class:`InputError` if documents cannot be added without an embedder."""
+    def _check_can_add(self, vectors: Vectors) -> dict[str, str]:
+        """Return the stored settings. Raise :class:`InputError` if documents cannot be added without an embedder."""
+        stored = self.read_settings()
         built_with = stored.get("embedder", "")
         if self.embedder is None and vectors:
             raise InputError("vectors were passed to an index without an embedder: leave them out, or pass an embedder")
@@ -216,6 +220,74 @@ class Pipeline:
             raise InputError(
                 f"the index was built with {built_with}: adding documents needs an embedder, open it with that one"
             )
+        return stored
+
+    def split(self, documents: Sequence[Document]) -> list[list[Chunk]]:
+        """Return the passages of documents. The pieces of a source have its title."""
+        chunked = []
+        for one in documents:
+            if FACT_KEY in one.metadata:
+                chunked.append([Chunk(one.id, one.id, one.text, one.title, metadata=one.metadata)])
+            else:
+                chunked.append([whole_document(one)] if self.chunker is None else self.chunker.split(one))
+        if len(documents) > 1:
+            _give_source_titles(documents, chunked)
+        return chunked
+
+    def extract(
+        self, documents: Sequence[Document], chunked: Sequence[Sequence[Chunk]], digests: Mapping[str, str]
+    ) -> list[ParsedDocument]:
+        """Extract from the passages of documents, all at once. Remembered facts are read from their metadata.
+
+        A document of which a part failed has no digest: it is extracted from again when it is next added.
+        """
+        texts = [
+            chunk for one, chunks in zip(documents, chunked, strict=True) if FACT_KEY not in one.metadata
+            for chunk in (without_labels(one, chunks) if is_finding(one) else chunks)
+        ]  # fmt: skip
+        found = iter(extract(self._used_extractor(), texts))
+        parsed = []
+        for document, chunks in zip(documents, chunked, strict=True):
+            is_told = FACT_KEY in document.metadata
+            own = [remembered.extract(chunks[0])] if is_told else [*islice(found, len(chunks))]
+            if not is_told and is_finding(document):
+                own = [storable(with_finding(*pair), pair[0], "findings") for pair in zip(chunks, own, strict=True)]
+            digest = "" if any(extraction.problem for extraction in own) else digests[document.id]
+            metadata, names = to_json(dict(document.metadata)), [*map(names_of, own)]
+            parsed.append(with_edges(ParsedDocument(document, metadata, digest, chunks, own, names), self.edges))
+        return parsed
+
+    def embed(
+        self, parsed: Sequence[ParsedDocument], stored: Sequence[ParsedDocument], vectors: Vectors, embeddings: Vectors
+    ) -> Sequence[ParsedDocument]:
+        """Return documents with vectors: those that are stored for equal texts, those that are given, and new ones."""
+        if self.embedder is None:
+            return parsed
+        return with_vectors(self.embedder, parsed, stored_vectors(stored), vectors, embeddings)
+
+    def write(
+        self, parsed: Sequence[ParsedDocument], removed: Sequence[str], settings: Mapping[str, str], embeddings: Vectors
+    ) -> None:
+        """Write documents, and vectors of their new names; with more as long as other processes delete names."""
+        owners = self._embedded_names(parsed)
+        names = self.engine.new_names(owners) if owners else []
+        vectors: dict[str, Matrix] = {}
+        while True:
+            if self.embedder is not None and names:
+                matrix = self.embedder.documents(names, [owners[name] for name in names], embeddings)
+                vectors |= dict(zip(names, matrix, strict=True))
+            try:
+                return self.engine.write(parsed, removed, name_vectors=vectors, settings=settings)
+            except ChangedMeanwhile as error:
+                names = [name for name in error.names if name not in vectors]
+                if not names:
+                    raise
+
+    def _embedded_names(self, parsed: Sequence[ParsedDocument]) -> dict[str, str]:
+        """Return the names to embed, all but addresses of sections, each with the id of a document that has it."""
+        if self.embedder is None or not self.embed_names:
+            return {}
+        return {name: one.document.id for one in parsed for names in one.names for name in names if name[:1] != "→"}
 
     def _new_settings(self, documents: Iterable[Document], stored: Mapping[str, str]) -> dict[str, str]:
         """Return the settings to write with documents: of an empty index all, else those that they change."""
@@ -226,89 +298,43 @@ class Pipeline:
                 "dim": str(0 if self.embedder is None else self.embedder.dim or 0),
                 "embeds": json.dumps({"names": self.embed_names}),
             }
+            if self.edges:
+                settings[EDGES] = json.dumps(self.edges)
         if any(FACT_KEY in document.metadata and remembered.may_hide(document) for document in documents):
             settings[remembered.SETTING] = "yes"
         return settings
 
-    def parse(
-        self, documents: Sequence[Document], digests: Mapping[str, str] = MappingProxyType({})
-    ) -> list[ParsedDocument]:
-        """Split documents and extract from all chunks at once. ``digests`` are known digests, by id."""
-        chunked = [self.split(document) for document in documents]
-        if len(documents) > 1:
-            _give_source_titles(documents, chunked)
-        return self.extracted(documents, chunked, digests)
-
-    def split(self, document: Document) -> list[Chunk]:
-        """Return the passages of a document."""
-        if FACT_KEY in document.metadata:
-            return [Chunk(document.id, document.id, document.text, document.title, metadata=document.metadata)]
-        return [whole_document(document)] if self.chunker is None else self.chunker.split(document)
-
-    def extracted(
-        self, documents: Sequence[Document], chunked: Sequence[Sequence[Chunk]], digests: Mapping[str, str]
-    ) -> list[ParsedDocument]:
-        """Extract from the chunks of documents, all at once. Remembered facts are read from their metadata."""
-        pairs = list(zip(documents, chunked, strict=True))
-        texts = [pair for pair in pairs if FACT_KEY not in pair[0].metadata]
-        found = iter(extract_with_findings(texts, partial(extract, self._used_extractor())))
-        parsed = []
-        for document, chunks in pairs:
-            is_remembered = FACT_KEY in document.metadata
-            own = [remembered.extract(chunks[0])] if is_remembered else islice(found, len(chunks))
-            extractions, names = zip(*map(clean, own), strict=True)
-            # Without a digest, the document is extracted from again when it is next added.
-            failed = any(extraction.problem for extraction in extractions)
-            digest = "" if failed else digests.get(document.id) or self.digest(document)
-            one = ParsedDocument(document, to_json(dict(document.metadata)), digest, chunks, extractions, names)
-            parsed.append(with_edges(one, self.edges))
-        return parsed
-
-    def embedded(
-        self,
-        parsed: Sequence[ParsedDocument],
-        replaced: Sequence[str] = (),
-        vectors: Vectors = _NONE,
-        embeddings: Vectors = _NONE,
-    ) -> tuple[Sequence[ParsedDocument], dict[str, Matrix]]:
-        """Return documents with vectors, and vectors of new names.
-
-        Of the documents that are replaced, the vectors of texts that stay are taken. Documents with vectors keep them.
-        """
-        if self.embedder is None:
-            return parsed, {}
-        stored = self.engine.parsed(replaced) if replaced else []
-        parsed = with_vectors(self.embedder, parsed, stored, vectors, embeddings)
-        names = self.engine.new_names(embedded_names(parsed)) if self.embed_names else []
-        return parsed, self._name_vectors(names, parsed, embeddings)
-
-    def _name_vectors(
-        self, names: Sequence[str], parsed: Sequence[ParsedDocument], embeddings: Vectors
-    ) -> dict[str, Matrix]:
-        if self.embedder is None or not names:
-            return {}
-        owners = embedded_names(parsed)
-        matrix = self.embedder.documents(names, [owners[name] for name in names], embeddings)
-        return dict(zip(names, matrix, strict=True))
-
-    def write(
-        self,
-        parsed: Sequence[ParsedDocument],
-        removed: Sequence[str],
-        names: dict[str, Matrix],
-        settings: Mapping[str, str],
-        embeddings: Vectors = _NONE,
-    ) -> None:
-        """Write documents; with the vectors of more names as long as other processes delete them meanwhile."""
-        while True:
-            try:
-                return self.engine.write(parsed, removed, name_vectors=names, settings=settings)
-            except ChangedMeanwhile as error:
-                if self.embedder is None or names.keys() >= {*error.names}:
-                    raise
-                names |= self._name_vectors(error.names, parsed, embeddings)
-
     # -- other writes, and what adding would embed
+
+    def rebuild(self, progress: bool | None = None) -> Added:
+        """Split all documents and extract from them again, in batches. Only passages that change are embedded.
+
+        A document whose extraction fails keeps what it has, and is reported.
+        """
+        again = Added()
+        with self.writing(), self.progress_bar("extracting", len(self.engine), progress) as bar:
+            self._check_can_add(_NONE)
+            pages = self.engine.read(lambda records: list(records.document_pages("key, id, metadata")))
+            known = [Document(row[1], "", metadata=json.loads(row[2])) for page in pages for row in page]
+            for batch in batches(known, self.batch_size):
+                again += self._add_again(self.engine.parsed([document.id for document in batch]))
+                bar.update(len(batch))
+            self.engine.flush()
+        return again
+
+    def _add_again(self, stored: Sequence[ParsedDocument]) -> Added:
+        """Write stored documents again. If the extractor raises an error, each source is extracted from alone."""
+        documents = [one.document for one in stored]
+        try:
+            parsed = self.extract(documents, self.split(documents), {one.id: self.digest(one) for one in documents})
+        except ExtractionError as error:
+            groups = extractors.sources([one.chunks[0] for one in stored])
+            if len(groups) == 1:
+                return Added(unchanged=len(stored), problems={document.id: str(error) for document in documents})
+            return sum((self._add_again([stored[position] for position in group]) for group in groups), Added())
+        whole = self.embed([one for one in parsed if one.digest], stored, _NONE, _NONE)
+        self.write(whole, [one.document.id for one in whole], {}, _NONE)
+        return Added(replaced=len(whole), unchanged=len(parsed) - len(whole), problems=_problems(parsed))
 
     def delete(self, document_ids: Sequence[str]) -> int:
         """Delete documents, all or nothing; return how many existed."""
@@ -335,15 +361,17 @@ class Pipeline:
 
         ``vectors`` are the ids of documents with known vectors.
         """
-        changed, replaced, digests = self._changed(validate(documents))
         if self.embedder is None:
             return []
-        parsed = self.parse(changed, digests)
+        changed, replaced, digests = self._changed(validate(documents))
+        parsed = self.extract(changed, self.split(changed), digests)
         known = stored_vectors(self.engine.parsed(replaced))
-        without_vector = (one for one in parsed if one.document.id not in vectors)
-        new = [text for one in without_vector for text in embedded_texts(one) if text not in known]
-        names = self.engine.new_names(embedded_names(parsed)) if self.embed_names else []
-        return list(dict.fromkeys((*new, *names)))
+        new = [
+            text for one in parsed if one.document.id not in vectors for text in embedded_texts(one)
+            if (one.document.id, text) not in known
+        ]  # fmt: skip
+        names = self._embedded_names(parsed)
+        return list(dict.fromkeys([*new, *(self.engine.new_names(names) if names else ())]))
 
     def progress_bar(self, text: str, total: int | None, progress: bool | None = None) -> tqdm[None]:
         """Return a progress bar; ``progress`` as for ``KnowledgeIndex.add``."""
@@ -354,42 +382,10 @@ class Pipeline:
         return tqdm(total=total, desc=text, unit=" documents", disable=disable, leave=False, dynamic_ncols=True)
 
 
-def _identity(extractor: Extractor) -> str:
-    kind = type(extractor).__qualname__
-    try:
-        return str(getattr(extractor, "identity", kind))
-    except Exception as error:
-        raise InputError(f"the identity of {kind} cannot be read ({type(error).__name__}: {error})") from error
-
-
-def problems(parsed: Iterable[ParsedDocument]) -> dict[str, str]:
+def _problems(parsed: Iterable[ParsedDocument]) -> dict[str, str]:
     """Return why the extraction of documents failed in part, by id."""
     failed = {p.document.id: [e.problem for e in p.extractions if e.problem] for p in parsed if not p.digest}
     return {document_id: "; ".join(dict.fromkeys(found)) for document_id, found in failed.items()}
-
-
-def _check_identity(embedder: CheckedEmbedder, built_with: str, name: str) -> None:
-    """Raise :class:`EmbedderMismatch` if an index was built with another embedder, or without one."""
-    if built_with == NO_EMBEDDER:
-        raise EmbedderMismatch(
-            f"{name} was built without an embedder and has no vectors: "
-            "open it without one, or index the documents again into another folder"
-        )
-    if built_with and built_with != embedder.identity:
-        raise EmbedderMismatch(
-            f"{name} was built with {built_with}, not with {embedder.identity}: "
-            "open it with that embedder, or index the documents again into another folder"
-        )
-
-
-def _are_of_one_source(*documents: Document) -> bool:
-    """Return whether documents, which may be invalid, are pieces of the same source."""
-    found = [
-        extractors.source_and_rest(one.metadata)
-        for one in documents
-        if isinstance(one, Document) and isinstance(one.metadata, Mapping)
-    ]
-    return len(found) == len(documents) and found[0] is not None and found[0] == found[1]
 
 
 def _give_source_titles(documents: Sequence[Document], chunked: list[list[Chunk]]) -> None:
@@ -400,17 +396,14 @@ def _give_source_titles(documents: Sequence[Document], chunked: list[list[Chunk]
     mailbox. The headings above a piece are not carried over from earlier pieces: that cost a point of recall.
     """
     for positions in extractors.sources([chunks[0] for chunks in chunked]):
-        pieces = {position: documents[position] for position in positions}
-        if len(pieces) < 2 or any(piece.title or stated_title(piece.metadata) for piece in pieces.values()):
+        pieces = [documents[position] for position in positions]
+        if len(pieces) < 2 or any(piece.title or stated_title(piece.metadata) for piece in pieces):
             continue
-        title = chunked[min(pieces, key=lambda position: _start_of(pieces[position]))][0].title
+        starts = [piece.metadata.get("start_index") for piece in pieces]
+        order = [start if isinstance(start, int) else 0 for start in starts]
+        title = chunked[positions[order.index(min(order))]][0].title
         for position in positions:
             chunked[position] = [_with_title(chunk, title) for chunk in chunked[position]]
-
-
-def _start_of(piece: Document) -> int:
-    start = piece.metadata.get("start_index")
-    return start if isinstance(start, int) else 0
 
 
 def _with_title(chunk: Chunk, title: str) -> Chunk:
