@@ -92,7 +92,7 @@ bench-quality: $(VENV)/.dev
 bench-calibration: $(VENV)/.dev
 	$(BIN)/python benchmarks/calibration.py $(EMBEDDERS)
 
-# PostgreSQL beside a folder and pgvector: make bench-postgres SIZES="30000 100000"; DATABASE_URL names a server.
+# PostgreSQL beside a folder: make bench-postgres SIZES="30000 100000"; DATABASE_URL names a server.
 bench-postgres: $(VENV)/.dev
 	$(BIN)/python benchmarks/postgres.py $(SIZES)
 

@@ -1,9 +1,9 @@
-"""An index in PostgreSQL beside one in a folder and pgvector: ``make bench-postgres``, or ``postgres.py 30000``.
+"""An index in PostgreSQL beside one in a folder: ``make bench-postgres``, or ``postgres.py 30000``.
 
 For each size both indexes are built of synthetic passages. Printed are what a write costs beside reading and
-extracting, a question beside one exact search of pgvector for the ten nearest passages, its statements, a filter that
-was never used before, one more document beside a second process that writes, the start of a host that has no arrays and
-of one that has them, and bytes. CPU time is that of this process and of the server's processes for its connections.
+extracting, a question, its statements, a filter that was never used before, one more document beside a second process
+that writes, the start of a host that has no arrays and of one that has them, and bytes. CPU time is that of this
+process and of the server's processes for its connections.
 
 The server is that of ``DATABASE_URL``, or one that is started for the run.
 """
@@ -115,7 +115,7 @@ class Asked:
         return self._retriever.retrieve(question, k=10, where=where)
 
 
-def asked(counted: Counted, url: str, folder: KnowledgeIndex, remote: KnowledgeIndex, size: int) -> None:
+def asked(counted: Counted, folder: KnowledgeIndex, remote: KnowledgeIndex, size: int) -> None:
     random = np.random.default_rng(5)
     texts = [one.text for one in documents(size)]
     words = (texts[at].split() for at in random.choice(len(texts), QUESTIONS))
@@ -133,24 +133,6 @@ def asked(counted: Counted, url: str, folder: KnowledgeIndex, remote: KnowledgeI
             f"{filtered / plain:.2f} times that"
         )
     print(f"  equal rankings and scores: {equal} of {len(questions)} questions")
-    with psycopg.connect(Address.parse(url).conninfo, autocommit=True) as connection:
-        found = connection.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'").fetchone()
-        if found is None:
-            return
-        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-        embedder = ReadyVectors()
-        vectors = np.asarray(embedder.embed_documents(texts), np.float32)
-        connection.execute(f"CREATE TEMP TABLE v (id int, v vector({vectors.shape[1]}))")
-        with connection.cursor().copy("COPY v FROM STDIN") as copy:
-            for at, vector in enumerate(vectors):
-                copy.write_row((at, str(vector.tolist())))
-        connection.execute("SET max_parallel_workers_per_gather = 0")
-
-        def nearest(question: str) -> None:
-            vector = str(np.asarray(embedder.embed_query(question)).tolist())
-            connection.execute("SELECT id FROM v ORDER BY v <=> %s::vector LIMIT 10", (vector,)).fetchall()
-
-        print(f"  {'pgvector':9} one exact search {median(counted, nearest, questions)[0]:.1f} ms of CPU")
 
 
 def write_beside(url: str, stop: Any) -> None:
@@ -217,7 +199,7 @@ def main() -> None:
                     f"  bytes: folder {other.bytes_on_disk / 1e6:,.0f} MB, database {own.bytes_on_disk / 1e6:,.0f} MB"
                 )
                 start(url)
-                asked(counted, url, local, remote, size)
+                asked(counted, local, remote, size)
                 one_more(counted, f"{url}&cache={folder}/cache", remote)
                 remote.delete([one for one in remote.document_ids() if one.startswith(("extra", "beside"))])
         with psycopg.connect(Address.parse(url).conninfo, autocommit=True) as connection:

@@ -41,14 +41,11 @@ MAX_TOKENS = 3_000
 """The default budget of the passages in the prompt."""
 
 NOT_FOUND = "The documents do not contain the answer."
-"""The text of an answer of the kind ``"none"`` if a language model says so."""
-
 NOTHING_NEAR = "Nothing in these documents comes near the question."
-"""The text of an answer of the kind ``"none"`` if no passage comes near the question."""
+"""The texts of an answer of the kind ``"none"``: a language model says so, or no passage comes near the question."""
 
 NEAREST = "What comes nearest in these documents:"
-"""The heading of an answer of the kind ``"extract"``, which does not claim to answer. It names words that are in no
-passage."""
+"""The heading of an answer of the kind ``"extract"``, which does not claim to answer."""
 
 ANSWER_THRESHOLD = 0.15
 """The default of ``answer_threshold``: below it nothing comes near the question."""
@@ -76,21 +73,11 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer to a question, with the passages that it cites.
+    """An answer to a question, with the passages that it cites, and the result of the question.
 
-    Attributes
-    ----------
-    question, text
-        The question and the answer. A number that no passage has is marked in the text: ``[7?]``.
-    citations
-        The passages that the text cites, by number.
-    result
-        What was retrieved for the question.
-    kind
-        ``"llm"``: a language model wrote the text. ``"extract"``: the text has the best sentence of each of the first
-        passages, and does not claim to answer. ``"none"``: the documents do not contain the answer.
-    unknown_citations
-        Numbers that the text cites and that no passage has.
+    The ``kind`` is ``"llm"`` if a language model wrote the text; ``"extract"`` if the text has the best sentences, and
+    does not claim to answer; ``"none"`` if the documents do not contain the answer.
+    ``unknown_citations`` are numbers that no passage has; they are marked in the text: ``[7?]``.
     """
 
     question: str
@@ -131,15 +118,6 @@ class AnswerStream:
 
     The pieces joined are the text of the answer. Leaving the context manager, or :meth:`close`, ends the answer of the
     language model and closes its connection. :attr:`result` is there from the start, :attr:`text` has what was written.
-
-    Examples
-    --------
-    ::
-
-        with ask_stream(retriever, "Who owns the Auth Service?", llm) as stream:
-            for piece in stream:
-                print(piece, end="")
-        print(stream.answer.citations)
     """
 
     def __init__(self, result: Result, pieces: Generator[str, None, End]) -> None:

@@ -45,27 +45,20 @@ def index_documents(
     progress: bool | None = None,
     **settings: Any,
 ) -> Added:
-    """Add documents to an index in PostgreSQL with several processes.
+    """Add documents, all with different ids, to an index in PostgreSQL with several processes.
 
-    It can be repeated: documents that are in the index unchanged are neither extracted from nor embedded again. So a
-    run that was killed is continued by the same call.
+    A run that was killed is continued by the same call: what is in the index unchanged is not embedded again.
 
     Parameters
     ----------
-    source
-        Documents, all with different ids.
-    url
-        ``postgresql://user@host/database?index=NAME``. All machines of the cluster must reach it.
-    embedder
-        As for :class:`~graphrag_core.KnowledgeIndex`. It is pickled, and each worker has a copy.
-    workers
-        The number of processes that write; by default as many as the cluster has CPUs.
-    batch_size
-        The number of documents in a transaction.
+    source, url
+        The documents, and the address, which all machines of the cluster must reach.
+    embedder, settings
+        As for :class:`~graphrag_core.KnowledgeIndex`. They are pickled, and each worker has a copy.
+    workers, batch_size
+        The number of processes that write, by default one for each CPU, and of documents in a transaction.
     progress
-        True or False to show Ray's progress bars or not; None shows them on a terminal.
-    settings
-        Settings of :class:`~graphrag_core.KnowledgeIndex`: ``chunker``, ``extractor``, ``edges``, ``embed_names``, ...
+        Whether Ray's progress bars are shown; by default on a terminal.
 
     Raises
     ------

@@ -109,21 +109,12 @@ def _owner(folder: Path) -> int | None:
 
 
 def load(path: str | Path | None = None) -> Config:
-    r"""Read a settings file, by default the nearest one (:func:`find`); without one the result is empty.
+    """Read a settings file, by default the nearest one (:func:`find`); without one the result is empty.
 
     Raises
     ------
     ConfigError
         The file cannot be read, is not TOML, or has an unknown key or a value that cannot be used.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "hybrid-graphrag.toml"
-    ...     _ = file.write_text('design = "hybrid"\n[set]\nk = 8\ngraph.hops = 2\n')
-    ...     load(file).settings().graph.hops
-    2
     """
     file = find() if path is None else Path(path)
     if file is None:

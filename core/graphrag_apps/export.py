@@ -11,38 +11,24 @@
 """
 
 import json
+import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
-from xml.sax.saxutils import escape
+from typing import Any
 
 from graphrag_core.errors import FileError, InputError
 from graphrag_core.filters import Where
 from graphrag_core.index import KnowledgeIndex
-from graphrag_core.model import SENTENCE_WEIGHT, Entity, Fact
+from graphrag_core.model import Entity, Fact
 
-_ENTITY, _VALUE = "entity", "value"  # kinds of nodes
 _INVALID = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 has no place for
-
-_EDGE_FIELDS = {
-    "relation": "string", "text": "string", "weight": "double", "confidence": "double", "source": "string",
-    "status": "string", "fact": "string", "passage": "string", "created": "double", "valid_from": "double",
-    "valid_to": "double",
-}  # fmt: skip
-_NODE_FIELDS = {
-    "label": "string", "name": "string", "kind": "string", "type": "string", "description": "string",
-    "aliases": "string", "mentions": "int",
-}  # fmt: skip
-_DEFAULTS: Mapping[str, Any] = {
-    "kind": _ENTITY, "weight": SENTENCE_WEIGHT, "confidence": 1.0, "source": "file", "status": "staged",
-}  # fmt: skip
-"""What GraphML states once for all nodes and edges that have it."""
+_TEXTS = ("relation", "source", "status")
+_NUMBERS = ("weight", "confidence", "created", "valid_from", "valid_to")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +46,10 @@ class Exported:
     other_nodes: int = 0
 
 
-class _Writer(NamedTuple):
-    """The functions of a format: one writes an entity or a value as a node, the other a fact, and counts its edges."""
-
-    node: Callable[[str, Entity], Any]
-    fact: Callable[[Fact], int]
-
-
 def export_graph(
     index: KnowledgeIndex, path: str | Path, *, where: Where | None = None, sentences: bool = True
 ) -> Exported:
-    """Write the entities and facts of an index to a file. Nothing but a page of them is in memory at a time.
+    """Write the entities and facts of an index to a file.
 
     Parameters
     ----------
@@ -91,118 +70,77 @@ def export_graph(
         The file cannot be written.
     """
     target = Path(path)
-    write = {".graphml": _graphml, ".jsonl": _json_lines}.get(target.suffix.lower())
+    write = {".graphml": _write_graphml, ".jsonl": _write_json_lines}.get(target.suffix.lower())
     if write is None:
         raise InputError(f"{path}: its ending names no format: use .graphml or .jsonl")
-    nodes: set[tuple[str, str]] = set()
-    ids: dict[str, str] = {}  # of entities that facts hold by another name
-    listed = facts = edges = others = 0
+    with closing(index.graph.iter_entities(where=where)) as entities:
+        nodes = {entity.id: entity for entity in entities}
+    listed, ids, facts = len(nodes), dict[str, str](), list[Fact]()
+    with closing(index.graph.iter_facts(where=where)) as found:
+        for fact in found:
+            if not fact.relation and not sentences:
+                continue
+            for name in fact.entities:
+                if name not in ids:  # others are a year, which only facts hold, or a section, an entity of another id
+                    entity = nodes.get(name) or index.graph.entity(name, where=where) or Entity(name, name)
+                    ids[name] = nodes.setdefault(entity.id, entity).id
+            facts.append(replace(fact, entities=tuple(ids[name] for name in fact.entities)))
+    temporary = target.with_name(f"{target.name}.tmp{os.getpid()}")
     try:
-        with _replaced(target) as file, write(file) as writer:
-            with closing(index.graph.iter_entities(where=where)) as entities:
-                for entity in entities:
-                    listed += _write_once(nodes, writer, _ENTITY, entity)
-            with closing(index.graph.iter_facts(where=where)) as found:
-                for fact in found:
-                    if not fact.relation and not sentences:
-                        continue
-                    for name in fact.entities:
-                        if name not in ids and (_ENTITY, name) not in nodes:
-                            # Such as a year, which only facts hold, or a section, an entity of another id.
-                            entity = index.graph.entity(name, where=where) or Entity(name, name)
-                            ids[name] = entity.id
-                            others += _write_once(nodes, writer, _ENTITY, entity)
-                    if fact.value:
-                        _write_once(nodes, writer, _VALUE, Entity(fact.value, fact.value))
-                    written = writer.fact(replace(fact, entities=tuple(ids.get(name, name) for name in fact.entities)))
-                    edges += written
-                    facts += written > 0
+        written, edges = write(temporary, nodes, facts)
+        temporary.replace(target)
     except OSError as error:
         raise FileError(f"{target}: cannot be written ({error.strerror or error})") from error
-    return Exported(target, listed, facts, edges, others)
-
-
-def _write_once(nodes: set[tuple[str, str]], writer: _Writer, kind: str, entity: Entity) -> bool:
-    """Write a node unless it was written; return whether it was not."""
-    is_new = (kind, entity.id) not in nodes
-    if is_new:
-        nodes.add((kind, entity.id))
-        writer.node(kind, entity)
-    return is_new
-
-
-@contextmanager
-def _replaced(path: Path) -> Iterator[TextIO]:
-    """Yield a file; what was written there takes the place of the one at a path when it is complete."""
-    temporary = path.with_name(f"{path.name}.tmp{os.getpid()}")
-    try:
-        with temporary.open("w", encoding="utf-8", errors="replace", newline="") as file:
-            yield file
-        temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+    return Exported(target, listed, written, edges, len(nodes) - listed)
 
 
-@contextmanager
-def _json_lines(file: TextIO) -> Iterator[_Writer]:
-    def write_row(kind: str, value: Entity | Fact) -> int:
-        if kind != _VALUE:  # a value is a field of its fact
-            file.write(json.dumps({"kind": kind, **asdict(value)}) + "\n")
-        return 1
-
-    yield _Writer(write_row, partial(write_row, "fact"))
+def _write_json_lines(path: Path, nodes: Mapping[str, Entity], facts: Sequence[Fact]) -> tuple[int, int]:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for kind, values in (("entity", nodes.values()), ("fact", facts)):
+            file.writelines(json.dumps({"kind": kind, **asdict(value)}) + "\n" for value in values)
+    return len(facts), len(facts)
 
 
-@contextmanager
-def _graphml(file: TextIO) -> Iterator[_Writer]:
-    file.write('<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n')
-    for kind, fields in (("node", _NODE_FIELDS), ("edge", _EDGE_FIELDS)):
-        for name, type_ in fields.items():
-            default = f"<default>{_DEFAULTS[name]}</default>" if name in _DEFAULTS else ""
-            key = f'id="{_key(kind, name)}" for="{kind}" attr.name="{name}" attr.type="{type_}"'
-            file.write(f"<key {key}>{default}</key>\n")
-    file.write('<graph id="G" edgedefault="directed">\n')
+def _write_graphml(path: Path, nodes: Mapping[str, Entity], facts: Sequence[Fact]) -> tuple[int, int]:
+    """Write with igraph. Return how many facts have an edge, and the number of edges."""
+    import igraph  # noqa: PLC0415 - imports matplotlib if that is installed, which takes long
 
-    numbers: dict[tuple[str, str], int] = {}
-
-    def write_node(kind: str, entity: Entity) -> None:
-        number = numbers[kind, entity.id] = len(numbers)
-        values = {name: getattr(entity, name) for name in _NODE_FIELDS if name not in ("label", "kind")}
-        values |= {"label": entity.name, "kind": kind, "aliases": "\n".join(entity.aliases)}
-        file.write(f'<node id="n{number}">{_xml_data("node", values)}</node>\n')
-
-    def write_fact(fact: Fact) -> int:
-        edges = _edges(fact)
-        attributes = {"fact": "id", "passage": "chunk_id"}
-        values = {name: getattr(fact, attributes.get(name, name)) for name in _EDGE_FIELDS}
-        data = _xml_data("edge", values) if edges else ""
-        for source, target in edges:
-            file.write(f'<edge source="n{numbers[source]}" target="n{numbers[target]}">{data}</edge>\n')
-            data = _xml_data("edge", {"weight": values["weight"]})  # the text is written once
-        return len(edges)
-
-    yield _Writer(write_node, write_fact)
-    file.write("</graph>\n</graphml>\n")
+    values = dict.fromkeys(fact.value for fact in facts if fact.value and fact.entities)
+    numbers = {key: number for number, key in enumerate([*nodes, *((value,) for value in values)])}
+    vertices = [*(("entity", one) for one in nodes.values()), *(("value", Entity(value, value)) for value in values)]
+    edges = [(ends, fact, at == 0) for fact in facts for at, ends in enumerate(_ends(fact))]
+    graph = igraph.Graph(len(vertices), [(numbers[start], numbers[end]) for (start, end), _, _ in edges], directed=True)
+    graph.vs["kind"] = [kind for kind, _ in vertices]
+    graph.vs["mentions"] = [one.mentions for _, one in vertices]
+    for name in ("name", "type", "description"):
+        graph.vs[name] = [_xml(getattr(one, name)) for _, one in vertices]
+    graph.vs["label"], graph.vs["aliases"] = graph.vs["name"], [_xml("\n".join(one.aliases)) for _, one in vertices]
+    graph.es["text"] = [_xml(fact.text) if is_first else "" for _, fact, is_first in edges]
+    graph.es["fact"], graph.es["passage"] = [
+        [_xml(getattr(fact, name)) for _, fact, _ in edges] for name in ("id", "chunk_id")
+    ]
+    for name in _TEXTS:
+        graph.es[name] = [_xml(getattr(fact, name)) for _, fact, _ in edges]
+    for name in _NUMBERS:
+        graph.es[name] = [_number(getattr(fact, name)) for _, fact, _ in edges]
+    graph.write_graphml(str(path))
+    return sum(is_first for _, _, is_first in edges), len(edges)
 
 
-def _edges(fact: Fact) -> list[tuple[tuple[str, str], tuple[str, str]]]:
-    """Return the nodes that a fact links: subject and object of a triple, each pair of a sentence."""
-    nodes = [(_ENTITY, entity) for entity in fact.entities]
-    if fact.value and nodes:
-        return [(nodes[0], (_VALUE, fact.value))]
-    if fact.relation and len(nodes) > 1:
-        return [(nodes[0], nodes[1])]
-    return list(combinations(dict.fromkeys(nodes), 2))
+def _ends(fact: Fact) -> list[tuple[Any, Any]]:
+    """Return what a fact links: subject and object of a triple, each pair of a sentence; a value is a tuple of one."""
+    if fact.value and fact.entities:
+        return [(fact.entities[0], (fact.value,))]
+    if fact.relation and len(fact.entities) > 1:
+        return [(fact.entities[0], fact.entities[1])]
+    return list(combinations(dict.fromkeys(fact.entities), 2))
 
 
-def _xml_data(kind: str, values: Mapping[str, Any]) -> str:
-    return "".join(
-        f'<data key="{_key(kind, name)}">{escape(_INVALID.sub("", str(value)))}</data>'
-        for name, value in values.items()
-        if value is not None and value != "" and value != _DEFAULTS.get(name)
-    )
+def _xml(text: str | None) -> str:
+    return _INVALID.sub("", text or "")
 
 
-def _key(kind: str, name: str) -> str:
-    """Return the id of a field of nodes or edges."""
-    return kind[0] + str(list(_NODE_FIELDS if kind == "node" else _EDGE_FIELDS).index(name))
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)

@@ -38,7 +38,7 @@ def test_a_key_is_stored_as_a_hash_and_found_by_its_secret(tmp_path):
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        ('name = "a"', "key.0.sha256 is missing"),
+        ('name = "a"', "key.0.sha256 is missing, or not a hash"),
         (f'name = "a"\nsha256 = "{"0" * 64}"\nwher = "x"', "unknown key 'wher': did you mean 'where'"),
         (f'name = "a"\nsha256 = "{"0" * 64}"\nwhere = "{{"', "key.0.where is '{': .*Expecting"),
         (f'name = "a"\nsha256 = "{"0" * 64}"\nwhere = {{ year = {{ near = 3 }} }}', "key 'a': .*unknown operator"),

@@ -98,15 +98,15 @@ def _show_question(number: int, question: DemoQuestion, retriever: GraphRetrieve
     return len(gained)
 
 
-def _tree(steps: tuple[Step, ...], leaf: Text) -> RenderableType:
+def _tree(steps: tuple[Step, ...], leaf: RenderableType) -> RenderableType:
     """Return steps as a tree, each below the previous one, with a leaf below the last."""
-    if not steps:
-        return leaf
-    words = [Text.assemble((f"{step.kind}: " if step.kind != "entity" else "", "dim"), step.text) for step in steps]
-    tree = branch = Tree(words[0], guide_style="dim")
-    for text in words[1:]:
-        branch = branch.add(text)
-    branch.add(leaf)
+    kinds = {"entity": "", "chunk": "passage: "}
+    words = [Text.assemble((kinds.get(step.kind, f"{step.kind}: "), "dim"), step.text) for step in steps]
+    tree = leaf
+    for text in reversed(words):
+        branch = Tree(text, guide_style="dim")
+        branch.add(tree)
+        tree = branch
     return tree
 
 

@@ -255,8 +255,6 @@ def _show_report(report: Report) -> None:
         )
     output.line()
     output.wrapped(Text(report.verdict, "bold"), 0)
-    if report.decided:
-        output.wrapped(report.decided, 0)
     if report.judged and report.changed():
         output.line("Which questions the graph changes, and how: --html FILE")
 

@@ -27,7 +27,7 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
 OtherRetriever = Callable[[str], Iterable["str | Chunk"]]
 """Another retriever to compare with: returns document ids or chunks for a question, best first."""
 
-_Run = Callable[[str, str, Any, int], tuple[list[Chunk], str]]  # name, question, vector, k: passages, what decided
+_Run = Callable[[str, str, Any, int], list[Chunk]]  # the name of a method, a question, its vector, k
 _PER_DOCUMENT = 4  # passages that are retrieved for each document that counts
 
 
@@ -64,11 +64,11 @@ def compare(
     report = Report(k, (), (*METHODS, *others), tuple(map(Measure.parse, measures)))
     searched = GraphRetriever(retriever.index, replace(retriever.settings, score_threshold=None), cache=None)
 
-    def run(name: str, text: str, vector: Any, count: int) -> tuple[list[Chunk], str]:
+    def run(name: str, text: str, vector: Any, count: int) -> list[Chunk]:
         if name in others:
-            return [one if isinstance(one, Chunk) else Chunk(one, one, "") for one in others[name](text)], ""
+            return [one if isinstance(one, Chunk) else Chunk(one, one, "") for one in others[name](text)]
         result = searched.retrieve(text, k=count, embedding=vector, count_access=False, **METHODS[name])
-        return [hit.chunk for hit in result.hits], result.decided
+        return [hit.chunk for hit in result.hits]
 
     asked = [(question, _embed(searched, question.text)) for question in questions]
     for name in report.methods if asked else ():  # load indexes and graph before anything is timed
@@ -86,12 +86,11 @@ def _answer(
 ) -> Answered:
     """Run the methods on one question, in this order, and judge the first results of each."""
     gold = find_gold(retriever.index, question)
-    ranked, times, decided = {}, {}, ""
+    ranked, times = {}, {}
     for name in methods:
         start = time.perf_counter()
-        chunks, reason = run(name, question.text, vector, depth if gold.by_passage else _PER_DOCUMENT * depth)
+        chunks = run(name, question.text, vector, depth if gold.by_passage else _PER_DOCUMENT * depth)
         times[name] = (time.perf_counter() - start) * 1000
-        decided = reason if name == "hybrid" else decided
         best: dict[str, Chunk] = {}  # the best passage of each document
         for chunk in chunks:
             best.setdefault(chunk.id if gold.by_passage else chunk.document_id, chunk)
@@ -104,7 +103,6 @@ def _answer(
         gold.missing,
         times,
         {key: chunk.title for found in ranked.values() for key, chunk in found if chunk.title},
-        decided,
     )
 
 

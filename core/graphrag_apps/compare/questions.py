@@ -31,19 +31,9 @@ _SEARCHED = 300  # passages that are searched for a quote, to tell whether the i
 class Question:
     """A question and, if known, what answers it.
 
-    Parameters
-    ----------
-    text
-        The question.
-    gold
-        The ids of the documents or chunks that answer it.
-    evidence
-        Quotes from the passages that answer it, where ids are not known. A passage counts if it contains the quote
-        (:func:`contains`).
-    type
-        A kind of question, such as "bridge": reports show each kind by itself.
-    id
-        For the reader of a report.
+    ``gold`` are the ids of documents or chunks, ``evidence`` quotes from passages where ids are not known: a passage
+    counts if it contains the quote (:func:`contains`). ``type`` is a kind of question, such as "bridge": reports show
+    each kind by itself. ``id`` is for the reader of a report.
     """
 
     text: str

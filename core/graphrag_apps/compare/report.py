@@ -25,20 +25,9 @@ _MAX_SHOWN = 20  # questions that were won, and that were lost, on the page
 class Answered:
     """What each method retrieved for a question.
 
-    Attributes
-    ----------
-    found
-        For each method document ids, best first; ids of passages if the question has evidence quotes.
-    judged
-        For each method the positions of the gold items at each rank; by default by the ids in ``found``.
-    gold, missing
-        The gold items in the index, by default all, and the missing ones, which are not measured.
-    milliseconds
-        For each method how long it took, without embedding the question.
-    titles
-        The titles of the results, by id.
-    decided
-        Which ranking decided the order of the hybrid method, and how far; empty if it did not run.
+    ``found`` are for each method document ids, best first, or ids of passages if the question has evidence quotes;
+    ``judged`` the positions of the gold items at each rank, by default by these ids. ``gold`` are the gold items in the
+    index, by default all; ``missing`` ones are not measured. ``milliseconds`` are without embedding the question.
     """
 
     question: Question
@@ -48,7 +37,6 @@ class Answered:
     missing: tuple[str, ...] = ()
     milliseconds: Mapping[str, float] = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=dict)
-    decided: str = ""
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -76,7 +64,6 @@ class Answered:
             "missing": list(self.missing),
             "found": {method: list(ids) for method, ids in self.found.items()},
             "milliseconds": {method: round(ms, 3) for method, ms in self.milliseconds.items()},
-            "decided": self.decided,
         }
 
 
@@ -89,16 +76,10 @@ class Mean(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How much better one method is than another on the same questions.
+    """How much better one method is than another on the same questions: the mean, and its 95 % interval.
 
-    Attributes
-    ----------
-    value, interval
-        The mean difference and its 95 % interval, by a paired bootstrap: questions are resampled, not methods.
-    p_value
-        By a permutation test (:func:`~graphrag_apps.compare.permutation_p`).
-    better, worse, same
-        The number of questions with a higher, a lower and the same value.
+    The interval is of a paired bootstrap, ``p_value`` of a permutation test (:func:`permutation_p`). ``better``,
+    ``worse`` and ``same`` are numbers of questions.
     """
 
     value: float
@@ -207,15 +188,6 @@ class Report:
         return median(times) if times else None
 
     @property
-    def decided(self) -> str:
-        """On how many questions the graph led the hybrid method, and on how many plain search; empty if not asked."""
-        leads = [answer.decided.partition(":")[0] for answer in self.answered]
-        leads = [lead for lead in leads if " led" in lead or lead.endswith(" alone")]
-        by_graph, alone = leads.count("the graph led"), sum(lead.endswith(" alone") for lead in leads)
-        plain = f"plain search on {len(leads) - by_graph}, on {alone} of them alone"
-        return f"The graph led on {by_graph} of {len(leads)} questions, {plain}." if leads else ""
-
-    @property
     def verdict(self) -> str:
         """A sentence that says whether the graph helps on these questions, and whether it is significant."""
         if not self.answered:
@@ -239,7 +211,6 @@ class Report:
             **self._numbers(),
             "types": {kind: part._numbers() for kind, part in self.by_type().items()},  # noqa: SLF001
             "verdict": self.verdict,
-            "decided": self.decided,
             "answers": [answer.to_dict() for answer in self.answered],
         }
 

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,10 +79,9 @@ _FACT_LENGTH = 400
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What was computed for one scope and generation.
+    """What was computed for one scope and generation, and for facts that are valid ``at`` a time.
 
-    ``ranked`` has entities: those that the most facts join first, without sections. ``community_of`` has the community
-    of each entity by id. Facts are those that are valid ``at`` a time. ``overview`` is filled by the first that asks.
+    ``ranked`` has entities: those that the most facts join first, without sections.
     """
 
     at: float
@@ -194,12 +192,6 @@ class Explorer:
                 facts=view.facts_of(keys, entity, 0, _FACTS),
                 neighbours=view.neighbours(keys, entity, 0, _NEIGHBOURS, ()),
             )
-
-    def near_names(self, name: str, where: Where | None = None) -> list[str]:
-        """Return the names of entities that are most similar to a name in spelling."""
-        with self._open(where) as view:
-            known = {entity.id: entity.name for entity in view.scope.ranked}
-            return [known[near] for near in get_close_matches(normalise(name), known)]
 
     def neighbours(
         self, name: str, where: Where | None = None, offset: int = 0, limit: int = _NEIGHBOURS, *,

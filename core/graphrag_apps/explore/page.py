@@ -18,7 +18,7 @@ from graphrag_apps.explore.explorer import Explorer
 from graphrag_apps.page.templates import asset, policy, render
 from graphrag_core import __version__
 from graphrag_core.context.escape import for_html
-from graphrag_core.errors import InputError, check_integer, did_you_mean
+from graphrag_core.errors import InputError, check_integer
 from graphrag_core.filters import Where
 
 _PACKAGE = "graphrag_apps.explore"
@@ -57,21 +57,7 @@ def static_page(
     and neighbours: first the entity and the entities of the question, then neighbours breadth-first, then the top
     entities. The same index gives the same page.
 
-    Parameters
-    ----------
-    question
-        A question to show first.
-    entity
-        The name of an entity to show first, or beside the question.
-    max_nodes
-        The number of entities, from 1 to 2,000.
-    where
-        A filter: the page contains nothing of other documents.
-
-    Raises
-    ------
-    InputError
-        There is no such entity, or ``max_nodes`` is out of range.
+    Raises ``InputError`` if there is no such entity, or ``max_nodes`` is not from 1 to 2,000.
     """
     check_integer(max_nodes, "max_nodes", 1, _MOST_EXPORTED)
     data = _export(explorer, question, entity, max_nodes, where)
@@ -93,8 +79,10 @@ def _export(
     start: dict[str, Any] = {"kind": "overview", "value": ""}
     first, answers = [], {}
     if entity is not None:
-        first = [_entity_id(explorer, entity, where)]
-        start = {"kind": "entity", "value": first[0]}
+        node = explorer.entity(entity, where)["entity"]
+        if node is None:
+            raise InputError(f"there is no entity {entity!r}: list them with 'hybrid-graphrag graph entities'")
+        first, start = [node["id"]], {"kind": "entity", "value": node["id"]}
     if question is not None:
         answers[question] = explorer.question(question, where)
         start = start if first else {"kind": "question", "value": question}
@@ -118,16 +106,6 @@ def _export(
 def _keep_exported(graph: dict[str, Any], entities: dict[str, Any]) -> None:
     graph["nodes"] = [node for node in graph["nodes"] if node["id"] in entities]
     graph["edges"] = [edge for edge in graph["edges"] if {edge["source"], edge["target"]} <= entities.keys()]
-
-
-def _entity_id(explorer: Explorer, name: str, where: Where | None) -> str:
-    """Return the id of the entity with a name. Raise ``InputError`` if there is none."""
-    node = explorer.entity(name, where)["entity"]
-    if node is None:
-        hint = did_you_mean(explorer.near_names(name, where)) or "list them with 'hybrid-graphrag graph entities'"
-        raise InputError(f"there is no entity {name!r}: {hint}")
-    entity_id: str = node["id"]
-    return entity_id
 
 
 def _entities(

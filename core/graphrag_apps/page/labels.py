@@ -7,7 +7,6 @@ import unicodedata
 
 _NARROW = frozenset("iIljtfr.,:;'|!()[]{}/\\-` ")
 _WIDE = frozenset("mwMWQO@%—…&<>=+")
-_JOINERS = frozenset("\u200d\ufe0e\ufe0f")
 
 
 def width(text: str) -> float:
@@ -47,30 +46,18 @@ def wrap(text: str, room: float, max_lines: int) -> list[str]:
     return [*lines, shorten(rest, room)]
 
 
-def is_right_to_left(line: str) -> bool:
-    """Return whether the first letter of a line belongs to a right-to-left script."""
-    strong = (unicodedata.bidirectional(character) for character in line)
-    return next((kind for kind in strong if kind in ("L", "R", "AL")), "L") != "L"
-
-
 def _fitting(text: str, room: float) -> int:
-    """Return how many characters of a text that is too wide fit, without splitting a grapheme."""
+    """Return how many characters of a text that is too wide fit; combining marks stay with their letter."""
     used, end = 0.0, 0
     while (used := used + _advance(text[end])) <= room:
         end += 1
-    while end > 0 and _joins(text[end - 1], text[end]):
+    while end > 0 and unicodedata.combining(text[end]):
         end -= 1
     return end
 
 
-def _joins(before: str, after: str) -> bool:
-    """Return whether two characters belong to one grapheme: combining marks, emoji sequences, skin tones."""
-    skin_tone = "\U0001f3fb" <= after <= "\U0001f3ff"
-    return after in _JOINERS or before == "\u200d" or unicodedata.combining(after) > 0 or skin_tone
-
-
 def _advance(character: str) -> float:
-    if unicodedata.combining(character) or character in _JOINERS:
+    if unicodedata.combining(character):
         return 0.0
     if character >= "\U0001f000":
         return 1.4

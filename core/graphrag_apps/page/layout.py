@@ -8,7 +8,7 @@ that it runs between their boxes.
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 
-from graphrag_apps.page.labels import is_right_to_left, shorten, width, wrap
+from graphrag_apps.page.labels import shorten, width, wrap
 from graphrag_apps.page.network import Edge, Network, Node, NodeKind
 
 FONT = 13
@@ -58,28 +58,16 @@ class Box(Place):
         return self.x - self.width / 2
 
     @property
-    def lines(self) -> list[tuple[str, float, float, str]]:
-        """The lines of the label: text, x, y and text anchor. A passage's label starts where its script starts."""
-        shift = _NOTE_HEIGHT / 2 if self.note else 0.0
-        first = self.y - shift - (len(self.label) - 1) * LINE_HEIGHT / 2 + FONT * 0.35
-        return self._placed(self.label, first)
+    def text_x(self) -> float:
+        """The x of the text: its start in a passage, which has a badge, else its middle."""
+        return self.left + BADGE + PADDING if self.node.kind == "passage" else self.x
 
     @property
-    def notes(self) -> list[tuple[str, float, float, str]]:
-        """The note below the label, placed as its lines are."""
-        return self._placed([self.note], self.y + self.height / 2 - 10) if self.note else []
-
-    def _placed(self, lines: list[str], first: float) -> list[tuple[str, float, float, str]]:
-        placed = []
-        for number, line in enumerate(lines):
-            x, anchor, backwards = self.x, "middle", is_right_to_left(line)
-            if self.node.kind == "passage":
-                x, anchor = self.left + BADGE + PADDING, "start"
-                if backwards:
-                    x, anchor = self.left + self.width - PADDING, "end"
-            text = f"\u2067{line}\u2069" if backwards else line
-            placed.append((text, x, first + number * LINE_HEIGHT, anchor))
-        return placed
+    def lines(self) -> list[tuple[str, float]]:
+        """The lines of the label, each with its y."""
+        shift = _NOTE_HEIGHT / 2 if self.note else 0.0
+        first = self.y - shift - (len(self.label) - 1) * LINE_HEIGHT / 2 + FONT * 0.35
+        return [(line, first + number * LINE_HEIGHT) for number, line in enumerate(self.label)]
 
 
 @dataclass(frozen=True, slots=True)

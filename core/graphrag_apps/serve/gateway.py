@@ -27,34 +27,16 @@ _MAX_FIELDS = 100  # different metadata keys in the filter of a restricted calle
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may cost. Times are in seconds.
-
-    Parameters
-    ----------
-    body_bytes, unread_bytes
-        The size of a body, and of all bodies that have not arrived whole.
-    receive_seconds
-        How long the headers, the body, and a client that takes no part of its answer are waited for.
-    connections
-        Connections that wait for a request or for their client; the one that has waited longest is closed for another.
-    question, k
-        Characters of a question, and passages of an answer.
-    workers
-        Threads that search and write. The default is two more than there are CPUs, at most eight.
-    answers
-        Answers of a language model at once; others wait.
-    seconds, answer_seconds
-        The time of a request, and of an answer by a language model.
-    """
+    """What a request may cost. Times are in seconds."""
 
     body_bytes: int = 10_000_000
-    unread_bytes: int = 64_000_000
-    receive_seconds: float = 30.0
-    connections: int = 500
-    question: int = 10_000
+    unread_bytes: int = 64_000_000  # of all bodies that have not arrived whole
+    receive_seconds: float = 30.0  # for the headers, the body, and a client that takes no part of its answer
+    connections: int = 500  # that wait for a request or for their client; the longest waiting is closed for another
+    question: int = 10_000  # characters
     k: int = 100
-    workers: int = field(default_factory=lambda: min((os.cpu_count() or 1) + 2, 8))
-    answers: int = 64
+    workers: int = field(default_factory=lambda: min((os.cpu_count() or 1) + 2, 8))  # threads that search and write
+    answers: int = 64  # of a language model at once; others wait
     seconds: float = 30.0
     answer_seconds: float = 300.0
 

@@ -90,7 +90,7 @@ def _set_missing(metadata: dict[str, Any], key: str, value: tuple[str, Any]) -> 
         inner.setdefault(last, None if value[0] == "null" else value[1])
 
 
-def make_key(name: str, where: Where | None = None, *, write: bool = False, sha256: str = "") -> Key:
+def make_key(name: Any, where: Where | None = None, *, write: bool = False, sha256: str = "") -> Key:
     """Return a key after checking its name and filter."""
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise InputError(f"the name of a key is {name!r:.80}: use printable characters")
@@ -149,7 +149,7 @@ class ApiKeys:
         if not isinstance(entries, list):
             raise ConfigError(f"{path}: write each key as a table [[key]]")
         try:
-            return cls([_read(number, entry) for number, entry in enumerate(entries)])
+            return cls([_read(f"key.{number}", entry) for number, entry in enumerate(entries)])
         except InputError as error:
             raise ConfigError(f"{path}: {error}") from error
 
@@ -169,36 +169,25 @@ class ApiKeys:
             raise ConfigError(f"{path}: cannot be written ({error.strerror or error})") from error
 
 
-def _read(number: int, entry: Any) -> Key:
-    """Return the key of an entry of a file."""
-    place = f"key.{number}"
+def _read(place: str, entry: Any) -> Key:
+    """Return the key of an entry of a file. An empty filter, which matches everything, is refused."""
     if not isinstance(entry, dict):
         raise InputError(f"{place} is {entry!r:.80}: use a table")
     if others := entry.keys() - {*_FIELDS}:
         raise InputError(f"[{place}]: {unknown_name(min(others), _FIELDS, 'key')}")
-    for name in ("name", "sha256"):
-        if name not in entry:
-            raise InputError(f"{place}.{name} is missing")
-    if not isinstance(entry["sha256"], str) or not _SHA256.fullmatch(entry["sha256"]):
-        raise InputError(f"{place}.sha256 is not a hash: make a key with 'hybrid-graphrag key new'")
-    if not isinstance(write := entry.get("write", False), bool):
+    sha256, write, where = entry.get("sha256"), entry.get("write", False), entry.get("where")
+    if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
+        raise InputError(f"{place}.sha256 is missing, or not a hash: make a key with 'hybrid-graphrag key new'")
+    if not isinstance(write, bool):
         raise InputError(f"{place}.write is {write!r}: use true or false")
-    where = None
-    if "where" in entry:
-        where = _filter(entry["where"], f"{place}.where")
-    return make_key(entry["name"], where, write=write, sha256=entry["sha256"])
-
-
-def _filter(value: Any, place: str) -> dict[str, Any]:
-    """Return the filter of an entry: a table, or a text with JSON. One that matches everything is refused."""
-    if isinstance(value, str):
+    if isinstance(where, str):
         try:
-            value = json.loads(value)
+            where = json.loads(where)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{place} is {value!r:.80}: it is not JSON ({error})") from error
-    if not isinstance(value, dict) or not value:
-        raise InputError(f"{place} is an empty filter: leave it out if the key may see everything")
-    return value
+            raise InputError(f"{place}.where is {where!r:.80}: it is not JSON ({error})") from error
+    if "where" in entry and not (isinstance(where, dict) and where):
+        raise InputError(f"{place}.where is an empty filter: leave it out if the key may see everything")
+    return make_key(entry.get("name"), where, write=write, sha256=sha256)
 
 
 def _toml(text: str) -> str:
