@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
 
-from graphrag_core.embedders.openai import describe, needs_key
+from graphrag_core.embedders.openai import describe
 from graphrag_core.errors import GraphRAGError, InputError, LLMError, LLMUnreachable, optional_import
 
 DEFAULT_URL = "https://api.openai.com/v1"
@@ -86,7 +86,7 @@ class OpenAIChat:
         The endpoint, which for most servers ends in ``/v1``.
     api_key
         Sent to the server; never printed or stored. None sends ``OPENAI_API_KEY`` of the environment to OpenAI's own
-        endpoint, and no key to any other. An empty text sends none; OpenAI is not asked without one.
+        endpoint, and no key to any other. An empty text sends none.
     timeout
         Seconds until the answer begins, in each attempt, and for each next piece of it.
     temperature
@@ -146,9 +146,10 @@ class OpenAIChat:
         except LLMError:
             raise
         except Exception as error:
-            raise self._broken_off(error) from error
+            why = error or type(error).__name__
+            raise self._error(f"the answer of {self.model} at {self.base_url} broke off ({why}): ask again") from error
         if not finished:
-            raise self._broken_off("the connection ended before the answer did")
+            raise self._error(f"the answer of {self.model} at {self.base_url} broke off before its end: ask again")
 
     def __call__(self, prompt: str) -> str:
         """Return the model's answer to a prompt. Stops calling a server that no longer answers."""
@@ -170,38 +171,29 @@ class OpenAIChat:
         """Raise :class:`~graphrag_core.errors.LLMUnreachable` if the server does not answer or rejects the key."""
         import openai  # noqa: PLC0415 - as above
 
-        self._check_key()
         headers = self._options.get("extra_headers")
         try:
             self._client.with_options(max_retries=0).models.list(extra_headers=headers, timeout=_CHECK_TIMEOUT)
         except (openai.APIConnectionError, openai.AuthenticationError, openai.PermissionDeniedError) as error:
-            raise self._error(self._describe(error), LLMUnreachable) from error
+            raise self._failed(error) from error
         except openai.OpenAIError:
             pass  # it answers; some servers cannot list models
-
-    def _check_key(self) -> None:
-        if not self._has_key and needs_key(self.base_url):
-            raise self._error(f"{self.base_url} needs an API key: set {KEY_VARIABLE}, or pass api_key", LLMUnreachable)
 
     def _create(self, messages: Sequence[Message], **more: Any) -> Any:
         """Return the response of the server, or its pieces."""
         import openai  # noqa: PLC0415 - as above
 
-        self._check_key()
         create: Any = self._client.chat.completions.create
         try:
             return create(model=self.model, messages=list(messages), **self._options, **more)
         except openai.OpenAIError as error:
-            status = getattr(error, "status_code", 500)
-            is_away = isinstance(error, openai.APIConnectionError) or status in (401, 403, 429) or status >= 500
-            raise self._error(self._describe(error), LLMUnreachable if is_away else LLMError) from error
+            raise self._failed(error) from error
 
-    def _describe(self, error: Any) -> str:
-        return describe(error, self.base_url, self.model, KEY_VARIABLE, has_key=self._has_key)
-
-    def _broken_off(self, reason: object) -> LLMError:
-        why = reason or type(reason).__name__
-        return self._error(f"the answer of {self.model} at {self.base_url} broke off ({why}): ask again")
+    def _failed(self, error: Any) -> LLMError:
+        """Return the error of a request: whether another one can succeed, and what to do."""
+        status = getattr(error, "status_code", None) or 500  # none without an answer
+        kind = LLMUnreachable if status in (401, 403, 429) or status >= 500 else LLMError
+        return self._error(describe(error, self.base_url, self.model, KEY_VARIABLE, has_key=self._has_key), kind)
 
     def _error(self, message: str, kind: type[LLMError] = LLMError) -> LLMError:
         return kind(message, endpoint=self.base_url, model=self.model)

@@ -1,6 +1,7 @@
 """``Onnx``: embeds on the CPU with a model file."""
 
 import hashlib
+import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,20 +43,22 @@ class Onnx:
 
     def __init__(self, folder: str | Path, *, max_tokens: int = 256, threads: int = 0) -> None:
         self._folder, self._max_tokens, self._threads = Path(folder).resolve(), max_tokens, threads
-        self._session, self._tokenizer, content = _load(self._folder, threads)
-        self._inputs = {item.name for item in self._session.get_inputs()}
+        for name in ("model.onnx", "tokenizer.json"):
+            if not (self._folder / name).is_file():
+                raise InputError(f"{folder} has no {name}: an ONNX embedder needs model.onnx and tokenizer.json")
+        with optional_import("onnxruntime and tokenizers", "onnx", "An ONNX embedder"):
+            import onnxruntime  # noqa: F401 - when it is first used
+            import tokenizers
+        self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(self._folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(max_tokens)
+        self._session: Any = None
+        self._process = 0  # whose session it is
+        content = hashlib.blake2b((self._folder / "model.onnx").read_bytes(), digest_size=6).hexdigest()
         self.identity = f"onnx-{Path(folder).name}-{content}-{max_tokens}"
-        forks.watch(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), self._folder, max_tokens=self._max_tokens, threads=self._threads), ()
-
-    def after_fork_in_child(self) -> None:
-        """Load the model again when it is next used: its threads are in the parent."""
-        forks.leak(self._session)
-        self._session = None
 
     def embed_documents(self, texts: list[str]) -> Matrix:
         """Return one unit vector per text, as rows."""
@@ -63,27 +66,19 @@ class Onnx:
 
     def embed_query(self, text: str) -> Matrix:
         """Return the unit vector of a question."""
-        if self._session is None:
-            self._session = _load(self._folder, self._threads)[0]
+        if self._process != os.getpid():  # the threads of the model are in the parent
+            import onnxruntime
+
+            forks.leak(self._session)
+            options = onnxruntime.SessionOptions()
+            options.intra_op_num_threads = self._threads
+            model = str(self._folder / "model.onnx")
+            self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+            self._process = os.getpid()
         ids = np.array([self._tokenizer.encode(text).ids], np.int64)
         feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-        out = self._session.run(None, {name: feeds[name] for name in self._inputs if name in feeds})[0][0]
+        wanted = {item.name: feeds[item.name] for item in self._session.get_inputs() if item.name in feeds}
+        out = self._session.run(None, wanted)[0][0]
         vector = out.mean(axis=0) if out.ndim == 2 else out
         unit: Matrix = (vector / max(float(np.linalg.norm(vector)), 1e-12)).astype(np.float32)
         return unit
-
-
-def _load(folder: Path, threads: int) -> tuple[Any, Any, str]:
-    """Return the session, the tokenizer and a hash of the ONNX model in a folder."""
-    for name in ("model.onnx", "tokenizer.json"):
-        if not (folder / name).is_file():
-            raise InputError(f"{folder} has no {name}: an ONNX embedder needs model.onnx and tokenizer.json")
-    with optional_import("onnxruntime and tokenizers", "onnx", "An ONNX embedder"):
-        import onnxruntime
-        import tokenizers
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    session: Any = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
-    tokenizer: Any = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-    content = hashlib.blake2b((folder / "model.onnx").read_bytes(), digest_size=6).hexdigest()
-    return session, tokenizer, content

@@ -54,19 +54,14 @@ class WordLlama:
 
     def embed_documents(self, texts: list[str]) -> Matrix:
         """Return one unit vector per text, as rows."""
-        texts = list(texts)
-        batches = [self._embed(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)]
+        batches = [self.embed_tokens(*self._tokens(texts[at : at + _BATCH])) for at in range(0, len(texts), _BATCH)]
         return np.concatenate(batches) if batches else np.empty((0, self.dim), np.float32)
 
     def embed_query(self, text: str) -> Matrix:
         """Return the unit vector of a question."""
-        count, ids = self._tokens([text])
-        vector: Matrix = _unit_mean(self._weights[ids].sum(axis=0)[None], count)[0]
+        _, ids = self._tokens([text])  # a tenth of the time of one text in a batch
+        vector: Matrix = _unit(self._weights[ids].sum(axis=0)[None] / np.float32(max(len(ids), 1)))[0]
         return vector
-
-    def embed_queries(self, texts: list[str]) -> Matrix:
-        """Return one unit vector per question, as rows."""
-        return self.embed_documents(texts)
 
     def token_ids(self, texts: list[str]) -> list[npt.NDArray[np.uint16]]:
         """Return the ids of the tokens of each text, in order."""
@@ -84,9 +79,9 @@ class WordLlama:
         sizes = np.searchsorted(-counts[longest], -np.arange(counts.max(initial=0)))
         for place, size in enumerate(sizes.tolist()):
             total[:size] += self._weights[ids[starts[:size] + place]]
-        vectors = np.empty_like(total)
-        vectors[longest] = _unit_mean(total, counts[longest])
-        return vectors
+        mean = np.empty_like(total)
+        mean[longest] = total / np.maximum(counts[longest], 1).astype(np.float32)[:, None]
+        return _unit(mean)
 
     def token_vectors(self, ids: npt.NDArray[np.integer[Any]]) -> Matrix:
         """Return the unit vectors of tokens, one row each: their first 64 dimensions, which tell as much."""
@@ -95,9 +90,7 @@ class WordLlama:
 
     @cached_property
     def _token_table(self) -> Matrix:
-        table = self._weights[:, :_TOKEN_DIMENSIONS]
-        unit: Matrix = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
-        return unit
+        return _unit(self._weights[:, :_TOKEN_DIMENSIONS])
 
     def _tokens(self, texts: list[str]) -> tuple[Keys, npt.NDArray[np.int32]]:
         """Return the number of tokens of each text, and their ids."""
@@ -111,12 +104,7 @@ class WordLlama:
         ids = np.fromiter(chain.from_iterable(tokens), np.int32, count.sum())
         return count, ids.clip(max=len(self._weights) - 1)
 
-    def _embed(self, texts: list[str]) -> Matrix:
-        return self.embed_tokens(*self._tokens(texts))
 
-
-def _unit_mean(total: Matrix, count: Keys) -> Matrix:
-    """Return the unit vectors of sums of ``count`` token vectors."""
-    mean = total / np.maximum(count, 1).astype(np.float32)[:, None]
-    unit: Matrix = mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-12)
+def _unit(vectors: Matrix) -> Matrix:
+    unit: Matrix = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     return unit
