@@ -142,7 +142,7 @@ def with_block_ends_in_the_child(folder: Path) -> None:
 
 
 def reader_is_inherited(folder: Path) -> None:
-    """The child of a reader reads on, while another object writes."""
+    """The child of a reader reads on, while another object writes, and sees what that writes."""
     writer = filled(folder)
     reader = KnowledgeIndex.open(folder, HashEmbedder(), read_only=True)
     expected = answers(reader)
@@ -153,9 +153,8 @@ def reader_is_inherited(folder: Path) -> None:
 
     run_child(child)
     writer.add([Document("more", "Lena Holm wrote the Ledger.")])
-    assert answers(reader) == expected
+    assert len(reader) == 5
     run_child(lambda: exactly(len(reader), 5))
-    assert reader.refresh()
     assert writer.verify()
     assert reader.verify()
 
@@ -165,7 +164,7 @@ def exactly(found: object, wanted: object) -> None:
 
 
 def child_holds_locks_of_its_own(folder: Path) -> None:
-    """The child's snapshot is safe from the parent: SQLite's file locks are those of the child."""
+    """The child's connections are safe from the parent: SQLite's file locks are those of the child."""
     index = filled(folder)
     go, went = os.pipe(), os.pipe()
 
@@ -173,9 +172,6 @@ def child_holds_locks_of_its_own(folder: Path) -> None:
         assert len(index) == len(SERVICES)
         os.write(went[1], b"x")
         os.read(go[0], 1)  # the parent has closed the index, written and closed it again
-        assert len(index) == len(SERVICES)
-        assert index.verify(), str(index.verify())
-        assert index.refresh()
         assert index.verify(), str(index.verify())
         exactly(len(index), len(SERVICES) + 20)
 

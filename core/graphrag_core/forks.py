@@ -1,12 +1,10 @@
 """What happens to open indexes when their process forks, as gunicorn's ``--preload`` and ``multiprocessing`` do.
 
 A child has a copy of the parent's memory, but only the thread that forked. So it must not wait for a lock that another
-thread held, nor use or free an object that has threads (an ONNX session). A database connection is
-worse than useless: SQLite believes that the child holds the parent's file locks, also for connections that the child
-opens, and a writer would then overwrite what the child reads. So connections are at rest during a fork, and the child
-closes its copies before anything else runs. The parent keeps its locks: POSIX file locks belong to a process. A library
-in another language has locks that nobody else sees: a fork waits until no thread is inside such a call
-(:func:`fork_waits`).
+thread held, nor use or free an object that has threads (an ONNX session). A database connection is worse than useless:
+SQLite believes that the child holds the parent's file locks, also for connections that the child opens. So a fork waits
+until no thread is inside a call of :func:`fork_waits`, and the child closes its copies before anything else runs. The
+parent keeps its locks: POSIX file locks belong to a process.
 
 Objects that need care are passed to :func:`watch`.
 """
@@ -19,13 +17,15 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-PATIENCE = 30.0
-"""Seconds that a fork waits for a statement, a transaction or a call of another thread."""
+_PATIENCE = 30.0  # seconds that a fork waits for the calls of other threads
 
 _watched: dict[int, "weakref.ref[Watched]"] = {}
 _forking = threading.RLock()
+_condition = threading.Condition()
+_calls: dict[int, int] = {}  # into libraries, by thread, which a fork waits for
+_forks: list[int] = []  # not empty while the process forks, which calls wait for
 _is_child = False
 _collects = True  # whether garbage was collected before a fork
 
@@ -38,10 +38,7 @@ class Watched(Protocol):
 
 
 def watch(owner: Watched) -> None:
-    """Call an object's ``after_fork_in_child`` when its process has forked, as long as the object lives.
-
-    If it has ``before_fork`` and ``after_fork_in_parent`` too, these are called around the fork.
-    """
+    """Call an object's ``after_fork_in_child`` when its process has forked, as long as the object lives."""
     key = id(owner)
     _watched[key] = weakref.ref(owner, lambda _: _watched.pop(key, None))
 
@@ -49,6 +46,11 @@ def watch(owner: Watched) -> None:
 def is_child() -> bool:
     """Return whether this process was forked after the library was imported."""
     return _is_child
+
+
+def is_at_rest() -> bool:
+    """Return whether no other thread is inside a call that a fork waits for."""
+    return not (_calls.keys() - {threading.get_ident()})
 
 
 def leak(*values: object) -> None:
@@ -71,34 +73,23 @@ def close_copies(path: str | os.PathLike[str]) -> None:
                     os.close(int(copy.name))
 
 
-_condition = threading.Condition()
-_calls: set[object] = set()  # into libraries, which a fork waits for
-_forks: list[bool] = []  # not empty while the process forks, which calls wait for
-
-
 @contextmanager
 def fork_waits() -> Iterator[None]:
-    """Let a fork wait for the end of a call into a library, and the call for the end of a fork.
-
-    No lock that ``before_fork`` acquires may be held or acquired meanwhile.
-    """
-    call = object()
+    """Let a fork wait for the end of a call into a library, and the call for the end of a fork."""
+    me = threading.get_ident()
     try:
         with _condition:
-            if _forks:
-                _condition.wait_for(lambda: not _forks, PATIENCE)
-            _calls.add(call)
+            if me not in _calls:
+                _condition.wait_for(lambda: not _forks, _PATIENCE)
+            _calls[me] = _calls.get(me, 0) + 1
         yield
     finally:
         with _condition:
-            _calls.discard(call)
+            if _calls.get(me, 0) > 1:
+                _calls[me] -= 1
+            else:
+                _calls.pop(me, None)
             _condition.notify_all()
-
-
-def _alive() -> Iterator[Any]:
-    for reference in list(_watched.values()):
-        if (owner := reference()) is not None:
-            yield owner
 
 
 def _before() -> None:
@@ -107,21 +98,15 @@ def _before() -> None:
     # Until all owners have let go: a collection in the child would free what is garbage and has threads in the parent.
     _collects = gc.isenabled()
     gc.disable()
-    for owner in _alive():
-        if hasattr(owner, "before_fork"):
-            owner.before_fork()
     with _condition:
-        _forks.append(True)
-        _condition.wait_for(lambda: not _calls, PATIENCE)  # last: one that waits for a lock of an owner has ended
+        _forks.append(1)
+        _condition.wait_for(is_at_rest, _PATIENCE)
 
 
 def _after_in_parent() -> None:
     with _condition:
         _forks.clear()
         _condition.notify_all()
-    for owner in _alive():
-        if hasattr(owner, "after_fork_in_parent"):
-            owner.after_fork_in_parent()
     if _collects:
         gc.enable()
     _forking.release()
@@ -130,10 +115,11 @@ def _after_in_parent() -> None:
 def _after_in_child() -> None:
     global _forking, _is_child, _condition
     _forking, _is_child, _condition = threading.RLock(), True, threading.Condition()
+    for reference in list(_watched.values()):
+        if (owner := reference()) is not None:
+            owner.after_fork_in_child()
     _calls.clear()
     _forks.clear()
-    for owner in _alive():
-        owner.after_fork_in_child()
     if _collects:
         gc.enable()
 

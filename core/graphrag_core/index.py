@@ -130,8 +130,7 @@ class KnowledgeIndex:
         embedder
             The embedder that built the index.
         read_only
-            One process may write while many read. A reader of a folder sees one complete generation until
-            it calls :meth:`refresh`; in PostgreSQL every query sees the newest.
+            One process may write while many read. Every query sees what was committed when it began.
         settings
             As for the class.
 
@@ -282,14 +281,13 @@ class KnowledgeIndex:
         Returns
         -------
         bool
-            False if a reader in another process keeps deleted text in the write-ahead log, and the space was not
-            released. Let readers call :meth:`close`, or :meth:`refresh` now and then, and repeat the call.
+            False if a reader in the middle of a query keeps deleted text in the write-ahead log, and the space was not
+            released: repeat the call.
         """
         with self.pipeline.lock:
             done = self.engine.erase()
         if not done:
-            _log.warning("%s: readers keep deleted text in the write-ahead log: let them call close(), or refresh() "
-                         "now and then, and call erase() again", self.path)  # fmt: skip
+            _log.warning("%s: a reader keeps deleted text in the write-ahead log: repeat the call", self.path)
         return done
 
     def backup(self, path: str | Path) -> None:
@@ -309,7 +307,7 @@ class KnowledgeIndex:
         self.engine.backup(path)
 
     def refresh(self) -> bool:
-        """Let a read-only index see what was written since; return whether anything was."""
+        """Read the settings of the index again; return whether anything was written since the last call."""
         changed = self.engine.refresh()
         if changed:
             self.pipeline.read_settings()

@@ -164,9 +164,8 @@ def test_one_writer_and_many_readers(tmp_path):
         with KnowledgeIndex.open(tmp_path, HashEmbedder(), read_only=True) as reader:
             writer.add(SERVICES[2:])
             writer.delete("auth")
-            assert len(reader) == 2, "a reader stays on its generation"
-            assert [c.id for c, _ in keyword_search(reader, "tokens", 3)] == ["auth"]
-            assert reader.get("auth") == SERVICES[0]
+            assert len(reader) == 3, "a reader sees each commit"
+            assert "auth" not in [c.id for c, _ in keyword_search(reader, "tokens", 3)]
             assert reader.refresh()
             assert not reader.refresh()
             assert snapshot(reader) == snapshot(writer)
@@ -187,8 +186,8 @@ def test_a_reader_notices_that_its_path_leads_to_another_index(tmp_path):
         assert reader.document_ids() == ["auth"]
         link.unlink()
         link.symlink_to(tmp_path / "new")
-        assert reader.refresh()
         assert reader.document_ids() == ["log", "mara", "oauth"]
+        assert reader.refresh()
         assert [chunk.id for chunk, _ in keyword_search(reader, "Uppsala")] == ["mara"]
         assert reader.verify()
         assert not reader.refresh()

@@ -12,7 +12,7 @@ import json
 import mmap
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.ma  # which np.unique imports when it is first called: a child of a fork would wait for that thread
 import numpy.typing as npt
 
-from graphrag_core.key_sets import among, distinct, ranges
+from graphrag_core.key_sets import distinct, ranges
 
 Array = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
@@ -33,8 +33,17 @@ _RATIO = 2  # a part is at least this many times as long as the next
 _MAGIC = b"HGRbase2"
 _FOOTER = struct.Struct("<QI8s")  # length and checksum of the table of contents, and what the file is
 _ALIGNED = 64  # bytes
-_PIECE = 1_000_000  # values that are written at once
+_ROWS = 20_000  # rows that are written at once
 _HEAD = struct.Struct("<I")
+
+
+def offsets(counts: Array) -> Numbers:
+    """Return where rows of some lengths start, and where the last one ends."""
+    return np.concatenate([np.zeros(1, np.int64), counts.cumsum(dtype=np.int64)])
+
+
+def _batches(rows: Array) -> Iterator[Array]:
+    return (rows[start : start + _ROWS] for start in range(0, len(rows), _ROWS))
 
 
 class Column:
@@ -70,21 +79,16 @@ class Column:
         first = len(self.base)
         if len(self.tail) == 0:
             return self.base.take(at, axis=0)
-        if first == 0:
-            return self.tail.take(at, axis=0)
         new = np.flatnonzero(at >= first)
         if len(new) == len(at):
             return self.tail.take(at - first, axis=0)
         found = self.base.take(at, axis=0, mode="clip")
-        if len(new):
-            found[new] = self.tail.take(at[new] - first, axis=0)
+        found[new] = self.tail.take(at[new] - first, axis=0)
         return found
 
     def all(self) -> Array:
         """Return all values; a copy if there is a tail."""
-        if len(self.tail) == 0:
-            return self.base
-        return np.concatenate([self.base, self.tail]) if len(self.base) else self.tail
+        return np.concatenate([self.base, self.tail]) if len(self.tail) else self.base
 
     def find(self, keys: Array) -> Numbers:
         """Return the positions of keys in an ascending column; -1 for those that it lacks."""
@@ -97,14 +101,13 @@ class Column:
         there[found] = self.take(place[found]) == keys[found]
         return np.where(there, place, -1)
 
-    def pieces(self, kept: Flags | None = None) -> Iterator[Array]:
-        """Yield the values one piece after the other, or those that are kept."""
-        at = 0
-        for part in (self.base, self.tail):
-            for start in range(0, len(part), _PIECE):
-                piece = part[start : start + _PIECE]
-                yield piece if kept is None else piece[kept[at : at + len(piece)]]
-                at += len(piece)
+    def write(self, base: BaseWriter, name: str, rows: Numbers, remap: Remap | None = None) -> None:
+        """Write the values at some positions, which a function may map to others."""
+        base.put(name, self.base, (_mapped(self.take(own), remap) for own in _batches(rows)))
+
+
+def _mapped(values: Array, remap: Remap | None) -> Array:
+    return values if remap is None else remap(values)
 
 
 class Forward:
@@ -115,23 +118,21 @@ class Forward:
     def __init__(self, starts: Column, *values: Column) -> None:
         self.starts, self.values = starts, values
 
-    def __len__(self) -> int:
-        return len(self.starts) - 1
+    @classmethod
+    def opened(cls, arrays: Arrays, name: str, types: Sequence[npt.DTypeLike]) -> Forward:
+        """Return the table that :meth:`write` wrote; an empty one if there is none."""
+        columns = (Column(arrays.get(f"{name}.{at}", np.empty(0, dtype))) for at, dtype in enumerate(types))
+        return cls(Column(arrays.get(f"{name}.starts", np.zeros(1, np.int64))), *columns)
 
     @property
     def nbytes(self) -> int:
         return self.starts.nbytes + sum(column.nbytes for column in self.values)
 
-    @property
-    def size(self) -> int:
-        """The number of values of all rows."""
-        return int(self.starts.tail[-1] if len(self.starts.tail) else self.starts.base[-1])
-
     def appended(self, counts: Array, *values: Array) -> Forward:
         """Return the table with more rows, given their lengths and their values one row after the other."""
-        ends = self.size + counts.cumsum(dtype=np.int64)
+        size = (self.starts.tail if len(self.starts.tail) else self.starts.base)[-1]
         columns = (column.appended(own) for column, own in zip(self.values, values, strict=True))
-        return Forward(self.starts.appended(ends), *columns)
+        return Forward(self.starts.appended(size + counts.cumsum(dtype=np.int64)), *columns)
 
     def locate(self, rows: Array) -> tuple[Numbers, Numbers]:
         """Return where rows start in the values, and how long they are."""
@@ -143,28 +144,13 @@ class Forward:
         starts, counts = self.locate(rows)
         return counts, self.values[which].take(ranges(starts, counts))
 
-    def write(self, base: BaseWriter, name: str, kept: Flags | None, remap: Remap | None = None) -> None:
-        """Write the rows that are kept. A function maps the values of the first column."""
-        starts = self.starts.all()
-        counts = np.diff(starts)
-        base.put(f"{name}.starts", np.concatenate([[0], np.cumsum(counts if kept is None else counts[kept])]))
+    def write(self, base: BaseWriter, name: str, rows: Numbers, remap: Remap | None = None) -> None:
+        """Write some rows. A function maps the values of the first column."""
+        base.put(f"{name}.starts", offsets(self.locate(rows)[1]))
         for number, column in enumerate(self.values):
-            with base.array(f"{name}.{number}", column.base) as write:
-                for first, last in _row_pieces(starts):
-                    values = column.take(np.arange(starts[first], starts[last]))
-                    if kept is not None:
-                        values = values[kept[first:last].repeat(counts[first:last])]
-                    write(values if remap is None or number else remap(values))
-
-    @classmethod
-    def opened(cls, arrays: Arrays, name: str, columns: int) -> Forward:
-        """Return the table that :meth:`write` wrote."""
-        return cls(Column(arrays[f"{name}.starts"]), *(Column(arrays[f"{name}.{n}"]) for n in range(columns)))
-
-    @classmethod
-    def empty(cls, *types: npt.DTypeLike) -> Forward:
-        """Return a table without rows."""
-        return cls(Column(np.zeros(1, np.int64)), *(Column(np.empty(0, dtype)) for dtype in types))
+            own = remap if number == 0 else None
+            pieces = (_mapped(self.gather(part, number)[1], own) for part in _batches(rows))
+            base.put(f"{name}.{number}", column.base, pieces)
 
 
 class Part(NamedTuple):
@@ -185,13 +171,6 @@ class Part(NamedTuple):
         first = np.flatnonzero(np.concatenate([ascending[:1] == ascending[:1], ascending[1:] != ascending[:-1]]))
         return cls(ascending[first], np.append(first, len(owners)), tuple(own[order] for own in values))
 
-    @classmethod
-    def none(cls, keys: npt.DTypeLike | None, *types: npt.DTypeLike) -> Part:
-        """Return a part without rows."""
-        return cls(
-            None if keys is None else np.empty(0, keys), np.zeros(1, np.int64), tuple(np.empty(0, t) for t in types)
-        )
-
     @property
     def size(self) -> int:
         return len(self.values[0])
@@ -201,32 +180,14 @@ class Part(NamedTuple):
         last = len(self.starts) - 2
         if last < 0 or len(rows) == 0:
             return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
-        if self.keys is None:
-            at, known = np.minimum(rows, last), rows <= last
-        else:
-            at = np.minimum(self.keys.searchsorted(rows), last)
-            known = self.keys[at] == rows
+        at = np.minimum(rows if self.keys is None else self.keys.searchsorted(rows), last)
         starts = self.starts.take(at)
+        known = rows <= last if self.keys is None else self.keys[at] == rows
         return starts, (self.starts.take(at + 1) - starts) * known
 
     def row_keys(self) -> Array:
         """Return the keys of all rows."""
         return np.arange(len(self.starts) - 1) if self.keys is None else self.keys
-
-
-def merged(parts: Sequence[Part]) -> Part:
-    """Return one part of several; the values of later parts follow those of earlier ones."""
-    keys = np.unique(np.concatenate([part.row_keys() for part in parts]))
-    counts = [part.locate(keys)[1] for part in parts]
-    starts = np.concatenate([[0], np.sum(counts, axis=0).cumsum()])
-    values = tuple(np.empty(int(starts[-1]), own.dtype) for own in parts[0].values)
-    at = starts[:-1].copy()
-    for part, count in zip(parts, counts, strict=True):
-        to = ranges(at, count)
-        for column, own in zip(values, part.values, strict=True):
-            column[to] = own
-        at += count
-    return Part(keys, starts, values)
 
 
 class Inverse:
@@ -237,6 +198,13 @@ class Inverse:
     def __init__(self, *parts: Part) -> None:
         self.parts = parts
 
+    @classmethod
+    def opened(cls, arrays: Arrays, name: str, keys: npt.DTypeLike | None, types: Sequence[npt.DTypeLike]) -> Inverse:
+        """Return the table that :meth:`write` wrote; an empty one if there is none."""
+        values = tuple(arrays.get(f"{name}.{at}", np.empty(0, dtype)) for at, dtype in enumerate(types))
+        own = None if keys is None else arrays.get(f"{name}.keys", np.empty(0, keys))
+        return cls(Part(own, arrays.get(f"{name}.starts", np.zeros(1, np.int64)), values))
+
     @property
     def nbytes(self) -> int:
         return sum(array.nbytes for part in self.parts[1:] for array in (part.starts, *part.values))
@@ -246,20 +214,13 @@ class Inverse:
         if part.size == 0:
             return self
         tail = [*self.parts[1:], part]
-        first, size = len(tail) - 1, part.size
-        while first and tail[first - 1].size < _RATIO * size:
-            first -= 1
-            size += tail[first].size
+        first = _first_to_merge([own.size for own in tail])
         if first < len(tail) - 1:
-            tail[first:] = [merged(tail[first:])]
+            merged = Inverse(*tail[first:])
+            keys = distinct(*(own.row_keys() for own in merged.parts))
+            columns = [merged.gather(keys, which) for which in range(len(part.values))]
+            tail[first:] = [Part(keys, offsets(columns[0][0]), tuple(values for _, values in columns))]
         return Inverse(self.parts[0], *tail)
-
-    def counts(self, rows: Array) -> Numbers:
-        """Return the length of each row."""
-        total = self.parts[0].locate(rows)[1]
-        for part in self.parts[1:]:
-            total = total + part.locate(rows)[1]
-        return total
 
     def gather(self, rows: Array, which: int = 0) -> tuple[Numbers, Array]:
         """Return the lengths of rows, and their values one row after the other."""
@@ -274,55 +235,46 @@ class Inverse:
             ((values, starts, counts),) = found
             return counts, values.take(ranges(starts, counts))
         total = np.sum([counts for _, _, counts in found], axis=0)
-        at, merged_values = total.cumsum() - total, np.empty(int(total.sum()), found[0][0].dtype)
+        at, merged = total.cumsum() - total, np.empty(int(total.sum()), found[0][0].dtype)
         for values, starts, counts in found:
-            merged_values[ranges(at, counts)] = values.take(ranges(starts, counts))
+            merged[ranges(at, counts)] = values.take(ranges(starts, counts))
             at += counts
-        return total, merged_values
+        return total, merged
 
-    def write(
-        self, base: BaseWriter, name: str, keep: Remap | None, remap: Remap | None, rows: Numbers | None = None
-    ) -> None:
+    def write(self, base: BaseWriter, name: str, keep: Remap, remap: Remap, rows: Numbers | None = None) -> None:
         """Write the entries of which ``keep`` returns true, mapped to other numbers; their other values stay.
 
         With ``rows`` these rows are written, in this order. Else rows are keys, and those that have no entry go.
         """
-        keys = self._keys(rows)
-        sizes, lengths = self.counts(keys), list[Numbers]()
-        pieces = [*_row_pieces(np.concatenate([[0], sizes.cumsum()]))]
-        for number, own in enumerate(self.parts[0].values):
-            with base.array(f"{name}.{number}", own) as write:
-                for first, last in pieces:
-                    counts, index = self.gather(keys[first:last])
-                    values = index if number == 0 else self.gather(keys[first:last], which=number)[1]
-                    if keep is not None:
-                        is_kept = keep(index)
-                        counts = np.bincount(np.arange(len(counts)).repeat(counts)[is_kept], minlength=len(counts))
-                        values = values[is_kept]
-                    write(values if remap is None or number else remap(values))
-                    if number == 0:
-                        lengths.append(counts)
+        keys = distinct(*(part.row_keys() for part in self.parts)) if rows is None else rows
+        lengths = list[Numbers]()
+
+        def pieces(number: int) -> Iterator[Array]:
+            for own in _batches(keys):
+                counts, values = self.gather(own)
+                kept = keep(values)
+                if number == 0:
+                    lengths.append(np.bincount(np.arange(len(own)).repeat(counts)[kept], minlength=len(own)))
+                    yield remap(values[kept])
+                else:
+                    yield self.gather(own, number)[1][kept]
+
+        for number, like in enumerate(self.parts[0].values):
+            base.put(f"{name}.{number}", like, pieces(number))
         every = np.concatenate([np.empty(0, np.int64), *lengths])
         if rows is None:
             base.put(f"{name}.keys", keys[every > 0])
             every = every[every > 0]
-        base.put(f"{name}.starts", np.concatenate([[0], every.cumsum()]))
+        base.put(f"{name}.starts", offsets(every))
 
-    def _keys(self, rows: Numbers | None) -> Array:
-        if rows is not None:
-            return rows
-        keys, others = self.parts[0].row_keys(), [part.row_keys() for part in self.parts[1:]]
-        if not others:
-            return keys
-        new = distinct(*others)
-        new = new[~among(new, keys)]
-        return np.insert(keys, keys.searchsorted(new), new)
 
-    @classmethod
-    def opened(cls, arrays: Arrays, name: str, columns: int) -> Inverse:
-        """Return the table that :meth:`write` wrote."""
-        values = tuple(arrays[f"{name}.{number}"] for number in range(columns))
-        return cls(Part(arrays.get(f"{name}.keys"), arrays[f"{name}.starts"], values))
+def _first_to_merge(sizes: Sequence[int]) -> int:
+    """Return the first of the last parts that are merged: each is less than twice as long as those after it."""
+    first, size = len(sizes) - 1, sizes[-1]
+    while first and sizes[first - 1] < _RATIO * size:
+        first -= 1
+        size += sizes[first]
+    return first
 
 
 class Counters:
@@ -341,10 +293,8 @@ class Counters:
         """Return the sums after some changes. Numbers may repeat."""
         if len(numbers) == 0:
             return self
-        tail, first, size = [*self.parts, (numbers, changes)], len(self.parts), len(numbers)
-        while first and len(tail[first - 1][0]) < _RATIO * size:
-            first -= 1
-            size += len(tail[first][0])
+        tail = [*self.parts, (numbers, changes)]
+        first = _first_to_merge([len(own) for own, _ in tail])
         own, place = np.unique(np.concatenate([part[0] for part in tail[first:]]), return_inverse=True)
         total = np.zeros((len(own), *changes.shape[1:]), self.sums.dtype)
         np.add.at(total, place, np.concatenate([part[1] for part in tail[first:]]))
@@ -365,25 +315,6 @@ class Counters:
             found[has] += changes[at[has]][..., part]
         return found
 
-    def write(self, base: BaseWriter, name: str, rows: Numbers) -> None:
-        """Write the sums of these numbers, in this order."""
-        base.put(f"{name}.sums", self.take(rows))
-
-    @classmethod
-    def opened(cls, arrays: Arrays, name: str) -> Counters:
-        """Return the sums that :meth:`write` wrote."""
-        return cls(arrays[f"{name}.sums"])
-
-
-def _row_pieces(starts: Numbers) -> Iterator[tuple[int, int]]:
-    """Yield spans of rows that have a limited number of values together, or are a single row."""
-    first, last = 0, len(starts) - 1
-    while first < last:
-        stop = max(first + 1, int(starts.searchsorted(starts[first] + _PIECE, "right")) - 1)
-        stop = min(stop, last)
-        yield first, stop
-        first = stop
-
 
 # -- packed arrays, and the base file
 
@@ -399,8 +330,7 @@ def unpack(data: bytes) -> dict[str, Array]:
     (length,) = _HEAD.unpack_from(data)
     found, at = {}, _HEAD.size + length
     for name, dtype, shape in json.loads(data[_HEAD.size : at]):
-        count = int(np.prod(shape))
-        found[name] = np.frombuffer(data, dtype, count, at).reshape(shape)
+        found[name] = np.frombuffer(data, dtype, int(np.prod(shape)), at).reshape(shape)
         at += found[name].nbytes
     return found
 
@@ -412,22 +342,24 @@ class BaseWriter:
         self._file, self._at = file, 0
         self._contents: dict[str, tuple[str, list[int], int, int, int]] = {}
 
-    def put(self, name: str, values: Array) -> None:
-        """Write an array."""
-        with self.array(name, values) as write:
-            write(values)
+    @property
+    def checksums(self) -> dict[str, int]:
+        """The checksum of each array."""
+        return {name: checksum for name, (*_, checksum) in self._contents.items()}
 
-    def array(self, name: str, like: Array) -> _ArrayWriter:
-        """Return a context in which an array is written piece by piece, with type and width of another one."""
+    def put(self, name: str, like: Array, pieces: Iterable[Array] | None = None) -> None:
+        """Write an array, or pieces of one that has the type and the width of another."""
         padding = -self._at % _ALIGNED
         self._file.write(bytes(padding))
         self._at += padding
-        return _ArrayWriter(self, name, like)
-
-    def write(self, data: Array) -> None:
-        """Write bytes."""
-        self._file.write(data.data)
-        self._at += len(data)
+        start, checksum = self._at, 0
+        for piece in [like] if pieces is None else pieces:
+            if piece.size:
+                data = np.ascontiguousarray(piece, like.dtype).reshape(-1).view(np.uint8)
+                checksum = zlib.crc32(data.data, checksum)
+                self._file.write(data.data)
+                self._at += len(data)
+        self._contents[name] = like.dtype.str, [*like.shape[1:]], start, self._at - start, checksum
 
     def finish(self, **meta: Any) -> None:
         """Write the table of contents."""
@@ -435,42 +367,12 @@ class BaseWriter:
         self._file.write(head + _FOOTER.pack(len(head), zlib.crc32(head), _MAGIC))
         self._file.flush()
 
-    def _end(self, name: str, like: Array, start: int, checksum: int) -> None:
-        self._contents[name] = (like.dtype.str, [*like.shape[1:]], start, self._at - start, checksum)
-
-
-class _ArrayWriter:
-    """Writes one array of a base."""
-
-    def __init__(self, base: BaseWriter, name: str, like: Array) -> None:
-        self._base, self._name, self._like = base, name, like
-        self._start, self._checksum = base._at, 0  # noqa: SLF001 - of this module
-
-    def __enter__(self) -> Callable[[Array], None]:
-        return self._write
-
-    def __exit__(self, *exception: object) -> None:
-        if exception[0] is None:
-            self._base._end(self._name, self._like, self._start, self._checksum)  # noqa: SLF001 - of this module
-
-    def _write(self, values: Array) -> None:
-        if values.size:
-            data = np.ascontiguousarray(values, self._like.dtype).reshape(-1).view(np.uint8)
-            self._checksum = zlib.crc32(data.data, self._checksum)
-            self._base.write(data)
-
 
 def map_base(source: Path | bytes, *, check: bool = True) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return what was given to :meth:`BaseWriter.finish`, and the arrays of a base: mapped, with checksums compared.
 
-    Without ``check`` only the table of contents is compared with its checksum.
-
-    Raises
-    ------
-    ValueError
-        The file is damaged.
-    OSError
-        It cannot be read.
+    Without ``check`` only the table of contents is compared with its checksum. Raises ``ValueError`` if the base is
+    damaged, ``OSError`` if it cannot be read.
     """
     if isinstance(source, bytes):
         data: Any = source

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from graphrag_core.engine.address import is_address
-from graphrag_core.engine.files import Folder
 from graphrag_core.engine.records import INTERNAL
 from graphrag_core.engine.sqlite import Sqlite
 from graphrag_core.errors import NotAnIndex, UnsupportedFormat
@@ -39,7 +38,7 @@ def stored_settings(path: str | Path) -> dict[str, str]:
 def exists(path: str | Path) -> bool:
     """Return whether a folder or an address has an index. Raises if a server cannot be reached."""
     if not is_address(path):
-        return Folder(Path(path)).records.is_file()
+        return (Path(path) / "records.sqlite").is_file()
     try:
         connect(path, read_only=True).close()
     except NotAnIndex:

@@ -1,4 +1,4 @@
-"""``IndexEngine``: rows in SQLite, arrays in memory, one transaction for each change.
+"""``IndexEngine``: rows in SQLite or PostgreSQL, arrays in memory, one transaction for each change.
 
 The commit of a transaction is the one point at which a change becomes valid. Whatever is raised before it, nothing has
 changed. What is raised after it does not matter: a read compares the generation of the view with that of the rows, and
@@ -14,10 +14,10 @@ import struct
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from typing_extensions import Self
@@ -29,7 +29,6 @@ from graphrag_core.engine.address import is_address, shown
 from graphrag_core.engine.arrays import BaseWriter, map_base
 from graphrag_core.engine.attributes import AttributeColumns
 from graphrag_core.engine.connect import Database, connect
-from graphrag_core.engine.gate import Gate
 from graphrag_core.engine.name_vectors import NameVectors
 from graphrag_core.engine.reads import EmbedTokens
 from graphrag_core.engine.records import INTERNAL, Records
@@ -37,17 +36,10 @@ from graphrag_core.engine.rows import Accesses, damaged
 from graphrag_core.engine.scope import marked, matching, scope_of
 from graphrag_core.engine.segments import Batch, together
 from graphrag_core.engine.snapshot import Snapshot
-from graphrag_core.engine.sqlite import Sqlite
 from graphrag_core.engine.statistics import statistics
 from graphrag_core.engine.values import Cache
 from graphrag_core.engine.view import Removal, Stored, View
-from graphrag_core.errors import (
-    DamagedIndex,
-    GraphRAGError,
-    IndexClosed,
-    InputError,
-    ReadOnlyIndex,
-)
+from graphrag_core.errors import GraphRAGError, IndexClosed, InputError, ReadOnlyIndex
 from graphrag_core.filters import Filter
 from graphrag_core.model import Chunk, Document, Stats, Verification
 from graphrag_core.ports import Matrix, ParsedDocument, StoredFile
@@ -72,7 +64,7 @@ class IndexEngine:
         The folder, created if absent, or the address of a PostgreSQL database; None keeps the index in memory. An index
         whose last writer crashed is recovered. An engine of this process that writes the same folder is closed.
     read_only
-        One process may write a folder while many read. A reader of a folder sees one generation until :meth:`refresh`.
+        One process may write a folder while many read.
 
     Raises
     ------
@@ -86,65 +78,65 @@ class IndexEngine:
 
     def __init__(self, path: str | Path | None = None, *, read_only: bool = False) -> None:
         self._place = path
-        self.path = path if path is None else shown(path) if is_address(path) else Path(path)
         self.shared, self.read_only = is_address(path), read_only
-        self._process, self._copied, self._inherited = os.getpid(), False, False
-        self._closed = ""  # why the engine cannot be used any more
-        self._released = False  # whether everything that close releases was released
-        self._make_locks()
-        self._forget()
-        self.accesses = Accesses()
+        self.path = path if path is None else shown(path) if self.shared else Path(path)
+        self._process, self._is_copy = os.getpid(), False
+        self._closed, self._released = "", False  # why it cannot be used any more; whether close has ended
         self._replacing: threading.Thread | None = None
+        self._written = 0  # passages since the last flush
         self._base: Path | None = None  # the file that the view maps, and its name
         self._base_name = ""
+        self._renew()
         folder = self.path.resolve() if isinstance(self.path, Path) and not read_only else None
         if folder is not None and (other := _writers.get(folder)) is not None:
-            other.replace(
-                f"{self.path} was opened for writing a second time in this process, which closed this object: use the "
-                "newer one"
-            )
-        with ExitStack() as undo:
-            self._database: Database = connect(self._place, read_only=self.read_only)
-            undo.callback(self._database.close)
+            other.close(f"{self.path} was opened for writing again in this process: use the newer object")
+        self._database: Database = connect(self._place, read_only=self.read_only)
+        try:
             with self._opened_rows() as records:
-                self._view = self._loaded(self._checked(records))
-            self._seen = self._view.generation, self._view.token
-            forks.watch(self)
-            undo.pop_all()
+                self._view = self._loaded(records)
+        except BaseException:
+            self._database.close()
+            raise
+        self._seen = self._view.generation, self._view.token
+        forks.watch(self)
         if folder is not None:
             _writers[folder] = self
 
-    def _make_locks(self) -> None:
-        self._writing, self._applying, self._gate = threading.RLock(), threading.RLock(), Gate()
-
-    def _forget(self) -> None:
-        """Forget what was read of rows: another database may have other rows of the same keys."""
+    def _renew(self) -> None:
+        """Make the locks, and forget what was read of rows: another database may have other rows of the same keys."""
+        self._writing, self._applying = threading.RLock(), threading.RLock()
         self._cache, self._columns, self._names = Cache(), AttributeColumns(), NameVectors()
+        self.accesses = Accesses()
 
-    def replace(self, reason: str) -> None:
-        """Close the engine, and say why whenever it is used again."""
-        if self._process == os.getpid() and not self._released:
-            self.close()
-            self._closed = reason
+    def _check(self, *, writable: bool = False) -> None:
+        if self._closed:
+            raise IndexClosed(self._closed)
+        if writable and self.read_only:
+            raise ReadOnlyIndex(self.read_only_reason)
 
-    def _checked(self, records: Records) -> Records:
-        """Check the settings of the index."""
-        meta = records.meta()
-        if "generation" in meta and meta.get("checksum") != records.meta_checksum(meta):
-            raise DamagedIndex(
-                f"{self.path}: the settings of the index are damaged: restore a backup, or index the documents "
-                "again into another folder"
-            )
-        return records
+    @property
+    def read_only_reason(self) -> str:
+        """Why the index cannot be changed here, and what to do; empty if it can."""
+        if not self.read_only:
+            return ""
+        if self._is_copy:
+            return f"this is a copy of the index in {self.path}, which only reads: write with the original, or open it"
+        if self._process == os.getpid():
+            return f"{self.path} was opened with read_only=True: open it for writing to change it"
+        return (
+            f"{self.path or 'the index in memory'} was opened in process {self._process}, and this is process "
+            f"{os.getpid()}, which was forked from it: write in that process, or close it there and open it here"
+        )
 
     # -- views
 
     def _loaded(self, records: Records) -> View:
         """Return the view of the rows' generation: from the base and the segments, or from the rows."""
-        self._forget()
+        checks.check_settings(records)
+        self._cache, self._columns, self._names = Cache(), AttributeColumns(), NameVectors()
         records.cache = self._cache
-        name = records.meta().get("base", "")
         self._base, self._base_name = None, ""
+        name = records.meta().get("base", "")
         try:
             view = View.empty()
             if name:
@@ -166,15 +158,13 @@ class IndexEngine:
         if (generation, token) == (view.generation, view.token):
             return view
         rows = records.segments(view.generation)
-        if not rows or [row.previous for row in rows] != [view.token, *(row.token for row in rows[:-1])]:
-            return None
-        if rows[-1].token != token:
+        tokens = [view.token, *(row.token for row in rows)]
+        if not rows or [row.previous for row in rows] != tokens[:-1] or tokens[-1] != token:
             return None
         segments = [row.segment for row in rows if row.segment is not None]
         segment = together(segments) if segments else None
-        removals = [row.removal for row in rows]
-        gone = np.concatenate([removal.passages for removal in removals])
-        removal = Removal(gone, np.sum([removal.lengths for removal in removals], axis=0))
+        gone = np.concatenate([row.removal.passages for row in rows])
+        removal = Removal(gone, np.sum([row.removal.lengths for row in rows], axis=0))
         vectors = records.vectors(segment["passage"]) if segment is not None and len(segment["passage"]) else None
         return view.after(generation, token, segment, vectors, removal)
 
@@ -186,25 +176,21 @@ class IndexEngine:
         with self._applying:
             if self._view.generation > records.generation()[0]:  # the session began before the change of a thread
                 records.restart()
-            generation, token = records.generation()
             view, found = self._view, None
-            if (view.generation, view.token) == (generation, token):
-                return view
             # A reader maps a newer base rather than let its own arrays grow.
-            if view.generation < generation and (not self._is_due() or records.meta().get("base") == self._base_name):
+            if not self._is_due() or records.meta().get("base", "") == self._base_name:
                 try:
                     found = self._followed(view, records)
                 except _WRONG_NUMBERS as error:
                     _log.warning("%s: a change cannot be applied (%s)", self.path, error)
             self._view = found if found is not None else self._loaded(records)
-            self._unsure = False
             return self._view
 
     @contextmanager
     def reading(self) -> Iterator[tuple[View, Records]]:
         """Hold one generation: its arrays, and its rows."""
         self._check()
-        with self._gate.reading(wait=self.path is None), self._opened_rows() as records:
+        with self._opened_rows() as records:
             yield self._current(records), records
 
     @contextmanager
@@ -229,15 +215,14 @@ class IndexEngine:
     @property
     def state(self) -> tuple[int, str]:
         """The number of changes, and the token of the last one, which another index at the same place has not."""
-        if self._closed or self._inherited:
-            self._check()
-        if isinstance(self._database, Sqlite) and (self.read_only or not self._unsure):
-            return self._view.generation, self._view.token
-        if not isinstance(self._database, Sqlite):
-            settings = self._database.settings()
-            return int(settings.get("generation", "0")), settings.get("token", "")
-        with self.reading() as (view, _):
-            return view.generation, view.token
+        self._check()
+        settings = self._database.settings()
+        return int(settings.get("generation", "0")), settings.get("token", "")
+
+    def refresh(self) -> bool:
+        """Return whether anything was written since the last call. Every read sees it anyway."""
+        before, self._seen = self._seen, self.state
+        return self._seen != before
 
     # -- writing
 
@@ -256,9 +241,8 @@ class IndexEngine:
         """
         self._check(writable=True)
         batch = Batch(added)
-        with self._writing, self._gate.writing(alone=self.path is None):
+        with self._writing:
             self._check(writable=True)
-            self._unsure = True
             accesses, token = {**self.accesses.pending}, secrets.token_hex(6)
 
             def store() -> Stored:
@@ -270,21 +254,27 @@ class IndexEngine:
             stored = self._database.repeated(store)
             self.accesses.forget(accesses)
             with self._applying:
-                view = self._view
-                if view.token == stored.previous:
-                    self._view = view.after(stored.generation, token, stored.segment, batch.vectors(), stored.removal)
-                    self._unsure = False
+                if self._view.token == stored.previous:
+                    self._view = self._view.after(
+                        stored.generation, token, stored.segment, batch.vectors(), stored.removal
+                    )
         self._written += len(batch)
-        self._tidy(has_deleted=len(stored.removal.passages) > 0, is_bulk=len(batch) >= _BULK)
-
-    def _tidy(self, *, has_deleted: bool, is_bulk: bool) -> None:
-        """Empty the log if it has deleted text or is long; replace the base if much has changed since."""
-        self._database.tidy(has_deleted=has_deleted)
-        if self._is_due(is_bulk=is_bulk) and (self._replacing is None or not self._replacing.is_alive()):
-            thread = threading.Thread(target=self._replace_quietly, name="graphrag-base", daemon=True)
-            self._replacing = thread
+        self._database.tidy(has_deleted=len(stored.removal.passages) > 0)
+        if self._is_due(is_bulk=len(batch) >= _BULK) and (self._replacing is None or not self._replacing.is_alive()):
+            self._replacing = threading.Thread(target=self._replace_quietly, name="graphrag-base", daemon=True)
             with suppress(RuntimeError):  # the process has no more threads, or ends
-                thread.start()
+                self._replacing.start()
+
+    def change(self, function: Callable[[Records], object]) -> None:
+        """Change rows of which the arrays know nothing, in a transaction."""
+        self._check(writable=True)
+
+        def run() -> None:
+            with self._database.transaction() as session:
+                function(Records(session, self._cache))
+
+        with self._writing:
+            self._database.repeated(run)
 
     def flush(self) -> None:
         """End a series of writes: replace the base now if they were many."""
@@ -294,15 +284,11 @@ class IndexEngine:
             self._join()
             self._replace_quietly()
 
-    _written = 0  # passages that were written since the last flush
-    _unsure = False  # whether the rows may have a change that the view lacks
+    # -- the base
 
     def _is_due(self, *, is_bulk: bool = False) -> bool:
         size = self._view.base_size
-        most = size if is_bulk else min(size / _PART, _MOST_CHANGED)
-        return self._view.changed > max(_LEAST_CHANGED, most)
-
-    # -- the base
+        return self._view.changed > max(_LEAST_CHANGED, size if is_bulk else min(size / _PART, _MOST_CHANGED))
 
     def _replace_quietly(self) -> None:
         try:
@@ -318,27 +304,32 @@ class IndexEngine:
         """
         with self.reading() as (view, records):
             in_order = records.keys_in_order()
-
-        def write(file: BinaryIO) -> None:
-            view.write(BaseWriter(file), in_order)
-
-        with self._database.new_base(view.generation, write, wait=wait) as new:
+        written = self._database.new_base(
+            view.generation, lambda file: view.write(BaseWriter(file), in_order), wait=wait
+        )
+        with written as new:
             if new is None:
                 return
             name, source, transaction = new
             meta, arrays = map_base(source)
-            with self._writing, self._gate.writing(alone=self.path is None):
+            with self._writing:
                 self._check(writable=True)
-                with self._applying, transaction as session:
+                with transaction as session:
                     records = Records(session, self._cache)
                     found = self._followed(View(meta, arrays), records)
                     if found is None:  # another base was written meanwhile
                         raise damaged("the changes after the base are missing")
                     records.set_base(view.generation, name)
+                with self._applying:
                     self._view = found
+                    self._base, self._base_name = source if isinstance(source, Path) else None, name
                 self._database.release()
-            self._base, self._base_name = source if isinstance(source, Path) else None, name
         self._database.drop_bases(self._base)
+
+    def _join(self) -> None:
+        """Wait for the thread that replaces the base. It needs the lock of writers, which must not be held here."""
+        if self._replacing is not None and self._replacing is not threading.current_thread():
+            self._replacing.join()
 
     def rebuild(self) -> None:
         """Build the arrays again from the rows, and write a base."""
@@ -360,14 +351,8 @@ class IndexEngine:
                 self._replace()
             self._database.drop_bases(self._base)
             if emptied:  # else the log would grow by the whole database
-                with self._gate.writing(alone=self.path is None):
-                    self._database.vacuum()
+                self._database.vacuum()
             return self._database.truncate_log() or emptied
-
-    def _join(self) -> None:
-        """Wait for the thread that replaces the base. It needs the lock of writers, which must not be held here."""
-        if self._replacing is not None and self._replacing is not threading.current_thread():
-            self._replacing.join()
 
     def backup(self, path: str | Path) -> None:
         """Copy the rows of the last commit into a new folder, also while another thread or process writes.
@@ -379,76 +364,14 @@ class IndexEngine:
 
     # -- other processes
 
-    def refresh(self) -> bool:
-        """Return whether anything was written since the last call. A reader of a folder sees it from now on."""
-        self._check()
-        if not isinstance(self._database, Sqlite):
-            with self.reading() as (view, _):
-                before, self._seen = self._seen, (view.generation, view.token)
-            return self._seen != before
-        if not self.read_only or self.path is None:
-            return False
-        with self._applying:
-            if self._database.has_moved:  # the path leads elsewhere now
-                self._reopen()
-                return True
-            if not self._database.advance(self._view.generation, self._view.token):
-                return False
-            with self._database.reading() as session:
-                self._current(Records(session, self._cache))
-            return True
-
-    def _reopen(self) -> None:
-        """Open the folder again: another one is at its path, or this process inherited the engine."""
-        before = None if self._inherited else self._database
-        database = connect(self._place, read_only=self.read_only)
-        with database.reading() as session:
-            records = self._checked(Records(session, Cache()))
-            self._database = database
-            view = self._followed(self._view, records) if self._inherited else None
-            self._view = view if view is not None else self._loaded(records)
-        self._inherited = False
-        if before is not None:
-            before.close()
-
-    @property
-    def read_only_reason(self) -> str:
-        """Why the index cannot be changed here, and what to do; empty if it can."""
-        if not self.read_only:
-            return ""
-        if self._copied:
-            return f"this is a copy of the index in {self.path}, which only reads: write with the original, or open it"
-        if self._process == os.getpid():
-            return f"{self.path} was opened with read_only=True: open it for writing to change it"
-        opened = f"was opened in process {self._process}, and this is process {os.getpid()}, which was forked from it"
-        if self.path is None:
-            return f"the index in memory {opened}: a change here would be lost, so make it in that process"
-        return f"{self.path} {opened}: write in that process, or close it there and open it here"
-
-    def _check(self, *, writable: bool = False) -> None:
-        if self._closed:
-            raise IndexClosed(self._closed)
-        if writable and self.read_only:
-            raise ReadOnlyIndex(self.read_only_reason)
-        if self._inherited:
-            with self._applying:
-                if self._inherited:
-                    self._reopen()
-
     def after_fork_in_child(self) -> None:
-        """Become a reader of a folder, which the first read opens again. The arrays are shared."""
-        if self._closed:
-            return
-        self._make_locks()
-        self._columns.after_fork()
-        self._names, self._replacing = NameVectors(), None
-        pending, self.accesses = self.accesses.pending, Accesses()
-        if self.path is None:
-            self.accesses.pending = dict(pending)
+        """Become a reader of a folder or of memory. The arrays are shared."""
+        self._renew()
+        self._replacing = None
         if self.shared:
             self._process = os.getpid()
-            return
-        self.read_only, self._inherited = True, self.path is not None
+        else:
+            self.read_only = True
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.path is None:
@@ -456,8 +379,7 @@ class IndexEngine:
                 "an index in memory cannot be pickled: keep it in a folder (KnowledgeIndex.open(path), or path=...), "
                 "which every process opens for itself"
             )
-        if self._closed:
-            self._check()
+        self._check()
         if self.shared:
             return partial(type(self), read_only=self.read_only), (self._place,)
         return open_copy, (type(self), Path(self.path).resolve())
@@ -469,36 +391,31 @@ class IndexEngine:
         copied: Self = opened(*arguments)
         return copied
 
-    # -- the end
-
-    def close(self) -> None:
+    def close(self, reason: str = "") -> None:
         """Write the base if much has changed since, and release locks and files. Closing twice does nothing."""
         if self._released:
             return
-        closed = f"{self.path or 'the index in memory'} was closed: open it again"
-        if self._inherited or self._process != os.getpid():
-            self._closed, self._released = closed, True
-            return
-        self._join()
-        with self._writing:
-            try:
-                if not self._closed and not self.read_only:  # else an earlier call was interrupted
-                    self._store_accesses()
-                    if self.path is not None and self._is_due():
-                        self._replace_quietly()
-            finally:
-                self._closed = self._closed or closed
-                with self._gate.writing(alone=self.path is None):
+        closed = reason or f"{self.path or 'the index in memory'} was closed: open it again"
+        if self._process == os.getpid():
+            self._join()
+            with self._writing:
+                try:
+                    if not self._closed and not self.read_only:  # else an earlier call was interrupted
+                        self._end()
+                finally:
+                    self._closed = self._closed or closed
                     self._database.close()
-        self._released = True
+        self._closed, self._released = self._closed or closed, True
 
-    def _store_accesses(self) -> None:
-        """Store the accesses that were counted. Failure is logged only."""
+    def _end(self) -> None:
+        """Store the accesses that were counted, and the base. Failure is logged only."""
         try:
             if self.accesses.pending:
                 self.write()
         except GraphRAGError as error:
             _log.warning("the access counts of facts could not be written: %s", error)
+        if self.path is not None and self._is_due():
+            self._replace_quietly()
 
     # -- rows
 
@@ -507,22 +424,10 @@ class IndexEngine:
         with self.reading() as (_, records):
             return function(records)
 
-    def change(self, function: Callable[[Records], object]) -> None:
-        """Change rows of which the arrays know nothing, in a transaction."""
-        self._check(writable=True)
-
-        def run() -> None:
-            with self._database.transaction() as session:
-                function(Records(session, self._cache))
-
-        with self._writing, self._gate.writing(alone=self.path is None):
-            self._database.repeated(run)
-
     def settings(self) -> dict[str, str]:
         """Return the settings that were stored with the index."""
         self._check()
-        meta = self._database.settings()
-        return {name: value for name, value in meta.items() if name not in INTERNAL}
+        return {name: value for name, value in self._database.settings().items() if name not in INTERNAL}
 
     def document_ids(self, scope: Filter | None = None) -> Iterator[str]:
         """Yield the ids of the documents that match a filter, in order of id."""
@@ -584,7 +489,7 @@ class IndexEngine:
         self._check()
         try:
             with self.reading() as (view, records):
-                return Verification((*checks.problems(records), *checks.base_problems(self._base, view, records)))
+                return Verification(tuple(checks.problems(records, view, self._base)))
         except (GraphRAGError, *_WRONG_NUMBERS) as error:
             return Verification((f"the index cannot be read ({type(error).__name__}: {error})",))
 
@@ -595,5 +500,5 @@ class IndexEngine:
 def open_copy(kind: type[IndexEngine], path: Path) -> IndexEngine:
     """Open the folder of an engine that was pickled or copied. The copy is a reader: there is one writer."""
     engine = kind(path, read_only=True)
-    engine._copied = True  # noqa: SLF001 - of this module
+    engine._is_copy = True  # noqa: SLF001 - of this module
     return engine

@@ -61,7 +61,7 @@ from graphrag_core.engine.values import (
     unpack_names,
     with_ids,
 )
-from graphrag_core.engine.view import Removal, SegmentRow, Stored
+from graphrag_core.engine.view import Removal, Stored
 from graphrag_core.errors import ChangedMeanwhile, ExtractionError
 from graphrag_core.filters import DOCUMENT_ID
 from graphrag_core.key_sets import ranges
@@ -117,7 +117,7 @@ class Records:
         meta = self.meta()
         return int(meta.get("generation", "0")), meta.get("token", "")
 
-    def segments(self, after: int) -> list[SegmentRow]:
+    def segments(self, after: int) -> list[Stored]:
         """Return the changes since a generation, oldest first. Raise ``ValueError`` if one is damaged."""
         sql = (
             "SELECT generation, previous, token, arrays, removed, checksum FROM segments WHERE generation > ? "
@@ -127,10 +127,8 @@ class Records:
         for generation, previous, token, arrays, removed, checksum in self.rows(sql, (after,)):
             if zlib.crc32(removed, zlib.crc32(arrays)) != checksum:
                 raise ValueError(f"segment {generation} is damaged")
-            gone = unpack(removed) if removed else {}
-            removal = Removal(gone["passages"], gone["lengths"]) if removed else _NOTHING
-            segment = unpack(arrays) if arrays else None
-            found.append(SegmentRow(generation, previous, token, segment, removal))
+            removal = Removal(**unpack(removed)) if removed else Removal.none()
+            found.append(Stored(generation, previous, token, unpack(arrays) if arrays else None, removal))
         return found
 
     def set_base(self, generation: int, name: str) -> None:
@@ -183,10 +181,10 @@ class Records:
         changed["checksum"] = self.meta_checksum({**meta, **changed})
         self.session.put(changed)
         arrays = pack(segment) if segment is not None else b""
-        lost = pack({"passages": removal.passages, "lengths": removal.lengths}) if len(removal.passages) else b""
+        lost = pack(removal._asdict()) if len(removal.passages) else b""
         row = generation, meta.get("token", ""), token, arrays, lost, zlib.crc32(lost, zlib.crc32(arrays))
         self.session.insert("segments", [row])
-        return Stored(generation, meta.get("token", ""), segment, removal)
+        return Stored(generation, meta.get("token", ""), token, segment, removal)
 
     def _accessed(self, documents: Sequence[Row]) -> Iterator[tuple[Hashable, float | None, int]]:
         """Yield what the facts of documents state that were accessed, with last access and access count."""
@@ -214,7 +212,7 @@ class Records:
     def _remove(self, rows: Sequence[Row]) -> tuple[Removal, list[int]]:
         """Delete documents, given their rows; return their passages, and the names that they used."""
         if not rows:
-            return _NOTHING, []
+            return Removal.none(), []
         documents, spans = [row[0] for row in rows], [(first, first + count) for *_, first, count in rows]
         sql = f"SELECT p.names, p.lengths FROM {_OF_DOCUMENT} WHERE d.key {LISTED}"
         passages = self.rows(sql, (listed(documents),))
@@ -595,6 +593,3 @@ class Records:
         """Return how many facts each relation has, most first, without those that are hidden."""
         sql = f"SELECT relation, count(*) FROM facts WHERE relation IS NOT NULL AND NOT (key {LISTED}) "
         return dict(self.rows(f"{sql} GROUP BY relation ORDER BY 2 DESC, 1", (listed(hidden),)))
-
-
-_NOTHING = Removal(np.empty(0, np.int64), np.zeros(4, np.int64))

@@ -1,8 +1,8 @@
-"""SQLite: the rows of an index in a folder or in memory, connections, transactions and locks; and the base beside them.
+"""SQLite: the rows of an index in a folder or in memory, connections and transactions; and the base beside them.
 
-The database has a write-ahead log, and a commit is synced. A writer has a connection for its transactions, and lends
-others for reading, each with a transaction of its own. A reader of a folder reads one state until :meth:`Sqlite.renew`.
-In memory there is one connection.
+A folder has ``records.sqlite`` (with a write-ahead log beside it while it is open), the base that the rows name, and
+``writer.lock``. The writer has a connection for its transactions. Each read borrows another one and sees one state.
+In memory there is one connection: a write waits for the reads of other threads.
 """
 
 from __future__ import annotations
@@ -12,22 +12,26 @@ import json
 import logging
 import sqlite3
 import threading
-import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, BinaryIO, TypeVar
 
+from filelock import FileLock, Timeout
+
 from graphrag_core import forks
+from graphrag_core.engine import files
 from graphrag_core.engine.arrays import Arrays, map_base
-from graphrag_core.engine.files import Folder
 from graphrag_core.engine.rows import Row, Unstorable
 from graphrag_core.engine.schema import FORMAT, SCHEMA
 from graphrag_core.errors import (
     DamagedIndex,
     DiskError,
-    FilterError,
     GraphRAGError,
+    IndexClosed,
+    IndexLocked,
     InputError,
     NotAnIndex,
     UnsupportedFormat,
@@ -36,60 +40,64 @@ from graphrag_core.errors import (
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
-APPLICATION_ID = 0x48475247  # "HGRG": identifies an index among SQLite files
-
+_APPLICATION_ID = 0x48475247  # "HGRG": identifies an index among SQLite files
 _PAGE_BYTES = 8_192  # most rows are about a thousand bytes long, and small pages would be filled badly
 _BUSY_TIMEOUT = 10_000  # milliseconds to wait for another process
+_LOCK_TIMEOUT = 0.2  # seconds to wait for the writer's lock
 _MAX_PARAMETERS = 999  # of a statement, in every SQLite
 _SIGNS_OF_DAMAGE = (
     "malformed", "no such table", "no such column", "no such collation", "has no column", "Could not decode",
     "unsupported file format", "values were supplied", "datatype mismatch",
 )  # fmt: skip
-_SIGNS_OF_SIZE = (
-    "parser stack overflow", "too many terms in compound SELECT", "too many SQL variables", "Expression tree is too",
-    "too many columns",
-)  # fmt: skip
-_LONG_LOG = 4_000_000  # bytes of the write-ahead log, from which on it is emptied after a change
-_CREATION = 5.0  # seconds that a reader waits for a process that is creating the index
 _UNSTORABLE = (
     sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError, OverflowError, UnicodeEncodeError
 )  # fmt: skip
-ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter if a message of SQLite quotes damaged text
+_ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter if a message of SQLite quotes damaged text
 
 
 class Session:
-    """A connection of one thread at a time."""
+    """A connection, which sees one state of the database during a transaction."""
 
     shared = False
 
-    def __init__(self, database: Sqlite, mode: str) -> None:
+    def __init__(self, database: Sqlite) -> None:
         self._database, self.lock = database, threading.RLock()
-        path = database.file
-        name = ":memory:" if path is None else f"{path.resolve().as_uri()}?mode={mode}"
-        self.connection = sqlite3.connect(name, uri=path is not None, check_same_thread=False, isolation_level=None)
-        self.users = 0  # snapshots that read with it
-        self.run(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT}")
-        self.run("PRAGMA cache_size = -8000")
+        file = database.file
+        name = ":memory:" if file is None else f"{file.resolve().as_uri()}?mode={database.mode}"
+        try:
+            self.connection = sqlite3.connect(name, uri=file is not None, check_same_thread=False, isolation_level=None)
+        except sqlite3.Error as error:
+            raise database.translated(error) from error
+
+    @contextmanager
+    def calling(self) -> Iterator[sqlite3.Connection]:
+        """Use the connection: no other thread does meanwhile, the process does not fork, and errors are ours."""
+        try:
+            with forks.fork_waits(), self.lock:
+                yield self.connection
+        except _ERRORS as error:
+            raise self._database.translated(error, in_transaction=self.connection.in_transaction) from error
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a statement."""
-        try:
-            with self.lock:
-                return self.connection.execute(sql, [_parameter(one) for one in parameters]).fetchall()
-        except ERRORS as error:
-            raise self._database.translated(error) from error
+        with self.calling() as connection:
+            values = [json.dumps(one) if isinstance(one, list) else one for one in parameters]
+            return connection.execute(sql, values).fetchall()
 
-    run = rows
+    def many(self, sql: str, parameters: Sequence[Row]) -> None:
+        """Run a statement for each row of parameters."""
+        with self.calling() as connection:
+            connection.executemany(sql, parameters)
 
     def insert(self, table: str, rows: Sequence[Row]) -> None:
         """Insert rows, many in one statement: Python's sqlite3 releases and takes the GIL once per statement."""
         size = _MAX_PARAMETERS // len(rows[0]) if rows else 1
-        with self.lock:
-            for start in range(0, len(rows), size):
-                page = rows[start : start + size]
-                marks = ", ".join([f"({', '.join('?' * len(page[0]))})"] * len(page))
+        for start in range(0, len(rows), size):
+            page = rows[start : start + size]
+            marks = ", ".join([f"({', '.join('?' * len(page[0]))})"] * len(page))
+            with self.calling() as connection:
                 try:
-                    self.connection.execute(f"INSERT INTO {table} VALUES {marks}", [v for row in page for v in row])
+                    connection.execute(f"INSERT INTO {table} VALUES {marks}", [value for row in page for value in row])
                 except _UNSTORABLE as error:
                     raise Unstorable(str(error)) from error
 
@@ -112,48 +120,78 @@ class Session:
         """Return what SQLite finds damaged."""
         return [row for row in self.rows("PRAGMA integrity_check") if row[0] != "ok"]
 
-    def many(self, sql: str, parameters: Sequence[Row]) -> None:
-        """Run a statement for each row of parameters."""
-        with self.lock:
-            self.connection.executemany(sql, parameters)
-
     def base(self, name: str) -> tuple[Path | None, dict[str, Any], Arrays]:
         """Return the file of a base, its properties and its arrays."""
-        if (folder := self._database.folder) is None:
+        if self._database.folder is None:
             raise LookupError("there is no base in memory")
-        path = folder.base(name)
+        path = files.base_file(self._database.folder, name)
         return path, *map_base(path)
 
     def sizes(self) -> tuple[int, int]:
         """Return the bytes on disk and of rows in memory."""
-        if (folder := self._database.folder) is not None:
-            return folder.size(), 0
-        (pages,), (size,) = self.rows("PRAGMA page_count")[0], self.rows("PRAGMA page_size")[0]
-        return 0, pages * size
+        if self._database.folder is None:
+            (pages,), (size,) = self.rows("PRAGMA page_count")[0], self.rows("PRAGMA page_size")[0]
+            return 0, pages * size
+        total = 0
+        for path in self._database.folder.iterdir():
+            with suppress(FileNotFoundError):
+                total += path.stat().st_size
+        return total, 0
 
     def restart(self) -> None:
-        """Begin again and see the last commit, unless others read with this connection."""
-        if self._database.file is not None and not self._database.read_only:
-            self.begin()
-
-    def begin(self) -> None:
-        """Begin a transaction that sees the last commit before its first read, and nothing after it."""
-        self.roll_back()
-        self.run("BEGIN")
+        """Begin again and see the last commit. In memory there is one state."""
+        if self._database.file is not None:
+            self.roll_back()
+            self.rows("BEGIN")
 
     def roll_back(self) -> None:
         """End a transaction, if there is one."""
-        with self.lock:
-            if self.connection.in_transaction:
-                self.run("ROLLBACK")
-
-    def close(self) -> None:
-        with self.lock:
-            self.connection.close()
+        with self.calling() as connection:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
 
 
-def _parameter(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, list) else value
+class Gate:
+    """Lets a write to the only state of an index in memory wait for the reads of other threads.
+
+    A thread that reads may read again inside, and a thread that writes may read. One thread at a time writes.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._readers = Counter[int]()  # by thread
+        self._writer: int | None = None
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        me = threading.get_ident()  # the generator of a caller may end in another thread
+        with self._changed:
+            self._changed.wait_for(lambda: self._writer in (None, me) or self._readers[me] > 0)
+            self._readers[me] += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._readers[me] -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        me = threading.get_ident()
+        if self._readers[me]:
+            raise RuntimeError(
+                "an index in memory cannot be changed while the same thread reads it: leave the snapshot first. If a "
+                "query of this thread was interrupted, close the index and open it again"
+            )
+        try:
+            with self._changed:
+                self._writer = me
+                self._changed.wait_for(lambda: not any(self._readers.values()))
+            yield
+        finally:
+            with self._changed:
+                self._writer = None
+                self._changed.notify_all()
 
 
 class Sqlite:
@@ -161,233 +199,168 @@ class Sqlite:
 
     Parameters
     ----------
-    path
-        The folder; None for one in memory.
+    folder
+        The folder; None for a database in memory.
     """
 
     shared = False
 
-    def __init__(self, path: Path | None, *, read_only: bool) -> None:
-        self.path, self.read_only = path, read_only
-        self.folder = None if path is None else Folder(path)
-        self.file = None if self.folder is None else self.folder.records
-        self._lock = threading.RLock()  # of transactions
-        self._pool = threading.Lock()
-        self._held: list[Any] = []  # locks, by a thread that forks
+    def __init__(self, folder: Path | None, *, read_only: bool) -> None:
+        self.folder, self.read_only = folder, read_only
+        self.file = None if folder is None else folder / "records.sqlite"
+        self.mode = "ro" if read_only else "rwc"
+        self._gate = Gate()
         self._idle: list[Session] = []
         self._sessions: list[Session] = []
-        self._mode = "ro" if read_only else "rwc"
-        self._seen = 0  # when the file was last changed, as of the last look
-        self._file_lock: Any = None
+        self._lock: FileLock | None = None
         self._has_old_text = True  # whether the log may have deleted text: a crash may have left some
         forks.watch(self)
         try:
             self._open()
-        except BaseException as error:
-            self._close_all()
-            if isinstance(error, ERRORS):
-                raise self.translated(error) from error
+        except BaseException:
+            self._release()
             raise
 
+    # -- opening
+
     def _open(self) -> None:
-        """Open the rows. A reader waits for a process that is creating the index."""
-        folder, end = self.folder, time.monotonic() + _CREATION
-        if folder is not None and self.read_only:
-            if not folder.records.is_file():
-                raise NotAnIndex(f"{self.path} holds no index: check the path, or open it for writing first")
-        elif folder is not None:
-            folder.create()
-            self._file_lock = folder.lock()
-        if folder is not None and folder.records.exists() and folder.records.stat().st_size == 0 and folder.has_base:
+        file = self.file
+        if file is None or self.folder is None:
+            self._main = self._connect()
+            return
+        if not self.read_only:
+            self._lock = self._acquired(self.folder)
+        elif not file.is_file():
+            raise NotAnIndex(f"{self.folder} holds no index: check the path, or open it for writing first")
+        if file.exists() and file.stat().st_size == 0 and files.bases(self.folder):
             raise DamagedIndex(
-                f"{folder.records} is empty, but was the database of an index: restore a backup, or delete the folder "
-                f"{folder.path} and index the documents again"
+                f"{file} is empty, but was the database of an index: restore a backup, or delete the folder "
+                f"{self.folder} and index the documents again"
             )
-        while True:
-            try:
-                self._main = self._connected()
-                break
-            except NotAnIndex as error:
-                if not self.read_only or folder is None or not folder.has_writer():
-                    raise
-                if time.monotonic() > end:
-                    raise NotAnIndex(f"{self.path} is being created by another process: try again") from error
-                self._close_sessions()
-                time.sleep(_CREATION / 100)
-        self._identity = folder.identity() if folder else None
-        if self.version != FORMAT:
-            advice = (
-                "upgrade hybrid-graphrag" if self.version > FORMAT else
-                "index the documents again into another folder, with add() on KnowledgeIndex.open(another folder, "
-                "embedder) or with the command index. The release that wrote it can still read it"
-            )  # fmt: skip
-            raise UnsupportedFormat(
-                f"{self.path} has format {self.version}, this release reads format {FORMAT}: {advice}"
-            )
-
-    def _connected(self) -> Session:
+        self._identity = self._found()
         try:
-            return self._prepared(SCHEMA, FORMAT)
+            self._main = self._connect()
         except DiskError:
-            if not self.read_only or self.file is None or Path(f"{self.file}-wal").exists():
+            if not self.read_only or Path(f"{file}-wal").exists():
                 raise
-            self._close_sessions()
-            self._mode = "ro&immutable=1"  # SQLite makes files beside the database, which this folder does not allow
-            return self._prepared(SCHEMA, FORMAT)
+            self.mode = "ro&immutable=1"  # SQLite makes files beside the database, which this folder does not allow
+            self._main = self._connect()
 
-    def _prepared(self, schema: str, version: int) -> Session:
-        session = self._connect()
-        run = session.run
+    @staticmethod
+    def _acquired(folder: Path) -> FileLock:
+        """Create the folder, or check that it holds an index or nothing; return the writer's lock."""
+        lock = FileLock(folder / "writer.lock", timeout=_LOCK_TIMEOUT, thread_local=False, is_singleton=False)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            own = {Path(lock.lock_file), *files.bases(folder)}
+            if not (folder / "records.sqlite").exists() and {*folder.iterdir()} - own:
+                raise NotAnIndex(f"{folder} is not empty and holds no index: choose another folder")
+            lock.acquire(poll_interval=_LOCK_TIMEOUT / 10)
+        except Timeout as error:
+            raise IndexLocked(
+                f"{folder} is being written by another process: close the index there, or open it here with "
+                "read_only=True"
+            ) from error
+        except OSError as error:
+            raise DiskError(
+                f"{folder} cannot be used as a folder that is written ({error}): choose another path, or open it with "
+                "read_only=True"
+            ) from error
+        return lock
+
+    def _found(self) -> tuple[int, int] | None:
+        """Return what tells the database at the path from another one; None if there is none."""
+        try:
+            stat = Path(str(self.file)).stat()
+        except OSError:
+            return None
+        return stat.st_dev, stat.st_ino
+
+    def _connect(self) -> Session:
+        """Return a new connection to an index of this format, which a writer creates if it is absent."""
+        session = Session(self)
+        self._sessions.append(session)
+        run = session.rows
+        run(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT}")
+        run("PRAGMA cache_size = -8000")
         if run("SELECT count(*) FROM sqlite_master")[0][0] == 0:
             if self.read_only:
                 raise NotAnIndex(
-                    f"creating the index in {self.path} was interrupted: nothing was stored yet. Repeat the call "
-                    "or the command that created it"
+                    f"creating the index in {self.folder} was interrupted: nothing was stored yet. Repeat the call "
+                    "or the command that created it; if a process is creating it now, try again"
                 )
             run(f"PRAGMA page_size = {_PAGE_BYTES}")
             run("PRAGMA auto_vacuum = INCREMENTAL")
             run("PRAGMA journal_mode = WAL")
-            numbers = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {version};"
-            session.connection.executescript(f"BEGIN; {schema} {numbers} COMMIT;")
-        elif run("PRAGMA application_id")[0][0] != APPLICATION_ID:
+            numbers = f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {FORMAT};"
+            with session.calling() as connection:
+                connection.executescript(f"BEGIN; {SCHEMA} {numbers} COMMIT;")
+        elif run("PRAGMA application_id")[0][0] != _APPLICATION_ID:
             raise NotAnIndex(f"{self.file} is an SQLite file, but not an index: choose another folder")
-        self.version = run("PRAGMA user_version")[0][0]
+        if (version := run("PRAGMA user_version")[0][0]) != FORMAT:
+            advice = (
+                "upgrade hybrid-graphrag" if version > FORMAT else
+                "index the documents again into another folder, with add() on KnowledgeIndex.open(another folder, "
+                "embedder) or with the command index. The release that wrote it can still read it"
+            )  # fmt: skip
+            raise UnsupportedFormat(f"{self.folder} has format {version}, this release reads format {FORMAT}: {advice}")
         if not self.read_only:
             run("PRAGMA synchronous = FULL")
             run("PRAGMA secure_delete = ON")
-        elif self.version == version:
-            self._seen = self._file_time()
-            session.begin()
-            run("SELECT count(*) FROM meta")
-        return session
-
-    def _connect(self) -> Session:
-        session = Session(self, self._mode)
-        self._sessions.append(session)
         return session
 
     # -- reading and writing
 
     @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """Lend a session that sees the last commit, and nothing that comes later."""
+        if self.file is None:
+            with self._gate.reading():
+                yield self._main
+            return
+        if self.read_only and (found := self._found()) not in (None, self._identity):
+            self._idle, self._identity = [], found  # the path leads to another index now
+        idle = self._idle
+        try:
+            session = idle.pop()
+        except IndexError:
+            session = self._connect()
+        try:
+            session.restart()
+            yield session
+        finally:
+            with suppress(IndexClosed):
+                session.roll_back()
+                idle.append(session)
+
+    @contextmanager
     def transaction(self) -> Iterator[Session]:
         """Run statements in one transaction: all or nothing."""
         main = self._main
-        with self._lock, main.lock:
+        alone: AbstractContextManager[Any] = main.lock if self.file is not None else self._gate.writing()
+        with forks.fork_waits(), alone:
+            main.roll_back()  # what an interrupt left open
+            main.rows("BEGIN IMMEDIATE")
             try:
-                try:
-                    main.roll_back()  # what an interrupt left open
-                    main.run("BEGIN IMMEDIATE")
-                    yield main
-                    main.run("COMMIT")
-                finally:
-                    if main.connection.in_transaction:
-                        main.connection.execute("ROLLBACK")
-            except BaseException as error:
-                if main.connection.in_transaction:  # the interrupt came before the first rollback
-                    main.connection.execute("ROLLBACK")
-                if isinstance(error, ERRORS):
-                    raise self.translated(error, in_transaction=True) from error
-                if isinstance(error, DiskError) and "nothing was changed" not in str(error):
-                    raise self.translated(error.__cause__ or error, in_transaction=True) from error
-                raise
+                yield main
+                main.rows("COMMIT")
+            finally:
+                main.roll_back()
 
     def repeated(self, action: Callable[[], _T]) -> _T:
         """Run an action."""
         return action()
-
-    @contextmanager
-    def reading(self) -> Iterator[Session]:
-        """Lend a session in which nothing changes until the end. In memory and for a reader, all share one."""
-        if self.file is None:
-            yield self._main
-            return
-        if self.read_only:
-            with self._pool:
-                session = self._main
-                session.users += 1
-            try:
-                yield session
-            finally:
-                with self._pool:
-                    session.users -= 1
-                    self._free(session)
-            return
-        with self._pool:
-            session = self._idle.pop() if self._idle else self._connect()
-        try:
-            session.begin()
-            yield session
-        finally:
-            session.roll_back()
-            with self._pool:
-                self._idle.append(session)
-
-    def _free(self, session: Session) -> None:
-        """Let a session of an older state be used again."""
-        if session is not self._main and session.users == 0 and session not in self._idle:
-            session.roll_back()
-            self._idle.append(session)
 
     def settings(self) -> dict[str, str]:
         """Return the settings of the index."""
         with self.reading() as session:
             return session.settings()
 
-    def renew(self) -> None:
-        """Let a reader see the last commit. Snapshots that are open keep what they see."""
-        with self._pool:
-            self._seen = self._file_time()
-            session = self._idle.pop() if self._idle else self._connect()
-            session.begin()
-            session.run("SELECT count(*) FROM meta")
-            before, self._main = self._main, session
-            self._free(before)
-
-    def newest(self, sql: str) -> list[Row]:
-        """Return the rows of a statement as of the last commit of any process. A reader leaves an old log, too."""
-        if self.file is None or "immutable" in self._mode:
-            return self._main.rows(sql)
-        with self._pool:
-            session = self._idle.pop() if self._idle else self._connect()
-        try:
-            return session.rows(sql)
-        finally:
-            with self._pool:
-                self._idle.append(session)
-
-    @property
-    def has_moved(self) -> bool:
-        """Whether another database is at the path now."""
-        return self.folder is not None and self.folder.identity() not in (None, self._identity)
-
-    def advance(self, generation: int, token: str) -> bool:
-        """Let a reader see the last commit; return whether it has another generation than the one given."""
-        sql = "SELECT value FROM meta WHERE name IN ('generation', 'token') ORDER BY name"
-        newest = tuple(row[0] for row in self.newest(sql))
-        is_newer = newest not in ((), (str(generation), token))
-        if is_newer or self._file_time() != self._seen:  # a writer cannot empty a log that a reader keeps
-            self.renew()
-        return is_newer
-
-    def _file_time(self) -> int:
-        try:
-            return 0 if self.file is None else self.file.stat().st_mtime_ns
-        except OSError:
-            return 0
-
     # -- files
 
-    @property
-    def log_bytes(self) -> int:
-        """The length of the write-ahead log."""
-        try:
-            return 0 if self.file is None else Path(f"{self.file}-wal").stat().st_size
-        except OSError:
-            return 0
-
     def tidy(self, *, has_deleted: bool) -> None:
-        """Empty the write-ahead log after a change if it has deleted text, or is long."""
-        if self.file is not None and (has_deleted or self._has_old_text or self.log_bytes > _LONG_LOG):
+        """Empty the write-ahead log after a change if it has deleted text."""
+        if has_deleted or self._has_old_text:
             self._has_old_text = True
             try:
                 self._has_old_text = not self.truncate_log()
@@ -399,76 +372,60 @@ class Sqlite:
         if self.file is None:
             return True
         main = self._main
-        with self._lock, main.lock:
-            main.run("PRAGMA busy_timeout = 0")
+        with main.lock:
+            main.rows("PRAGMA busy_timeout = 0")
             try:
-                return not main.run("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]
+                return not main.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]
             finally:
-                main.run(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT}")
+                main.rows(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT}")
 
     def release(self) -> None:
         """Give the pages back that nothing uses any more."""
-        with self._lock, self._main.lock:
-            try:
-                self._main.connection.executescript("PRAGMA incremental_vacuum")  # execute would free a single page
-            except ERRORS as error:
-                raise self.translated(error) from error
+        with self._main.calling() as connection:
+            connection.executescript("PRAGMA incremental_vacuum")  # execute would free a single page
 
     def vacuum(self) -> None:
         """Write the file again without free pages."""
-        with self._lock:
-            self._main.run("VACUUM")
+        self._main.rows("VACUUM")
 
     def copy_to(self, path: str | Path) -> None:
-        """Copy the last committed state into a new folder, without waiting for a transaction in a file."""
-        folder = Folder(Path(path))
-        if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
+        """Copy the last committed state into a new folder, beside readers and writers. SQLite copies all or nothing."""
+        folder = Path(path)
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise InputError(f"{path} exists and is not empty: choose a new folder for the backup")
-        folder.replace_whole(lambda new: self._copy(new.records))
-
-    def _copy(self, path: Path) -> None:
-        target = sqlite3.connect(path, isolation_level=None)
         try:
-            if self.file is None or "immutable" in self._mode:
-                with self._main.lock:
-                    self._main.connection.backup(target)
-            else:
-                source = Session(self, "ro")
-                try:
-                    source.connection.backup(target)
-                finally:
-                    source.close()
-            target.execute("PRAGMA journal_mode = WAL")
-            found = target.execute("PRAGMA quick_check(1)").fetchone()[0]
+            folder.mkdir(parents=True, exist_ok=True)
+            with self.reading() as session, closing(sqlite3.connect(folder / "records.sqlite")) as target:
+                session.connection.backup(target)
+                target.execute("PRAGMA journal_mode = WAL")
+                found = target.execute("PRAGMA quick_check(1)").fetchone()[0]
             if found != "ok":
-                raise DamagedIndex(f"{self.file} is damaged ({found}): the backup was not written")
-        except ERRORS as error:
+                raise sqlite3.DatabaseError(f"malformed: {found}")
+        except (OSError, *_ERRORS) as error:
+            with suppress(OSError):
+                (folder / "records.sqlite").unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise DiskError(f"{path} cannot be written ({error}): choose another path") from error
             raise self.translated(error) from error
-        finally:
-            target.close()
 
     def close(self) -> None:
         """Close the database; a writer empties its log first."""
         try:
-            if not self.read_only:
+            if self._sessions and not self.read_only:
                 self._main.roll_back()
                 self.truncate_log()
-        except sqlite3.ProgrammingError:
-            pass  # closed before
         finally:
-            self._close_all()
+            self._release()
 
-    def _close_all(self) -> None:
+    def _release(self) -> None:
         try:
-            self._close_sessions()
+            for session in self._sessions:
+                with session.lock:
+                    session.connection.close()
+            self._sessions, self._idle = [], []
         finally:
-            if self._file_lock is not None:
-                self._file_lock.release()
-
-    def _close_sessions(self) -> None:
-        for session in self._sessions:
-            session.close()
-        self._sessions, self._idle = [], []
+            if self._lock is not None:
+                self._lock.release()
 
     # -- the base
 
@@ -486,49 +443,34 @@ class Sqlite:
             write(buffer)
             yield "", buffer.getvalue(), self.transaction()
         else:
-            name = self.folder.write_base(generation, write)
-            yield name, self.folder.base(name), self.transaction()
+            name = f"{generation} {token_hex(6)}"
+            path = files.base_file(self.folder, name)
+            files.write_synced(path, write)
+            yield name, path, self.transaction()
 
     def drop_bases(self, keep: Path | None) -> None:
         """Delete all bases but one."""
         if self.folder is not None:
-            self.folder.drop_bases(keep)
+            files.drop_bases(self.folder, keep)
 
     # -- forks
 
-    def before_fork(self) -> None:
-        """Wait until no thread uses the database, so that a child inherits no lock of SQLite."""
-        self._held = []
-        locks: list[Any] = [self._lock, self._pool, *(session.lock for session in self._sessions)]
-        for lock in locks:
-            if not lock.acquire(timeout=forks.PATIENCE):
-                self.after_fork_in_parent()
-                return
-            self._held.append(lock)
-
-    def after_fork_in_parent(self) -> None:
-        """Let other threads go on."""
-        for lock in reversed(self._held):
-            lock.release()
-        self._held = []
-
     def after_fork_in_child(self) -> None:
-        """Close the connections to the file, which are the parent's; the parent's stay open.
+        """Become a reader. The connections to the file are the parent's: close the copies, which stay open there.
 
-        Connections that may be in use are not touched. A database in memory is the child's own copy.
+        A database in memory is the child's own copy.
         """
-        held, self._held = self._held, []
-        self._lock, self._pool = threading.RLock(), threading.Lock()
-        if self._file_lock is not None:
-            forks.close_copies(self._file_lock.lock_file)
-            forks.leak(self._file_lock)  # which would release the parent's lock
-            self._file_lock = None
+        self._gate = Gate()
         if self.file is None:
             self._main.lock = threading.RLock()
             return
+        self.read_only, self.mode = True, "ro"
+        if self._lock is not None:
+            forks.close_copies(self._lock.lock_file)
+            forks.leak(self._lock)  # which would release the parent's lock
+            self._lock = None
         for session in self._sessions:
-            session.lock = threading.RLock()
-            if held:
+            if forks.is_at_rest():
                 with suppress(sqlite3.Error):
                     session.connection.close()
             forks.leak(session.connection)
@@ -537,21 +479,19 @@ class Sqlite:
     # -- errors
 
     def translated(self, error: BaseException, *, in_transaction: bool = False) -> BaseException:
-        """Return the library's error for an error of SQLite. A transaction was rolled back."""
-        text, index_again = str(error), "restore a backup, or index the documents again into another folder"
+        """Return the library's error for an error of SQLite. The transaction of a write is rolled back."""
+        text = str(error)
         if isinstance(error, GraphRAGError):
             return error
+        if isinstance(error, sqlite3.ProgrammingError) and "closed" in text:
+            return IndexClosed(f"{self.folder or 'the index in memory'} was closed meanwhile: open it again")
         if "not a database" in text:
             return NotAnIndex(
                 f"{self.file} is not an index, or is damaged ({text}): restore a backup or choose another folder"
             )
         if isinstance(error, UnicodeError) or any(sign in text for sign in _SIGNS_OF_DAMAGE):
-            return DamagedIndex(f"{self.file} is damaged ({text}): {index_again}")
-        if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError):
-            return error
-        if any(sign in text for sign in _SIGNS_OF_SIZE):
-            return FilterError(
-                f"the filter is nested too deeply or has too many parts ({text}): combine values with in"
+            return DamagedIndex(
+                f"{self.file} is damaged ({text}): restore a backup, or index the documents again into another folder"
             )
         unchanged = "; nothing was changed" if in_transaction else ""
         return DiskError(

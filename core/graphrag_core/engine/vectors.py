@@ -121,12 +121,11 @@ class Vectors:
 
     # -- the base
 
-    def write(self, base: BaseWriter, kept: Flags) -> None:
-        """Write the vectors of the passages that are kept."""
+    def write(self, base: BaseWriter, passages: Keys, *, with_lists: bool = True) -> None:
+        """Write the vectors of some passages, in inverted lists if they are many."""
         if self.dim == 0:
             return
-        passages = np.flatnonzero(kept)
-        if len(passages) < APPROXIMATE_FROM:
+        if len(passages) < APPROXIMATE_FROM or not with_lists:
             self._write_codes(base, passages)
             return
         centroids = self._base.centroids if isinstance(self._base, _Lists) else self._trained(passages)
@@ -141,9 +140,8 @@ class Vectors:
         base.put("vectors.centroids", centroids)
 
     def _write_codes(self, base: BaseWriter, passages: Keys) -> None:
-        with base.array("vectors.codes", np.empty((0, 2 * self.dim), np.uint8)) as write:
-            for start in range(0, len(passages), _PIECE):
-                write(self.codes(passages[start : start + _PIECE]))
+        pieces = (self.codes(passages[start : start + _PIECE]) for start in range(0, len(passages), _PIECE))
+        base.put("vectors.codes", np.empty((0, 2 * self.dim), np.uint8), pieces)
 
     def _trained(self, passages: Keys) -> Matrix:
         """Return the centroids of inverted lists, found by k-means."""

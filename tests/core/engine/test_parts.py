@@ -66,7 +66,6 @@ def test_from_a_base_that_lacks_the_last_changes(expected, tmp_path):
         with KnowledgeIndex.open(tmp_path, WordLlama(), read_only=True) as reader:
             change(index)
             assert answers(index) == expected
-            assert reader.refresh()
             assert answers(reader) == expected
             assert index.erase() in (True, False)
             assert answers(index) == expected
