@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from graphrag_core.errors import optional_import
 from graphrag_core.filters import Where
-from graphrag_core.query.per_request import OfRequest, per_request
+from graphrag_core.query.memory_tool import OfRequest, per_request
 from langchain_graphrag.documents import result_of
 from langchain_graphrag.memory_tool import AgentRequest
 from langchain_graphrag.retriever import GraphRAGRetriever

@@ -19,7 +19,7 @@ from graphrag_core.context.escape import one_line
 from graphrag_core.errors import InputError
 from graphrag_core.filters import Where
 from graphrag_core.query import memory_tool
-from graphrag_core.query.per_request import OfRequest, per_request
+from graphrag_core.query.memory_tool import OfRequest, per_request
 from langchain_graphrag.documents import result_of
 from langchain_graphrag.retriever import GraphRAGRetriever
 

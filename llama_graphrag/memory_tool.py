@@ -15,7 +15,7 @@ from graphrag_core import Result
 from graphrag_core.errors import InputError
 from graphrag_core.filters import Where
 from graphrag_core.query import memory_tool
-from graphrag_core.query.per_request import OfRequest, per_request
+from graphrag_core.query.memory_tool import OfRequest, per_request
 from llama_graphrag.models import count_tokens
 from llama_graphrag.nodes import to_nodes
 from llama_graphrag.retriever import GraphRAGRetriever

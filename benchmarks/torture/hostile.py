@@ -129,7 +129,7 @@ def text_readers() -> dict[str, Callable[[str], object]]:
             [Chunk("1", "1", "It is a sentence about Ab.", text, headings=(text,))]
         ),
         "analysis": lambda text: (analysis.terms(text), analysis.phrases(text), analysis.hashes(text)),
-        "recognise": lambda text: (recognise._candidates(text, 7), recognise.Recogniser(phrases=3).phrases_in(text)),  # noqa: SLF001
+        "recognise": lambda text: recognise._candidates(text, 7),  # noqa: SLF001
         "route": lambda text: routing.Router().route(text),
         "highlight": show,
         "context": context,

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from graphrag_core.query.evidence import Evidence
 from graphrag_core.query.fusion import how_to_raise
-from graphrag_core.query.rerank import ScoreReranker
 from graphrag_core.result import CONFIDENCE_WITHOUT_GRAPH, SIGNALS, Remarks, Signal
 
 EMBEDDER_FAILED = "the embedder failed, so this is not the full answer: ask again when it works"
@@ -44,9 +43,9 @@ def _decided(seen: Evidence) -> str:
     settings, by_graph = seen.settings, len(seen.graph.ranking[0]) > 0
     if settings.method == "graph" and by_graph:
         return f"the graph alone{_because(_names(seen, range(len(seen.names))))}"
-    if settings.is_reranked:
+    if settings.second_stage is not None:
         is_unknown = seen.graph.ran and seen.ranked.named is None  # a reranker of the caller's own
-        if is_unknown or isinstance(settings.reranker, ScoreReranker):
+        if is_unknown or settings.scorer is not None:
             sources = [*(f"{name} search" for name in seen.plain.channels), *(["the graph"] if by_graph else [])]
             return f"the reranker ordered what {_listed(sources)} found"
     if not by_graph and not seen.moved:

@@ -5,8 +5,9 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, overload
@@ -17,17 +18,15 @@ from graphrag_core.filters import Filter, Where, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import unit_vector
 from graphrag_core.ingest.remembered import Time, changes_between, seconds, visible
-from graphrag_core.model import Chunk
 from graphrag_core.ports import Matrix
-from graphrag_core.query.conversation import History, Turn, parse_history
+from graphrag_core.query.conversation import History, parse_history
 from graphrag_core.query.evidence import Evidence
-from graphrag_core.query.hits import to_result
 from graphrag_core.query.passages_around import SurroundingReader
 from graphrag_core.query.plan import Embedded, Plan, awaited, embedded
-from graphrag_core.query.rerank import ScoreReranker
-from graphrag_core.query.search import search
+from graphrag_core.query.rerank import awaited_scores, by_scores, coroutine_of, scores_of
+from graphrag_core.query.search import search, to_result
 from graphrag_core.query.settings import SearchSettings
-from graphrag_core.result import Hit, Lazy, Remarks, Result, Trace
+from graphrag_core.result import Lazy, Remarks, Result, Trace
 from graphrag_core.telemetry import Stages
 
 _DEFAULTS = SearchSettings()
@@ -257,9 +256,11 @@ class GraphRetriever:
         settings = self.settings if settings is None else settings
         if not isinstance(settings, SearchSettings):
             raise InputError(f"settings is {settings!r:.80}: use SearchSettings(...)")
-        if overrides:
+        if any(value is not None for value in overrides.values()):
             settings = settings.replace(**overrides)
-        turns = () if history is None else _turns(history, question)
+        turns = () if history is None else parse_history(history, question)
+        for turn in turns:
+            _check_text(turn.text, "a turn of history")
         route = ""
         if settings.method == "agentic":
             chosen = settings.router.route(question)
@@ -282,50 +283,32 @@ class GraphRetriever:
 
     def run(self, plan: Plan) -> Result:
         """Answer a question: from the cache, or by a search."""
-        result = self._known(plan)
+        result = self._cached(plan)
         if result is None:
-            result = self._search(plan)
-            if (other := self._other_method(plan, result)) is not None:
-                result = replace(self._search(other), method=plan.settings.method)
-            result = self._kept(plan, result)
+            stages = Stages()
+            seen, scores = self._search(plan, embedded(self.index, plan), stages), None
+            if plan.settings.scorer is not None:
+                scores = scores_of(plan.settings.scorer, plan.text, seen.to_score)
+            result = self._finished(seen, scores, stages)
         return result if plan.finish is None else plan.finish(result)
 
     async def arun(self, plan: Plan) -> Result:
         """Async version of :meth:`run`: what can be awaited is awaited, and the rest runs in a thread."""
-        import asyncio  # noqa: PLC0415 - slow to import
-
-        scorer = plan.settings.reranker
-        if plan.aembed is None and not (isinstance(scorer, ScoreReranker) and scorer.is_awaited):
-            return await asyncio.to_thread(self.run, plan)
-        result = await asyncio.to_thread(self._known, plan)
-        if result is None:
-            result = await self._asearch(plan)
-            if (other := self._other_method(plan, result)) is not None:
-                result = replace(await self._asearch(other), method=plan.settings.method)
-            result = await asyncio.to_thread(self._kept, plan, result)
-        return result if plan.finish is None else await asyncio.to_thread(plan.finish, result)
-
-    def _search(self, plan: Plan) -> Result:
-        stages, scorer = Stages(), plan.settings.scorer
-        seen = self._found(plan, embedded(self.index, plan), stages)
-        if scorer is not None:
-            seen = seen.scored(scorer, scorer.scores(plan.text, seen.to_score))
-            stages.end("score")
-        self._warn(seen.warning)
-        return to_result(self.index.engine, seen, stages)
-
-    async def _asearch(self, plan: Plan) -> Result:
         from asyncio import to_thread  # noqa: PLC0415 - slow to import
 
-        stages, scorer = Stages(), plan.settings.scorer
-        seen = await to_thread(self._found, plan, await awaited(self.index, plan), stages)
-        if scorer is not None:
-            seen = seen.scored(scorer, await scorer.awaited_scores(plan.text, seen.to_score))
-            stages.end("score")
-        self._warn(seen.warning)
-        return await to_thread(to_result, self.index.engine, seen, stages)
+        scorer = plan.settings.scorer
+        if plan.aembed is None and (scorer is None or coroutine_of(scorer) is None):
+            return await to_thread(self.run, plan)
+        result = await to_thread(self._cached, plan)
+        if result is None:
+            stages = Stages()
+            seen, scores = await to_thread(self._search, plan, await awaited(self.index, plan), stages), None
+            if scorer is not None:
+                scores = await awaited_scores(scorer, plan.text, seen.to_score)
+            result = await to_thread(self._finished, seen, scores, stages)
+        return result if plan.finish is None else await to_thread(plan.finish, result)
 
-    def _found(self, plan: Plan, vector: Embedded, stages: Stages) -> Evidence:
+    def _search(self, plan: Plan, vector: Embedded, stages: Stages) -> Evidence:
         """Search the index; again if the connection to a database was lost."""
         stages.end("embed")
         for _ in range(_ATTEMPTS - 1):
@@ -337,32 +320,31 @@ class GraphRetriever:
                 _log.info("the question is asked again: %s", error)
         return search(self.index, plan, vector, stages)
 
-    def _other_method(self, plan: Plan, result: Result) -> Plan | None:
-        """Return the question by another method, if the router's found nothing: vector search for an unknown id."""
-        if result.hits or not plan.route or plan.settings.method != "keyword" or self.index.embedding is None:
-            return None
-        why = "no passage has a word of the question: vector search answers"
-        return replace(plan, settings=plan.settings.replace(method="vector").resolved, instead=why)
-
-    def _kept(self, plan: Plan, result: Result) -> Result:
-        """Return a new result with what can be read later, and store it."""
+    def _finished(self, seen: Evidence, scores: Sequence[float | None] | None, stages: Stages) -> Result:
+        """Return the result with what can be read later, and store it. ``scores`` are those of a function."""
+        plan, engine = seen.plan, self.index.engine
+        if scores is not None:
+            seen = replace(seen, ranked=by_scores(seen.ranked, scores))
+            stages.end("score")
+        result = to_result(engine, seen, stages)
+        if seen.unknown_keys:
+            keys = ", ".join(map(repr, seen.unknown_keys))
+            self._warn(f"no document has the metadata key {keys}: comparisons with it match nothing")
         if result.embedder_failed:
             self._warn(result.fallback)
-        reader = SurroundingReader(engine=self.index.engine, scope=plan.scope, at=plan.at)
-        result = replace(result, read_around=reader)
+        result = replace(result, read_around=SurroundingReader(engine=engine, scope=plan.scope, at=plan.at))
         if plan.settings.expand is not None:
             result = result.expand(plan.settings.expand)
         is_whole = result.is_complete or self.index.embedding is None
-        if self.cache is not None and is_whole and (key := self._key(plan)) is not None:
-            state = self.index.engine.state
-            if state[0] == result.generation:  # nothing was written meanwhile
-                self.cache.put((state, key), (_copied(result), plan.at))
+        if self.cache is not None and is_whole and (state := engine.state)[0] == result.generation:
+            with suppress(TypeError):  # a custom strategy that cannot be hashed
+                self.cache.put((state, self._key(plan)), (_copied(result), plan.at))
         return result
 
     def _warn(self, message: str) -> None:
-        """Log a warning that other questions would repeat, once a minute; nothing for an empty one."""
+        """Log a warning that other questions would repeat, once a minute."""
         now = time.monotonic()
-        if message and now - self._warned.get(message, -math.inf) >= _WARNING_EVERY:
+        if now - self._warned.get(message, -math.inf) >= _WARNING_EVERY:
             self._warned = {other: at for other, at in self._warned.items() if now - at < _WARNING_EVERY}
             self._warned[message] = now
             _log.warning("%s", message)
@@ -370,16 +352,11 @@ class GraphRetriever:
     # -- the cache
 
     def _key(self, plan: Plan) -> Hashable:
-        """Return what a result depends on besides the generation; None if the settings cannot be hashed."""
+        """Return what a result depends on besides the generation."""
         asked = plan.text, plan.scope, plan.as_of, plan.vector_key, plan.turns
-        key = self.index.engine, plan.settings, plan.route, asked
-        try:
-            hash(key)
-        except TypeError:  # a custom strategy
-            return None
-        return key
+        return self.index.engine, plan.settings, plan.route, asked
 
-    def _known(self, plan: Plan) -> Result | None:
+    def _cached(self, plan: Plan) -> Result | None:
         """Return the stored result of a question, or that of an empty one; None if it has to be searched."""
         if plan.vector_key is None and not plan.text.strip():
             _log.warning("the question is empty: nothing is searched")
@@ -389,10 +366,10 @@ class GraphRetriever:
         waited = self._clock() - self._refreshed
         if self.refresh_every is not None and self.index.read_only and waited >= self.refresh_every:
             self.refresh()  # a writer sees everything
-        if self.cache is None or (key := self._key(plan)) is None:
-            return None
-        start, engine = time.perf_counter(), self.index.engine
-        stored: tuple[Result, float] | None = self.cache.get((engine.state, key))
+        start, engine, stored = time.perf_counter(), self.index.engine, None
+        if self.cache is not None:
+            with suppress(TypeError):  # a custom strategy that cannot be hashed
+                stored = self.cache.get((engine.state, self._key(plan)))
         if stored is None or changes_between(engine, stored[1], plan.at):
             return None
         result = replace(_copied(stored[0]), trace=Trace({"cache": (time.perf_counter() - start) * 1000}))
@@ -479,35 +456,17 @@ def _check_text(text: object, what: str) -> None:
         raise InputError(f"{what} has a lone surrogate at {error.start}: decode it correctly") from error
 
 
-def _turns(history: History, question: str) -> tuple[Turn, ...]:
-    """Return the turns of a conversation that may matter for a question, checked."""
-    turns = parse_history(history, question)
-    for turn in turns:
-        _check_text(turn.text, "a turn of history")
-    return turns
-
-
 def _copied(result: Result) -> Result:
     """Return a copy that shares no mutable value, but the explanation, which is computed once for all copies."""
-    return replace(result, hits=tuple(map(_copied_hit, result.hits)))
-
-
-def _copied_hit(hit: Hit) -> Hit:
-    """Return a copy of a hit; faster than ``dataclasses.replace``."""
-    chunk = hit.chunk
-    own = Chunk(
-        chunk.id, chunk.document_id, chunk.text, chunk.title, chunk.ordinal, chunk.start, _copied_json(chunk.metadata),
-        chunk.headings, chunk.page, chunk.marks,
-    )  # fmt: skip
-    return Hit(
-        own, hit.score, dict(hit.channels), hit.origin, hit.graph_expansion, hit.via,
-        hit.explanation, hit.expanded,
-    )  # fmt: skip
+    hits = []
+    for hit in result.hits:
+        chunk = replace(hit.chunk, metadata=_copied_json(hit.chunk.metadata))
+        hits.append(replace(hit, chunk=chunk, channels=dict(hit.channels)))
+    return replace(result, hits=tuple(hits))
 
 
 def _copied_json(value: Any) -> Any:
     """Return a copy of a JSON value; many times faster than ``copy.deepcopy``."""
-    kind = type(value)
-    if kind is dict:
-        return {key: _copied_json(one) if type(one) in (dict, list) else one for key, one in value.items()}
-    return [_copied_json(one) for one in value] if kind is list else value
+    if isinstance(value, dict):
+        return {key: _copied_json(one) if isinstance(one, (dict, list)) else one for key, one in value.items()}
+    return [_copied_json(one) for one in value] if isinstance(value, list) else value

@@ -10,7 +10,7 @@ from graphrag_core.query.fusion import Additive, Fusion, Gate, OwnScores, Recipr
 from graphrag_core.query.linear import Linear
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.recognise import Recogniser
-from graphrag_core.query.reranker import Reranked, Reranker
+from graphrag_core.query.rerank import Reranked, Reranker
 from graphrag_core.query.routing import Route, Router, Rule
 from graphrag_core.query.strategies.activation import Relevance, SpreadingActivation
 from graphrag_core.query.strategies.citations import CitationGraph

@@ -68,7 +68,8 @@ def test_edges_are_a_setting_that_is_kept(framework, tmp_path, target):
         assert set(found) >= {"k", "l"}
     with framework.load(tmp_path, None) as retriever:
         assert set(retriever.index.edges) >= {("author", "author"), ("links", "$id")}
-        links = {hit.chunk.id: hit.path for hit in retriever.search("kestrels")}
+        result = retriever.search("What did Mara Lindqvist write?", method="graph")
+        links = {hit.chunk.id: hit.path for hit in result}
         assert any(step.text == "Kestrels hover links: Ferns spread by spores" for step in links["f"])
 
 

@@ -128,7 +128,7 @@ class InThisOrder(GraphStrategy):
     fusion = RESEARCH.fusion
 
     def expand(self, query, plain, k):
-        keys, _ = query.nearest(10)
+        ((keys, _),) = query.snapshot.nearest(query.vector[None], 10)
         key_of = dict(zip((chunk.id for chunk in query.snapshot.chunks(keys)), keys.tolist(), strict=True))
         chosen = np.array([key_of[name] for name in self.ids], np.int64)
         return Expansion(chosen, np.linspace(1, 0.5, len(chosen), dtype=np.float32))
@@ -276,16 +276,6 @@ def test_a_citation_question_with_an_id_goes_to_the_graph(index):
     result = GraphRetriever(index, method="agentic", graph=CitationGraph()).retrieve("Which papers cite 2501.00002?")
     assert result.method == "graph"
     assert {"arxiv:2501.00001", "arxiv:2501.00003"} < set(found(result))
-
-
-def test_an_id_that_no_passage_has_falls_back():
-    with KnowledgeIndex(HashEmbedder(), progress=False) as index:
-        index.add([Document("a", "Nothing of the kind.")])
-        result = GraphRetriever(index, method="agentic").retrieve("9912.34567")
-    assert found(result) == ["a"]
-    assert result.method == "keyword", "what the rule chose"
-    assert result.hits[0].channels.keys() == {"vector"}
-    assert result.fallback == "no passage has a word of the question: vector search answers"
 
 
 # -- findings: documents and extractor go together

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine import analysis
-from graphrag_core.engine.arrays import Flags, Numbers
+from graphrag_core.engine.arrays import Flags
 from graphrag_core.engine.counters import kept_rows
 from graphrag_core.engine.edits import SUBJECT_WEIGHT, EditedGraph
 from graphrag_core.engine.name_vectors import NameVectors
@@ -44,6 +44,8 @@ class Reads(ABC):
         The number of passages, and of those of all documents.
     first_entity, node_limit
         Keys of passages are below the first number, keys of entities are not; all keys are below the second.
+    has_vectors, has_entities
+        Whether passages have vectors, and whether they mention entities.
     unknown_keys
         The metadata keys of the scope that no document of the index has.
     """
@@ -63,6 +65,8 @@ class Reads(ABC):
         self.first_entity, self.node_limit = scope.first_entity, scope.node_limit
         self.walk, self.degrees, self.entity_counts = self.graph.walk, self.graph.degrees, self.graph.entity_counts
         self.are_triples = scope.are_triples
+        self.has_vectors = view.vectors.dim > 0 and view.size > 0
+        self.has_entities = scope.size > 0 and bool(view.exists.any())
         self._counts: dict[str, int] = {}  # passages that have a term
 
     @abstractmethod
@@ -70,6 +74,9 @@ class Reads(ABC):
         """Return the ids of the names that facts hold, and the facts."""
 
     # -- search
+
+    terms = staticmethod(analysis.content_terms)
+    """Return the terms of a text as keyword search sees them: stemmed, without stop words, each once."""
 
     def nearest(self, vectors: Matrix, k: int) -> list[Ranking]:
         """Return for each vector the nearest ``k`` passages by cosine, and what ties with the last."""
@@ -80,14 +87,11 @@ class Reads(ABC):
 
         Phrases in quotation marks count as phrases.
         """
-        return self.view.postings().search(text, k, self.scope.filtered, self._bodies)
 
-    def _bodies(self, passages: Keys) -> list[str]:
-        return [keyword_fields(c.title, c.headings, (), plain(c.text))[0] for c in self.chunks(passages)]
+        def bodies(passages: Keys) -> list[str]:
+            return [keyword_fields(c.title, c.headings, (), plain(c.text))[0] for c in self.chunks(passages)]
 
-    def terms(self, text: str) -> list[str]:
-        """Return the terms of a text as keyword search sees them: stemmed, without stop words, each once."""
-        return [*analysis.content_terms(text)]
+        return self.view.postings().search(text, k, self.scope.filtered, bodies)
 
     def term_counts(self, terms: Sequence[str]) -> Keys:
         """Return how many passages of all documents contain each term in their title, headings or text.
@@ -107,26 +111,33 @@ class Reads(ABC):
         return scores
 
     def fact_cosines(self, facts: Keys, vector: Matrix | None) -> Scores:
-        """Return the cosines of facts, whose vectors are made of their tokens; 0 without."""
-        if vector is None or self._embed_tokens is None or len(facts) == 0:
-            return np.zeros(len(facts), np.float32)
-        scores: Scores = np.vecdot(self._embed_tokens(*self._fact_tokens(facts)), vector)
-        return scores
+        """Return the cosines of facts, whose vectors are made of their tokens; 0 without.
 
-    @property
-    def has_vectors(self) -> bool:
-        """Whether passages have vectors."""
-        return self.view.vectors.dim > 0 and self.view.size > 0
+        Those of a sentence are its own with the label of its passage. The tokens of a passage are those of its label,
+        of each fact and of the rest; ``part`` has their numbers.
+        """
+        passages, numbers = self._fact_places(facts)
+        own, place = np.unique(passages, return_inverse=True)
+        counts, sizes = self.view.forward["part"].gather(own)
+        if vector is None or self._embed_tokens is None or len(sizes) == 0:
+            return np.zeros(len(facts), np.float32)
+        first = (counts.cumsum() - counts)[place]
+        before = sizes.cumsum(dtype=np.int64) - sizes
+        at, label = np.minimum(first + 1 + numbers, len(sizes) - 1), np.minimum(first, len(sizes) - 1)
+        has = (counts >= 2)[place]
+        of_label = np.where(has & ~self.view["fact_triple"].take(facts), sizes[label].astype(np.int64), 0)
+        of_fact = np.where(has, sizes[at].astype(np.int64), 0)
+        tokens = self.view.forward["token"]
+        begin = tokens.starts.take(passages)
+        spans = np.stack([begin, begin + before[at] - before[label]], axis=1).ravel()
+        ids = tokens.values[0].take(ranges(spans, np.stack([of_label, of_fact], axis=1).ravel()))
+        scores: Scores = np.vecdot(self._embed_tokens(of_label + of_fact, ids), vector)
+        return scores
 
     @property
     def has_name_vectors(self) -> bool:
         """Whether names have vectors."""
         return bool(self.records.rows("SELECT EXISTS (SELECT 1 FROM name_vectors)")[0][0])
-
-    @property
-    def has_entities(self) -> bool:
-        """Whether passages mention entities."""
-        return self.chunk_count > 0 and bool(self.view.derived("has_entities", lambda: bool(self.view.exists.any())))
 
     # -- passages
 
@@ -157,10 +168,12 @@ class Reads(ABC):
 
     def sentences(self, passages: Keys, terms: Sequence[str]) -> Sentences:
         """Return which terms passages and each of their facts contain."""
-        counts, facts, numbers = self._facts_of_passages(passages)
-        owners = np.arange(len(passages)).repeat(counts)
-        if (hidden := self.graph.hidden(facts)).any():
-            facts, numbers, owners = facts[~hidden], numbers[~hidden], owners[~hidden]
+        starts, counts = self.view.forward["fact"].locate(passages)
+        facts, owners = ranges(starts, counts), np.arange(len(passages)).repeat(counts)
+        if isinstance(self.graph, EditedGraph):
+            seen = ~self.graph.hidden(facts)
+            facts, owners = facts[seen], owners[seen]
+        numbers = facts - starts[owners]
         masks = self._masks(passages, terms)
         bits = np.minimum(numbers + 1, LAST_FACT).astype(np.uint32)
         of_facts = masks[owners] >> bits[:, None] & 1
@@ -358,34 +371,6 @@ class Reads(ABC):
         """Return the passage of each fact, and its number in it."""
         passages = self.view["fact_passage"].take(facts).astype(np.int64)
         return passages, facts - self.view.forward["fact"].starts.take(passages)
-
-    def _facts_of_passages(self, passages: Keys) -> tuple[Numbers, Keys, Numbers]:
-        """Return how many facts passages have, the facts, and the number of each in its passage."""
-        starts, counts = self.view.forward["fact"].locate(passages)
-        return counts, ranges(starts, counts), ranges(np.zeros_like(counts), counts)
-
-    def _fact_tokens(self, facts: Keys) -> tuple[Keys, npt.NDArray[np.uint16]]:
-        """Return the number of tokens of each fact, and their ids: of a sentence with the label of its passage.
-
-        The tokens of a passage are those of its label, of each fact and of the rest; ``part`` has their numbers.
-        """
-        passages, numbers = self._fact_places(facts)
-        own, place = np.unique(passages, return_inverse=True)
-        counts, sizes = self.view.forward["part"].gather(own)
-        if len(sizes) == 0:
-            return np.zeros(len(facts), np.int64), np.empty(0, np.uint16)
-        first = counts.cumsum() - counts
-        before = sizes.cumsum(dtype=np.int64) - sizes
-        at = np.minimum(first[place] + 1 + numbers, len(sizes) - 1)
-        label = np.minimum(first[place], len(sizes) - 1)
-        has = (counts >= 2)[place]
-        of_label = np.where(has & ~self.view["fact_triple"].take(facts), sizes[label].astype(np.int64), 0)
-        of_fact = np.where(has, sizes[at].astype(np.int64), 0)
-        begin = self.view.forward["token"].starts.take(passages)
-        spans = np.stack([begin, begin + before[at] - before[label]], axis=1).ravel()
-        lengths = np.stack([of_label, of_fact], axis=1).ravel()
-        ids: npt.NDArray[np.uint16] = self.view.forward["token"].values[0].take(ranges(spans, lengths))
-        return of_label + of_fact, ids
 
 
 def _opened(text: str, ids: list[int]) -> int | None:

@@ -90,20 +90,16 @@ class Scope:
         pairs = zip(known[seen].tolist(), self._nodes(own[seen]).tolist(), strict=True)
         found = {ids[at]: [node] for at, node in pairs}
         counts, names = self._view.inverse["alias_names"].gather(wanted)
-        if len(names):
-            for at, node in self._aliases(counts, names.astype(np.int64)):
+        if len(names):  # aliases that are written in scope, in the order of the ids of their entities
+            owners, entities = np.arange(len(counts)).repeat(counts), self._view["name_entity"].take(names)
+            kept = self._exists[entities]
+            kept[kept] = self._uses(names[kept], entities[kept]) > 0
+            owners, entities = owners[kept], entities[kept].astype(np.int64)
+            order = np.lexsort((self._view["entity"].take(entities), owners))
+            for at, node in zip(owners[order].tolist(), self._nodes(entities[order]).tolist(), strict=True):
                 nodes = found.setdefault(ids[at], [])
                 nodes += [node] if node not in nodes else []
         return found
-
-    def _aliases(self, counts: Numbers, names: Numbers) -> list[tuple[int, int]]:
-        """Return the positions of ids, and the entities of which names in scope are aliases, in the order of ids."""
-        owners, entities = np.arange(len(counts)).repeat(counts), self._view["name_entity"].take(names)
-        kept = self._exists[entities]
-        kept[kept] = self._written(names[kept], entities[kept])
-        owners, entities = owners[kept], entities[kept].astype(np.int64)
-        order = np.lexsort((self._view["entity"].take(entities), owners))
-        return [*zip(owners[order].tolist(), self._nodes(entities[order]).tolist(), strict=True)]
 
     def ids(self, entities: Keys) -> Keys:
         """Return the ids of entities."""
@@ -133,13 +129,9 @@ class Scope:
         if self.visible is not None:
             several = (counts > 1).repeat(counts)
             kept = ~several
-            kept[several] = self._written(names[several], own.repeat(counts)[several])
+            kept[several] = self._uses(names[several], own.repeat(counts)[several]) > 0
             counts, names = kept_rows(counts, kept), names[kept]
         return counts, self._view["name"].take(names).astype(np.int64)
-
-    def _written(self, names: Array, entities: Array) -> Flags:
-        """Return which names a passage in scope writes for an entity."""
-        return self._uses(names, entities) > 0
 
     def _uses(self, names: Array, entities: Array) -> Numbers:
         """Return how many passages in scope write each name of an entity."""
@@ -229,14 +221,6 @@ class Scope:
         """Return which facts have a relation."""
         return self._view["fact_triple"].take(facts)
 
-    def hidden(self, facts: Keys) -> Flags:
-        """Return which facts no question may see: none without edits."""
-        return np.zeros(len(facts), np.bool_)
-
-    def every_hidden(self) -> Keys:
-        """Return all facts that no question may see: none without edits."""
-        return np.empty(0, np.int64)
-
     def every_edge(self) -> Keys:
         """Return all explicit edges in scope."""
         facts = self._view.edge_facts()
@@ -265,37 +249,28 @@ class Scope:
 
 
 def scope_of(view: View, records: Records, columns: AttributeColumns, chosen: Filter | None) -> Scope:
-    """Return the scope of a filter. What is hidden depends on the time, and rarely changes."""
-    chosen, hidden = _parts_of(chosen)
+    """Return the scope of a filter. What is hidden from every question depends on the time, and rarely changes."""
+    hidden: Filter | None = None
+    if isinstance(chosen, Hidden):
+        hidden, chosen = chosen.part, None
+    elif isinstance(chosen, Group) and chosen.all and len(chosen.parts) == 2 and isinstance(chosen.parts[1], Hidden):
+        hidden, chosen = chosen.parts[1].part, chosen.parts[0]
     gone = np.empty(0, np.int64) if hidden is None else np.flatnonzero(matching(view, records, columns, hidden))
     known: dict[Any, Scope] = view.derived("scopes", dict)
     key = chosen, gone.tobytes()
     if (found := known.get(key)) is None:
+        documents, unknown = view["passage_document"].all(), tuple[str, ...]()
+        seen = view.alive.copy()
+        if chosen is not None:
+            chosen = marked(records, chosen)
+            unknown = unknown_keys(chosen)
+            seen &= matching(view, records, columns, chosen)[documents]
+        if len(gone):
+            seen &= ~among(documents, gone)
         if len(known) >= _MOST_SCOPES:
             known.clear()
-        found = known[key] = _new_scope(view, records, columns, chosen, gone)
+        found = known[key] = Scope(view, None if np.count_nonzero(seen) == view.size else seen, unknown)
     return found
-
-
-def _new_scope(view: View, records: Records, columns: AttributeColumns, chosen: Filter | None, gone: Keys) -> Scope:
-    documents, unknown = view["passage_document"].all(), tuple[str, ...]()
-    seen = view.alive.copy()
-    if chosen is not None:
-        chosen = marked(records, chosen)
-        unknown = unknown_keys(chosen)
-        seen &= matching(view, records, columns, chosen)[documents]
-    if len(gone):
-        seen &= ~among(documents, gone)
-    return Scope(view, None if np.count_nonzero(seen) == view.size else seen, unknown)
-
-
-def _parts_of(scope: Filter | None) -> tuple[Filter | None, Filter | None]:
-    """Return what a caller chose, and what is hidden from every query."""
-    if isinstance(scope, Hidden):
-        return None, scope.part
-    if isinstance(scope, Group) and scope.all and len(scope.parts) == 2 and isinstance(scope.parts[1], Hidden):
-        return scope.parts[0], scope.parts[1].part
-    return scope, None
 
 
 def matching(view: View, records: Records, columns: AttributeColumns, chosen: Filter) -> Flags:

@@ -95,8 +95,20 @@ class Snapshot(Reads):
 
     def _described_all(self, keys: Keys) -> list[Entity]:
         """Return entities as documents describe them, addresses as the sections that they lead to."""
-        graph, groups = self.graph, self._by_use(self._names_of(keys))
-        claims = self._claims([key for names in groups for key in names])
+        graph, groups = self.graph, self._names_of(keys)
+        every = [key for names in groups for key in names]
+        if len(every) > len(groups):  # the most used name of each comes first
+            uses = dict(zip(every, graph.uses(np.array(every, np.int64)).tolist(), strict=True))
+            groups = [
+                dict(sorted(names.items(), key=lambda pair: (-uses[pair[0]], pair[1].surface))) for names in groups
+            ]
+        # The types and descriptions that passages in scope give to names.
+        rows = self.records.claims(every)
+        passages = self.view["passage"].find(np.array([row[0] for row in rows], np.int64))
+        seen, claims = self.scope.visible, dict[int, list[tuple[str, str]]]()
+        for (_, name, kind, description), passage in zip(rows, passages.tolist(), strict=True):
+            if passage >= 0 and (seen is None or seen[passage]):
+                claims.setdefault(name, []).append((kind, description))
         addresses = graph.are_addresses(keys)
         labels = self._section_labels(keys[addresses]) if addresses.any() else {}
         things = self._things(labels) if labels else {}
@@ -107,27 +119,12 @@ class Snapshot(Reads):
                 entities.append(things.get(title) or Entity(normalise(title) or title, title, mentions=count))
             else:
                 stated = [claim for name in names for claim in claims.get(name, ())]
-                one = _described(entity_id, [*names.values()], stated, count)
-                entities.append(_renamed(one, graph.new_names[0].get(key)))
+                one, new = _described(entity_id, [*names.values()], stated, count), graph.new_names[0].get(key)
+                if new is not None and new != one.name:  # an edit renamed it
+                    aliases = tuple(sorted({one.name, *one.aliases} - {new}))
+                    one = replace(one, id=normalise(new), name=new, aliases=aliases)
+                entities.append(one)
         return entities
-
-    def _claims(self, names: Sequence[int]) -> dict[int, list[tuple[str, str]]]:
-        """Return the types and descriptions that passages in scope give to names."""
-        rows = self.records.claims(names)
-        passages = self.view["passage"].find(np.array([row[0] for row in rows], np.int64))
-        found: dict[int, list[tuple[str, str]]] = {}
-        for (_, name, kind, description), passage in zip(rows, passages.tolist(), strict=True):
-            if passage >= 0 and (self.scope.visible is None or self.scope.visible[passage]):
-                found.setdefault(name, []).append((kind, description))
-        return found
-
-    def _by_use(self, groups: Sequence[dict[int, Name]]) -> list[dict[int, Name]]:
-        """Return the names of entities, the most used name of each first."""
-        several = [key for names in groups if len(names) > 1 for key in names]
-        if not several:
-            return [*groups]
-        uses = dict(zip(several, self.graph.uses(np.array(several, np.int64)).tolist(), strict=True))
-        return [dict(sorted(own.items(), key=lambda pair: (-uses.get(pair[0], 0), pair[1].surface))) for own in groups]
 
     # -- sections
 
@@ -248,14 +245,6 @@ def _described(entity_id: int, names: Sequence[Name], claims: Sequence[tuple[str
         aliases=tuple(sorted({name.surface for name in names} - {own.surface})),
         mentions=mentions,
     )
-
-
-def _renamed(entity: Entity, name: str | None) -> Entity:
-    """Return an entity with another name, the old one as an alias; the entity itself for no name."""
-    if name is None or name == entity.name:
-        return entity
-    aliases = tuple(sorted({entity.name, *entity.aliases} - {name}))
-    return replace(entity, id=normalise(name), name=name, aliases=aliases)
 
 
 def _edge_label(surface: str, first: Chunk, last: Chunk) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from graphrag_core.engine.edits import EditedGraph
 from graphrag_core.engine.snapshot import Snapshot
 from graphrag_core.model import Stats
 from graphrag_core.text import REFERS_TO
@@ -12,7 +15,9 @@ _TOP = 5  # entities in the statistics
 def statistics(snapshot: Snapshot) -> Stats:
     """Return the size of the index and its most frequent entities."""
     records, meta = snapshot.records, snapshot.records.meta()
-    hidden = snapshot.fact_keys(snapshot.graph.every_hidden())
+    graph = snapshot.graph
+    every_hidden = graph.every_hidden() if isinstance(graph, EditedGraph) else np.empty(0, np.int64)
+    hidden = snapshot.fact_keys(every_hidden)
     relations = records.relations(hidden)
     on_disk, in_memory = records.session.sizes()
     top = snapshot.entities(snapshot.top_entities(_TOP))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +13,7 @@ from graphrag_core.model import Chunk, Entity
 from graphrag_core.ports import Keys, Ranking
 from graphrag_core.query.plan import Plan
 from graphrag_core.query.query import Carried, Expansion
-from graphrag_core.query.rerank import ScoreReranker
-from graphrag_core.query.reranker import Reranked
+from graphrag_core.query.rerank import SCORED, Reranked
 from graphrag_core.query.settings import ResolvedSettings
 from graphrag_core.result import Signal
 
@@ -56,22 +55,22 @@ class Evidence:
 
     Attributes
     ----------
-    plan
-        The question.
+    plan, settings
+        The question and its settings.
     plain, graph, ranked
         What the steps of the search returned.
     kept
         The passages that may be shown; None for the first ``k`` of the ranking.
     passages, entities
-        By key: the passages that may be shown, and every entity that is named with them.
+        By key: the passages that may be shown or scored, and every entity that is named with them.
     named, carried
         The entities that the question names, and after them those of the conversation.
     terms
         The terms of the question; None if no reranker looked at them.
-    scope, generation, numbering
-        What the question saw of the index.
-    unknown_keys, warning
-        The keys of the filter that no document has, and what the log says of them.
+    scope, state
+        What the question saw of the index: the filter; the generation, and what says whether keys are the same.
+    unknown_keys
+        The keys of the filter that no document has.
     has_vector, has_chunks, has_entities, has_vectors
         Whether the question has a vector; and what the index has, within the scope.
     missing, failed
@@ -81,6 +80,7 @@ class Evidence:
     """
 
     plan: Plan
+    settings: ResolvedSettings
     plain: PlainSearch
     graph: GraphSearch
     ranked: Reranked
@@ -91,10 +91,8 @@ class Evidence:
     carried: Carried
     terms: Sequence[str] | None
     scope: Filter | None
-    generation: int
-    numbering: object
+    state: tuple[int, object]
     unknown_keys: tuple[str, ...]
-    warning: str
     has_vector: bool
     has_chunks: bool
     has_entities: bool
@@ -106,11 +104,6 @@ class Evidence:
     best_score: float | None = None
 
     @property
-    def settings(self) -> ResolvedSettings:
-        """The settings of the question."""
-        return self.plan.settings
-
-    @property
     def names(self) -> tuple[str, ...]:
         """The names of the entities that the question itself names."""
         own = self.named[: len(self.named) - len(self.carried.entities)]
@@ -118,16 +111,5 @@ class Evidence:
 
     @property
     def to_score(self) -> list[Chunk]:
-        """The passages that the function of a :class:`ScoreReranker` has to order."""
-        return [self.passages[key] for key in self.ranked.keys[: ScoreReranker.depth(self.settings.k)].tolist()]
-
-    def scored(self, scorer: ScoreReranker, scores: Sequence[float | None]) -> Evidence:
-        """Return the evidence in the order of the scores of the passages to score."""
-        return replace(self, ranked=scorer.order(self.ranked, scores))
-
-    def shown(self) -> Ranking:
-        """Return the passages that may be shown, best first, with their scores."""
-        if self.kept is None:
-            return self.ranked.keys[: self.settings.k], self.ranked.scores[: self.settings.k]
-        wanted = np.isin(self.ranked.keys, self.kept)
-        return self.ranked.keys[wanted], self.ranked.scores[wanted]
+        """The passages that a function has to score."""
+        return [self.passages[key] for key in self.ranked.keys[: max(SCORED, self.settings.k)].tolist()]

@@ -46,20 +46,14 @@ class Fusion(ABC):
         them by id.
         """
 
-    def fuse_query(
-        self,
-        query: Query,  # noqa: ARG002 - for subclasses
-        channels: Mapping[str, Ranking],  # noqa: ARG002 - for subclasses
-        plain: Ranking,
-        graph: Ranking,
-    ) -> Ranking:
+    def fuse_query(self, query: Query, channels: Mapping[str, Ranking], plain: Ranking, graph: Ranking) -> Ranking:  # noqa: ARG002
         """Return the ranking of a query. Its scores have the same scale whether or not the graph found anything.
 
         ``channels`` are the rankings of vector and keyword search, of which ``plain`` is the weighted mean.
         """
         return self.fuse(plain, graph)
 
-    def kept(self, query: Query, plain: Ranking, graph: Ranking | None) -> Keys | None:  # noqa: ARG002 - for subclasses
+    def kept(self, query: Query, plain: Ranking, graph: Ranking | None) -> Keys | None:  # noqa: ARG002
         """Return the chunks that the result may have, in the order of the ranking; None for its first ``k``.
 
         ``graph`` is None if the graph did not run.
@@ -146,8 +140,8 @@ class ReciprocalRank(Fusion):
             By name, or one after the other; each lists documents, ids or other hashable values, best first. A value
             that a ranking lists twice counts where it comes first.
         weights
-            A weight for each ranking of a sequence. By default 1 each; for rankings by name
-            the fusion's own ``weights``, and 1 each if it has none.
+            A weight for each ranking of a sequence, by default 1; rankings by name have the fusion's own ``weights``,
+            and 1 each if it has none.
 
         Raises
         ------
@@ -158,14 +152,12 @@ class ReciprocalRank(Fusion):
             named = dict.fromkeys(rankings, 1.0) if self.weights is None else self.weights
             if weights is not None or rankings.keys() - named.keys():
                 raise InputError(f"the weights are for {', '.join(named)}: pass ReciprocalRank(weights={{...}})")
-            parts = [(named[name], ranking) for name, ranking in rankings.items()]
-        else:
-            given = [1.0] * len(rankings) if weights is None else weights
-            if len(given) != len(rankings):
-                raise InputError(f"got {len(rankings)} rankings and {len(given)} weights: pass equally many")
-            parts = list(zip(given, rankings, strict=True))
+            weights, rankings = [named[name] for name in rankings], [*rankings.values()]
+        weights = [1.0] * len(rankings) if weights is None else weights
+        if len(weights) != len(rankings):
+            raise InputError(f"got {len(rankings)} rankings and {len(weights)} weights: pass equally many")
         scores: dict[T, float] = {}
-        for weight, ranking in parts:
+        for weight, ranking in zip(weights, rankings, strict=True):
             for rank, value in enumerate(dict.fromkeys(ranking), 1):
                 scores[value] = scores.get(value, 0.0) + weight / (self.k + rank)
         return sorted(scores.items(), key=lambda item: -item[1])
@@ -268,10 +260,9 @@ class OwnScores(Fusion):
         scores = dict(zip(graph[0].tolist(), graph[1].tolist(), strict=True))
         return _ranking({**scores, **dict(zip(plain[0].tolist(), plain[1].tolist(), strict=True))})
 
-    def fuse_query(self, query: Query, channels: Mapping[str, Ranking], plain: Ranking, graph: Ranking) -> Ranking:
+    def fuse_query(self, query: Query, channels: Mapping[str, Ranking], plain: Ranking, graph: Ranking) -> Ranking:  # noqa: ARG002
         """Return the first ``k`` vector hits and the passages of the graph; plain search if the graph found nothing."""
-        vector_hits = first(plain, query.k) if len(graph[0]) else plain
-        return super().fuse_query(query, channels, vector_hits, graph)
+        return self.fuse((plain[0][: query.k], plain[1][: query.k]) if len(graph[0]) else plain, graph)
 
     def kept(self, query: Query, plain: Ranking, graph: Ranking | None) -> Keys | None:
         """Return the first ``k`` vector hits and those that the graph adds, without passages that begin alike.
@@ -281,11 +272,6 @@ class OwnScores(Fusion):
         if graph is None:
             return None
         return query.without_same_start(_with_added(query, plain, graph, self.max_chunks), self.same_start)
-
-
-def first(ranking: Ranking, count: int) -> Ranking:
-    """Return the first chunks of a ranking."""
-    return ranking[0][:count], ranking[1][:count]
 
 
 def _with_added(query: Query, plain: Ranking, graph: Ranking | None, max_chunks: int | None) -> Keys:
@@ -338,11 +324,6 @@ class Gate:
     def strict(cls) -> Gate:
         """Return a gate that prefers to skip the graph rather than to add noise."""
         return cls(min_confidence=0.5, min_graph_score=0.3, needs_entity=True)
-
-    @property
-    def uses_confidence(self) -> bool:
-        """Whether the :func:`confidence` of a question matters; it is not computed otherwise."""
-        return self.min_confidence > 0 or self.weigh_by_confidence
 
     def skipped(self, confidence: float | None, entities: int) -> str:
         """Return why the graph must not run; empty if it may."""

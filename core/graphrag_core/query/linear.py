@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from graphrag_core.key_sets import among, distinct
-from graphrag_core.ports import Keys, Ranking, Scores, Sentences
-from graphrag_core.query.matching import Flags, QuestionWords, Values
-from graphrag_core.query.named_document import named_document
-from graphrag_core.query.query import Query, word_weights
-from graphrag_core.query.reasons import Candidates, Links
-from graphrag_core.query.reranker import Reranked, Reranker
+from graphrag_core.ports import Keys, Matrix, Ranking, Scores, Sentences
+from graphrag_core.query.query import Query
+from graphrag_core.query.reasons import Candidates, Flags, Links, Values
+from graphrag_core.query.rerank import Reranked, Reranker
 from graphrag_core.result import Signal
+from graphrag_core.text.names import file_address
 
 _PLAIN, _GRAPH, _INSIDE = 30, 25, 20  # candidates: first passages of plain search, the graph and the named document
 _OFFSET, _FAR = 10, 100  # a rank, from 0, counts 10 / (rank + 10); that of a passage which a ranking lacks is 100
@@ -24,6 +25,88 @@ _TOGETHER = 5  # passages whose words are looked at together for the probability
 _FEW = 5  # passages that mention an entity link each other in any index
 _RARE = 2.0  # passages that mention a name which counts in full
 _ENOUGH = 0.25  # the share of such names from which on the graph is trusted in full
+_WORD = re.compile(r"\w+(?:[-_.:/]\w+)*")
+_MOST_TOKENS = 65_536  # of a vocabulary
+_MOST_PRODUCTS = 200_000  # in one matrix product: from 262,144 on OpenBLAS wakes its threads, which spin
+_FILE = re.compile(r"[\w-][\w.-]*\.[A-Za-z]{1,8}\b")
+_MOST_FILES = 20
+_FEWEST, _MOST = 3, 1_000  # passages that mention the name of a document; beyond, it is the topic of the collection
+_SHARE = 0.8  # of these passages are of one document
+
+
+def expected_words(query: Query) -> str:
+    """Return the question and the names that it refers to: the words that passages should have."""
+    return " ".join((query.text, *query.carried.names))
+
+
+def word_weights(counts: Keys, total: int) -> Values:
+    """Return the inverse document frequency of terms in ``counts`` of ``total`` passages, normalised to sum 1."""
+    weights: Values = np.log(1 + (total - counts + 0.5) / (counts + 0.5))
+    return weights / max(float(weights.sum()), 1e-9)
+
+
+class QuestionWords(NamedTuple):
+    """The words of a question, and how far passages contain each.
+
+    A word that is one token of the embedder counts by its similarity to the nearest token of a passage. A word of
+    several tokens is rare, and its pieces mean little: it counts by its stems, and so does every word without token
+    vectors.
+    """
+
+    terms: Sequence[str]  # the question as keyword search sees it
+    counts: Keys  # of passages that have each
+    term_weights: Values  # their inverse document frequencies, which sum to 1
+    weights: Values  # of the words: the largest of their terms
+    by_terms: Values  # one row for each term, one column for each word: its share in the word
+    places: Keys  # the words that are one token, and their vectors
+    vectors: Matrix | None = None
+
+    @classmethod
+    def of(cls, query: Query) -> QuestionWords:
+        """Return the words of a question."""
+        snapshot, embedder, text = query.snapshot, query.embedder, expected_words(query)
+        terms = snapshot.terms(text)
+        counts = snapshot.term_counts(terms)
+        weights = word_weights(counts, snapshot.statistics_count)
+        if not terms or embedder is None or not embedder.has_tokens or query.vector is None:
+            return cls(terms, counts, weights, weights, np.eye(len(terms)), np.empty(0, np.int64))
+        row_of = {term: row for row, term in enumerate(terms)}
+        words: dict[tuple[int, ...], str] = {}
+        for word in _WORD.findall(text):
+            if rows := tuple(row_of[term] for term in snapshot.terms(word) if term in row_of):
+                words.setdefault(rows, word)
+        by_terms = np.zeros((len(terms), len(words)))
+        for column, rows in enumerate(words):
+            by_terms[list(rows), column] = 1 / len(rows)
+        tokens = embedder.token_ids(list(words.values()))
+        places = np.array([place for place, ids in enumerate(tokens) if len(ids) == 1], np.int64)
+        vectors = embedder.token_vectors(np.array([tokens[place][0] for place in places], np.int64))
+        largest = np.array([weights[list(rows)].max() for rows in words])
+        return cls(terms, counts, weights, largest, by_terms, places, vectors)
+
+    def matches(self, query: Query, keys: Keys, covered: Flags) -> Values:
+        """Return how far chunks contain each word, times its weight: one row for each chunk.
+
+        ``covered`` says which chunks contain which terms. A word that none contains weighs nothing; the weights of the
+        others sum to 1.
+        """
+        values = covered @ self.by_terms
+        weights = np.where(values.any(axis=0), self.weights, 0)
+        if self.vectors is not None and query.embedder is not None and len(self.places):
+            counts, ids = query.snapshot.tokens(keys)
+            if len(rows := np.flatnonzero(counts)):
+                # The tokens of all chunks, each once: numbered by a table, which is faster than sorting.
+                place_of = np.full(_MOST_TOKENS, -1, np.int64)
+                place_of[ids] = 0
+                used = np.flatnonzero(place_of == 0)
+                place_of[used] = np.arange(len(used))
+                others, size = query.embedder.token_vectors(used), max(1, _MOST_PRODUCTS // self.vectors.size)
+                parts = [self.vectors @ others[first : first + size].T for first in range(0, len(others), size)]
+                similar = np.concatenate(parts, axis=1).clip(0, 1)[:, place_of[ids]]
+                starts = np.concatenate([[0], np.cumsum(counts[rows])[:-1]])
+                values[np.ix_(rows, self.places)] = np.maximum.reduceat(similar, starts, axis=1).T
+        weighed: Values = values * (weights / max(float(weights.sum()), 1e-9))
+        return weighed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,14 +141,16 @@ class Linear(Reranker):
         if not words.terms or len(everything) == 0:
             return Reranked(everything, self.probabilities(np.zeros(0), 0.0, 0.0, len(everything)), named=())
         trust, share, named = _trust(query, words)
-        document = named_document(query)
-        inside = plain[0][:0]
-        if document is not None:
-            inside = plain[0][query.snapshot.documents_of(plain[0]) == document.number][:_INSIDE]
+        document, number = _named_document(query)
+        inside = plain[0][query.snapshot.documents_of(plain[0]) == number][:_INSIDE] if document else plain[0][:0]
         keys = _each_once(plain[0][:_PLAIN], graph[0][:_GRAPH], inside)
         sentences = query.snapshot.sentences(keys, words.terms)
         matches = words.matches(query, keys, sentences.of_chunks)
-        by_words = self._by_words(plain, matches.sum(axis=1))
+        # Plain search with its first passages in the order of their score and of the words they contain.
+        first = matches.sum(axis=1)[: len(plain[0][:_PLAIN])]
+        similar = (first - first.min(initial=np.inf)) / max(float(np.ptp(first)) if len(first) else 0.0, 1e-9)
+        order = np.argsort(-(plain[1][:_PLAIN] + self.similar * similar).round(6), kind="stable")
+        by_words = np.concatenate([plain[0][order], plain[0][len(order) :]])
         nearest = plain[0][np.argsort(-query.snapshot.cosines(plain[0], query.vector), kind="stable")]
         by_plain = _by_rank(keys, plain[0])
         signals: dict[Signal, Values] = {
@@ -79,16 +164,16 @@ class Linear(Reranker):
         static = np.sum([*signals.values()], axis=0)
         order, sums, added, linked = _choose(static, self.cover * matches, self.link * links.strengths)
         ranking = _each_once(keys[order], by_words, everything)
-        contained = _contained(query, words.terms, sentences.of_chunks[order[:_TOGETHER]])
+        contained = _contained(query, words.counts, sentences.of_chunks[order[:_TOGETHER]])
         sums -= signals["document"][order[: len(sums)]]  # every passage of it has that
         scores = self.probabilities(sums, trust, contained, len(ranking))
         candidates = Candidates(keys, plain[0], words.terms, signals, order, added, linked, links)
-        return Reranked(ranking, scores, trust, share, named, document.name if document else "", candidates)
+        return Reranked(ranking, scores, trust, share, named, document, candidates)
 
     def rerank_plain(self, query: Query, plain: Ranking) -> Ranking:
         """Return plain search in its order, with probabilities by its ranks and by the words of the question."""
         snapshot, first = query.snapshot, plain[0][:_STEPS]
-        terms = snapshot.terms(query.expected_words)
+        terms = snapshot.terms(expected_words(query))
         if not terms or len(first) == 0:
             return plain[0], self.probabilities(np.zeros(0), 0.0, 0.0, len(plain[0]))
         counts, covered = snapshot.term_counts(terms), snapshot.contained(first, terms)
@@ -97,7 +182,7 @@ class Linear(Reranker):
         contained = np.maximum.accumulate(matches)
         added = np.maximum(matches[1:] - contained[:-1], 0).sum(axis=1)
         scores = _by_rank(first, first) * (1 + self.graph) + self.cover * np.append(matches[0].sum(), added)
-        together = _contained(query, terms, covered[:_TOGETHER])
+        together = _contained(query, counts, covered[:_TOGETHER])
         return plain[0], self.probabilities(scores, 0.0, together, len(plain[0]))
 
     def probabilities(self, scores: Values, trust: float, contained: float, count: int) -> Scores:
@@ -108,15 +193,6 @@ class Linear(Reranker):
         logit = constant + of_score * known + of_rank * np.log(ranks) + of_trust * trust + of_words * contained
         falling: Scores = np.minimum.accumulate(1 / (1 + np.exp(-logit))).astype(np.float32)
         return falling * (1 - np.float32(1e-6) * ranks.astype(np.float32))
-
-    def _by_words(self, plain: Ranking, contained: Values) -> Keys:
-        """Return plain search with its first passages in the order of their score and of the words they contain."""
-        scores, first = plain[1][:_PLAIN], contained[: len(plain[0][:_PLAIN])]
-        if len(first) == 0:
-            return plain[0]
-        similar = (first - first.min()) / max(float(np.ptp(first)), 1e-9)
-        order = np.argsort(-(scores + self.similar * similar).round(6), kind="stable")
-        return np.concatenate([plain[0][order], plain[0][len(order) :]])
 
     def _links(self, query: Query, keys: Keys, sentences: Sentences, words: QuestionWords) -> Links:
         """Return the links between chunks: one mentions what the other is about, or both mention a rare entity.
@@ -181,10 +257,9 @@ def _strongest(values: Values, flags: Flags) -> Values:
     return strongest
 
 
-def _contained(query: Query, terms: Sequence[str], covered: Flags) -> float:
+def _contained(query: Query, counts: Keys, covered: Flags) -> float:
     """Return the share of the question's words that some passages contain together, rare words more."""
-    counts = query.snapshot.term_counts(terms).clip(1)
-    return float(covered.any(axis=0) @ word_weights(counts, query.snapshot.statistics_count + _BACKGROUND))
+    return float(covered.any(axis=0) @ word_weights(counts.clip(1), query.snapshot.statistics_count + _BACKGROUND))
 
 
 def _trust(query: Query, words: QuestionWords) -> tuple[float, float, list[int]]:
@@ -196,7 +271,7 @@ def _trust(query: Query, words: QuestionWords) -> tuple[float, float, list[int]]
         return 0.0, 0.0, []
     mentions = query.snapshot.entity_counts(query.entities).clip(1).astype(np.float64)
     named = query.snapshot.in_names(query.entities, words.terms)
-    of_words = np.where(named, query.snapshot.term_counts(words.terms), np.inf).min(axis=1)
+    of_words = np.where(named, words.counts, np.inf).min(axis=1)
     of_words = np.where(np.isfinite(of_words), of_words, mentions)
     rarity = np.minimum(1, _RARE / np.maximum(mentions, np.sqrt(mentions * of_words)))
     share = float((named * rarity[:, None]).max(axis=0) @ words.term_weights)
@@ -212,3 +287,41 @@ def _by_rank(keys: Keys, ranking: Keys) -> Values:
 
 def _each_once(*keys: Keys) -> Keys:
     return np.array(list(dict.fromkeys(np.concatenate(keys).tolist())), np.int64)
+
+
+def _named_document(query: Query) -> tuple[str, int]:
+    """Return the document that a question names, by its file or by a name that hardly another document mentions.
+
+    Its name and its number (:meth:`Snapshot.documents_of`); an empty name if there is none.
+    """
+    snapshot = query.snapshot
+    files = {file_address(name): name for name in _FILE.findall(query.text)[:_MOST_FILES]} if "." in query.text else {}
+    for address, entity in snapshot.find_entities(files).items() if files else ():
+        numbers = distinct(snapshot.documents_of(snapshot.walk(np.array([entity])).targets))
+        if len(numbers) == 1:
+            return files[address], int(numbers[0])
+    counts = snapshot.entity_counts(query.entities)
+    for entity in query.entities[(counts >= _FEWEST) & (counts <= _MOST)]:
+        chunks: Keys = snapshot.walk(np.array([entity])).targets
+        numbers, of_each = np.unique(snapshot.documents_of(chunks[: _MOST + 1]), return_counts=True)
+        if len(chunks) > _MOST or of_each.max() < _SHARE * len(chunks):  # in a scope not more than some are counted
+            continue
+        (known,) = snapshot.entities(np.array([entity]))
+        if any(_is_written_as_name(query.text, name) for name in (known.name, *known.aliases)):
+            return known.name, int(numbers[of_each.argmax()])
+    return "", -1
+
+
+def _is_written_as_name(question: str, name: str) -> bool:
+    """Return whether a question writes a name with a capital letter, with a digit in a word, or in quotation marks.
+
+    >>> [_is_written_as_name("What does Fiverr store in 2018?", name) for name in ("Fiverr", "store", "2018")]
+    [True, False, False]
+    """
+    for found in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", question, re.IGNORECASE):
+        written, before = found.group(), question[: found.start()].rstrip(" ")
+        words = re.sub(r"\b\d+\b", "", written[0 if before else 1 :])  # a number or a year is not a name
+        is_name = any(letter.isupper() or letter.isdigit() for letter in words) or before.endswith(('"', "“", "`", "«"))
+        if is_name and any(map(str.isalpha, name)):
+            return True
+    return False

@@ -1,19 +1,33 @@
-"""The memory tools for agents: names, descriptions and arguments. An adapter or a server wraps them."""
+"""The memory tools for agents: names, descriptions, arguments and filters. An adapter or a server wraps them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Callable, Mapping, Sized
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from graphrag_core.context.escape import one_line
 from graphrag_core.context.settings import Style
-from graphrag_core.query.settings import Option, SearchSettings
+from graphrag_core.errors import InputError
+from graphrag_core.filters import Condition, Filter, Group, Not, Where, conditions, parse, parse_all
+from graphrag_core.query.settings import SearchSettings
 from graphrag_core.query.strategies.related import RelatedEntities
 from graphrag_core.result import Result
 from graphrag_core.text import Tokenizer
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+
+class Option(NamedTuple):
+    """An argument of a tool, with one sentence for a model; a number may have bounds."""
+
+    name: str
+    default: Any
+    type: type
+    help: str
+    minimum: float | None = None
+    maximum: float | None = None
+
 
 NAME = "memory_search"
 DESCRIPTION = (
@@ -99,3 +113,54 @@ def to_content(result: Result, settings: ContextArguments) -> str:
     context = str(result.context(**given))
     is_noted = result.advice and (not result.graph_ran or result.embedder_failed)
     return f"{context}\n\nNote: {one_line(result.advice)}." if is_noted else context
+
+
+# -- filters of agents: values, or functions of the request if one agent serves all users
+
+OfRequest = Callable[[Any], Where]
+"""Returns the filter of a request. What a request is, the adapter says."""
+
+_ADVICE = "it has to return a mapping that names the user, such as {'user': 'ada'}; pass the user with the request"
+
+
+def per_request(where: Where | OfRequest | None, name: str) -> Callable[[Any], Filter | None]:
+    """Return a function from a request to its filter; ``name`` is what is given, for errors.
+
+    A filter is read once, now; an :data:`OfRequest` is called for each request. The function that is returned raises
+    :class:`InputError` if that fails because the request lacks something, or if it returns nothing or a filter with a
+    value that is None, blank or empty.
+
+    >>> of_user = per_request(lambda request: {"user": request.get("user")}, "filter of the agent")
+    >>> of_user({"user": "ada"})
+    Condition(key='user', operator='eq', values=(('text', 'ada'),))
+    """
+    if not callable(where):
+        value = parse_all(where)
+        return lambda _: value
+
+    def of_request(request: Any) -> Filter | None:
+        try:
+            found = where(request)
+        except (AttributeError, LookupError, TypeError) as error:
+            raise InputError(f"the function for {name} failed with {error!r:.80}: {_ADVICE}") from error
+        if not _names_user(found):
+            raise InputError(f"the function for {name} returned {found!r:.80}: {_ADVICE}")
+        return parse(found)
+
+    return of_request
+
+
+def _names_user(found: Any) -> bool:
+    """Return whether a filter is not empty, and no value in it is."""
+    if isinstance(found, (Condition, Not, Group)):
+        return all(value != "" for condition in conditions(found) for _, value in condition.values)  # "" is null, too
+    return isinstance(found, Mapping) and not _is_empty(found)
+
+
+def _is_empty(value: Any) -> bool:
+    if value is None or isinstance(value, str):
+        return not (value or "").strip()
+    if isinstance(value, Sized) and len(value) == 0:
+        return True
+    parts = value.values() if isinstance(value, Mapping) else value
+    return isinstance(value, (Mapping, list, tuple, set, frozenset)) and any(map(_is_empty, parts))

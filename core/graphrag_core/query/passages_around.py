@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from graphrag_core.extract import source_and_rest, source_of
 from graphrag_core.filters import Filter, Group, Internal, attributes, parse_all
 from graphrag_core.ingest.remembered import visible
 from graphrag_core.model import ADAPTER_KEY, Chunk
+from graphrag_core.ports import Keys
 from graphrag_core.text import token_counter
 
 if TYPE_CHECKING:
@@ -57,30 +58,20 @@ class SurroundingReader:
     def __call__(self, chunks: Sequence[Chunk], around: Around) -> list[ExpandedPassage]:
         """Return the expanded passage of each chunk; the chunk alone if it is gone or has changed since."""
         try:
-            return self._read(chunks, around)
+            scope, reach = visible(self.engine, self.scope, self.at), _REACH[around]
+            sources = {source_of(chunk.document_id, chunk.metadata): chunk for chunk in reversed(chunks)}
+            pieces = {source: self._pieces(chunk, source, scope) for source, chunk in sources.items()}
+            with self.engine.snapshot(scope) as snapshot:
+                found = snapshot.find_chunks([chunk.id for chunk in chunks])
+                firsts = {source: _in_order(snapshot, ids, source) for source, ids in pieces.items()}
+                expanded = []
+                for chunk in chunks:
+                    own = np.array([found[chunk.id]] if chunk.id in found else [], np.int64)
+                    keys = _keys_around(snapshot, own, firsts[source_of(chunk.document_id, chunk.metadata)], reach)
+                    expanded.append(_expanded(chunk, snapshot.chunks(keys), around))
         except IndexClosed as error:
             raise IndexClosed(f"{error}. retrieve(..., expand={around!r}) reads the passages before") from error
-
-    def _read(self, chunks: Sequence[Chunk], around: Around) -> list[ExpandedPassage]:
-        scope, reach = visible(self.engine, self.scope, self.at), _REACH[around]
-        pieces: dict[str, list[str]] = {}  # by source
-        for chunk in chunks:
-            source = source_of(chunk.document_id, chunk.metadata)
-            if source not in pieces:
-                pieces[source] = self._pieces(chunk, source, scope)
-        with self.engine.snapshot(scope) as snapshot:
-            ordered = {source: _in_order(snapshot, ids, source) for source, ids in pieces.items() if len(ids) > 1}
-            sequences = []
-            for chunk in chunks:
-                documents = ordered.get(source_of(chunk.document_id, chunk.metadata), [])
-                sequences.append(_ids_around(snapshot, chunk, documents, reach))
-            keys = snapshot.find_chunks([chunk_id for ids in sequences for chunk_id in ids])
-            read = snapshot.chunks(np.array(sorted(keys.values()), np.int64))
-        by_id = {chunk.id: chunk for chunk in read}
-        return [
-            _expanded(chunk, [by_id[chunk_id] for chunk_id in ids if chunk_id in by_id], around)
-            for chunk, ids in zip(chunks, sequences, strict=True)
-        ]
+        return expanded
 
     def _pieces(self, chunk: Chunk, source: str, scope: Filter | None) -> list[str]:
         """Return the ids of the documents that may be pieces of the same source; none if they are too many."""
@@ -95,22 +86,23 @@ class SurroundingReader:
         return ids if len(ids) <= _MOST_PIECES else []
 
 
-def _in_order(snapshot: Snapshot, ids: Sequence[str], source: str) -> list[str]:
-    """Return the ids of the documents that are pieces of a source, in its order."""
-    keys = snapshot.find_chunks([name for piece in ids for name in (piece, f"{piece}#0")])
-    order = sorted(keys.values())
-    first = zip(order, snapshot.chunks(np.array(order, np.int64)), strict=True)
+def _in_order(snapshot: Snapshot, ids: Sequence[str], source: str) -> Keys:
+    """Return the first passages of the documents that are pieces of a source, in its order."""
+    if len(ids) < 2:
+        return np.empty(0, np.int64)
+    keys = sorted(snapshot.find_chunks([name for piece in ids for name in (piece, f"{piece}#0")]).values())
+
+    def position(piece: tuple[int, Chunk]) -> tuple[float, float, int, int]:
+        """Return the page of a piece, its offset in the source, and the number in its id; 0 for what is unknown."""
+        key, chunk = piece
+        number, page = chunk.document_id.removeprefix(f"{source}#"), chunk.metadata.get("page")
+        page = page if isinstance(page, (int, float)) else 0
+        # Keys are in the order in which passages were added.
+        return page, start_in_source(chunk.metadata) or 0, int(number) if number.isdecimal() else 0, key
+
+    first = zip(keys, snapshot.chunks(np.array(keys, np.int64)), strict=True)
     pieces = [(key, chunk) for key, chunk in first if source_of(chunk.document_id, chunk.metadata) == source]
-    pieces.sort(key=lambda piece: (*_position(piece[1]), piece[0]))  # keys are in the order in which they were added
-    return [chunk.document_id for _, chunk in pieces]
-
-
-def _position(chunk: Chunk) -> tuple[float, float, int]:
-    """Return the page of a piece, its offset in the source, and the number in its id; 0 for what is unknown."""
-    source, _ = source_and_rest(chunk.metadata) or ("", {})
-    number = chunk.document_id.removeprefix(f"{source}#")
-    page = chunk.metadata.get("page")
-    return _number(page), _number(start_in_source(chunk.metadata)), int(number) if number.isdecimal() else 0
+    return np.array([key for key, _ in sorted(pieces, key=position)], np.int64)
 
 
 def start_in_source(metadata: Mapping[str, Any]) -> int | None:
@@ -121,34 +113,23 @@ def start_in_source(metadata: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _number(value: Any) -> float:
-    return value if isinstance(value, (int, float)) else 0
+def _keys_around(snapshot: Snapshot, own: Keys, firsts: Keys, reach: int) -> Keys:
+    """Return a passage, if it is there, and those that may be around it, in order."""
+    document = snapshot.documents_of(own)
+    for at in np.flatnonzero(snapshot.documents_of(firsts) == document).tolist() if len(own) else ():
+        near = firsts[max(0, at - reach) : at + reach + 1].tolist()
+        keys = np.concatenate([_of_document(snapshot, first, first + _MOST_PASSAGES) for first in near])
+        for place in np.flatnonzero(keys == own).tolist():
+            return keys[max(0, place - reach) : place + reach + 1]
+    return _of_document(snapshot, int(own[0]), int(own[0]) + reach, reach) if len(own) else own
 
 
-def _ids_around(snapshot: Snapshot, chunk: Chunk, pieces: Sequence[str], reach: int) -> list[str]:
-    """Return the ids of a chunk and of those that may be around it, in order."""
-    if chunk.document_id in pieces:
-        at = pieces.index(chunk.document_id)
-        passages = _passages_of(snapshot, pieces[max(0, at - reach) : at + reach + 1])
-        if chunk.id in passages:
-            place = passages.index(chunk.id)
-            return passages[max(0, place - reach) : place + reach + 1]
-    if chunk.id == chunk.document_id:
-        return [chunk.id]
-    ordinals = range(max(0, chunk.ordinal - reach), chunk.ordinal + reach + 1)
-    return [f"{chunk.document_id}#{ordinal}" for ordinal in ordinals]
-
-
-def _passages_of(snapshot: Snapshot, documents: Sequence[str]) -> list[str]:
-    """Return the ids of the chunks of documents, in order."""
-    whole = snapshot.find_chunks(documents)
-    split = [document for document in documents if document not in whole]
-    names = {document: [f"{document}#{ordinal}" for ordinal in range(_MOST_PASSAGES)] for document in split}
-    found = snapshot.find_chunks([name for listed in names.values() for name in listed])
-    passages = list[str]()
-    for document in documents:
-        passages += takewhile(found.__contains__, names[document]) if document in names else [document]
-    return passages
+def _of_document(snapshot: Snapshot, key: int, last: int, before: int = 0) -> Keys:
+    """Return the passages of the document of a passage, from ``before`` it to the last: they have successive keys."""
+    keys = np.arange(max(0, key - before), min(last + 1, snapshot.first_entity))
+    documents = snapshot.documents_of(keys)
+    found: Keys = keys[documents == documents[keys == key]]
+    return found
 
 
 def _expanded(chunk: Chunk, sequence: Sequence[Chunk], around: Around) -> ExpandedPassage:

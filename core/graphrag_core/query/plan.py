@@ -26,12 +26,10 @@ class Plan:
     ----------
     text, settings
         The question and its settings; the method is the one that the router chose.
-    at
-        The time whose facts count, in seconds since the epoch.
+    at, as_of
+        The time whose facts count, in seconds since the epoch; and the one that the caller asked for, None for now.
     scope
         The caller's filter.
-    as_of
-        The time that the caller asked for; None for now.
     embed, aembed
         Embed the question in the calling thread, and on the event loop. None if the index has no embedder, or the
         embedder no coroutine.
@@ -41,12 +39,8 @@ class Plan:
         Why the router chose the method.
     turns
         The turns of the conversation before a question that may refer to them.
-    counts_access
-        Whether the facts that are read count as accessed.
-    explain
-        Whether the result is explained at once.
-    instead
-        Why this question is asked in place of another one, which found nothing.
+    counts_access, explain
+        Whether the facts that are read count as accessed, and whether the result is explained at once.
     finish
         What is done with the result before it is returned.
     """
@@ -63,7 +57,6 @@ class Plan:
     turns: tuple[Turn, ...] = ()
     counts_access: bool = True
     explain: bool = False
-    instead: str = ""
     finish: Callable[[Result], Result] | None = field(default=None, repr=False)
 
 
@@ -77,8 +70,13 @@ class Embedded(NamedTuple):
 
 def embedded(index: KnowledgeIndex, plan: Plan) -> Embedded:
     """Return the question's vector, unless the method or the index needs none."""
-    if plan.embed is None or plan.settings.method == "keyword":
-        return _without_vector(index, plan)
+    if plan.settings.method == "keyword":
+        return Embedded()
+    if plan.embed is None:
+        if index.engine.settings().get("embedder", NO_EMBEDDER) != NO_EMBEDDER:
+            return Embedded(problem=f"{_NOT_EMBEDDED}: the index was opened without its embedder")
+        is_missing = plan.settings.method == "vector"
+        return Embedded(problem="the index has no vectors: keyword search answers" if is_missing else "")
     try:
         return Embedded(plan.embed())
     except Exception as error:  # noqa: BLE001 - raised below, unless keyword search answers
@@ -95,15 +93,6 @@ async def awaited(index: KnowledgeIndex, plan: Plan) -> Embedded:
         return Embedded(await plan.aembed())
     except Exception as error:  # noqa: BLE001 - raised below, unless keyword search answers
         return _failed(index, plan, error)
-
-
-def _without_vector(index: KnowledgeIndex, plan: Plan) -> Embedded:
-    if plan.settings.method == "keyword":
-        return Embedded()
-    if index.engine.settings().get("embedder", NO_EMBEDDER) != NO_EMBEDDER:
-        return Embedded(problem=f"{_NOT_EMBEDDED}: the index was opened without its embedder")
-    is_missing = plan.settings.method == "vector"
-    return Embedded(problem="the index has no vectors: keyword search answers" if is_missing else "")
 
 
 def _failed(index: KnowledgeIndex, plan: Plan, error: Exception) -> Embedded:

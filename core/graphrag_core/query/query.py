@@ -1,18 +1,17 @@
-"""What strategies, fusions and rerankers work with: the query, and the expansion that a strategy returns."""
+"""What strategies, fusions and rerankers work with: the question on a snapshot, and the expansion of a strategy."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine.relations import Relations
 from graphrag_core.errors import EmbedderError
-from graphrag_core.ingest.embedding import DEFAULT_VECTOR_WEIGHT, CheckedEmbedder, question_error
-from graphrag_core.key_sets import distinct, ordered
+from graphrag_core.ingest.embedding import CheckedEmbedder, question_error
 from graphrag_core.ports import Keys, Matrix, Ranking, Scores
 from graphrag_core.text import REFERS_TO
 
@@ -33,14 +32,8 @@ _NO_SCORES = np.empty(0, np.float32).copy
 class Carried:
     """What a follow-up question takes over from the conversation (:mod:`graphrag_core.query.conversation`).
 
-    Attributes
-    ----------
-    entities, weights
-        Entities that earlier turns name and the question does not, and weights from 0 to 1, largest first.
-    names
-        The names of the first entities, those with the largest weights.
-    passages
-        Passages that were shown for the last turn, best first.
+    ``entities`` are those that earlier turns name and the question does not, with ``weights`` from 0 to 1, largest
+    first, and ``names`` the names of the first. ``passages`` were shown for the last turn, best first.
     """
 
     entities: Keys = field(default_factory=_NO_KEYS)
@@ -55,34 +48,24 @@ class Query:
 
     Attributes
     ----------
-    text
-        The question.
+    text, vector
+        The question and its embedding; None if there is none.
     snapshot
         One generation of the index, restricted to the query's scope.
-    vector
-        The question's embedding; None if there is none.
     entities
         The entities that the question names, and after them those of ``carried``.
     embedder
         Embeds further texts, such as expansion queries.
-    k
-        How many passages are wanted.
-    is_hybrid
-        Whether plain search and the graph are combined.
-    vector_weight
-        The weight of vector search in plain search.
-    relative_scores
-        Whether a cosine is divided by the best one before it is weighed.
+    k, is_hybrid
+        How many passages are wanted, and whether plain search and the graph are combined.
     min_graph_score
         Passages of the graph below it are left out.
     on_embedder_error
         What a question does if the embedder fails.
     counts_access
         Whether reading a fact counts as an access.
-    failures
-        Collects how the embedder failed, if that does not raise.
-    remarks
-        Collects what else was left out.
+    failures, remarks
+        Collect how the embedder failed, if that does not raise, and what else was left out.
     carried
         What a follow-up question refers to; empty for a question that stands alone.
     """
@@ -94,8 +77,6 @@ class Query:
     embedder: CheckedEmbedder | None = None
     k: int = 5
     is_hybrid: bool = True
-    vector_weight: float = DEFAULT_VECTOR_WEIGHT
-    relative_scores: bool = True
     min_graph_score: float = 0.0
     on_embedder_error: OnEmbedderError = "raise"
     counts_access: bool = True
@@ -103,33 +84,22 @@ class Query:
     remarks: list[str] = field(default_factory=list)
     carried: Carried = field(default_factory=Carried)
 
-    @property
-    def expected_words(self) -> str:
-        """The question and the names that it refers to: the words that passages should have."""
-        return " ".join((self.text, *self.carried.names))
-
-    def record_access(self, facts: Keys, now: float) -> None:
-        """Count an access of each fact, unless this query does not count."""
-        if self.counts_access:
-            self.snapshot.record_access(facts, now)
-
-    def nearest(self, k: int) -> Ranking:
-        """Return the chunks nearest to the question; none without an embedding."""
-        if self.vector is None:
-            return np.empty(0, np.int64), np.empty(0, np.float32)
-        (found,) = self.snapshot.nearest(self.vector[None, :], k)
-        return found
-
     def by_vectors_of(self, texts: Sequence[str], k: int) -> tuple[list[Ranking], str]:
         """Return for each text the nearest chunks; the texts are embedded as questions and searched in one call.
 
         Without an embedder the texts are searched by keyword. If it fails and that does not raise, they are too, and
         the second value says so.
         """
-        vectors, problem = self._embed(texts)
-        if vectors is None:
-            return [self.snapshot.keywords(text, k) for text in texts], problem
-        return self.snapshot.nearest(vectors, k), ""
+        problem = ""
+        if texts and self.vector is not None and self.embedder is not None:
+            try:
+                return self.snapshot.nearest(self.embedder.queries(texts), k), ""
+            except EmbedderError as error:
+                if self.on_embedder_error == "raise":
+                    raise question_error(str(error), error) from error.__cause__
+                problem = f"parts of the question were searched by keyword: {error}"
+                self.failures.append(problem)
+        return [self.snapshot.keywords(text, k) for text in texts], problem
 
     def surroundings(
         self,
@@ -162,7 +132,6 @@ class Query:
         limit
             The maximum number of edges, nearest hop first, then the strongest. ``result.fallback`` says so if there
             are more.
-
         stated
             Whether sentences are left out, unless the index has no other relations. ``result.fallback`` says so.
 
@@ -197,43 +166,6 @@ class Query:
                 return True
         return False
 
-    def _embed(self, texts: Sequence[str]) -> tuple[Matrix | None, str]:
-        """Return the vectors of texts that are asked as questions, or None and what failed."""
-        if not texts or self.vector is None or self.embedder is None:
-            return None, ""
-        try:
-            return self.embedder.queries(texts), ""
-        except EmbedderError as error:
-            if self.on_embedder_error == "raise":
-                raise question_error(str(error), error) from error.__cause__
-            problem = f"parts of the question were searched by keyword: {error}"
-            self.failures.append(problem)
-            return None, problem
-
-    def blend(self, by_vector: Ranking, by_keyword: Ranking) -> Ranking:
-        """Blend two rankings: the weighted mean of cosine and BM25, each divided by its best score.
-
-        Without ``relative_scores`` of the fusion a cosine counts as it is.
-        """
-        keys, words = by_keyword
-        scores = words / max(float(words.max(initial=0)), 1e-9)
-        if self.vector is not None and len(by_vector[0]):
-            matched = keys
-            keys = distinct(by_vector[0], matched)
-            similarity = self.snapshot.cosines(keys, self.vector)
-            cosine = similarity.copy()
-            if self.relative_scores:
-                np.maximum(cosine, 0, out=cosine)
-                cosine /= max(float(cosine.max(initial=0)), 1e-9)
-            keyword_share = np.zeros(len(keys), np.float32)
-            keyword_share[np.searchsorted(keys, matched)] = scores
-            share = self.vector_weight
-            scores = share * cosine + (1 - share) * keyword_share
-            order = self.order(keys, scores, similarity)  # negative cosines keep their order
-        else:
-            order = self.order(keys, scores)
-        return keys[order], scores[order].astype(np.float32)
-
     def without_same_start(self, keys: Keys, characters: int) -> Keys:
         """Return chunks without those whose first characters equal an earlier chunk's; 0 characters compare none."""
         if characters == 0:
@@ -249,25 +181,19 @@ class Query:
         order = self.order(keys, values, self.snapshot.cosines(keys, self.vector))
         return keys[order], values[order]
 
-    def in_order(self, chunks: Keys, scores: Scores) -> Ranking:
-        """Return chunks with scores, best first; ties by id."""
-        order = self.order(chunks, scores)
-        return chunks[order], scores[order]
-
-    def order(self, chunks: Keys, *criteria: Scores) -> Keys:
-        """Return the indices that sort chunks by criteria in descending order; ties are broken by id."""
-        return ordered(chunks, criteria, self.snapshot.order)
-
-    def order_facts(self, facts: Keys, *criteria: Scores) -> Keys:
-        """Return the indices that sort facts by criteria in descending order; ties are broken by id."""
-        return ordered(facts, criteria, self.snapshot.fact_order)
-
-
-def word_weights(counts: Keys, total: int) -> npt.NDArray[np.float64]:
-    """Return the inverse document frequency of terms in ``counts`` of ``total`` passages, normalised to sum 1."""
-    weights: npt.NDArray[np.float64] = np.log(1 + (total - counts + 0.5) / (counts + 0.5))
-    normalised: npt.NDArray[np.float64] = weights / max(float(weights.sum()), 1e-9)
-    return normalised
+    def order(self, keys: Keys, *criteria: Scores, of_facts: bool = False) -> Keys:
+        """Return the indices that sort chunks, or facts, by criteria in descending order; ties are broken by id."""
+        columns: list[npt.NDArray[Any]] = [-criterion for criterion in reversed(criteria)]
+        order = np.lexsort(columns)
+        same = np.ones(max(len(order) - 1, 0), np.bool_)
+        for column in columns:
+            same &= column[order[1:]] == column[order[:-1]]
+        if not same.any():
+            return order
+        tied = order[np.append(same, False) | np.append(False, same)]
+        places = np.zeros(len(keys), np.int64)
+        places[tied] = self.snapshot.fact_order(keys[tied]) if of_facts else self.snapshot.order(keys[tied])
+        return np.lexsort([places, *columns])
 
 
 @dataclass(frozen=True)

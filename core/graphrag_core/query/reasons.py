@@ -7,11 +7,14 @@ from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from graphrag_core.model import Entity
 from graphrag_core.ports import Keys
-from graphrag_core.query.matching import Flags, Values
 from graphrag_core.result import Link, LinkKind, Signal
+
+Values = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 _LEAST = 0.05  # a link or a signal that adds less to the score is not a reason
 _LINK_KINDS: tuple[LinkKind, ...] = ("about", "mentions", "both_mention")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -94,22 +93,21 @@ class Recogniser:
         Exact names count among those of a phrase.
         """
         found: dict[int, None] = {}
-        for phrase in self.phrases_in(question):
-            if not (terms := snapshot.terms(phrase)) or not normalise(phrase):
+        quoted = (next(filter(None, match.groups())) for match in islice(_QUOTED.finditer(question), _MAX_QUOTES))
+        phrases = (" ".join(one.split()) for one in (*_CAPITALISED.findall(question)[:_MAX_QUOTES], *quoted))
+        for phrase in dict.fromkeys(phrases):
+            if not (terms := snapshot.terms(phrase)) or not (norm := normalise(phrase)):
                 continue
-            inside = max((_same_start(word, term) for word in normalise(phrase).split() for term in terms), key=len)
+            # The characters with which a word of the phrase and a term begin alike, as forms of a word do.
+            pairs = (zip(word, term, strict=False) for word in norm.split() for term in terms)
+            starts = ("".join(a for a, _ in takewhile(lambda two: two[0] == two[1], pair)) for pair in pairs)
+            inside = max(starts, key=len)
             entities = snapshot.search_names("", inside)  # most mentioned first
             entities = entities[snapshot.in_names(entities, terms).all(axis=1)]
             is_exact = among(entities, np.sort(exact))
             matches = np.concatenate([entities[is_exact], entities[~is_exact]])[: self.phrases]
             found.update(dict.fromkeys(matches[~among(matches, np.sort(exact))].tolist()))
         return np.array(list(found), np.int64)
-
-    def phrases_in(self, question: str) -> list[str]:
-        """Return the capitalised and quoted phrases that may name entities by a part of their name; case matters."""
-        quoted = (next(filter(None, match.groups())) for match in islice(_QUOTED.finditer(question), _MAX_QUOTES))
-        phrases = [*_CAPITALISED.findall(question)[:_MAX_QUOTES], *quoted] if self.phrases else []
-        return [*dict.fromkeys(" ".join(phrase.split()) for phrase in phrases)]
 
     def known_names(self, question: str, snapshot: Snapshot) -> list[tuple[int, int, int]]:
         """Return every known name in a question, longest first: its first and last word (exclusive) and its entity.
@@ -118,52 +116,44 @@ class Recogniser:
         """
         text = _POSSESSIVE.sub("", question)
         spans = (_every_part if self.every_part else _candidates)(text, self.most_words)
-        known = snapshot.find_entities({norm for _, _, norm in spans})
+        spans += [] if text.isascii() else _cjk_candidates(text)
+        known = snapshot.find_entities({norm for _, _, norm in spans if norm})
         longest_first = sorted((start - end, start, end, norm) for start, end, norm in spans if norm in known)
         return [(start, end, known[norm]) for _, start, end, norm in longest_first]
 
 
 def _candidates(question: str, most_words: int) -> list[Span]:
-    """Return every sequence of words that may be a name."""
+    """Return every sequence of words that may be a name.
+
+    Of two words and more those that do not start and end with a function word; a single one by its capital letter; and
+    what is in quotation marks, which may be long or in lower case.
+    """
     matches = list(islice(NAME_WORD.finditer(question), _MAX_WORDS))
     words = [match.group() for match in matches]
+    lower = [word.lower() for word in words]
     all_lower_case = not any(word[0].isupper() for word in words[1:])
-    spans = list(_word_sequences(question, matches, most_words))
-    for at, word in enumerate(words):
-        lower = word.lower()
-        is_name = all_lower_case or word[0].isdigit() or (word[0].isupper() and lower not in OPENERS)
-        if is_name and lower not in FUNCTION:
-            spans.append((at, at + 1, normalise(word)))
-    for quote in islice(_QUOTED.finditer(question), _MAX_QUOTES):  # a quoted name may be long or in lower case
-        inside = [at for at, match in enumerate(matches) if quote.start() < match.start() < quote.end()]
-        if inside:
-            spans.append((inside[0], inside[-1] + 1, normalise(quote.group()[1:-1])))
-    if not question.isascii():
-        spans.extend(_cjk_candidates(question))
-    return [span for span in spans if span[2]]
-
-
-def _word_sequences(question: str, matches: Sequence[re.Match[str]], most_words: int) -> Iterator[Span]:
-    """Yield every sequence of two words and more that does not start and end with a function word."""
-    lower = [match.group().lower() for match in matches]
+    spans = [
+        (at, at + 1, normalise(word))
+        for at, word in enumerate(words)
+        if lower[at] not in FUNCTION
+        and (all_lower_case or word[0].isdigit() or (word[0].isupper() and lower[at] not in OPENERS))
+    ]
     # Lower case is the normalised form of ASCII words with single spaces between them, unless the first is an article.
-    simple = [match.group().isascii() and match.group().isalnum() for match in matches]
+    simple = [word.isascii() and word.isalnum() for word in words]
     joined = [False, *(question[a.end() : b.start()] == " " for a, b in pairwise(matches))]
     for first, word in enumerate(lower):
-        if word in _ARTICLES:  # names are compared without their article
-            continue
-        name, is_known = word, simple[first]
-        for last in range(first + 1, min(first + most_words, len(lower))):
+        is_function, name, is_known = word in FUNCTION, word, simple[first]
+        # Names are compared without their article.
+        for last in range(first + 1, first + 1 if word in _ARTICLES else min(first + most_words, len(lower))):
             is_known = is_known and simple[last] and joined[last]
             name = f"{name} {lower[last]}"
-            if word not in FUNCTION or lower[last] not in FUNCTION:
+            if not is_function or lower[last] not in FUNCTION:
                 text = name if is_known else normalise(question[matches[first].start() : matches[last].end()])
-                yield first, last + 1, text
-
-
-def _same_start(word: str, other: str) -> str:
-    """Return the characters with which two words begin alike, as forms of a word do."""
-    return word[: next((at for at, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), len(other))]
+                spans.append((first, last + 1, text))
+    for quote in islice(_QUOTED.finditer(question), _MAX_QUOTES):
+        inside = [at for at, match in enumerate(matches) if quote.start() < match.start() < quote.end()]
+        spans += [(inside[0], inside[-1] + 1, normalise(quote.group()[1:-1]))] if inside else []
+    return spans
 
 
 def _every_part(question: str, most_words: int) -> list[Span]:
@@ -175,7 +165,7 @@ def _every_part(question: str, most_words: int) -> list[Span]:
             name = normalise(question[first.start() : matches[end - 1].end()])
             forms = (name, f"{name}s", name.removesuffix("s"), name.removesuffix("es"), _SINGULAR.sub("y", name))
             spans.extend((start, end, form) for form in dict.fromkeys(forms) if form)
-    return [*spans, *(_cjk_candidates(question) if not question.isascii() else ())]
+    return spans
 
 
 def _cjk_candidates(question: str) -> list[Span]:

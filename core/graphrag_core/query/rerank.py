@@ -1,143 +1,166 @@
-"""``ScoreReranker``: lets a function, such as a cross-encoder, score the best passages and orders them by score."""
+"""Second stages: the interface :class:`Reranker`, and scores by a function, such as a cross-encoder."""
 
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphrag_core.errors import RerankerError
 from graphrag_core.model import Chunk
-from graphrag_core.ports import Ranking
-from graphrag_core.query.linear import Linear
+from graphrag_core.ports import Keys, Ranking, Scores
 from graphrag_core.query.query import Query
-from graphrag_core.query.reranker import Reranked, Reranker
 from graphrag_core.text import chunk_text, label
 from graphrag_core.text.markup import plain
 
-Scores = Iterable[float | None]
-ScoreTexts = Callable[[str, list[str]], Scores | Awaitable[Scores]]
-"""Scores texts for a question: one number for each, higher is better, or None to drop the passage."""
+if TYPE_CHECKING:
+    from graphrag_core.query.reasons import Candidates
 
-_SCORED = 50  # passages, at least
+Given = Iterable[float | None]
+ScoreTexts = Callable[[str, list[str]], Given | Awaitable[Given]]
+"""Scores texts for a question: one number for each, higher is better, or None to drop the passage.
+
+A coroutine function is awaited. A function may have a coroutine method ``ascore`` with the same arguments, which is
+awaited instead where a question is awaited.
+"""
+
+SCORED = 50
+"""The passages, at least, that a function scores."""
+
 _LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
-class ScoreReranker(Reranker):
-    """Orders the best passages of another reranker by the scores of a function, which become the scores of the hits.
-
-    Passages with equal scores keep their order. If the function drops a passage, the passages that it has not seen are
-    dropped too, as they are worse. What the other reranker explains (its trust in the graph, links) is kept.
+class Reranked:
+    """The final ranking of a query.
 
     Parameters
     ----------
-    score
-        The function, or a coroutine function. It may have a coroutine method ``ascore`` with the same arguments,
-        which is awaited instead where a question is awaited.
-    first
-        Orders the passages before; :class:`~graphrag_core.strategies.Linear` by default.
-
-    Raises
-    ------
-    RerankerError
-        In a query: the function did not return one finite number or None for each passage.
+    keys, scores
+        All chunks, best first; the scores fall with the rank.
+    trust
+        How far the graph decided, from 0 to 1; it led from 0.5 on.
+    share
+        The share of the question that consists of rare names, which decided the trust.
+    named
+        The positions of these names in :attr:`Query.entities <graphrag_core.query.query.Query.entities>`; None if the
+        reranker does not look at names.
+    document
+        The document that the question names; empty if it names none.
+    candidates
+        What the hits are explained with; None if nothing is known.
     """
 
-    score: ScoreTexts
-    first: Reranker = field(default_factory=Linear)
+    keys: Keys
+    scores: Scores
+    trust: float = 0.0
+    share: float = 0.0
+    named: Sequence[int] | None = None
+    document: str = ""
+    candidates: Candidates | None = None
 
-    @staticmethod
-    def depth(k: int) -> int:
-        """Return how many passages are scored for a result of ``k``."""
-        return max(_SCORED, k)
 
-    @property
-    def is_awaited(self) -> bool:
-        """Whether :meth:`awaited_scores` awaits a coroutine."""
-        return self._coroutine() is not None
+class Reranker(ABC):
+    """Orders the passages that plain search and the graph found. A frozen dataclass whose fields are its settings.
 
+    ``has_probabilities`` says that the scores are how likely each passage belongs to the answer.
+    """
+
+    has_probabilities: bool = False
+
+    @abstractmethod
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
-        """Return the ranking of the first reranker with its best passages ordered by score."""
-        ranked = self.first.rerank(query, plain, graph)
-        first = ranked.keys[: self.depth(query.k)]
-        return self.order(ranked, self.scores(query.text, query.snapshot.chunks(first)))
+        """Return the chunks of both rankings, each once, best first, and others that belong to them."""
 
-    def scores(self, question: str, passages: Sequence[Chunk]) -> list[float | None]:
-        """Return the scores of passages for a question."""
-        texts = _texts(passages)
-        returned: Any = self.score(question, texts) if texts else ()
-        return self._checked(len(texts), self._run(returned) if inspect.isawaitable(returned) else returned)
+    def rerank_plain(self, query: Query, plain: Ranking) -> Ranking:  # noqa: ARG002 - for subclasses
+        """Return the ranking of a query for which the graph was not searched; by default as it is."""
+        return plain
 
-    async def awaited_scores(self, question: str, passages: Sequence[Chunk]) -> list[float | None]:
-        """Return what :meth:`scores` does; a coroutine function is awaited on the event loop."""
+
+def coroutine_of(score: ScoreTexts) -> Callable[[str, list[str]], Awaitable[Given]] | None:
+    """Return what can be awaited for scores; None for a plain function."""
+    ascore: Any = getattr(score, "ascore", None)
+    is_coroutine = any(map(inspect.iscoroutinefunction, (score, type(score).__call__)))
+    return score if ascore is None and is_coroutine else ascore  # type: ignore[return-value]
+
+
+def scores_of(score: ScoreTexts, question: str, passages: Sequence[Chunk]) -> list[float | None]:
+    """Return the scores of passages for a question."""
+    texts = _texts(passages)
+    returned: Any = score(question, texts) if texts else ()
+    if inspect.isawaitable(returned):
         import asyncio  # noqa: PLC0415 - slow to import
 
-        if (ascore := self._coroutine()) is None:
-            return await asyncio.to_thread(self.scores, question, passages)
-        texts = _texts(passages)
-        return self._checked(len(texts), await ascore(question, texts) if texts else ())
-
-    def _coroutine(self) -> Callable[[str, list[str]], Awaitable[Scores]] | None:
-        """Return what can be awaited for scores; None for a plain function."""
-        ascore: Any = getattr(self.score, "ascore", None)
-        is_coroutine = any(map(inspect.iscoroutinefunction, (self.score, type(self.score).__call__)))
-        return self.score if ascore is None and is_coroutine else ascore  # type: ignore[return-value]
-
-    def _run(self, returned: Awaitable[Scores]) -> Scores:
-        """Return the scores of a coroutine function in a question that is not awaited."""
-        import asyncio  # noqa: PLC0415 - slow to import
-
-        async def scores() -> Scores:
-            return await returned
+        async def scores() -> Given:
+            found: Given = await returned
+            return found
 
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(scores())
-        if inspect.iscoroutine(returned):
-            returned.close()
-        raise RerankerError(f"{self._name} is a coroutine function: on an event loop use asearch, ainvoke or aretrieve")
+            returned = asyncio.run(scores())
+        else:
+            if inspect.iscoroutine(returned):
+                returned.close()
+            raise RerankerError(
+                f"{_name(score)} is a coroutine function: on an event loop use asearch, ainvoke or aretrieve"
+            )
+    return _checked(score, len(texts), returned)
 
-    def order(self, ranked: Reranked, scores: Sequence[float | None]) -> Reranked:
-        """Return a ranking with its first chunks, as many as there are scores, ordered by score."""
-        shown, rest = ranked.keys[: len(scores)], ranked.keys[len(scores) :]
-        kept = [place for place, score in enumerate(scores) if score is not None]
-        values = np.array([scores[place] for place in kept], np.float64)
-        order = np.argsort(-values, kind="stable")
-        keys, values = shown[kept][order], values[order]
-        if len(kept) == len(shown):  # the others follow below the lowest score
-            below = (values[-1] if len(values) else 0.0) - np.arange(1, len(rest) + 1) / (len(rest) + 1)
-            keys, values = np.concatenate([keys, rest]), np.concatenate([values, below])
-        return replace(ranked, keys=keys, scores=values.astype(np.float32))
 
-    @property
-    def _name(self) -> str:
-        return getattr(self.score, "__qualname__", type(self.score).__qualname__)
+async def awaited_scores(score: ScoreTexts, question: str, passages: Sequence[Chunk]) -> list[float | None]:
+    """Return what :func:`scores_of` does; a coroutine function is awaited on the event loop."""
+    import asyncio  # noqa: PLC0415 - slow to import
 
-    def _checked(self, count: int, returned: Scores) -> list[float | None]:
-        """Return the scores of passages, each a number that can be stored, or None."""
+    if (ascore := coroutine_of(score)) is None:
+        return await asyncio.to_thread(scores_of, score, question, passages)
+    texts = _texts(passages)
+    return _checked(score, len(texts), await ascore(question, texts) if texts else ())
+
+
+def by_scores(ranked: Reranked, scores: Sequence[float | None]) -> Reranked:
+    """Return a ranking with its first chunks, as many as there are scores, ordered by score.
+
+    Equal scores keep the order. If a passage was dropped, those that were not scored are dropped too: they are worse.
+    """
+    shown, rest = ranked.keys[: len(scores)], ranked.keys[len(scores) :]
+    kept = [place for place, score in enumerate(scores) if score is not None]
+    values = np.array([scores[place] for place in kept], np.float64)
+    order = np.argsort(-values, kind="stable")
+    keys, values = shown[kept][order], values[order]
+    if len(kept) == len(shown):  # the others follow below the lowest score
+        below = (values[-1] if len(values) else 0.0) - np.arange(1, len(rest) + 1) / (len(rest) + 1)
+        keys, values = np.concatenate([keys, rest]), np.concatenate([values, below])
+    return replace(ranked, keys=keys, scores=values.astype(np.float32))
+
+
+def _checked(score: ScoreTexts, count: int, returned: Given) -> list[float | None]:
+    """Return the scores of passages, each a number that can be stored, or None."""
+    name = _name(score)
+    try:
+        given = list(returned)
+    except TypeError as error:
+        raise RerankerError(f"{name} returned {returned!r:.80}: return one score for each text") from error
+    if len(given) != count:
+        raise RerankerError(f"{name} returned {len(given)} scores for {count} texts: return one for each")
+    scores: list[float | None] = []
+    for one in given:
         try:
-            scores = list(returned)
-        except TypeError as error:
-            raise RerankerError(f"{self._name} returned {returned!r:.80}: return one score for each text") from error
-        if len(scores) != count:
-            raise RerankerError(f"{self._name} returned {len(scores)} scores for {count} texts: return one for each")
-        return [None if score is None else self._number(score) for score in scores]
-
-    def _number(self, score: Any) -> float:
-        try:
-            number = float(score)
+            number = None if one is None else float(one)
         except (TypeError, ValueError, OverflowError):
             number = np.nan
-        if not abs(number) <= _LARGEST:
-            raise RerankerError(
-                f"{self._name} returned {score!r:.80}: return a finite number, or None to drop the passage"
-            )
-        return number
+        if number is not None and not abs(number) <= _LARGEST:
+            raise RerankerError(f"{name} returned {one!r:.80}: return a finite number, or None to drop the passage")
+        scores.append(number)
+    return scores
+
+
+def _name(score: ScoreTexts) -> str:
+    return getattr(score, "__qualname__", type(score).__qualname__)
 
 
 def _texts(passages: Sequence[Chunk]) -> list[str]:

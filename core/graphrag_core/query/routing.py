@@ -33,11 +33,6 @@ class Rule:
         if self.method not in _TARGETS:
             raise InputError(f"rule {self.name!r} has the method {self.method!r}: use one of {', '.join(_TARGETS)}")
 
-    def match(self, question: str) -> str:
-        """Return the part of the question that matches; empty if none does."""
-        found = _compiled(self.cues, self.patterns).search(question)
-        return found.group() if found else ""
-
 
 _CITATION = (
     "cite cites cited citing citation citations reference references referenced referencing 引用 引文 参考文献 參考文獻"
@@ -88,21 +83,19 @@ class Router:
     def route(self, question: str) -> Route:
         """Return the route of a question."""
         for rule in self.rules:
-            if matched := rule.match(question):
-                return Route(rule.method, rule.name, matched)
+            if found := _compiled(rule.cues, rule.patterns).search(question):
+                return Route(rule.method, rule.name, found.group())
         return Route(self.otherwise, "default")
 
 
 @lru_cache(maxsize=256)
 def _compiled(cues: tuple[str, ...], patterns: tuple[str, ...]) -> re.Pattern[str]:
-    parts = [*(_bounded(cue) for cue in cues), *(f"(?:{pattern})" for pattern in patterns)]
+    """Return a pattern that finds cues as whole words, and patterns."""
+    parts = []
+    for cue in cues:
+        is_bounded = not has_cjk(cue)  # not \b: "arXiv上的论文" has no space
+        before = r"(?<![A-Za-z0-9_])" if is_bounded and cue[:1].isalnum() else ""
+        after = r"(?![A-Za-z0-9_])" if is_bounded and cue[-1:].isalnum() else ""
+        parts.append(before + re.escape(cue) + after)
+    parts += (f"(?:{pattern})" for pattern in patterns)
     return re.compile("|".join(parts) or r"(?!)", re.IGNORECASE)
-
-
-def _bounded(cue: str) -> str:
-    """Return a pattern that matches a cue as a whole word."""
-    if has_cjk(cue):
-        return re.escape(cue)
-    before = r"(?<![A-Za-z0-9_])" if cue[:1].isalnum() else ""  # not \\b: "arXiv上的论文" has no space
-    after = r"(?![A-Za-z0-9_])" if cue[-1:].isalnum() else ""
-    return before + re.escape(cue) + after

@@ -1,7 +1,6 @@
 """``SearchSettings``: every setting of a question, in one frozen value.
 
-The retriever, the adapters, the command line, HTTP and MCP take their options from its fields
-(:func:`search_options`) and pass on what a caller gave as keywords::
+The retriever, the adapters, the command line, HTTP and MCP pass on what a caller gave as keywords::
 
     retriever = GraphRetriever(index, settings.replace(**given))  # None in ``given`` counts as not given
     result = retriever.retrieve(question, **given)  # or for one question
@@ -12,19 +11,19 @@ A number of a part is set by its path: ``settings.replace(**{"gate.min_score": 0
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from graphrag_core.context.expanded import Around
 from graphrag_core.context.settings import ContextFormat
 from graphrag_core.errors import InputError, check_integer, check_number, unknown_name
 from graphrag_core.query.fusion import CHANNELS, Fusion, Gate
+from graphrag_core.query.linear import Linear
 from graphrag_core.query.query import OnEmbedderError
 from graphrag_core.query.recognise import Recogniser
-from graphrag_core.query.rerank import ScoreReranker, ScoreTexts
-from graphrag_core.query.reranker import Reranker
+from graphrag_core.query.rerank import Reranker, ScoreTexts
 from graphrag_core.query.routing import Router
 from graphrag_core.query.strategies.pagerank import PageRank
 from graphrag_core.query.strategies.strategy import GraphStrategy
@@ -44,35 +43,6 @@ _PARTS: tuple[tuple[str, type, tuple[type, ...]], ...] = (  # fields, their clas
     ("router", Router, ()),
     ("context", ContextFormat, ()),
 )
-PARTS = tuple(name for name, _, _ in _PARTS)
-"""The fields of :class:`SearchSettings` that are objects with settings."""
-
-
-@dataclass(frozen=True)
-class Option:
-    """A setting as an option of the command line, HTTP or MCP.
-
-    Attributes
-    ----------
-    name, default
-        Those of the field of :class:`SearchSettings`.
-    type
-        ``int``, ``float``, ``bool`` or ``str``.
-    help
-        One sentence for a user.
-    minimum, maximum
-        The bounds of a number; None for none.
-    choices
-        The values of a text; empty if any is allowed.
-    """
-
-    name: str
-    default: Any
-    type: type
-    help: str
-    minimum: float | None = None
-    maximum: float | None = None
-    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -143,17 +113,10 @@ class SearchSettings:
     graphrag_core.errors.InputError: unknown search setting 'min_score': did you mean 'gate.min_score'?
     """
 
-    method: Method = field(
-        default="hybrid",
-        metadata={
-            "type": str,
-            "help": "How to search; agentic selects a method for the question.",
-            "choices": _METHODS,
-        },
-    )
-    k: int = field(default=5, metadata={"type": int, "help": "Number of passages to return.", "minimum": 1})
+    method: Method = field(default="hybrid", metadata={"type": str})
+    k: int = field(default=5, metadata={"type": int})
     graph: GraphStrategy = _PAGE_RANK
-    use_graph: bool = field(default=True, metadata={"type": bool, "help": "Whether hybrid search uses the graph."})
+    use_graph: bool = field(default=True, metadata={"type": bool})
     fusion: Fusion | None = None
     reranker: Reranker | ScoreTexts | bool = True
     gate: Gate | None = None
@@ -161,46 +124,26 @@ class SearchSettings:
     router: Router = _ROUTER
     candidates: int = 50
     vector_weight: float | None = None
-    score_threshold: float | None = field(
-        default=None,
-        metadata={"type": float, "help": "Leave out hits with a lower score, from 0 to 1.", "minimum": 0},
-    )
+    score_threshold: float | None = field(default=None, metadata={"type": float})
     on_embedder_error: OnEmbedderError = "raise"
     context: ContextFormat = _CONTEXT
-    expand: Around | None = field(
-        default=None,
-        metadata={
-            "type": str,
-            "help": "Read around each passage: its section, or the passages before and after it.",
-            "choices": get_args(Around),
-        },
-    )
+    expand: Around | None = field(default=None, metadata={"type": str})
 
     def __post_init__(self) -> None:
-        named: tuple[tuple[str, tuple[str, ...]], ...] = (
-            ("method", _METHODS),
-            ("on_embedder_error", get_args(OnEmbedderError)),
-            ("expand", get_args(Around)),
-        )
-        for name, allowed in named:
-            value = getattr(self, name)
-            if value not in allowed and (name, value) != ("expand", None):
-                raise InputError(f"unknown {name} {value!r}: use one of {', '.join(allowed)}")
-        scores = callable(self.reranker) and not isinstance(self.reranker, (type, Reranker))
-        checked: dict[str, Any] = {
-            "k": check_integer(self.k, "k"),
-            "candidates": check_integer(self.candidates, "candidates"),
-            "use_graph": bool(self.use_graph),
-            "reranker": ScoreReranker(self.reranker) if scores else self.reranker,  # type: ignore[arg-type]
-        }
-        if self.vector_weight is not None:
-            checked["vector_weight"] = check_number(self.vector_weight, "vector_weight", 1)
-        if self.score_threshold is not None:
-            checked["score_threshold"] = check_number(self.score_threshold, "score_threshold")
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        for name, allowed in (("method", _METHODS), ("on_embedder_error", get_args(OnEmbedderError)),
+                              ("expand", (*get_args(Around), None))):  # fmt: skip
+            if getattr(self, name) not in allowed:
+                known = ", ".join(filter(None, allowed))
+                raise InputError(f"unknown {name} {getattr(self, name)!r}: use one of {known}")
+        checked: dict[str, Any] = {name: check_integer(getattr(self, name), name) for name in ("k", "candidates")}
+        for name, most in (("vector_weight", 1), ("score_threshold", math.inf)):
+            if (number := getattr(self, name)) is not None:
+                checked[name] = check_number(number, name, most)
+        vars(self).update(checked, use_graph=bool(self.use_graph))
         for name, kind, others in _PARTS:
-            if not isinstance(value := getattr(self, name), (kind, *others)):
+            value = getattr(self, name)
+            is_function = name == "reranker" and callable(value) and not isinstance(value, type)
+            if not is_function and not isinstance(value, (kind, *others)):
                 word = "graph strategy" if kind is GraphStrategy else name
                 raise InputError(
                     f"{value!r:.80} is not a {word}: use an object of a subclass of {kind.__name__}, no class or name"
@@ -230,31 +173,23 @@ class SearchSettings:
                 paths = [f"{part}.{name}" for part, value in parts if hasattr(value, name)]
                 raise InputError(unknown_name(name, paths or [*self.__dataclass_fields__], "search setting"))
         changed = {name: value for name, value in given.items() if value is not None}
-        if not changed:
-            return self
         # The same few changes come with every question: the settings that they give are checked once.
+        known = vars(self).setdefault("_replaced", {})
+        key = tuple((name, type(value), value) for name, value in changed.items())
         try:
-            key = frozenset((name, type(value), value) for name, value in changed.items())
+            if key in known:
+                return known[key]  # type: ignore[no-any-return]
         except TypeError:  # a value that cannot be hashed
-            return self._changed(changed)
-        settings = self._replaced.get(key)
-        if settings is None:
-            if len(self._replaced) >= _MAX_REPLACED:
-                self._replaced.clear()
-            settings = self._replaced[key] = self._changed(changed)
-        return settings
-
-    def _changed(self, changed: dict[str, Any]) -> SearchSettings:
+            known, key = {}, ()
         settings = replace(self, **{name: value for name, value in changed.items() if "." not in name})
         for name, value in changed.items():
             part, dot, path = name.partition(".")
             if dot:
                 settings = replace(settings, **{part: _with_field(getattr(settings.resolved, part), path, value, name)})
+        if len(known) >= _MAX_REPLACED:
+            known.clear()
+        known[key] = settings
         return settings
-
-    @cached_property
-    def _replaced(self) -> dict[Any, SearchSettings]:
-        return {}
 
     def __getstate__(self) -> dict[str, Any]:  # without what is computed from the fields
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
@@ -276,41 +211,44 @@ class SearchSettings:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ResolvedSettings(SearchSettings):
-    """Settings in which no part is None. A part of the key of the cache."""
+    """Settings in which no part is None, and what follows from them. A part of the key of the cache.
+
+    Attributes
+    ----------
+    second_stage, scorer
+        What orders the passages of the hybrid method, and the function that orders the first of them then, if any.
+    searches_graph
+        Whether the graph is searched, unless the gate skips it.
+    ranked
+        How many passages each channel is asked for, before those that are only appended.
+    """
 
     fusion: Fusion
-    reranker: Reranker | Literal[False]
+    reranker: Reranker | ScoreTexts | Literal[False]
     gate: Gate
     recogniser: Recogniser
     on_embedder_error: OnEmbedderError = field(default="raise", compare=False)  # an answer is the same with both
+    second_stage: ClassVar[Reranker | None]  # these are no fields, but attributes of each value
+    scorer: ClassVar[Any]  # ScoreTexts or None: a function would be taken for a method
+    searches_graph: ClassVar[bool]
+    ranked: ClassVar[int]
+    _hash: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = self.reranker if self.method == "hybrid" and self.reranker else None
+        scorer = None if isinstance(given, Reranker) else given
+        vars(self).update(
+            second_stage=Linear() if scorer else given,
+            scorer=scorer,
+            searches_graph=self.use_graph and self.method in ("hybrid", "graph"),
+            ranked=self.candidates if given else max(self.candidates, self.k),
+        )
 
     def __hash__(self) -> int:
+        if "_hash" not in vars(self):  # a cache asks for it with every question
+            vars(self)["_hash"] = hash(tuple(getattr(self, one.name) for one in fields(self) if one.compare))
         return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        """The hash of the fields that are compared; a cache asks for it with every question."""
-        return hash(tuple(getattr(self, one.name) for one in fields(self) if one.compare))
-
-    @property
-    def is_reranked(self) -> bool:
-        """Whether a reranker orders the passages."""
-        return self.method == "hybrid" and bool(self.reranker)
-
-    @property
-    def scorer(self) -> ScoreReranker | None:
-        """The reranker that orders the first passages by the scores of a function, if it does."""
-        return self.reranker if self.is_reranked and isinstance(self.reranker, ScoreReranker) else None
-
-    @property
-    def ranked(self) -> int:
-        """How many passages each channel is asked for, before those that are only appended."""
-        return self.candidates if self.is_reranked else max(self.candidates, self.k)
-
-    @property
-    def searches_graph(self) -> bool:
-        """Whether the graph is searched, unless the gate skips it."""
-        return self.use_graph and self.method in ("hybrid", "graph")
 
 
 def _with_field(part: Any, path: str, value: Any, name: str) -> Any:
@@ -319,42 +257,34 @@ def _with_field(part: Any, path: str, value: Any, name: str) -> Any:
     A part is a dataclass, or numbers by name: a mapping, or a tuple of pairs.
     """
     first, _, rest = path.partition(".")
-    if isinstance(part, (Mapping, tuple)):
-        numbers: dict[str, Any] = dict(part)
-        _check_known(first, numbers, path, name)
-        _check_type(value, [float], name)
-        return type(part)((numbers | {first: value}).items())  # type: ignore[call-arg]
-    if not is_dataclass(part) or isinstance(part, type):
+    are_numbers = isinstance(part, (Mapping, tuple))
+    if not are_numbers and (not is_dataclass(part) or isinstance(part, type)):
         raise InputError(f"{name} cannot be set: {part!r:.80} has no settings")
-    _check_known(first, [one.name for one in fields(part)], path, name)
-    if rest:
-        value = _with_field(getattr(part, first), rest, value, name)
-    else:
-        hint = get_type_hints(type(part))[first]
-        if any(get_origin(kind) is tuple and str in get_args(kind) for kind in (hint, *get_args(hint))):
-            return replace(part, **{first: _names(value, name)})
-        kinds = [str if get_origin(kind) is Literal else kind for kind in (hint, *get_args(hint))]
-        _check_type(value, [kind for kind in kinds if isinstance(kind, type) and kind is not type(None)], name)
-    return replace(part, **{first: value})
-
-
-def _names(value: Any, name: str) -> tuple[str, ...]:
-    names = tuple(value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else ())
-    if not names or not all(isinstance(one, str) and one.strip() for one in names):
-        raise InputError(f"{name} is {value!r:.80}: use names, such as 'uses' or 'uses,owns'")
-    return tuple(one.strip() for one in names)
-
-
-def _check_known(first: str, known: Iterable[str], path: str, name: str) -> None:
+    known = [*dict(part)] if are_numbers else [one.name for one in fields(part)]
     if first not in known:
         above = name[: len(name) - len(path)]
         raise InputError(unknown_name(name, [above + one for one in known], "search setting"))
+    if rest:
+        return replace(part, **{first: _with_field(getattr(part, first), rest, value, name)})
+    if are_numbers:
+        return type(part)({**dict(part), first: _checked(value, float, name)}.items())
+    return replace(part, **{first: _checked(value, get_type_hints(type(part))[first], name)})
 
 
-def _check_type(value: Any, kinds: Sequence[type], name: str) -> None:
+def _checked(value: Any, hint: Any, name: str) -> Any:
+    """Return a value for a field with a type; names, of which there may be several, from a text with commas."""
+    hints = (hint, *get_args(hint))
+    if any(get_origin(kind) is tuple and str in get_args(kind) for kind in hints):
+        names = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else ()
+        if not names or not all(isinstance(one, str) and one.strip() for one in names):
+            raise InputError(f"{name} is {value!r:.80}: use names, such as 'uses' or 'uses,owns'")
+        return tuple(one.strip() for one in names)
+    kinds = [str if get_origin(kind) is Literal else kind for kind in hints]
+    kinds = [kind for kind in kinds if isinstance(kind, type) and kind is not type(None)]
     if not any(_fits(value, kind) for kind in kinds):
         words = " or ".join(_WORDS.get(kind, f"a {kind.__name__}") for kind in kinds)
         raise InputError(f"{name} is {value!r:.80}: use {words}")
+    return value
 
 
 _WORDS: dict[type, str] = {bool: "true or false", int: "an integer", float: "a number", str: "a text"}
@@ -365,8 +295,3 @@ def _fits(value: Any, kind: type) -> bool:
     if kind is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-
-
-def search_options() -> list[Option]:
-    """Return the settings that are offered as options, in the order of the fields."""
-    return [Option(one.name, one.default, **one.metadata) for one in fields(SearchSettings) if one.metadata]

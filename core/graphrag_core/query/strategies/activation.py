@@ -12,8 +12,7 @@ from graphrag_core.model import Fact
 from graphrag_core.ports import Keys, Ranking
 from graphrag_core.query.fusion import ReciprocalRank
 from graphrag_core.query.query import Expansion, Query
-from graphrag_core.query.related_entities import MAX_EDGES
-from graphrag_core.query.strategies.strategy import GraphStrategy
+from graphrag_core.query.strategies.strategy import MAX_EDGES, GraphStrategy
 
 WEEK = 7 * 24 * 60 * 60.0
 
@@ -99,7 +98,8 @@ class SpreadingActivation(GraphStrategy):
         facts = self._spread(query, anchors)
         scores = {key: self.relevance.score(fact, now) for key, fact in facts.items()}
         ranked = np.array(sorted(facts, key=lambda key: -scores[key]), np.int64)  # stable: reached first stays first
-        query.record_access(ranked, now)
+        if query.counts_access:
+            query.snapshot.record_access(ranked, now)
         best: dict[int, float] = {}
         for key, chunk in zip(ranked.tolist(), query.snapshot.fact_rows(ranked).chunks.tolist(), strict=True):
             best.setdefault(chunk, scores[key])
@@ -117,7 +117,7 @@ class SpreadingActivation(GraphStrategy):
             return np.array([*dict.fromkeys([*query.entities.tolist(), *others])][: self.anchors], np.int64), ""
         if len(query.entities) or not snapshot.has_entities:
             return query.entities[: self.anchors], ""
-        chunks, scores = query.nearest(_NEAREST)
+        ((chunks, scores),) = snapshot.nearest(query.vector[None, :], _NEAREST)
         chunks = chunks[query.order(chunks, scores)][:_NEAREST]
         # Of each passage its subjects first, then what it mentions least often elsewhere.
         edges = snapshot.neighbours(chunks, to="entities")
@@ -166,5 +166,5 @@ class SpreadingActivation(GraphStrategy):
             entity, distinct(np.array(around.es["fact"], np.int64))
         )
         similarity = query.snapshot.fact_cosines(facts, query.vector)
-        order = query.order_facts(facts, confidence, similarity)[: self.facts_per_entity]
+        order = query.order(facts, confidence, similarity, of_facts=True)[: self.facts_per_entity]
         return facts[order], since[order]

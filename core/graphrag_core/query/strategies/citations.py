@@ -14,8 +14,7 @@ from graphrag_core.key_sets import distinct
 from graphrag_core.ports import Ranking
 from graphrag_core.query.fusion import ReciprocalRank
 from graphrag_core.query.query import Expansion, Query
-from graphrag_core.query.related_entities import MAX_EDGES
-from graphrag_core.query.strategies.strategy import GraphStrategy
+from graphrag_core.query.strategies.strategy import MAX_EDGES, GraphStrategy
 
 _MAX_FACTS = 30
 

@@ -9,8 +9,7 @@ import numpy as np
 from graphrag_core.ports import Ranking
 from graphrag_core.query.fusion import ReciprocalRank
 from graphrag_core.query.query import Expansion, Query
-from graphrag_core.query.related_entities import MAX_EDGES, related_entities
-from graphrag_core.query.strategies.strategy import GraphStrategy
+from graphrag_core.query.strategies.strategy import MAX_EDGES, GraphStrategy, related_entities
 
 _RANK_CONSTANT = 60  # k of reciprocal rank fusion
 

@@ -11,8 +11,7 @@ from graphrag_core.errors import check_integer
 from graphrag_core.ports import Ranking
 from graphrag_core.query.fusion import Fusion, Weighted
 from graphrag_core.query.query import Expansion, Query
-from graphrag_core.query.related_entities import MAX_EDGES, joining_facts, related_entities
-from graphrag_core.query.strategies.strategy import GraphStrategy
+from graphrag_core.query.strategies.strategy import MAX_EDGES, GraphStrategy, joining_facts, related_entities
 
 _WEIGHTED = Weighted()
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.deadline import check_deadline
 from graphrag_core.ports import Keys, Ranking
-from graphrag_core.query.linear import Linear
-from graphrag_core.query.query import Expansion, Query, word_weights
+from graphrag_core.query.linear import Linear, word_weights
+from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.strategies.strategy import GraphStrategy
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class PageRank(GraphStrategy):
         if cosine.any():
             scores = _COSINE * cosine / float(cosine.max()) + (1 - _COSINE) * scores
         scores = scores.round(6).astype(np.float32)
-        order = query.order_facts(facts, scores)[: self.facts]
+        order = query.order(facts, scores, of_facts=True)[: self.facts]
         return facts[order], scores[order]
 
     def _push(self, snapshot: Snapshot, seeds: Keys, weights: Doubles) -> tuple[Keys, Doubles]:
@@ -125,8 +125,14 @@ class PageRank(GraphStrategy):
         The edges of a node are read when it is first pushed; from then on it is pushed in every round. In double
         precision: the order of the sums, which is the order of the keys, must not show in a rounded score.
         """
-        scratch = _Scratch.taken(snapshot.node_limit)
-        residual, last_seen, is_pushed = scratch
+        # For each node its residual, 0 at first; where a list has it; and whether it was pushed.
+        size = snapshot.node_limit
+        try:
+            residual, last_seen, is_pushed = _SPARE.pop()
+        except IndexError:  # the first walk, or another thread has it
+            residual, last_seen, is_pushed = np.zeros(0), np.empty(0, np.int32), np.zeros(0, np.bool_)
+        if len(residual) < size:
+            residual, last_seen, is_pushed = np.zeros(size), np.empty(size, np.int32), np.zeros(size, np.bool_)
         np.add.at(residual, seeds, weights)
         new = _unique(seeds, last_seen)
         nodes, counts, targets, shares, settled = new[:0], new[:0], new[:0], weights[:0], weights[:0]
@@ -169,31 +175,12 @@ class PageRank(GraphStrategy):
         rank[last_seen[nodes[are_chunks]]] += settled[are_chunks]
         residual[everything] = 0
         is_pushed[nodes] = False
-        _SPARE[:] = [scratch]
+        _SPARE[:] = [(residual, last_seen, is_pushed)]
         return reached[rank > 0], (1 - self.damping) * rank[rank > 0]
 
 
-class _Scratch(NamedTuple):
-    """A number for each node of a graph: its residual, 0 at first; where a list has it; and whether it was pushed."""
-
-    residual: Doubles
-    last_seen: npt.NDArray[np.int32]
-    is_pushed: npt.NDArray[np.bool_]
-
-    @classmethod
-    def taken(cls, size: int) -> _Scratch:
-        """Return the scratch arrays of the last walk, if they have room for this number of nodes."""
-        try:
-            scratch = _SPARE.pop()
-        except IndexError:  # the first walk, or another thread has it
-            scratch = cls(np.zeros(0), np.empty(0, np.int32), np.zeros(0, np.bool_))
-        if len(scratch.residual) < size:
-            scratch = cls(np.zeros(size), np.empty(size, np.int32), np.zeros(size, np.bool_))
-        return scratch
-
-
-_SPARE: list[_Scratch] = []
-"""That of the last walk, for the next one: making it takes time in proportion to the graph. At most one."""
+_SPARE: list[tuple[Doubles, npt.NDArray[np.int32], npt.NDArray[np.bool_]]] = []
+"""The arrays of the last walk, for the next one: making it takes time in proportion to the graph. At most one."""
 
 
 def _unique(nodes: Keys, scratch: npt.NDArray[np.int32]) -> Keys:

@@ -12,8 +12,7 @@ from graphrag_core.ports import Ranking
 from graphrag_core.query.fusion import Fusion, Gate, OwnScores
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.recognise import Recogniser
-from graphrag_core.query.related_entities import MAX_EDGES, Related, joining_facts, related_entities
-from graphrag_core.query.strategies.strategy import GraphStrategy
+from graphrag_core.query.strategies.strategy import MAX_EDGES, GraphStrategy, Related, joining_facts, related_entities
 
 _NOTHING = Related(0, 0, 0, 0.0)
 _OWN_SCORES = OwnScores()
