@@ -13,9 +13,10 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 import graphrag_core
 from graphrag_core import Chunk, Chunker, Result
-from graphrag_core.adapter import added_metadata, metadata_of, returned_hits, to_core
+from graphrag_core.adapter import added_metadata, metadata_of, to_core
 from graphrag_core.errors import DocumentError, InputError
 from graphrag_core.model import ADAPTER_KEY
+from graphrag_core.result import joined_hits
 from graphrag_core.text import fingerprint
 
 Knowledge = Mapping[str, Any]
@@ -109,7 +110,7 @@ def result_of(documents: list[Document]) -> Result:
 
 def to_documents(result: Result, add_metadata: tuple[str, ...]) -> Documents:
     """Return the documents of a result. What is added to the metadata replaces nothing of the document's own."""
-    hits = returned_hits(result, add_metadata)
+    hits = joined_hits(result.hits)
     documents = Documents(to_document(hit.chunk) for hit in hits)
     documents.result = result
     for document, hit in zip(documents, hits, strict=True):

@@ -105,8 +105,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         overrides them. A filter among them becomes part of ``filter``.
     add_metadata
         What is added to the metadata of a retrieved document, unless it has such a key itself: ``"section"``,
-        ``"page"``, ``"document_id"``, ``"section_text"`` (the passage with those around it), ``"score"``,
-        ``"channels"``, ``"path"`` and ``"graphrag"`` (everything).
+        ``"page"``, ``"document_id"``, ``"score"``, ``"channels"``, ``"path"`` and ``"graphrag"`` (everything).
     cache, refresh_every
         As for :class:`graphrag_core.GraphRetriever`.
 

@@ -27,18 +27,17 @@ from graphrag_core.model import ADAPTER_KEY, Added, Chunk, Document
 from graphrag_core.ports import Embedder
 from graphrag_core.query.plan import Plan
 from graphrag_core.query.settings import Method, SearchSettings
-from graphrag_core.result import Hit, Result, joined_hits
+from graphrag_core.result import Hit, Result
 from graphrag_core.retriever import GraphRetriever
 
 CITATION = ("section", "page", "document_id")
 """The added metadata that belongs to the passage and can be cited."""
 
-ADDED = (*CITATION, "section_text", "score", "channels", "path", "graphrag")
+ADDED = (*CITATION, "score", "channels", "path", "graphrag")
 """What can be added to the metadata of a retrieved passage.
 
 ``section`` has the headings above it, ``document_id`` its source document, ``graphrag`` everything about the hit.
-``section_text`` is the passage with those around it. It stays as it is itself. ``path`` and ``graphrag`` take time, as
-they have to be explained.
+``path`` and ``graphrag`` take time, as they have to be explained.
 """
 
 _INDEX_OPTIONS = {*signature(KnowledgeIndex).parameters, *signature(KnowledgeIndex.open).parameters} - {"settings"}
@@ -189,18 +188,6 @@ def checked_names(add_metadata: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def returned_hits(result: Result, names: tuple[str, ...] = ()) -> tuple[Hit, ...]:
-    """Return the hits of a result as an adapter returns them.
-
-    With the setting ``expand`` the text of a hit is that of its expanded passage, and hits whose passages overlap are
-    one. If ``section_text`` is added to the metadata, every hit keeps its text.
-    """
-    if "section_text" not in names:
-        return joined_hits(result.hits)
-    is_read = all(hit.expanded is not None for hit in result.hits)
-    return (result if is_read else result.expand("section")).hits
-
-
 def added_metadata(result: Result, hit: Hit, names: tuple[str, ...]) -> dict[str, Any]:
     """Return what is added to the metadata of a retrieved passage: what has one of the names, and is known.
 
@@ -215,7 +202,6 @@ def added_metadata(result: Result, hit: Hit, names: tuple[str, ...]) -> dict[str
         "section": lambda: " › ".join(chunk.headings) or None,
         "page": lambda: chunk.page,
         "document_id": lambda: chunk.document_id,
-        "section_text": lambda: hit.expanded and hit.expanded.text,
         "score": lambda: hit.score,
         "channels": lambda: {name: asdict(channel) for name, channel in hit.channels.items()},
         "path": lambda: [asdict(step) for step in hit.path],

@@ -348,10 +348,11 @@ class GraphRetriever:
         """Return a new result with what can be read later, and store it."""
         if result.embedder_failed:
             self._warn(result.fallback)
-        reader = SurroundingReader(engine=self.index.engine, scope=plan.scope, at=plan.at)
-        result = replace(result, read_around=reader)
         if plan.settings.expand is not None:
-            result = result.expand(plan.settings.expand)
+            reader = SurroundingReader(engine=self.index.engine, scope=plan.scope, at=plan.at)
+            around = reader([hit.chunk for hit in result.hits], plan.settings.expand)
+            hits = (replace(hit, expanded=passage) for hit, passage in zip(result.hits, around, strict=True))
+            result = replace(result, hits=tuple(hits))
         is_whole = result.is_complete or self.index.embedding is None
         if self.cache is not None and is_whole and (key := self._key(plan)) is not None:
             state = self.index.engine.state

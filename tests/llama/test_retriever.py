@@ -95,7 +95,7 @@ def test_a_node_says_how_it_was_found_to_people_and_not_to_models(retriever):
     assert report["method"] == "hybrid"
     assert report["entities"] == ["Auth Service"]
     assert ": the question names Auth Service" in report["decided"]
-    assert {"origin", "route", "gate", "expansion_skipped", "fallback"} <= report.keys()
+    assert {"origin", "route", "trust", "expansion_skipped", "fallback"} <= report.keys()
     assert "confidence" not in report
     assert report["channels"]["graph"]["rank"] >= 1
     steps = by_id["oauth"].metadata["graphrag"]["path"]

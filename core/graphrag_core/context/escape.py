@@ -1,9 +1,7 @@
 """Neutralise text from documents before a model, a terminal or a browser reads it.
 
-- A prompt: :func:`body` for passages, :func:`one_line` for everything in a line. They escape the structure of a
-  context, remove invisible characters and break up the control tokens of chat templates.
-- A terminal: :func:`for_terminal` removes escape sequences, control characters and changes of direction.
-- HTML: :func:`for_html` removes changes of direction; the template escapes the rest.
+For a prompt :func:`body` and :func:`one_line` escape the structure of a context, remove invisible characters and break
+up the control tokens of chat templates.
 """
 
 import json
@@ -51,8 +49,8 @@ _DELIMITERS = re.compile(r"[,()\[\]:;>|]|^[-+*] ")
 
 
 def _neutral(text: str) -> str:
-    """Return a text for a prompt, without what cannot be seen and with control tokens broken up."""
-    return _TOKEN.sub(lambda token: f"{token.group()} ", _INVISIBLE.sub("", text))
+    """Return a text without what cannot be seen and with control tokens broken up."""
+    return _TOKEN.sub(r"\g<0> ", _INVISIBLE.sub("", text))
 
 
 @lru_cache(maxsize=4_096)
@@ -116,11 +114,7 @@ def body(text: str) -> str:
 
 
 def shortened(text: str, max_chars: int) -> str:
-    """Return one line, cut to ``max_chars`` characters, between words if possible.
-
-    >>> shortened("one two three", 9), shortened("中文" * 5, 6)
-    ('one two ...', '中文中文中文 ...')
-    """
+    """Return one line, cut to ``max_chars`` characters, between words if possible."""
     line = one_line(text)
     if len(line) <= max_chars:
         return line
@@ -129,29 +123,15 @@ def shortened(text: str, max_chars: int) -> str:
 
 
 def for_terminal(text: str) -> str:
-    r"""Return a text without characters that control a terminal. Line breaks and tabs are kept.
-
-    >>> for_terminal("\x1b]0;title\x07red \x1b[31m\u202eevil\n")
-    ']0;titlered [31mevil\n'
-    """
+    """Return a text without characters that control a terminal. Line breaks and tabs are kept."""
     return _NOT_FOR_TERMINALS.sub("", text)
 
 
 def json_for_terminal(text: str) -> str:
-    r"""Return a JSON text of the same value, with characters that control a terminal escaped.
-
-    >>> json_for_terminal('"\x9b31m\u202e"')
-    '"\\u009b31m\\u202e"'
-    """
+    """Return a JSON text of the same value, with characters that control a terminal escaped."""
     return _NOT_FOR_TERMINALS.sub(lambda match: json.dumps(match.group())[1:-1], text)
 
 
 def for_html(text: str) -> str:
-    r"""Return a text without changes of direction, and with U+FFFD for characters that are invalid in HTML.
-
-    The template escapes the rest.
-
-    >>> for_html("invoice\u202efdp.exe\x00")
-    'invoicefdp.exe\ufffd'
-    """
+    """Return a text without changes of direction, and with U+FFFD for what is invalid in HTML; templates escape."""
     return _INVALID_IN_HTML.sub("\ufffd", _CHANGES_DIRECTION.sub("", text))

@@ -104,7 +104,6 @@ class Explainer:
             facts=tuple(read[key] for key in facts.tolist()),
             known=by_name,
             uncovered=uncovered,
-            generation=snapshot.generation,
         )
 
     def has_same_keys(self, snapshot: Snapshot) -> bool:
