@@ -213,19 +213,6 @@ def is_node(document: Document) -> bool:
     return isinstance(document.metadata.get(ADAPTER_KEY), dict)
 
 
-def source_of(document: Document) -> str:
-    """Return the id of the source document of a stored document; its own if it has none."""
-    return str(document.metadata[ADAPTER_KEY]["source"]) if is_node(document) else document.id
-
-
-def source_hash(chunk: Chunk) -> str | None:
-    """Return LlamaIndex's hash of the document that a stored node was made from, or None if it is unknown."""
-    if _rest(chunk) is None:
-        return None
-    node = stored_node(chunk)
-    return node.hash if node.source_node is None else node.source_node.hash
-
-
 def stored_node(chunk: Chunk) -> BaseNode:
     """Return the node of a chunk as it was inserted."""
     rest = _rest(chunk)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -42,7 +42,6 @@ ADDED = (*CITATION, "score", "channels", "path", "graphrag")
 
 _INDEX_OPTIONS = {*signature(KnowledgeIndex).parameters, *signature(KnowledgeIndex.open).parameters} - {"settings"}
 _NAMED = 5  # blank documents that a warning names
-_DEFAULTS = SearchSettings()
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
@@ -53,37 +52,40 @@ Embed = Callable[[Any], Awaitable[Any]]
 class SettingOptions(TypedDict, total=False):
     """Settings of a question that the constructors and the questions of both adapters take by keyword.
 
-    These classes are for type checkers: an unknown keyword is an error. At run time each retriever checks its own, and
-    takes all fields of ``SearchSettings``.
+    These classes are for type checkers and editors: an unknown keyword is an error. At run time ``SearchSettings``
+    checks its fields.
     """
 
-    settings: SearchSettings | None
     method: Method | None
+    k: int | None
+    similarity_top_k: int | None
     graph: Any
     use_graph: bool | None
+    gate: Any
+    recogniser: Any
+    router: Any
     fusion: Any
     reranker: Any
+    candidates: int | None
     vector_weight: float | None
     score_threshold: float | None
     on_embedder_error: Literal["raise", "keyword"] | None
     context: Any
     expand: Around | None
-    k: int | None
-    similarity_top_k: int | None
-    filter: Any
-    filters: Any
-    node_ids: Sequence[str] | None
-    doc_ids: Sequence[str] | None
-    search_type: str
-    as_of: Time | None
 
 
-class Options(SettingOptions, total=False):
-    """Keywords of the constructors of both adapters: settings of a question, of a retriever and of an index."""
+class RetrieverOptions(SettingOptions, total=False):
+    """Keywords of the retrievers of both adapters."""
 
     add_metadata: Iterable[str]
     cache: Any
     refresh_every: float | None
+
+
+class IndexOptions(TypedDict, total=False):
+    """Keywords of the constructors of both adapters for the index, and the settings as one value."""
+
+    settings: SearchSettings | None
     llm: Any
     chunker: Any
     extractor: Any
@@ -97,13 +99,13 @@ class Options(SettingOptions, total=False):
 class SearchOptions(SettingOptions, total=False):
     """Keywords of a question in both adapters: settings, filters, and what ``GraphRetriever.retrieve`` takes."""
 
-    gate: Any
-    recogniser: Any
-    router: Any
-    candidates: int | None
+    settings: SearchSettings | None
     where: Where | None
-    fetch_k: int
-    lambda_mult: float
+    filter: Any
+    filters: Any
+    node_ids: Sequence[str] | None
+    doc_ids: Sequence[str] | None
+    as_of: Time | None
     embedding: Iterable[float] | None
     history: Iterable[Any] | None
     count_access: bool
@@ -332,12 +334,6 @@ def to_history(history: Any, message: type, text_of: Callable[[Any], str]) -> An
         return history  # which is None, or refused
     turns = [text_of(turn) if isinstance(turn, message) else turn for turn in history]
     return [turn for turn in turns if turn != ""]
-
-
-def changed_settings(settings: SearchSettings) -> dict[str, Any]:
-    """Return the fields of settings that differ from the default, for the ``repr`` of a retriever."""
-    values = {one.name: getattr(settings, one.name) for one in fields(settings)}
-    return {name: value for name, value in values.items() if value != getattr(_DEFAULTS, name)}
 
 
 # -- vector stores

@@ -288,7 +288,7 @@ class GraphRetriever:
             if (other := self._other_method(plan, result)) is not None:
                 result = replace(self._search(other), method=plan.settings.method)
             result = self._kept(plan, result)
-        return result if plan.finish is None else plan.finish(result)
+        return result
 
     async def arun(self, plan: Plan) -> Result:
         """Async version of :meth:`run`: what can be awaited is awaited, and the rest runs in a thread."""
@@ -303,7 +303,7 @@ class GraphRetriever:
             if (other := self._other_method(plan, result)) is not None:
                 result = replace(await self._asearch(other), method=plan.settings.method)
             result = await asyncio.to_thread(self._kept, plan, result)
-        return result if plan.finish is None else await asyncio.to_thread(plan.finish, result)
+        return result
 
     def _search(self, plan: Plan) -> Result:
         stages, scorer = Stages(), plan.settings.scorer

@@ -30,7 +30,6 @@ from llama_graphrag.models import count_tokens
 nltk.data.path.append(str(Path(llama_index.core.__path__[0], "_static", "nltk_cache")))
 
 NAMES = [
-    "GraphRAGRetrievalEvent",
     "GraphRAGRetriever", "GraphRAGVectorStore", "LocalEmbedding", "memory_search_tool",
 ]  # fmt: skip
 REPORTS_ERRORS = False  # LlamaIndex's agents catch what a tool raises

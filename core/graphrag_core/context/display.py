@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from graphrag_core.context.retrieved import Hit, Retrieved, Step
-from graphrag_core.engine.analysis import hashes
 from graphrag_core.model import Chunk, Fact
 from graphrag_core.text import CJK, REFERS_TO, label, sentences, unwrap
 from graphrag_core.text.markup import plain, without_places
@@ -254,6 +253,8 @@ class Highlighter:
 
 def _terms(text: str) -> set[int]:
     """Return the hashes of a text's words, as the keyword index has them."""
+    from graphrag_core.engine.analysis import hashes  # noqa: PLC0415 - with tantivy, slow to import
+
     return hashes(text.encode("utf-8", "replace").decode("utf-8"))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from graphrag_core.filters import Filter
@@ -13,7 +13,6 @@ from graphrag_core.ingest.pipeline import NO_EMBEDDER
 from graphrag_core.ports import Matrix
 from graphrag_core.query.conversation import Turn
 from graphrag_core.query.settings import ResolvedSettings
-from graphrag_core.result import Result
 
 _NOT_EMBEDDED = "the question could not be embedded, keyword search only"
 
@@ -47,8 +46,6 @@ class Plan:
         Whether the result is explained at once.
     instead
         Why this question is asked in place of another one, which found nothing.
-    finish
-        What is done with the result before it is returned.
     """
 
     text: str
@@ -64,7 +61,6 @@ class Plan:
     counts_access: bool = True
     explain: bool = False
     instead: str = ""
-    finish: Callable[[Result], Result] | None = field(default=None, repr=False)
 
 
 class Embedded(NamedTuple):
