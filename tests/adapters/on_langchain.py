@@ -33,7 +33,6 @@ with GraphRAGRetriever.load(sys.argv[1], HashEmbedder()) as retriever:
     retriever.add_documents([Document("Lena Holm wrote the Ledger.", id="lena")])
 """
 package_name, extra, library, scenario = package.__name__, "langchain", "langchain_core", "langchain"
-tokenizer = None
 
 
 # -- retrievers

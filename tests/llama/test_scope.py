@@ -64,7 +64,7 @@ async def test_filters_are_read_once(everything):
     assert tenants(await limited.aretrieve("Keyring")) == {"acme"}
     hidden = MetadataFilter(key="tenant", value=["umbrella"], operator=FilterOperator.NIN)
     narrow = everything.with_filters(MetadataFilters(filters=[hidden]))
-    tool = memory_search_tool(narrow, where={"tenant": {"nin": iter("u")}})
+    tool = memory_search_tool(narrow, where={"tenant": {"nin": ["u"]}})
     hidden.value.clear()
     for _ in range(2):
         assert "umbrella" not in str(tool(query="Keyring", max_results=6))

@@ -6,8 +6,6 @@ up the control tokens of chat templates.
 
 import json
 import re
-import unicodedata
-from functools import lru_cache
 
 _BREAKS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _SPACE = re.compile(r"\s+")
@@ -42,9 +40,7 @@ _STRUCTURE = re.compile(
     r"|related:|description:|knowledge graph:|(?:system|user|human|assistant|developer|tool)[^\S\n]*:)",
     re.IGNORECASE | re.MULTILINE,
 )
-# What reads as "<", and letters of other scripts that look like Latin letters.
-_OPENING = "<‹«〈《⟨⟪❬❮❰˂ᐸ≺⋖"
-_ALIKE = str.maketrans("асԁеɡһіјӏոорԛѕυѵԝхуαινο", "acdeghijlnopqsuvwxyaivo")
+_OPENING = "<‹«〈《⟨⟪❬❮❰˂ᐸ≺⋖＜"  # what reads as "<"
 _DELIMITERS = re.compile(r"[,()\[\]:;>|]|^[-+*] ")
 
 
@@ -53,30 +49,15 @@ def _neutral(text: str) -> str:
     return _TOKEN.sub(r"\g<0> ", _INVISIBLE.sub("", text))
 
 
-@lru_cache(maxsize=4_096)
-def _folded(character: str) -> str:
-    """Return the letter or sign that a character reads as; NUL for combining and invisible characters."""
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return "\x00"
-    return unicodedata.normalize("NFKD", character)[0].casefold()[0].translate(_ALIKE)
-
-
 def without_tags(text: str, *names: str) -> str:
     """Return a text with a space after the bracket of everything that reads as a tag of these names.
 
-    Also in wide letters, letters of other scripts, with invisible characters, or as an HTML entity.
-
-    >>> without_tags("</passages>, ＜／ｐａｓｓａｇｅｓ＞, &lt;/passages>, <b>", "passages")
-    '< /passages>, ＜ ／ｐａｓｓａｇｅｓ＞, & lt;/passages>, <b>'
+    >>> without_tags("</passages>, < PASSAGES >, &lt;/passages>, <b>", "passages")
+    '< /passages>, <  PASSAGES >, & lt;/passages>, <b>'
     """
-    folded = text.lower() if text.isascii() else "".join(map(_folded, text))
-    words = "|".join("\x00*".join(name) for name in names)
-    rest = rf"[\W_]{{0,8}}(?:{words})(?![a-z0-9])"
-    parts, start = [], 0
-    for found in re.finditer(rf"[{_OPENING}](?={rest})|&(?=(?:lt|#0*60|#x0*3c);?{rest})", folded):
-        parts.append(text[start : found.end()])
-        start = found.end()
-    return " ".join([*parts, text[start:]])
+    rest = rf"[\W_]{{0,8}}(?:{'|'.join(names)})\b"
+    plain = _INVISIBLE.sub("", text)
+    return re.sub(rf"[{_OPENING}](?={rest})|&(?=(?:lt|#0*60|#x0*3c);?{rest})", r"\g<0> ", plain, flags=re.IGNORECASE)
 
 
 def one_line(text: str) -> str:

@@ -39,7 +39,7 @@ from graphrag_core.engine.segments import Batch, together
 from graphrag_core.engine.snapshot import Snapshot
 from graphrag_core.engine.sqlite import Sqlite
 from graphrag_core.engine.statistics import statistics
-from graphrag_core.engine.values import Cache
+from graphrag_core.engine.values import RowCache
 from graphrag_core.engine.view import Removal, Stored, View
 from graphrag_core.errors import (
     DamagedIndex,
@@ -119,7 +119,7 @@ class IndexEngine:
 
     def _forget(self) -> None:
         """Forget what was read of rows: another database may have other rows of the same keys."""
-        self._cache, self._columns, self._names = Cache(), AttributeColumns(), NameVectors()
+        self._cache, self._columns, self._names = RowCache(), AttributeColumns(), NameVectors()
 
     def replace(self, reason: str) -> None:
         """Close the engine, and say why whenever it is used again."""
@@ -403,7 +403,7 @@ class IndexEngine:
         before = None if self._inherited else self._database
         database = connect(self._place, read_only=self.read_only)
         with database.reading() as session:
-            records = self._checked(Records(session, Cache()))
+            records = self._checked(Records(session, RowCache()))
             self._database = database
             view = self._followed(self._view, records) if self._inherited else None
             self._view = view if view is not None else self._loaded(records)
