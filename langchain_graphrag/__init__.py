@@ -1,12 +1,13 @@
 """The LangChain adapter: a retriever over vectors, keywords and a knowledge graph, and a memory tool for agents.
 
 >>> from graphrag_core.testing import HashEmbedder
+>>> from langchain_core.documents import Document
 >>> from langchain_graphrag import GraphRAGRetriever
->>> retriever = GraphRAGRetriever.from_texts(
-...     ["The Auth Service delegates to the OAuth Provider.", "The OAuth Provider is run by Keyring."],
-...     HashEmbedder(),
-...     ids=["auth", "oauth"],
-... )
+>>> documents = [
+...     Document("The Auth Service delegates to the OAuth Provider.", id="auth"),
+...     Document("The OAuth Provider is run by Keyring.", id="oauth"),
+... ]
+>>> retriever = GraphRAGRetriever.from_documents(documents, HashEmbedder())
 >>> [document.id for document in retriever.invoke("Who is behind the Auth Service?", k=2)]
 ['auth', 'oauth']
 """

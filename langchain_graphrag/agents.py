@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables.config import ensure_config, run_in_executor
 from typing_extensions import override
@@ -21,7 +20,6 @@ from typing_extensions import override
 from graphrag_core.errors import optional_import
 from graphrag_core.filters import Where
 from graphrag_core.query.memory_tool import OfRequest, per_request
-from langchain_graphrag.documents import result_of
 from langchain_graphrag.memory_tool import AgentRequest
 from langchain_graphrag.retriever import GraphRAGRetriever
 
@@ -99,10 +97,10 @@ class RetrieveMiddleware(AgentMiddleware[Any, Any]):
         last = request.messages[places[-1]]
         return last.text.strip(), {"filter": where, "history": request.messages[: places[-1]]}
 
-    def _with(self, request: ModelRequest[Any], found: list[Document]) -> ModelRequest[Any]:
+    def _with(self, request: ModelRequest[Any], found: Any) -> ModelRequest[Any]:
         if not found:
             return request
-        context = _INTRODUCTION + result_of(found).context(self.max_tokens)
+        context = _INTRODUCTION + found.result.context(self.max_tokens)
         message = getattr(request, "system_message", None)  # LangChain 1.0 has a text only
         if message is not None and not isinstance(message.content, str):
             blocks = [*message.content, {"type": "text", "text": context}]

@@ -20,7 +20,6 @@ from graphrag_core.errors import InputError
 from graphrag_core.filters import Where
 from graphrag_core.query import memory_tool
 from graphrag_core.query.memory_tool import OfRequest, per_request
-from langchain_graphrag.documents import result_of
 from langchain_graphrag.retriever import GraphRAGRetriever
 
 
@@ -73,8 +72,8 @@ def create_memory_search_tool(
         where = where_of(_current_request(config))  # what it raises ends the run
         return {"filter": where, **memory_tool.search_settings(arguments, retriever.settings)}
 
-    def to_output(found: list[Document]) -> tuple[str, list[Document]]:
-        return memory_tool.to_content(result_of(found), context), [*found]
+    def to_output(found: Any) -> tuple[str, list[Document]]:
+        return memory_tool.to_content(found.result, context), [*found]
 
     def search(
         query: str, config: RunnableConfig, callbacks: Callbacks = None, **arguments: Any

@@ -1,23 +1,19 @@
-"""LangChain's document compressors (``CohereRerank``, ...) as rerankers, and ``search_type="mmr"``."""
+"""LangChain's document compressors (``CohereRerank``, ...) as rerankers."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
-from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
-from graphrag_core import Chunk, KnowledgeIndex, Result
 from graphrag_core.adapter import overrides
 from graphrag_core.errors import InputError, RerankerError
-from graphrag_core.ports import Matrix
-from graphrag_core.query.plan import Plan
 
 Scores = list[float | None]
 
@@ -84,53 +80,3 @@ class CompressorScores:
             values = [1 / rank for rank in range(1, len(order) + 1)]
         scores = dict(zip(order, values, strict=True))
         return [scores.get(place) for place in range(len(texts))]
-
-
-# -- maximal marginal relevance
-
-
-def diverse(plan: Plan, index: KnowledgeIndex, *, fetch_k: int, lambda_mult: float) -> Plan:
-    """Return a question whose ``k`` hits are chosen from ``fetch_k`` by LangChain's maximal marginal relevance.
-
-    The relevance of a hit is its cosine similarity to the question. The first ``k`` are returned if the question has no
-    vector, as for the keyword method.
-    """
-    if not 0 <= lambda_mult <= 1:
-        raise InputError(f"lambda_mult is {lambda_mult!r}: it must be from 0 to 1")
-    k, asked = plan.settings.k, cast("Any", plan)
-    question: Any = []
-
-    def embed() -> Any:
-        question[:] = [asked.embed()]
-        return question[0]
-
-    async def aembed() -> Any:
-        question[:] = [await asked.aembed()]
-        return question[0]
-
-    def choose(result: Result) -> Result:
-        vectors = _vectors(index, [hit.chunk for hit in result.hits])
-        chosen: Iterable[int] = range(min(k, len(result.hits)))
-        if question and question[0].any() and vectors.any():
-            chosen = maximal_marginal_relevance(question[0], cast("Any", vectors), lambda_mult, k)
-        return replace(result, hits=tuple(result.hits[place] for place in chosen))
-
-    return replace(
-        plan,
-        settings=plan.settings.replace(k=max(k, fetch_k)).resolved,
-        embed=plan.embed and embed,
-        aembed=plan.aembed and aembed,
-        # It cannot be hashed: a result of the cache has no vector of the question. A blank question has none either.
-        vector_key=question if plan.text.strip() else plan.vector_key,
-        finish=choose,
-    )
-
-
-def _vectors(index: KnowledgeIndex, chunks: Sequence[Chunk]) -> Matrix:
-    """Return the stored vectors of chunks, one per row; zeros for a chunk without one."""
-    by_id: dict[str, Any] = {}
-    for document in index.engine.parsed(list({chunk.document_id: None for chunk in chunks})):
-        if document.chunk_vectors is not None:
-            by_id.update(zip((chunk.id for chunk in document.chunks), document.chunk_vectors, strict=True))
-    nothing = np.zeros(len(next(iter(by_id.values()), [0])), np.float32)
-    return np.stack([by_id.get(chunk.id, nothing) for chunk in chunks]) if chunks else nothing

@@ -19,6 +19,7 @@ from graphrag_core.errors import InputError
 from graphrag_core.ingest import remembered
 from langchain_graphrag.documents import to_core_document
 
+_PAGE = 1_000  # documents in a request to a store
 _log = logging.getLogger(__name__)
 
 Row = tuple[str, str | None, Mapping[str, Any] | None, Sequence[float] | None]
@@ -27,35 +28,17 @@ Row = tuple[str, str | None, Mapping[str, Any] | None, Sequence[float] | None]
 ReadRows = Callable[[Any], Iterable[Row]]
 """Reads the rows of a store."""
 
-_Access = tuple[Callable[[Any], Iterable[Any]], Callable[[Sequence[Any]], Iterable[Row]]]
-"""How a store is read: the ids that match a filter of the store, and the rows of some ids."""
 
-
-def store_rows(
-    store: VectorStore, where: Any, ids: Iterable[Any] | None, read: ReadRows | None, batch_size: int
-) -> Iterable[Row]:
+def store_rows(store: VectorStore, read: ReadRows | None) -> Iterable[Row]:
     """Return the rows of a vector store, which is not changed; documents that are deleted meanwhile are left out."""
-    if sum(given is not None for given in (where, ids, read)) > 1:
-        raise InputError("pass one of where, ids and read")
-    if read is not None:
-        return read(store)
-    access = by_class_name(store, _ACCESS)
-    if access is None:
+    # By class name, so that no store has to be imported.
+    read = read or by_class_name(store, _READERS)
+    if read is None:
         raise InputError(
             f"{type(store).__qualname__} cannot be read: pass read=function, which gets the store and yields "
             "(id, text, metadata, vector) for each document"
         )
-    list_ids, rows = access(store)
-    names = list(list_ids(where) if ids is None else ids)
-    return (row for start in range(0, len(names), batch_size) for row in rows(names[start : start + batch_size]))
-
-
-def embedding_of(store: VectorStore) -> Any:
-    """Return the embedding model of a store."""
-    if store.embeddings is None:
-        kind = type(store).__qualname__
-        raise InputError(f"{kind} has no embedding model: pass embedding=..., the one that computed its vectors")
-    return store.embeddings
+    return read(store)
 
 
 def copy_store(index: KnowledgeIndex, rows: Iterable[Row], *, remove_missing: bool) -> None:
@@ -101,102 +84,68 @@ def copy_store(index: KnowledgeIndex, rows: Iterable[Row], *, remove_missing: bo
 # -- stores
 
 
-def _chroma(store: Any) -> _Access:
-    """Chroma and PGVectorStore: both have ``get``."""
+def _pages(ids: Iterable[Any]) -> Iterator[list[Any]]:
+    listed = list(ids)
+    return (listed[start : start + _PAGE] for start in range(0, len(listed), _PAGE))
 
-    def rows(ids: Sequence[Any]) -> Iterator[Row]:
-        page = store.get(ids=list(ids), include=["documents", "metadatas", "embeddings"])
+
+def _read_chroma(store: Any) -> Iterator[Row]:
+    """Chroma and PGVectorStore: both have ``get``."""
+    for ids in _pages(store.get(include=[])["ids"]):
+        page = store.get(ids=ids, include=["documents", "metadatas", "embeddings"])
         for name, text, metadata, vector in chroma_rows(page):
             yield name, text, metadata, json.loads(vector) if isinstance(vector, str) else vector  # "[1,0]"
 
-    return lambda where: store.get(where=where, include=[])["ids"], rows
+
+def _read_in_memory(store: Any) -> Iterator[Row]:
+    for entry in list(store.store.values()):
+        yield entry["id"], entry["text"], entry["metadata"], entry["vector"]
 
 
-def _in_memory(store: Any) -> _Access:
-    def to_document(entry: Mapping[str, Any]) -> Document:
-        return Document(id=entry["id"], page_content=entry["text"], metadata=entry["metadata"])
-
-    def ids(where: Any) -> list[str]:
-        return [name for name, entry in store.store.items() if where is None or where(to_document(entry))]
-
-    def rows(ids: Sequence[Any]) -> Iterator[Row]:
-        for entry in (store.store[name] for name in ids if name in store.store):
-            yield entry["id"], entry["text"], entry["metadata"], entry["vector"]
-
-    return ids, rows
-
-
-def _faiss(store: Any) -> _Access:
-    positions = {name: position for position, name in store.index_to_docstore_id.items()}
-
-    def ids(where: Any) -> list[str]:
-        if where is None:
-            return list(positions)
-        matches = where if callable(where) else store._create_filter_func(where)  # noqa: SLF001 - its filter language
-        return [name for name in positions if matches(store.docstore.search(name).metadata)]
-
-    def rows(ids: Sequence[Any]) -> Iterator[Row]:
-        known = [name for name in ids if name in positions]
+def _read_faiss(store: Any) -> Iterator[Row]:
+    for page in _pages(store.index_to_docstore_id.items()):
         try:
-            vectors = store.index.reconstruct_batch(np.array([positions[name] for name in known], np.int64))
+            vectors = store.index.reconstruct_batch(np.array([position for position, _ in page], np.int64))
         except RuntimeError as error:
             raise InputError(
                 f"{type(store.index).__name__} does not return its vectors ({str(error).splitlines()[-1].strip()}). If "
                 "it is an IVF index, call faiss.extract_index_ivf(store.index).make_direct_map() first. Otherwise "
                 "pass documents=[...], which are embedded again"
             ) from error
-        for name, vector in zip(known, vectors, strict=True):
+        for (_, name), vector in zip(page, vectors, strict=True):
             document = store.docstore.search(name)
             yield name, document.page_content, document.metadata, vector
 
-    return ids, rows
+
+def _read_qdrant(store: Any) -> Iterator[Row]:
+    options = {"limit": _PAGE, "with_payload": True, "with_vectors": True}
+    for point in qdrant_points(store.client, store.collection_name, **options):
+        payload, vector = point.payload or {}, point.vector
+        vector = vector.get(store.vector_name or "") if isinstance(vector, Mapping) else vector
+        yield str(point.id), payload.get(store.content_payload_key), payload.get(store.metadata_payload_key), vector
 
 
-def _qdrant(store: Any) -> _Access:
-    client, collection, name = store.client, store.collection_name, store.vector_name
-
-    def ids(where: Any) -> Iterator[Any]:
-        options = {"scroll_filter": where, "limit": 10_000, "with_payload": False, "with_vectors": False}
-        return (point.id for point in qdrant_points(client, collection, **options))
-
-    def rows(ids: Sequence[Any]) -> Iterator[Row]:
-        for point in client.retrieve(collection, list(ids), with_payload=True, with_vectors=True):
-            payload = point.payload or {}
-            vector = point.vector.get(name or "") if isinstance(point.vector, Mapping) else point.vector
-            text, metadata = payload.get(store.content_payload_key), payload.get(store.metadata_payload_key)
-            yield str(point.id), text, metadata, vector
-
-    return ids, rows
-
-
-def _pgvector(store: Any) -> _Access:
+def _read_pgvector(store: Any) -> Iterator[Row]:
     if store.async_mode:
         raise InputError("the PGVector store has async_mode=True: open the same collection without it to read it")
-    stored = store.EmbeddingStore
-
-    def query(*columns: Any, where: Any = None, ids: Sequence[Any] | None = None) -> Any:
+    stored, last, page = store.EmbeddingStore, "", None
+    while page is None or len(page) == _PAGE:
         with store.session_maker() as session:
             collection = store.get_collection(session)
             if collection is None:
                 raise InputError(f"there is no collection {store.collection_name!r} in the database")
-            found = session.query(*columns).filter(stored.collection_id == collection.uuid)
-            if where is not None:
-                found = found.filter(store._create_filter_clause(where))  # noqa: SLF001 - its filter language
-            return (found if ids is None else found.filter(stored.id.in_(ids))).order_by(stored.id).all()
-
-    def rows(ids: Sequence[Any]) -> Iterator[Row]:
-        for row in query(stored.id, stored.document, stored.cmetadata, stored.embedding, ids=ids):
-            yield row.id, row.document, row.cmetadata, row.embedding
-
-    return lambda where: [row.id for row in query(stored.id, where=where)], rows
+            found = session.query(stored).filter(stored.collection_id == collection.uuid, stored.id > last)
+            page = found.order_by(stored.id).limit(_PAGE).all()
+            for row in page:
+                yield row.id, row.document, row.cmetadata, row.embedding
+                last = row.id
 
 
-# By class name, so that no store has to be imported; subclasses are found by their parents' names.
-_ACCESS: Mapping[str, Callable[[Any], _Access]] = {
-    "Chroma": _chroma,
-    "FAISS": _faiss,
-    "InMemoryVectorStore": _in_memory,
-    "PGVector": _pgvector,
-    "PGVectorStore": _chroma,
-    "QdrantVectorStore": _qdrant,
+_READERS: Mapping[str, ReadRows] = {
+    "Chroma": _read_chroma,
+    "FAISS": _read_faiss,
+    "InMemoryVectorStore": _read_in_memory,
+    "PGVector": _read_pgvector,
+    "PGVectorStore": _read_chroma,
+    "QdrantVectorStore": _read_qdrant,
 }

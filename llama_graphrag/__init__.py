@@ -23,7 +23,6 @@ with optional_import("llama-index-core", "llama", "llama_graphrag"):
     import llama_index.core
 
 if TYPE_CHECKING:
-    from llama_graphrag.events import GraphRAGRetrievalEvent
     from llama_graphrag.memory_tool import memory_search_tool
     from llama_graphrag.models import LocalEmbedding
     from llama_graphrag.retriever import GraphRAGRetriever
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 del llama_index
 
 __all__ = [
-    "GraphRAGRetrievalEvent",
     "GraphRAGRetriever",
     "GraphRAGVectorStore",
     "LocalEmbedding",
@@ -42,7 +40,6 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "events": "GraphRAGRetrievalEvent",
         "memory_tool": "memory_search_tool",
         "models": "LocalEmbedding",
         "retriever": "GraphRAGRetriever",

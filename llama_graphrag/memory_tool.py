@@ -16,7 +16,6 @@ from graphrag_core.errors import InputError
 from graphrag_core.filters import Where
 from graphrag_core.query import memory_tool
 from graphrag_core.query.memory_tool import OfRequest, per_request
-from llama_graphrag.models import count_tokens
 from llama_graphrag.nodes import to_nodes
 from llama_graphrag.retriever import GraphRAGRetriever
 
@@ -61,14 +60,13 @@ def memory_search_tool(
         Arguments of :meth:`graphrag_core.Result.context`.
     """
     signature(Result.context).bind(None, **context)
-    counted: memory_tool.ContextArguments = {"tokenizer": count_tokens, **context}
     where_of = per_request(where, "filter of the memory search tool")
 
     def settings_of(state: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         return {"where": where_of(state), **memory_tool.search_settings(arguments, retriever.settings)}
 
     def to_memories(result: Result) -> Memories:
-        return Memories(to_nodes(result, retriever.add_metadata), memory_tool.to_content(result, counted))
+        return Memories(to_nodes(result, retriever.add_metadata), memory_tool.to_content(result, context))
 
     def search(query: str, **arguments: Any) -> Memories:
         return to_memories(retriever.search(query, **settings_of(None, arguments)))

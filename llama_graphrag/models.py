@@ -1,4 +1,4 @@
-"""LlamaIndex's embedding models, language models and tokenizer for the core, and core embedders for LlamaIndex."""
+"""LlamaIndex's embedding models for the core, and core embedders for LlamaIndex."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.embeddings.utils import resolve_embed_model
 from llama_index.core.settings import Settings
-from llama_index.core.utils import get_tokenizer
 
 from graphrag_core.adapter import overrides
 from graphrag_core.embedders import WordLlama
@@ -125,8 +124,3 @@ def message_text(message: ChatMessage) -> str:
     """Return what the user or the assistant said in a message; an empty text for other messages."""
     is_spoken = message.role in (MessageRole.USER, MessageRole.ASSISTANT)
     return (message.content or "").strip() if is_spoken else ""
-
-
-def count_tokens(text: str) -> int:
-    """Count tokens with LlamaIndex's tokenizer: ``Settings.tokenizer``, or the one of its default model."""
-    return len(get_tokenizer()(text))

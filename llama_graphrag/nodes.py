@@ -31,7 +31,7 @@ from llama_index.core.settings import Settings
 from llama_index.core.storage.docstore.utils import json_to_doc
 
 from graphrag_core import Chunk, Document, Result
-from graphrag_core.adapter import CITATION, added_metadata, metadata_of, returned_hits, to_core
+from graphrag_core.adapter import CITATION, added_metadata, metadata_of, to_core
 from graphrag_core.errors import DocumentError, InputError
 from graphrag_core.extract.knowledge import KnowledgeExtractor, strength_of
 from graphrag_core.filters import json_value
@@ -39,6 +39,7 @@ from graphrag_core.ingest.chunker import whole_document
 from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.ingest.titles import stated_title, title_of
 from graphrag_core.model import ADAPTER_KEY
+from graphrag_core.result import joined_hits
 from graphrag_core.text import chunk_text, label
 from graphrag_core.text.markup import plain
 
@@ -212,19 +213,6 @@ def is_node(document: Document) -> bool:
     return isinstance(document.metadata.get(ADAPTER_KEY), dict)
 
 
-def source_of(document: Document) -> str:
-    """Return the id of the source document of a stored document; its own if it has none."""
-    return str(document.metadata[ADAPTER_KEY]["source"]) if is_node(document) else document.id
-
-
-def source_hash(chunk: Chunk) -> str | None:
-    """Return LlamaIndex's hash of the document that a stored node was made from, or None if it is unknown."""
-    if _rest(chunk) is None:
-        return None
-    node = stored_node(chunk)
-    return node.hash if node.source_node is None else node.source_node.hash
-
-
 def stored_node(chunk: Chunk) -> BaseNode:
     """Return the node of a chunk as it was inserted."""
     rest = _rest(chunk)
@@ -256,9 +244,9 @@ def to_nodes(result: Result, add_metadata: tuple[str, ...]) -> list[NodeWithScor
     What cannot be cited is hidden from the LLM and from the embedding.
     """
     found = []
-    for hit in returned_hits(result, add_metadata):
+    for hit in joined_hits(result.hits):
         node = stored_node(hit.chunk)
-        if hit.expanded is not None and "section_text" not in add_metadata:
+        if hit.expanded is not None:
             node.set_content(hit.chunk.text)
             if isinstance(node, TextNode) and node.start_char_idx is not None:
                 node.start_char_idx, node.end_char_idx = hit.expanded.start, hit.expanded.end

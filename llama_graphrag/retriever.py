@@ -14,39 +14,33 @@ from typing import Any
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.callbacks import CallbackManager
-from llama_index.core.chat_engine import CondensePlusContextChatEngine, CondenseQuestionChatEngine, ContextChatEngine
-from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.graph_stores.types import PropertyGraphStore
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.property_graph import PropertyGraphIndex
 from llama_index.core.indices.vector_store.base import VectorStoreIndex
 from llama_index.core.llms import LLM
-from llama_index.core.memory import BaseMemory, Memory
+from llama_index.core.memory import BaseMemory
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import (
     BaseNode,
     Document,
     IndexNode,
-    MetadataMode,
     NodeWithScore,
     QueryBundle,
     QueryType,
     TransformComponent,
 )
-from llama_index.core.settings import Settings
-from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.vector_stores.types import MetadataFilters
 from typing_extensions import Self, Unpack
 
-from graphrag_core import Cache, GraphRetriever, KnowledgeIndex, SearchSettings, extract
+from graphrag_core import GraphRetriever, KnowledgeIndex, SearchSettings, extract
 from graphrag_core.adapter import (
     AdapterRetriever,
-    Options,
+    IndexOptions,
+    RetrieverOptions,
     SearchOptions,
-    changed_settings,
     checked_names,
     closed_on_error,
-    metadata_of,
     open_index,
     to_history,
 )
@@ -56,7 +50,6 @@ from graphrag_core.ingest.edges import ID, Edge, Edges, parse_edges
 from graphrag_core.ingest.remembered import Time
 from graphrag_core.model import Added
 from graphrag_core.query.plan import Plan
-from llama_graphrag.events import report
 from llama_graphrag.filters import ids_where, to_where
 from llama_graphrag.models import EmbedModel, LlamaEmbedder, message_text, to_embedder
 from llama_graphrag.nodes import (
@@ -64,8 +57,6 @@ from llama_graphrag.nodes import (
     embedding_text,
     is_node,
     knowledge_of,
-    source_hash,
-    source_of,
     split,
     to_documents,
     to_nodes,
@@ -75,24 +66,30 @@ from llama_graphrag.vector_store import GraphRAGVectorStore
 
 _log = logging.getLogger(__name__)
 _OF_CALL: ContextVar[Mapping[str, Any]] = ContextVar("settings", default={})  # noqa: B039 - never changed
-_ENGINES: dict[str, Any] = {
-    **dict.fromkeys(("condense_plus_context", "best"), CondensePlusContextChatEngine), "context": ContextChatEngine,
-}  # fmt: skip
 _FILTERS = ("filters", "node_ids", "doc_ids")  # arguments of a call that narrow the scope
 
 
-class RetrieverOptions(Options, total=False):
-    """Keywords of the constructors of :class:`GraphRAGRetriever`."""
+class RetrieverFields(RetrieverOptions, total=False):
+    """Keywords of :class:`GraphRAGRetriever`."""
 
+    filters: MetadataFilters | None
+    node_ids: Sequence[str] | None
+    doc_ids: Sequence[str] | None
+    as_of: Time | None
     transformations: Sequence[TransformComponent] | None
-    show_progress: bool
     callback_manager: CallbackManager | None
     object_map: dict[str, Any] | None
     objects: list[IndexNode] | None
     verbose: bool
 
 
-class NewOptions(RetrieverOptions, total=False):
+class Options(RetrieverFields, IndexOptions, total=False):
+    """Keywords of its constructors."""
+
+    show_progress: bool
+
+
+class NewOptions(Options, total=False):
     """Keywords of the constructors that create an index."""
 
     path: str | Path | None
@@ -117,7 +114,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     as_of
         Answer with the facts that were valid at this time; by default now.
     transformations
-        Split documents into nodes in :meth:`insert`, :meth:`update_ref_doc` and :meth:`refresh_ref_docs`; by default
+        Split documents into nodes in :meth:`insert` and :meth:`update_ref_doc`; by default
         ``Settings.transformations``.
     add_metadata
         What is added to the metadata of a retrieved node, unless it has such a key itself: ``"section"``, ``"page"``,
@@ -138,44 +135,22 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     """
 
     def __init__(
-        self,
-        index: KnowledgeIndex,
-        settings: SearchSettings | None = None,
-        *,
-        similarity_top_k: int | None = None,
-        filters: MetadataFilters | None = None,
-        node_ids: Sequence[str] | None = None,
-        doc_ids: Sequence[str] | None = None,
-        as_of: Time | None = None,
-        transformations: Sequence[TransformComponent] | None = None,
-        add_metadata: Iterable[str] = ("section", "page"),
-        cache: Cache | bool | None = True,
-        refresh_every: float | None = None,
-        callback_manager: CallbackManager | None = None,
-        object_map: dict[str, Any] | None = None,
-        objects: list[IndexNode] | None = None,
-        verbose: bool = False,
-        **fields: Any,
+        self, index: KnowledgeIndex, settings: SearchSettings | None = None, **fields: Unpack[RetrieverFields]
     ) -> None:
-        super().__init__(callback_manager, object_map, objects, verbose)
-        self._filters = filters
-        self._scope = parse_all(to_where(filters), *ids_where(node_ids, doc_ids))  # read once
-        self._as_of = as_of
+        others: dict[str, Any] = {**fields}
+        own = ("callback_manager", "object_map", "objects", "verbose")
+        super().__init__(**{name: others.pop(name) for name in own if name in others})
+        self._filters = others.pop("filters", None)
+        ids = ids_where(others.pop("node_ids", None), others.pop("doc_ids", None))
+        self._scope = parse_all(to_where(self._filters), *ids)  # read once
+        self._as_of = others.pop("as_of", None)
         self._memory: BaseMemory | None = None
-        self.transformations = transformations
-        self.add_metadata = checked_names(add_metadata)
-        self._core = GraphRetriever(
-            index,
-            SearchSettings() if settings is None else settings,
-            cache=cache,
-            refresh_every=refresh_every,
-            **_core_settings({**fields, "similarity_top_k": similarity_top_k}),
-        )
+        self.transformations = others.pop("transformations", None)
+        self.add_metadata = checked_names(others.pop("add_metadata", ("section", "page")))
+        self._core = GraphRetriever(index, settings or SearchSettings(), **_core_settings(others))
 
     def __repr__(self) -> str:
-        shown = {"index": self.index, **changed_settings(self.settings), "filters": self._filters, "as_of": self._as_of}
-        fields = (f"{name}={value!r}" for name, value in shown.items() if value is not None)
-        return f"{type(self).__name__}({', '.join(fields)})"
+        return f"{type(self).__name__}({self.index!r}, {self.settings!r}, filters={self._filters!r})"
 
     @property
     def index(self) -> KnowledgeIndex:
@@ -195,7 +170,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     @property
     def filters(self) -> MetadataFilters | None:
         """The filters of every query."""
-        return self._filters
+        filters: MetadataFilters | None = self._filters
+        return filters
 
     @property
     def scope(self) -> Filter | None:
@@ -293,7 +269,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     @classmethod
     def from_persist_dir(
-        cls, path: str | Path, embed_model: EmbedModel | None = None, **settings: Unpack[RetrieverOptions]
+        cls, path: str | Path, embed_model: EmbedModel | None = None, **settings: Unpack[Options]
     ) -> Self:
         """Open the index in a folder filled by any part of the library, or at the address of a PostgreSQL database.
 
@@ -349,7 +325,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     def with_memory(self, memory: BaseMemory) -> Self:
         """Return this retriever for one conversation: ``retrieve`` has the messages of a memory as ``history``.
 
-        :meth:`as_chat_engine` does this by itself. It shares the index and the cache.
+        For a chat engine: ``ContextChatEngine.from_defaults(retriever.with_memory(memory), memory=memory)``.
         """
         bound = copy(self)
         bound._memory = memory  # noqa: SLF001
@@ -362,28 +338,6 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     def as_query_engine(self, llm: LLM | None = None, **settings: Any) -> RetrieverQueryEngine:
         """Return a query engine over this retriever; ``settings`` go to ``RetrieverQueryEngine.from_args``."""
         return RetrieverQueryEngine.from_args(self, llm=llm, **settings)
-
-    def as_chat_engine(
-        self, chat_mode: str = "condense_plus_context", llm: LLM | None = None, **settings: Any
-    ) -> BaseChatEngine:
-        """Return a chat engine over this retriever; ``settings`` go to its ``from_defaults``: ``memory``, ...
-
-        ``chat_mode`` is ``"condense_plus_context"`` (also ``"best"``), ``"context"`` or ``"condense_question"``. The
-        first two retrieve with the messages of the memory (:meth:`with_memory`).
-        """
-        if chat_mode == "condense_question":
-            return CondenseQuestionChatEngine.from_defaults(query_engine=self.as_query_engine(llm), llm=llm, **settings)
-        if chat_mode not in _ENGINES:
-            modes = "'condense_plus_context', 'context' or 'condense_question'"
-            raise InputError(f"chat_mode={chat_mode!r} does not use a retriever, or is unknown: use {modes}")
-        llm = llm or Settings.llm
-        memory = settings.pop("memory", None) or Memory.from_defaults(  # as the engines do
-            chat_history=settings.pop("chat_history", None) or [], token_limit=llm.metadata.context_window - 256
-        )
-        engine: BaseChatEngine = _ENGINES[chat_mode].from_defaults(
-            retriever=self.with_memory(memory), llm=llm, memory=memory, **settings
-        )
-        return engine
 
     # -- queries
 
@@ -421,7 +375,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         settings["history"] = to_history(settings.get("history"), ChatMessage, message_text)
         where = parse_all(self.scope, to_where(filters), *ids_where(node_ids, doc_ids), settings.get("where"))
         settings |= {"settings": settings.get("settings") or self.settings, "where": where}
-        plan = replace(self._core.plan(bundle.query_str, **settings), finish=report)
+        plan = self._core.plan(bundle.query_str, **settings)
         embedding, texts = self.index.embedding, list(bundle.embedding_strs)
         if bundle.embedding is not None or embedding is None or not isinstance(embedding.embedder, LlamaEmbedder):
             return plan
@@ -484,77 +438,26 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     # -- documents: the methods of a LlamaIndex index. Keywords that have no effect here are accepted.
 
     def update_ref_doc(self, document: Document, **_: Any) -> Added:
-        """Split a document into nodes and add them, or replace the nodes of the same document; return the counts."""
-        return self._replace([document])
+        """Split a document into nodes and add them, or replace the nodes of the same document; return the counts.
 
-    async def aupdate_ref_doc(self, document: Document, **_: Any) -> Added:
-        """Async version of :meth:`update_ref_doc`."""
-        return await self._areplace([document])
-
-    insert, ainsert = update_ref_doc, aupdate_ref_doc
-
-    def refresh_ref_docs(self, documents: Sequence[Document], **_: Any) -> list[bool]:
-        """Add new documents and replace changed ones; return for each document whether it was new or changed.
-
-        Documents are compared by LlamaIndex's hash of text and metadata. An unchanged one is not split or embedded.
+        Unchanged nodes are skipped.
         """
-        changed = self._are_changed(documents)
-        self._replace([document for document, new in zip(documents, changed, strict=True) if new])
-        return changed
+        nodes = split([document], self.transformations)
+        added = self.insert_nodes(nodes)
+        self._drop_others([document.id_], nodes)
+        return added
 
-    async def arefresh_ref_docs(self, documents: Sequence[Document], **_: Any) -> list[bool]:
-        """Async version of :meth:`refresh_ref_docs`."""
-        changed = await asyncio.to_thread(self._are_changed, documents)
-        await self._areplace([document for document, new in zip(documents, changed, strict=True) if new])
-        return changed
-
-    @property
-    def ref_doc_info(self) -> dict[str, RefDocInfo]:
-        """The source documents within the filters, by id: the ids of their nodes, and the metadata of the first."""
-        infos: dict[str, RefDocInfo] = {}
-        for document_id in self.index.document_ids(self.scope):
-            if (document := self.index.get(document_id)) is not None:
-                info = infos.setdefault(source_of(document), RefDocInfo())
-                info.node_ids.append(document.id)
-                info.metadata = info.metadata or metadata_of(document)
-        return infos
+    insert = update_ref_doc
 
     def delete_ref_doc(self, ref_doc_id: str, delete_from_docstore: bool = True) -> int:  # noqa: ARG002
         """Delete all nodes of a source document; return how many there were within the retriever's filters."""
         return self.index.delete(self._in_scope(self._nodes_of(ref_doc_id)))
-
-    def _replace(self, documents: Sequence[Document]) -> Added:
-        last = {document.id_: document for document in documents}
-        nodes = split([*last.values()], self.transformations)
-        added = self.insert_nodes(nodes)
-        self._drop_others(last, nodes)
-        return added
-
-    async def _areplace(self, documents: Sequence[Document]) -> Added:
-        last = {document.id_: document for document in documents}
-        nodes = await asyncio.to_thread(split, [*last.values()], self.transformations)
-        added = await self.ainsert_nodes(nodes)
-        await asyncio.to_thread(self._drop_others, last, nodes)
-        return added
 
     def _drop_others(self, sources: Iterable[str], nodes: Sequence[BaseNode]) -> int:
         """Delete the nodes of source documents that are not among these; return how many."""
         kept = {node.node_id for node in nodes}
         node_ids = (node_id for source in sources for node_id in self._nodes_of(source))
         return self.index.delete([node_id for node_id in node_ids if node_id not in kept])
-
-    def _are_changed(self, documents: Sequence[Document]) -> list[bool]:
-        changed, hashes = [], dict[str, str | None]()
-        for document in documents:
-            name = document.id_
-            if name not in hashes:
-                nodes = self._nodes_of(name)
-                hashes[name] = source_hash(self.index.chunks(nodes[0])[0]) if nodes else None
-                if not nodes and not document.get_content(MetadataMode.EMBED).strip():  # nothing to index
-                    hashes[name] = document.hash
-            changed.append(hashes[name] != document.hash)
-            hashes[name] = document.hash
-        return changed
 
     def drop_stale(self, nodes: Sequence[BaseNode]) -> int:
         """Delete other nodes of the same source documents, left from earlier versions; return how many."""

@@ -66,10 +66,6 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
         self._retriever.delete_ref_doc(ref_doc_id)
 
     @override
-    async def adelete(self, ref_doc_id: str, **_: Any) -> None:
-        await asyncio.to_thread(self.delete, ref_doc_id)
-
-    @override
     def delete_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **_: Any) -> None:
         """Delete nodes by their ids, by filters, or by both."""
         if node_ids is None and filters is None:
@@ -86,18 +82,10 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
         self._retriever.delete_nodes(self._ids(None, None))
 
     @override
-    async def aclear(self) -> None:
-        await asyncio.to_thread(self.clear)
-
-    @override
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
         """Return nodes as they were added; by default all within the retriever's filters."""
         chunks = (chunk for node_id in self._ids(node_ids, filters) for chunk in self._retriever.index.chunks(node_id))
         return [stored_node(chunk) for chunk in chunks]
-
-    @override
-    async def aget_nodes(self, *given: Any, **named: Any) -> list[BaseNode]:
-        return await asyncio.to_thread(self.get_nodes, *given, **named)
 
     @override
     def query(self, query: VectorStoreQuery, **settings: Any) -> VectorStoreQueryResult:

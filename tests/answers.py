@@ -98,7 +98,7 @@ LINKED = explained(
     (Fact(("oauth", "keyring"), "Oauth needs Keyring.", id="f1"),),
     {name.lower(): entity(name) for name in ("Oauth", "Keyring", "Tallinn", "Notice")},
     decided="the graph led: the question names Oauth",
-    gate="trust 1.00: 62% of the question consists of rare names that the graph knows",
+    trust="trust 1.00: 62% of the question consists of rare names that the graph knows",
     uncovered=("winter",),
 )  # fmt: skip
 
@@ -176,7 +176,7 @@ EVIL = explained(
     HOSTILE,
     Trace({HOSTILE: 1.0}),
     decided=HOSTILE,
-    gate=HOSTILE,
+    trust=HOSTILE,
     expansion_skipped=HOSTILE,
     fallback=HOSTILE,
     advice=HOSTILE,

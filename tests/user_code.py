@@ -59,14 +59,15 @@ def for_each_request(retriever: GraphRAGRetriever, other: LlamaRetriever) -> Non
     memory_search_tool(other, where=lambda state: {"user": state["user"]})
 
 
-async def constructors_of_langchain(store: VectorStore, texts: list[str], documents: list[Document]) -> Result:
+async def constructors_of_langchain(store: VectorStore, documents: list[Document]) -> Result:
     GraphRAGRetriever.from_vectorstore(store, path=Path("kb"), batch_size=10, remove_missing=True, k=5, llm=None)
     GraphRAGRetriever.from_vectorstore(store, kk=5)  # type: ignore[call-arg]
-    GraphRAGRetriever.from_texts(texts, None, path="kb", method="keyword", tags=["a"])
-    GraphRAGRetriever.from_texts(texts, None, kk=5)  # type: ignore[call-arg]
-    GraphRAGRetriever.from_graph_documents([], None, kk=5)  # type: ignore[call-arg]
+    GraphRAGRetriever.from_documents(documents, None, path="kb", method="keyword", tags=["a"])
+    GraphRAGRetriever.from_documents(documents, None, kk=5)  # type: ignore[call-arg]
     retriever = GraphRAGRetriever.load("kb", WordLlama(), read_only=True, refresh_every=10, k=5)
     await retriever.aadd_documents(documents)
+    GraphRAGRetriever(index=retriever.index, k=3, candidates=50)
+    GraphRAGRetriever(index=retriever.index, kk=3)  # type: ignore[call-arg]
     GraphRAGRetriever.load("kb", WordLlama(), kk=5)  # type: ignore[call-arg]
     return await retriever.asearch("Who?")
 
@@ -82,5 +83,7 @@ async def constructors_of_llama_index(
     LlamaRetriever.from_property_graph(graph, kk=5)  # type: ignore[call-arg]
     retriever = LlamaRetriever.from_persist_dir("kb", read_only=True, refresh_every=10, transformations=[])
     await retriever.ainsert_nodes(nodes)
+    LlamaRetriever(retriever.index, similarity_top_k=3, candidates=50)
+    LlamaRetriever(retriever.index, kk=3)  # type: ignore[call-arg]
     LlamaRetriever.from_persist_dir("kb", kk=5)  # type: ignore[call-arg]
     return await retriever.asearch("Who?")

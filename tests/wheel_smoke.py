@@ -53,9 +53,10 @@ print("the wheel works in an empty environment")
 WITH = {
     "langchain": """
 from langchain_graphrag import GraphRAGRetriever, create_memory_search_tool
+from langchain_core.documents import Document
 from graphrag_core.testing import HashEmbedder
-texts = ["The Auth Service needs Redis.", "Redis is slow."]
-with GraphRAGRetriever.from_texts(texts, HashEmbedder(), path="kb-langchain") as retriever:
+documents = [Document("The Auth Service needs Redis."), Document("Redis is slow.")]
+with GraphRAGRetriever.from_documents(documents, HashEmbedder(), path="kb-langchain") as retriever:
     assert len(create_memory_search_tool(retriever).invoke({"query": "What does the Auth Service need?"})) > 20
 print("the wheel works with the extra langchain alone")
 """,

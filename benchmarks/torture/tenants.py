@@ -206,7 +206,7 @@ def transcript(result: Result) -> Iterator[tuple[str, Any]]:
     yield "facts", [_timeless(fact) for fact in result.facts]
     yield "entities", result.entities
     yield "known", sorted(result.known.items())
-    for name in ("confidence", "gate", "expansion_skipped", "uncovered", "fallback", "advice", "route", "graph_ran"):
+    for name in ("confidence", "trust", "expansion_skipped", "uncovered", "fallback", "advice", "route", "graph_ran"):
         yield name, getattr(result, name)
     for style in STYLES:
         yield f"context, {style}", result.context(style=style, max_tokens=800)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -27,23 +27,21 @@ from graphrag_core.model import ADAPTER_KEY, Added, Chunk, Document
 from graphrag_core.ports import Embedder
 from graphrag_core.query.plan import Plan
 from graphrag_core.query.settings import Method, SearchSettings
-from graphrag_core.result import Hit, Result, joined_hits
+from graphrag_core.result import Hit, Result
 from graphrag_core.retriever import GraphRetriever
 
 CITATION = ("section", "page", "document_id")
 """The added metadata that belongs to the passage and can be cited."""
 
-ADDED = (*CITATION, "section_text", "score", "channels", "path", "graphrag")
+ADDED = (*CITATION, "score", "channels", "path", "graphrag")
 """What can be added to the metadata of a retrieved passage.
 
 ``section`` has the headings above it, ``document_id`` its source document, ``graphrag`` everything about the hit.
-``section_text`` is the passage with those around it. It stays as it is itself. ``path`` and ``graphrag`` take time, as
-they have to be explained.
+``path`` and ``graphrag`` take time, as they have to be explained.
 """
 
 _INDEX_OPTIONS = {*signature(KnowledgeIndex).parameters, *signature(KnowledgeIndex.open).parameters} - {"settings"}
 _NAMED = 5  # blank documents that a warning names
-_DEFAULTS = SearchSettings()
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
@@ -54,37 +52,40 @@ Embed = Callable[[Any], Awaitable[Any]]
 class SettingOptions(TypedDict, total=False):
     """Settings of a question that the constructors and the questions of both adapters take by keyword.
 
-    These classes are for type checkers: an unknown keyword is an error. At run time each retriever checks its own, and
-    takes all fields of ``SearchSettings``.
+    These classes are for type checkers and editors: an unknown keyword is an error. At run time ``SearchSettings``
+    checks its fields.
     """
 
-    settings: SearchSettings | None
     method: Method | None
+    k: int | None
+    similarity_top_k: int | None
     graph: Any
     use_graph: bool | None
+    gate: Any
+    recogniser: Any
+    router: Any
     fusion: Any
     reranker: Any
+    candidates: int | None
     vector_weight: float | None
     score_threshold: float | None
     on_embedder_error: Literal["raise", "keyword"] | None
     context: Any
     expand: Around | None
-    k: int | None
-    similarity_top_k: int | None
-    filter: Any
-    filters: Any
-    node_ids: Sequence[str] | None
-    doc_ids: Sequence[str] | None
-    search_type: str
-    as_of: Time | None
 
 
-class Options(SettingOptions, total=False):
-    """Keywords of the constructors of both adapters: settings of a question, of a retriever and of an index."""
+class RetrieverOptions(SettingOptions, total=False):
+    """Keywords of the retrievers of both adapters."""
 
     add_metadata: Iterable[str]
     cache: Any
     refresh_every: float | None
+
+
+class IndexOptions(TypedDict, total=False):
+    """Keywords of the constructors of both adapters for the index, and the settings as one value."""
+
+    settings: SearchSettings | None
     llm: Any
     chunker: Any
     extractor: Any
@@ -98,13 +99,13 @@ class Options(SettingOptions, total=False):
 class SearchOptions(SettingOptions, total=False):
     """Keywords of a question in both adapters: settings, filters, and what ``GraphRetriever.retrieve`` takes."""
 
-    gate: Any
-    recogniser: Any
-    router: Any
-    candidates: int | None
+    settings: SearchSettings | None
     where: Where | None
-    fetch_k: int
-    lambda_mult: float
+    filter: Any
+    filters: Any
+    node_ids: Sequence[str] | None
+    doc_ids: Sequence[str] | None
+    as_of: Time | None
     embedding: Iterable[float] | None
     history: Iterable[Any] | None
     count_access: bool
@@ -189,18 +190,6 @@ def checked_names(add_metadata: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def returned_hits(result: Result, names: tuple[str, ...] = ()) -> tuple[Hit, ...]:
-    """Return the hits of a result as an adapter returns them.
-
-    With the setting ``expand`` the text of a hit is that of its expanded passage, and hits whose passages overlap are
-    one. If ``section_text`` is added to the metadata, every hit keeps its text.
-    """
-    if "section_text" not in names:
-        return joined_hits(result.hits)
-    is_read = all(hit.expanded is not None for hit in result.hits)
-    return (result if is_read else result.expand("section")).hits
-
-
 def added_metadata(result: Result, hit: Hit, names: tuple[str, ...]) -> dict[str, Any]:
     """Return what is added to the metadata of a retrieved passage: what has one of the names, and is known.
 
@@ -215,7 +204,6 @@ def added_metadata(result: Result, hit: Hit, names: tuple[str, ...]) -> dict[str
         "section": lambda: " › ".join(chunk.headings) or None,
         "page": lambda: chunk.page,
         "document_id": lambda: chunk.document_id,
-        "section_text": lambda: hit.expanded and hit.expanded.text,
         "score": lambda: hit.score,
         "channels": lambda: {name: asdict(channel) for name, channel in hit.channels.items()},
         "path": lambda: [asdict(step) for step in hit.path],
@@ -346,12 +334,6 @@ def to_history(history: Any, message: type, text_of: Callable[[Any], str]) -> An
         return history  # which is None, or refused
     turns = [text_of(turn) if isinstance(turn, message) else turn for turn in history]
     return [turn for turn in turns if turn != ""]
-
-
-def changed_settings(settings: SearchSettings) -> dict[str, Any]:
-    """Return the fields of settings that differ from the default, for the ``repr`` of a retriever."""
-    values = {one.name: getattr(settings, one.name) for one in fields(settings)}
-    return {name: value for name, value in values.items() if value != getattr(_DEFAULTS, name)}
 
 
 # -- vector stores

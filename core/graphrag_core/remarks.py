@@ -21,7 +21,7 @@ def remarks(seen: Evidence) -> Remarks:
     notes = (EMBEDDER_FAILED if seen.failed else "", advice, _unknown_keys(seen.unknown_keys))
     return Remarks(
         decided=_conversation(seen) + (_decided(seen) if seen.hits else "no passage was found"),
-        gate=_gate(seen),
+        trust=_trust(seen),
         expansion_skipped=skipped,
         fallback="; ".join(filter(None, seen.missing)),
         advice="; ".join(filter(None, notes)),
@@ -91,7 +91,7 @@ def _decided_by_fusion(seen: Evidence) -> str:
     return f"{type(fusion).__name__} joined {_searches(seen, fusion.weighed)} with the graph{_because(all_names)}"
 
 
-def _gate(seen: Evidence) -> str:
+def _trust(seen: Evidence) -> str:
     """Return the numbers behind what decided."""
     if seen.terms is None:
         return ""

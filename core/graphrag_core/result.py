@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from graphrag_core.context.context import Context, write_context
-from graphrag_core.context.display import Highlighter, HitText, citation, hit_texts, rank_text, uncovered_words
+from graphrag_core.context.display import Highlighter, HitText, citation, hit_texts, uncovered_words
 from graphrag_core.context.escape import one_line
-from graphrag_core.context.expanded import Around
 from graphrag_core.context.retrieved import (
     CONFIDENCE_WITHOUT_GRAPH,
     SIGNALS,
@@ -91,15 +90,12 @@ class Result(Retrieved):
         The defaults of :meth:`context`, from the settings of the question.
     remarks, explanation
         From which the attributes below are read; written and computed when they are first read.
-    read_around
-        Reads what surrounds passages, for :meth:`expand`; None if the result does not belong to an index.
     """
 
     def context(
         self,
         max_tokens: int | None = None,
         *,
-        around: Around | None = None,
         style: Style | None = None,
         tokenizer: Tokenizer | None = None,
         include_relationships: bool | None = None,
@@ -113,9 +109,6 @@ class Result(Retrieved):
         max_tokens
             The budget; by default ``context.max_tokens`` of the settings, or 500. It is never exceeded: an
             item that does not fit is skipped; if none fits, the first passage is cut.
-        around
-            ``"section"`` or ``"neighbours"`` writes each passage with those around it (:meth:`expand`). Passages that
-            overlap are written once, with the number of the best. By default as the setting ``expand`` says.
         style
             By default ``context.style`` of the settings, or ``"graph"``: what is known about the question's entities,
             facts about them and about the subjects of the passages that no passage states, and the passages in the
@@ -144,9 +137,8 @@ class Result(Retrieved):
         Context
             A ``str`` with ``tokens`` and ``sources``.
         """
-        result = self if around is None else self.expand(around)
         return write_context(
-            replace(result, hits=joined_hits(result.hits)),
+            replace(self, hits=joined_hits(self.hits)),
             ranks={hit.chunk.id: rank for rank, hit in enumerate(self.hits, 1)},
             max_tokens=self.context_format.max_tokens or 500 if max_tokens is None else max_tokens,
             style=style or self.context_format.style or "graph",
@@ -202,7 +194,7 @@ class Result(Retrieved):
 def _hit_lines(shown: HitText, texts: Highlighter) -> list[str]:
     """Return the lines of a report about a hit."""
     hit = shown.hit
-    found = ", ".join(f"{name} {rank_text(channel)}" for name, channel in hit.channels.items())
+    found = ", ".join(f"{name} #{channel.rank}{_score(channel)}" for name, channel in hit.channels.items())
     path = " → ".join(one_line(step.text) for step in shown.path)
     reason = f"{path} → this passage" if path else shown.found
     expansion = hit.graph_expansion and f"by the query '{one_line(hit.graph_expansion)}'"
@@ -213,3 +205,8 @@ def _hit_lines(shown: HitText, texts: Highlighter) -> list[str]:
     )
     head = f"{shown.rank:>3}. {one_line(citation(hit.chunk))}  [{hit.score:.3f}]  {found}"
     return [head, *(f"     {line}" for line in more if line)]
+
+
+def _score(channel: Channel) -> str:
+    """Return the score of a channel; empty for a negative one, which is a logarithm."""
+    return f" ({channel.score:.3g})" if channel.score >= 0 else ""

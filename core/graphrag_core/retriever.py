@@ -290,7 +290,7 @@ class GraphRetriever:
             if plan.settings.scorer is not None:
                 scores = scores_of(plan.settings.scorer, plan.text, seen.to_score)
             result = self._finished(seen, scores, stages)
-        return result if plan.finish is None else plan.finish(result)
+        return result
 
     async def arun(self, plan: Plan) -> Result:
         """Async version of :meth:`run`: what can be awaited is awaited, and the rest runs in a thread."""
@@ -306,7 +306,7 @@ class GraphRetriever:
             if scorer is not None:
                 scores = await awaited_scores(scorer, plan.text, seen.to_score)
             result = await to_thread(self._finished, seen, scores, stages)
-        return result if plan.finish is None else await to_thread(plan.finish, result)
+        return result
 
     def _search(self, plan: Plan, vector: Embedded, stages: Stages) -> Evidence:
         """Search the index; again if the connection to a database was lost."""
@@ -332,9 +332,11 @@ class GraphRetriever:
             self._warn(f"no document has the metadata key {keys}: comparisons with it match nothing")
         if result.embedder_failed:
             self._warn(result.fallback)
-        result = replace(result, read_around=SurroundingReader(engine=engine, scope=plan.scope, at=plan.at))
         if plan.settings.expand is not None:
-            result = result.expand(plan.settings.expand)
+            reader = SurroundingReader(engine=self.index.engine, scope=plan.scope, at=plan.at)
+            around = reader([hit.chunk for hit in result.hits], plan.settings.expand)
+            hits = (replace(hit, expanded=passage) for hit, passage in zip(result.hits, around, strict=True))
+            result = replace(result, hits=tuple(hits))
         is_whole = result.is_complete or self.index.embedding is None
         if self.cache is not None and is_whole and (state := engine.state)[0] == result.generation:
             with suppress(TypeError):  # a custom strategy that cannot be hashed

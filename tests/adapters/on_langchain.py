@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 from langchain_core.documents import Document
@@ -12,6 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 import langchain_graphrag as package
+from graphrag_core import KnowledgeExtractor
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import (
     GraphRAGRetriever,
@@ -27,12 +27,12 @@ WRITE = """
 import sys
 from langchain_core.documents import Document
 from langchain_graphrag import GraphRAGRetriever
+from graphrag_core import KnowledgeExtractor
 from graphrag_core.testing import HashEmbedder
 with GraphRAGRetriever.load(sys.argv[1], HashEmbedder()) as retriever:
     retriever.add_documents([Document("Lena Holm wrote the Ledger.", id="lena")])
 """
 package_name, extra, library, scenario = package.__name__, "langchain", "langchain_core", "langchain"
-tokenizer = None
 
 
 # -- retrievers
@@ -59,20 +59,15 @@ def build(documents, embedder=HashEmbedder(), **settings):  # noqa: B008 - it ha
 
 def build_graph(passages, subjects, relations, embedder, **settings):
     """Return a retriever of passages with the entities and relations that an extractor found."""
-
-    def node(name):
-        return SimpleNamespace(id=name, type="Node", properties={})
-
-    graphs = []
-    for name, text in passages.items():
-        nodes, links = [node(subject) for subject in [subjects.get(name)] if subject], []
-        if name in relations:
-            subject, relation, target, strength = relations[name]
-            ends = {"source": node(subject), "target": node(target)}
-            links = [SimpleNamespace(**ends, type=relation, properties={"strength": strength})]
-        source = Document(id=name, page_content=text)
-        graphs.append(SimpleNamespace(nodes=nodes, relationships=links, source=source))
-    return GraphRAGRetriever.from_graph_documents(graphs, embedder, **settings)
+    knowledge = {name: {"entities": [], "relations": []} for name in passages}
+    for name, subject in subjects.items():
+        knowledge[name]["entities"].append({"name": subject})
+    for name, relation in relations.items():
+        fields = dict(zip(("source", "type", "target", "strength"), relation, strict=True))
+        knowledge[name]["relations"].append(fields)
+    documents = [Document(text, id=name) for name, text in passages.items()]
+    settings |= {"extractor": KnowledgeExtractor(knowledge=knowledge), "chunker": None}
+    return GraphRAGRetriever.from_documents(documents, embedder, **settings)
 
 
 def over(index, **settings):

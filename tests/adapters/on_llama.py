@@ -24,13 +24,11 @@ from llama_graphrag import (
     GraphRAGRetriever,
     memory_search_tool,
 )
-from llama_graphrag.models import count_tokens
 
 # LlamaIndex 0.13 has the data its splitter needs in its own folder, but does not look there.
 nltk.data.path.append(str(Path(llama_index.core.__path__[0], "_static", "nltk_cache")))
 
 NAMES = [
-    "GraphRAGRetrievalEvent",
     "GraphRAGRetriever", "GraphRAGVectorStore", "LocalEmbedding", "memory_search_tool",
 ]  # fmt: skip
 REPORTS_ERRORS = False  # LlamaIndex's agents catch what a tool raises
@@ -43,7 +41,6 @@ with GraphRAGRetriever.from_persist_dir(sys.argv[1], HashEmbedder()) as retrieve
     retriever.insert_nodes([TextNode(text="Lena Holm wrote the Ledger.", id_="lena")])
 """
 package_name, extra, library, scenario = package.__name__, "llama", "llama_index", "llama"
-tokenizer = count_tokens
 
 
 # -- retrievers

@@ -47,18 +47,6 @@ def test_it_can_be_a_setting_of_the_retriever_and_metadata_stays(framework, cut)
     assert one == other
 
 
-def test_the_section_can_be_added_to_the_metadata(framework, cut):
-    retriever, _ = cut
-    plain = framework.retrieve(retriever, QUESTION)
-    for settings in ({}, {"expand": "section"}):
-        detailed = framework.changed(retriever, add_metadata=["section_text"], **settings)
-        found = framework.retrieve(detailed, QUESTION)
-        assert framework.texts(found) == framework.texts(plain)
-        for text, section in zip(framework.texts(found), framework.metadata(found, "section_text"), strict=True):
-            assert text in section
-            assert len(section) > len(text)
-
-
 def test_what_the_filter_hides_is_in_no_text(framework, cut):
     retriever, _ = cut
     hit = retriever.search(QUESTION, expand="section").hits[0]

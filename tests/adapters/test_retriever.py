@@ -112,7 +112,8 @@ except MissingDependency as error:
 
 ASKS = {
     "langchain": """
-langchain_graphrag.GraphRAGRetriever.from_texts(["A fox."], None).invoke("fox")
+from langchain_core.documents import Document
+langchain_graphrag.GraphRAGRetriever.from_documents([Document("A fox.")], None).invoke("fox")
 """,
     "llama": """
 from llama_index.core.schema import TextNode

@@ -142,9 +142,8 @@ def test_the_key_of_remembered_facts_is_never_told():
 @pytest.mark.parametrize(
     ("where", "same"),
     [
-        ({"year": {"$between": [2020, 2022]}}, {"year": {"gte": 2020, "lte": 2022}}),
         ({"tag": ["a", "b"]}, {"tag": {"in": ["a", "b"]}}),
-        ({"tag": {"$contains": "a"}}, {"tag": "a"}),
+        ({"tag": {"$eq": "a"}}, {"tag": "a"}),
     ],
 )
 def test_other_ways_to_write_a_condition(where, same):
@@ -152,10 +151,8 @@ def test_other_ways_to_write_a_condition(where, same):
 
 
 def test_an_operator_that_does_not_exist_says_what_to_write():
-    with pytest.raises(FilterError, match="patterns are not supported: search for the words"):
+    with pytest.raises(FilterError, match=r"unknown operator .\$like.; use one of eq, exists"):
         parse({"team": {"$like": "sea%"}})
-    with pytest.raises(FilterError, match=r"write .'not'"):
-        parse({"team": {"$not_contains": "sea"}})
 
 
 def test_a_filter_is_bounded():

@@ -35,9 +35,9 @@ def test_its_passages_come_first_and_the_result_says_so(index):
     for name in ("Zalora", "Brightnest"):
         result = retriever.retrieve(f"According to {name}, how long is account data stored?", k=3)
         assert {hit.chunk.document_id for hit in result.hits} == {f"policies/{name}.txt"}
-        assert result.gate.endswith(f"; it names the document {name}")
+        assert result.trust.endswith(f"; it names the document {name}")
     other = retriever.retrieve("How long is account data stored?")
-    assert "it names the document" not in other.gate
+    assert "it names the document" not in other.trust
 
 
 def test_a_document_outside_the_scope_is_not_named(index):
@@ -47,5 +47,5 @@ def test_a_document_outside_the_scope_is_not_named(index):
             scoped.add([Document(document.id, document.text, metadata={"team": team})])
         question = "According to Zalora, how long is account data stored? See Zalora.txt."
         result = GraphRetriever(scoped, cache=False).retrieve(question, where={"team": "b"})
-        assert "it names the document" not in result.gate
+        assert "it names the document" not in result.trust
         assert all(hit.chunk.metadata["team"] == "b" for hit in result.hits)

@@ -32,7 +32,7 @@ NAMES = {
         compressor_reranker create_memory_search_tool llm_extractor
     """,
     "llama_graphrag": """
-        GraphRAGRetrievalEvent GraphRAGRetriever
+        GraphRAGRetriever
         GraphRAGVectorStore LocalEmbedding
         memory_search_tool
     """,

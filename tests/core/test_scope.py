@@ -71,9 +71,6 @@ def seen(result):
 
 
 ONE_SHOT = {
-    "and": lambda: {"and": (part for part in [{"tenant": "acme"}])},
-    "in": lambda: {"tenant": {"in": (name for name in ["acme"])}},
-    "nin": lambda: {"tenant": {"nin": iter(["umbrella"])}},
     "changing": lambda: Changing({"tenant": "acme"}, {"tenant": "umbrella"}),
     "inner": lambda: {"and": [Changing({"tenant": "acme"}, {})]},
     "operators": lambda: {"tenant": Changing({"eq": "acme"}, {"ne": "acme"})},
@@ -90,15 +87,6 @@ def test_every_entrance_reads_a_filter_once(index, where):
     assert retriever.warm(5, where=where()) == len(retriever.index.graph.entities(where={"tenant": "acme"}, limit=5))
     assert retriever.warm(["Keyring"], where=where(), background=True).result() == 1
     assert {hit.chunk.metadata["tenant"] for hit in retriever.retrieve("Umbrella", where=where())} == {"acme"}
-
-
-def test_the_leak_of_one_call_is_not_cached_for_another(index):
-    retriever = GraphRetriever(index)
-    spent = iter(["umbrella"])
-    list(spent)
-    with pytest.raises(FilterError, match="read before"):
-        retriever.retrieve("Keyring", where={"tenant": {"nin": spent}})
-    assert seen(retriever.retrieve("Keyring", where={"tenant": {"nin": ["umbrella"]}})) == {"acme"}
 
 
 def test_a_parsed_filter_is_a_filter(index):
@@ -120,11 +108,12 @@ def test_a_parsed_filter_is_a_filter(index):
         {"or": [{}, {"tenant": "acme"}]},
         {"not": {}},
         {"tenant": "acme", "or": [{"and": []}]},
-        {"and": iter(())},
+        {"and": iter([{"tenant": "acme"}])},
+        {"tenant": {"nin": iter(["umbrella"])}},
         {"tenant": {}},
     ],
 )
-def test_what_is_empty_inside_a_filter_is_refused(index, where):
+def test_what_is_empty_or_an_iterator_inside_a_filter_is_refused(index, where):
     with pytest.raises(FilterError):
         index.document_ids(where)
 
@@ -135,25 +124,11 @@ def test_no_filter_matches_all_and_no_alternative_nothing(index):
     assert parse({"or": []}) == Group(all=False, parts=())
 
 
-class Raising(Mapping):
-    def __getitem__(self, key):
-        raise KeyError(key)
-
-    def __iter__(self):
-        return iter(())
-
-    def __len__(self):
-        return 0
-
-    def items(self):
-        raise RuntimeError("no")
-
-
 def test_a_filter_that_cannot_be_read_is_refused(index):
     deep: dict = {"tenant": "acme"}
     for _ in range(20_000):
         deep = {"not": deep}
-    for where in (Raising(), {"and": [Raising()]}, deep, {"tenant": {"in": b"acme"}}):
+    for where in (deep, {"tenant": {"in": b"acme"}}, "acme"):
         with pytest.raises(FilterError):
             index.document_ids(where)
 

@@ -41,9 +41,9 @@ def test_the_graph_leads_by_its_share_of_rare_names():
     with KnowledgeIndex(HashEmbedder()) as index:
         index.add(CHAIN)
         named = GraphRetriever(index).retrieve("Auth Service")
-        assert named.gate.startswith("trust 1.00: 100% of the question consists of rare names")
+        assert named.trust.startswith("trust 1.00: 100% of the question consists of rare names")
         vague = GraphRetriever(index).retrieve("Which company sends invoices for logins in the north of Europe?")
-        assert vague.gate.startswith("trust 0.00: 0% of the question consists of rare names")
+        assert vague.trust.startswith("trust 0.00: 0% of the question consists of rare names")
 
 
 def test_a_name_whose_words_are_everywhere_is_not_rare():
@@ -53,7 +53,7 @@ def test_a_name_whose_words_are_everywhere_is_not_rare():
     with KnowledgeIndex(HashEmbedder()) as index:
         index.add(pages)
         result = GraphRetriever(index).retrieve("File Menu")
-        assert result.gate.startswith(f"trust {2 / (2 * 60) ** 0.5 / 0.25:.2f}: 18% of the question")
+        assert result.trust.startswith(f"trust {2 / (2 * 60) ** 0.5 / 0.25:.2f}: 18% of the question")
 
 
 def test_words_that_no_better_passage_has_move_a_passage_and_explain_names_them():

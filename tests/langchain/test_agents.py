@@ -7,6 +7,7 @@ import sys
 import pytest
 from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import Document
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
@@ -29,8 +30,9 @@ class Scripted(GenericFakeChatModel):
 
 @pytest.fixture
 def retriever():
-    owners = [{"user": "ada"}, {"user": "bo"}]
-    with GraphRAGRetriever.from_texts(TEXTS, HashEmbedder(), owners, ["a", "b"], filter={"user": "ada"}) as retriever:
+    owned = [("a", "ada", TEXTS[0]), ("b", "bo", TEXTS[1])]
+    documents = [Document(text, id=name, metadata={"user": user}) for name, user, text in owned]
+    with GraphRAGRetriever.from_documents(documents, HashEmbedder(), filter={"user": "ada"}) as retriever:
         yield retriever
 
 
@@ -93,7 +95,7 @@ async def test_a_tracer_sees_what_was_retrieved(retriever, awaited):
 async def test_the_messages_before_the_last_question_are_the_history_of_the_retriever(awaited):
     noise = [f"An owner of things, number {at}, owns what it owns." for at in range(12)]
     texts = ["The Tariff Engine is owned by Tomas Vael.", "The Quay Planner is owned by Rosa Millan.", *noise]
-    with GraphRAGRetriever.from_texts(texts, HashEmbedder(), k=1) as retriever:
+    with GraphRAGRetriever.from_documents([Document(text) for text in texts], HashEmbedder(), k=1) as retriever:
         model = Scripted(messages=iter([AIMessage("Tomas Vael does.")]), seen=[])
         agent = create_agent(model, middleware=[RetrieveMiddleware(retriever)])
         said = [("user", "What is the Tariff Engine?"), ("ai", "It computes prices."), ("user", "Who owns it?")]

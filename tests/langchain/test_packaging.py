@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 from langchain_core.documents import Document
 
@@ -21,10 +19,8 @@ def test_a_folder_of_the_llama_index_adapter_can_be_searched_and_the_other_way_r
         (document,) = retriever.invoke("Auth Service")
         assert (document.id, document.metadata["team"]) == ("auth", "id")
         assert "__graphrag__" not in document.metadata
-    graph = SimpleNamespace(
-        nodes=[], relationships=[], source=Document(id="oauth", page_content="The OAuth Provider runs.", metadata={})
-    )
-    with GraphRAGRetriever.from_graph_documents([graph], HashEmbedder(), path=tmp_path / "langchain"):
+    document = Document("The OAuth Provider runs.", id="oauth")
+    with GraphRAGRetriever.from_documents([document], HashEmbedder(), path=tmp_path / "langchain"):
         pass
     with llama_graphrag.GraphRAGRetriever.from_persist_dir(tmp_path / "langchain", HashEmbedder()) as retriever:
         (found,) = retriever.retrieve("OAuth Provider")

@@ -8,6 +8,7 @@ from typing import TypedDict
 
 import pytest
 from langchain.agents import create_agent
+from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -56,8 +57,9 @@ class CallsTools(BaseChatModel):
 
 @pytest.fixture
 def retriever():
-    texts, owners = ["Ada keeps a red diary.", "Bob keeps a blue diary."], [{"user": "ada"}, {"user": "bob"}]
-    with GraphRAGRetriever.from_texts(texts, HashEmbedder(), owners) as retriever:
+    texts = {"ada": "Ada keeps a red diary.", "bob": "Bob keeps a blue diary."}
+    documents = [Document(text, metadata={"user": user}) for user, text in texts.items()]
+    with GraphRAGRetriever.from_documents(documents, HashEmbedder()) as retriever:
         yield retriever
 
 

@@ -34,42 +34,29 @@ def tenants(documents):
     return {document.metadata["tenant"] for document in documents}
 
 
-def one_shot():
-    return {"and": (part for part in [{"tenant": {"nin": iter(["umbrella"])}}])}
-
-
 async def test_a_filter_is_read_when_it_is_set(everything):
-    mine = GraphRAGRetriever(index=everything.index, filter=one_shot(), k=6)
-    settings = {"filter": one_shot(), "k": 6}
-    by_settings = GraphRAGRetriever(index=everything.index, search_kwargs=settings)
-    assigned = everything.model_copy(update={"filter": one_shot(), "k": 6})
-    for retriever in (mine, by_settings, assigned, mine.model_copy(update={"k": 5}), mine.model_copy()):
-        for _ in range(2):
-            assert tenants(retriever.invoke("Keyring")) == {"acme"}
-            assert tenants(await retriever.ainvoke("Keyring")) == {"acme"}
-    tool = create_memory_search_tool(everything, filter=one_shot())
-    for _ in range(2):
-        assert "umbrella" not in tool.invoke({"query": "Keyring", "max_results": 6})
-
-
-def test_a_bound_filter_is_read_when_it_is_bound(everything):
-    bound = everything.bind(filter=one_shot(), k=6)
-    for _ in range(2):
-        assert tenants(bound.invoke("Keyring")) == {"acme"}
+    where = {"and": [{"tenant": {"nin": ["umbrella"]}}]}
+    mine = GraphRAGRetriever(index=everything.index, filter=where, k=6)
+    assigned, bound = everything.model_copy(update={"filter": where, "k": 6}), everything.bind(filter=where, k=6)
+    tool = create_memory_search_tool(everything, filter=where)
+    where["and"][0]["tenant"]["nin"].clear()
+    for retriever in (mine, assigned, bound, mine.model_copy(update={"k": 5}), mine.model_copy()):
+        assert tenants(retriever.invoke("Keyring")) == {"acme"}
+        assert tenants(await retriever.ainvoke("Keyring")) == {"acme"}
+    assert "umbrella" not in tool.invoke({"query": "Keyring", "max_results": 6})
 
 
 def test_documents_outside_of_the_filter_are_neither_returned_nor_deleted(everything):
-    for settings in ({"filter": {"tenant": "acme"}}, {"search_kwargs": {"filter": {"tenant": "acme"}}}):
-        mine = GraphRAGRetriever(index=everything.index, **settings)
-        ids = ["umbrella-0", "acme-1", "nobody", "umbrella-1#0", "acme-1"]
-        assert [document.id for document in mine.get(ids)] == ["acme-1"]
-        assert mine.delete(["umbrella-0", "umbrella-1"])["num_deleted"] == 0
-        assert len(everything.index) == 6
+    mine = GraphRAGRetriever(index=everything.index, filter={"tenant": "acme"})
+    ids = ["umbrella-0", "acme-1", "nobody", "umbrella-1#0", "acme-1"]
+    assert [document.id for document in mine.get(ids)] == ["acme-1"]
+    assert mine.delete(["umbrella-0", "umbrella-1"])["num_deleted"] == 0
+    assert len(everything.index) == 6
     assert len(everything.get(["umbrella-0", "acme-0"])) == 2
     assert mine.delete(["acme-0", "umbrella-0"])["succeeded"] == ["acme-0"]
 
 
 def test_from_vectorstore_takes_a_vector_store():
     wrong = pytest.raises(InputError, match="takes a LangChain VectorStore, not GraphRAGRetriever")
-    with GraphRAGRetriever.from_texts(["Keyring."], None) as retriever, wrong:
+    with GraphRAGRetriever.from_documents([], None) as retriever, wrong:
         GraphRAGRetriever.from_vectorstore(retriever)

@@ -141,7 +141,7 @@ def ids(documents) -> list[str]:
 
 class TestEveryStore:
     def test_is_read_without_embedding_a_document(self, store, embedding):
-        with GraphRAGRetriever.from_vectorstore(store, batch_size=7, k=3) as retriever:
+        with GraphRAGRetriever.from_vectorstore(store, k=3) as retriever:
             assert embedding.texts == []
             assert len(retriever.index) == COUNT
             assert retriever.index.verify()
@@ -179,23 +179,6 @@ class TestEveryStore:
             assert [fact.entities[0] for fact in retriever.index.memory.facts()] == ["Ada"]
             assert retriever.index.verify()
         assert embedding.texts == []
-
-    def test_can_be_read_in_part(self, store, embedding):
-        with GraphRAGRetriever.from_vectorstore(store, ids=[NAMES[2], NAMES[5]]) as retriever:
-            assert retriever.index.document_ids() == [NAMES[2], NAMES[5]]
-        assert embedding.texts == []
-
-    def test_can_be_filtered_in_its_own_language(self, store):
-        kind = type(store).__name__
-        where = {"kind": "service"}
-        if kind == "InMemoryVectorStore":
-            where = lambda document: document.metadata["kind"] == "service"  # noqa: E731
-        elif kind == "QdrantVectorStore":
-            models = pytest.importorskip("qdrant_client").models
-            match = models.MatchValue(value="service")
-            where = models.Filter(must=[models.FieldCondition(key="metadata.kind", match=match)])
-        with GraphRAGRetriever.from_vectorstore(store, where=where) as retriever:
-            assert retriever.index.document_ids() == NAMES[:3]
 
 
 class TestReading:
@@ -257,8 +240,6 @@ class TestOtherStores:
     def test_say_what_to_do(self, embedding):
         with pytest.raises(InputError, match=r"Closed cannot be read: pass read="):
             GraphRAGRetriever.from_vectorstore(Closed(embedding))
-        with pytest.raises(InputError, match="pass one of where, ids and read"):
-            GraphRAGRetriever.from_vectorstore(Closed(embedding), ids=["a"], read=list)
 
     def test_take_a_reader_of_ones_own(self, embedding):
         def read(store):
@@ -268,7 +249,7 @@ class TestOtherStores:
         store = Closed(embedding)
         store.inner.add_texts(texts(), ids=NAMES)
         embedding.texts.clear()
-        with GraphRAGRetriever.from_vectorstore(store, read=read, batch_size=4, k=3) as retriever:
+        with GraphRAGRetriever.from_vectorstore(store, read=read, k=3) as retriever:
             assert ids(retriever.invoke(QUESTION)) == NAMES[:3]
             assert len(retriever.index) == COUNT
         assert embedding.texts == []
@@ -277,18 +258,13 @@ class TestOtherStores:
 class TestVectorsOfOnesOwn:
     async def test_are_not_embedded_again(self, embedding):
         vectors = embedding.hashed.embed_documents(texts())
-        documents = [Document(page_content=text) for text in texts()]
+        documents = [Document(text, id=name) for name, text in zip(NAMES, texts(), strict=True)]
         with GraphRAGRetriever.from_documents([], embedding) as retriever:
-            assert retriever.add_documents(documents, ids=NAMES, embeddings=vectors) == NAMES
-            assert documents[0].id is None
-            assert retriever.add_documents(
-                [Document("Alpha.", metadata={"a": 1})], ids=["alpha"], embeddings=[vectors[0]]
-            ) == ["alpha"]
-            assert await retriever.aadd_documents([Document("Beta.")], ids=["beta"], embeddings=[vectors[1]]) == [
-                "beta"
-            ]
+            assert retriever.add_documents(documents, embeddings=vectors) == NAMES
+            assert await retriever.aadd_documents([Document("Beta.", id="b")], embeddings=[vectors[1]]) == ["b"]
+            with pytest.raises(InputError, match="got 25 documents and 24 embeddings"):
+                retriever.add_documents(documents, embeddings=vectors[1:])
             assert embedding.texts == []
-            assert retriever.get(["alpha"])[0].metadata == {"a": 1}
             assert retriever.index.verify()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import pickle
 import warnings
 
@@ -13,7 +12,6 @@ from langchain_classic.retrievers import ContextualCompressionRetriever, Ensembl
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.language_models import FakeListLLM, GenericFakeChatModel
 from langchain_core.messages import AIMessage
-from langchain_core.runnables import ConfigurableField
 from langchain_core.tools import create_retriever_tool
 from pydantic import ValidationError
 
@@ -27,23 +25,6 @@ ACME, OTHER = {"tenant": "acme"}, {"tenant": "umbrella"}
 EVERYBODY = {"tenant": {"in": ["acme", "umbrella"]}}
 TEXTS = {"acme": "The Keyring of Acme is green.", "umbrella": "The Keyring of Umbrella is secret."}
 ATTACKS = [None, {}, OTHER, EVERYBODY]
-OWN = {
-    "filter": {"filter": ACME},
-    "search_kwargs": {"search_kwargs": {"filter": ACME}},
-    "where in search_kwargs": {"search_kwargs": {"where": ACME}},
-    "both": {"filter": EVERYBODY, "search_kwargs": {"filter": ACME}},
-}
-
-
-def configured(retriever, name, value):
-    field = retriever.configurable_fields(**{name: ConfigurableField(id="it")})
-    return field.with_config(configurable={"it": value})
-
-
-def mutated(retriever, value):
-    retriever.search_kwargs["filter"] = value
-    retriever.search_kwargs["where"] = value
-    return retriever
 
 
 def copied(retriever, **options):
@@ -59,17 +40,9 @@ DERIVED = {
     "with_filter": lambda mine, it: mine.with_filter(it),
     "model_copy": lambda mine, it: mine.model_copy(update={"filter": it}),
     "model_copy twice": lambda mine, it: mine.model_copy(update={"k": 3}).model_copy(update={"filter": it}),
-    "model_copy of search_kwargs": lambda mine, it: mine.model_copy(update={"search_kwargs": {"filter": it}}),
-    "model_copy of search_kwargs, where": lambda mine, it: mine.model_copy(update={"search_kwargs": {"where": it}}),
-    "model_copy without search_kwargs": lambda mine, _: mine.model_copy(update={"search_kwargs": {}}),
-    "model_copy of both": lambda mine, it: mine.model_copy(update={"filter": it, "search_kwargs": {"filter": it}}),
     "deep model_copy": lambda mine, it: mine.model_copy(deep=True, update={"filter": it}),
     "copy of pydantic": lambda mine, it: copied(mine, update={"filter": it}),
     "copy.replace": lambda mine, it: mine.__replace__(filter=it),
-    "changed search_kwargs": mutated,
-    "configured filter": lambda mine, it: configured(mine, "filter", it),
-    "configured search_kwargs": lambda mine, it: configured(mine, "search_kwargs", {"filter": it, "where": it}),
-    "configured, bound": lambda mine, it: configured(mine, "filter", it).bind(filter=it).bind(filter=it),
     "with_config": lambda mine, it: mine.with_config(configurable={"filter": it}, metadata={"filter": it}),
     "with_retry": lambda mine, it: mine.with_retry().bind(filter=it),
     "with_fallbacks": lambda mine, it: mine.with_fallbacks([mine.bind(filter=it)]).bind(filter=it),
@@ -85,9 +58,9 @@ def everything():
         yield retriever
 
 
-@pytest.fixture(params=OWN.values(), ids=OWN)
-def mine(request, everything):
-    return GraphRAGRetriever(index=everything.index, **request.param)
+@pytest.fixture
+def mine(everything):
+    return GraphRAGRetriever(index=everything.index, filter=ACME)
 
 
 def tenants(documents):
@@ -96,8 +69,8 @@ def tenants(documents):
 
 @pytest.mark.parametrize("derive", DERIVED.values(), ids=DERIVED)
 async def test_what_is_made_of_a_tenants_retriever_finds_its_documents_alone(everything, derive):
-    for own, other in itertools.product(OWN.values(), ATTACKS):
-        derived = derive(GraphRAGRetriever(index=everything.index, **own), other)
+    for other in ATTACKS:
+        derived = derive(GraphRAGRetriever(index=everything.index, filter=ACME), other)
         for found in (
             derived.invoke(QUESTION),
             await derived.ainvoke(QUESTION),
@@ -114,22 +87,21 @@ def test_a_copy_keeps_the_filter(mine, everything, tmp_path):
         assert copied_.scope == mine.scope
         assert tenants(copied_.invoke(QUESTION)) == {"acme"}
     documents = everything.get(list(TEXTS))
-    own = {"search_kwargs": {"filter": ACME}}
     with (
-        GraphRAGRetriever.from_documents(documents, HashEmbedder(), path=tmp_path / "kb", **own) as stored,
+        GraphRAGRetriever.from_documents(documents, HashEmbedder(), path=tmp_path / "kb", filter=ACME) as stored,
         pickle.loads(pickle.dumps(stored)) as opened,
     ):
         assert tenants(opened.invoke(QUESTION)) == {"acme"}
 
 
 def test_the_filter_of_a_retriever_cannot_be_assigned_or_deleted(mine):
-    for name in ("filter", "search_kwargs", "scope"):
+    for name in ("filter", "scope"):
         with pytest.raises((ValidationError, AttributeError)):
             setattr(mine, name, None)
         with pytest.raises((ValidationError, AttributeError)):
             delattr(mine, name)
-    with pytest.raises(InputError, match="has no part of a retriever"):
-        copied(mine, exclude={"filter"})
+    with pytest.raises(InputError, match="pass filter with the call"):
+        mine.configurable_fields(filter="it")
     assert tenants(mine.invoke(QUESTION)) == {"acme"}
 
 
@@ -172,7 +144,7 @@ class Model(GenericFakeChatModel):
 DERIVED_RETRIEVERS = {
     "itself": lambda mine: mine,
     "with_filter": lambda mine: mine.with_filter(EVERYBODY),
-    "model_copy": lambda mine: mine.model_copy(update={"filter": EVERYBODY, "search_kwargs": {}}),
+    "model_copy": lambda mine: mine.model_copy(update={"filter": EVERYBODY}),
 }
 
 

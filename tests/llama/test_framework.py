@@ -78,4 +78,3 @@ def test_an_ingestion_pipeline_with_a_docstore_feeds_it(model):
     assert retriever.drop_stale(nodes) == 1
     assert len(retriever.index) == before
     assert model.texts == ["Babbage lived in Devon."], "embedded by the pipeline, once"
-    assert retriever.refresh_ref_docs(changed) == [False, False]

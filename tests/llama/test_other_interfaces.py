@@ -65,10 +65,10 @@ class TestVectorStore:
         )
         long = " ".join(f"The Harbour Team owns the Quay Planner number {n}." for n in range(20))
         pipeline.run(documents=[Document(id_="team", text=long), Document(id_="gone", text="The Tide Feed is new.")])
-        assert len(retriever.ref_doc_info["team"].node_ids) > 2
+        before = len(retriever.index)
+        assert before > len(NODES) + 3
         pipeline.run(documents=[Document(id_="team", text="The Harbour Team owns the Tide Feed.")])
-        assert len(retriever.ref_doc_info["team"].node_ids) == 1
-        assert "gone" not in retriever.ref_doc_info
+        assert len(retriever.index) == len(NODES) + 1
         assert retriever.index.verify()
 
     async def test_an_index_over_it_finds_what_the_retriever_finds(self, retriever):

@@ -36,7 +36,7 @@ def said_everywhere(text: str) -> Result:
         decided=text,
         expansion_skipped=text,
         fallback=text,
-        gate=text,
+        trust=text,
         uncovered=(text,),
     )
 

@@ -89,7 +89,7 @@ def test_explain_returns_a_report_or_a_page(client):
     found = client.post("/v1/explain", json={"question": QUESTION}).json()
     assert found["decided"].startswith("the graph led: the question names ")
     assert found["decided"] in found["explanation"]
-    assert found["gate"].startswith("trust ")
+    assert found["trust"].startswith("trust ")
     assert found["confidence"] is None
     page = client.post("/v1/explain", params={"format": "html"}, json={"question": QUESTION})
     assert page.headers["content-type"].startswith("text/html")

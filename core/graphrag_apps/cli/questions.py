@@ -85,7 +85,7 @@ def explain(
             output.line((report, "bold"))
             for one in rest:
                 output.wrapped(one.lstrip(), len(one) - len(one.lstrip()))
-            output.line(f"  {result.gate}")
+            output.line(f"  {result.trust}")
             if result.facts:
                 output.line(("  Supporting facts", "bold"))
             for fact in result.facts[:_FACTS]:
@@ -186,8 +186,6 @@ def _reasons(shown: HitText) -> Iterator[str]:
     first, *rest = [step.text for step in shown.path] or [""]
     if rest:
         yield f"{first} — {' → '.join(rest)}"
-    elif " (" in first:  # the rank of a passage
-        yield f"mentions {first}"
     if shown.link:
         yield "".join(shown.link)
     if shown.covers:

@@ -11,8 +11,6 @@ from graphrag_core.context.display import (
     how_found,
     link_pieces,
     passage_name,
-    path_ends_in_link,
-    path_starts_at_link,
     shown_path,
 )
 from graphrag_core.model import Entity
@@ -143,7 +141,7 @@ def _add_path(network: Network, rank: int, hit: Hit, steps: Sequence[Step], plac
 
 def _add_link(network: Network, rank: int, hit: Hit) -> None:
     """Connect a hit with the better one that it is linked to, unless its path shows the link."""
-    if hit.link is None or path_starts_at_link(hit) or path_ends_in_link(hit):
+    if hit.link is None or {hit.link.entity_id, hit.link.chunk_id} & {step.id for step in hit.path[:-1]}:
         return
     if f"passage {hit.link.rank}" in network.nodes:
         _connect_passages(network, hit.link.rank, rank, hit.link.entity, "".join(link_pieces(hit)))

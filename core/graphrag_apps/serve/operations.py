@@ -73,7 +73,7 @@ def as_json(result: Result) -> dict[str, Any]:
         "method": result.method,
         "route": result.route,
         "decided": result.decided,
-        "gate": result.gate,
+        "trust": result.trust,
         "advice": result.advice,
         "fallback": result.fallback,
         "confidence": result.confidence,

@@ -1,21 +1,44 @@
-"""``write_context``: render a result in a style and fit it into a token budget."""
+"""``write_context``: a result as prompt text in one of four styles, within a token budget.
+
+A style makes pieces, most useful first, and a function that renders the chosen ones. Names and text from documents are
+escaped here, so that they cannot pass for the structure of the context.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial, reduce
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby, zip_longest
+from typing import Literal, NamedTuple
 
 from typing_extensions import Self
 
-from graphrag_core.context.retrieved import Retrieved
+from graphrag_core.context.display import Highlighter, body_text, citation, fact_words
+from graphrag_core.context.escape import body, list_item, one_line, shortened
+from graphrag_core.context.relations import inverse
+from graphrag_core.context.retrieved import Hit, Retrieved
 from graphrag_core.context.settings import Style, check_style
-from graphrag_core.context.styles import ContextSource, Item, Render, graph_block, narrative, passages
 from graphrag_core.errors import check_integer
+from graphrag_core.model import Entity, Fact
 from graphrag_core.text import Tokenizer, token_counter
 
 _MAX_BLOCK = 500  # tokens of the graph block of the style "both"
+_EXCERPTS = (300, 600, 1_200, 2_400)  # characters to which a passage is shortened if there is no room for all of it
+_SHORTEST = (200, 120, 70, 40, 20, 10)  # of the first passage, if nothing else fits
+_FIRST_FACTS = 3  # that come with the first excerpts
+_MAX_RELATED = 12
+_MAX_DESCRIPTION = 400
+_LINE_WIDTH = 88
+_OF_USERS = ("user_edit", "conversation")  # sources of facts that a user told
+_ENTITY, _FACT, _PASSAGE = 1, 2, 3  # sections; a slot is a section and a place in it
+_HEADING, _RELATED, _DESCRIPTION = 0, 1, 2  # parts of an entity's section
+
+
+class ContextSource(NamedTuple):
+    """A chunk, entity or fact that a context contains, so that an answer can cite it."""
+
+    kind: Literal["chunk", "entity", "fact"]
+    id: str
+    name: str = ""
 
 
 class Context(str):
@@ -35,6 +58,18 @@ class Context(str):
 
     def __getnewargs__(self) -> tuple[str, int, tuple[ContextSource, ...], Style]:  # type: ignore[override]
         return str(self), self.tokens, self.sources, self.style
+
+
+class _Piece(NamedTuple):
+    """A part of a context that is included whole or not at all. A later piece of the same slot replaces it."""
+
+    slot: tuple[int, ...]
+    text: str
+    sources: tuple[ContextSource, ...]
+
+
+_Pieces = list[_Piece]
+_Render = Callable[[_Pieces], str]
 
 
 def write_context(
@@ -59,25 +94,24 @@ def write_context(
     check_integer(max_tokens, "max_tokens")
     count = token_counter(tokenizer)
     asked, style = style, _usable_style(result, style)
-    numbered = numbered or (asked == "graph" and not result.context_format.published)
-    block = partial(graph_block, result, ranks, relationships=include_relationships is not False, cited=include_sources)
-    texts = partial(passages, result, ranks, cited=include_sources, numbered=numbered)
-    if style == "both":
-        text, chosen = _fill_both(texts(with_entities=False), block(with_passages=False), max_tokens, count)
-    elif style == "graph":
-        text, chosen = _fill(*block(), max_tokens, count)
-    elif style == "narrative":
-        text, chosen = _fill(*narrative(result), max_tokens, count)
+    published = result.context_format.published
+    writer = _Writer(result, ranks, cited=include_sources, numbered=numbered or (asked == "graph" and not published))
+    facts = include_relationships is not False
+    if style == "narrative":
+        text, chosen = _fill(*writer.narrative(), max_tokens, count, in_order=True)
     else:
-        listed = include_relationships is True and result.graph_ran
-        text, chosen = _fill(*texts(relationships=listed), max_tokens, count)
-    return Context(text, count(text) if text else 0, _sources(chosen, with_passages=include_sources), style)
-
-
-def _sources(items: Sequence[Item], *, with_passages: bool) -> tuple[ContextSource, ...]:
-    """Return the sources of items, each once; without passages and facts the entities alone."""
-    sources = dict.fromkeys(source for item in items for source in item.sources)
-    return tuple(source for source in sources if with_passages or source.kind == "entity")
+        block, of_block = "", _Pieces()
+        if style == "both":
+            block, of_block = _fill(*writer.graph(facts=facts, passages=False), min(_MAX_BLOCK, max_tokens // 2), count)
+        listed = include_relationships is True and result.graph_ran and style == "passages"
+        pieces, render = writer.graph(facts=facts) if style == "graph" else writer.passages(style, facts=listed)
+        text, chosen = _fill(pieces, lambda pieces: _blocks(render(pieces), block), max_tokens, count)
+        text, chosen = (text, [*chosen, *of_block]) if chosen else (block, of_block)
+        if not chosen:
+            text, chosen = writer.shortest(render, max_tokens, count)
+    sources = dict.fromkeys(source for piece in chosen for source in piece.sources)
+    kept = tuple(source for source in sources if include_sources or source.kind == "entity")
+    return Context(text, count(text) if text else 0, kept, style)
 
 
 def _usable_style(result: Retrieved, style: Style) -> Style:
@@ -90,66 +124,319 @@ def _usable_style(result: Retrieved, style: Style) -> Style:
     return style
 
 
-def _fill_both(
-    texts: tuple[list[Item], Render], graph: tuple[list[Item], Render], max_tokens: int, count: Callable[[str], int]
-) -> tuple[str, list[Item]]:
-    """Return the passages, followed by the graph block, with the selected items.
+def _fill(
+    pieces: _Pieces, render: _Render, max_tokens: int, count: Callable[[str], int], *, in_order: bool = False
+) -> tuple[str, _Pieces]:
+    """Select pieces greedily and return the rendered text with them; ``in_order`` none after one that does not fit.
 
-    The block takes at most 500 tokens and at most half of the budget; the passages take the rest.
+    The whole text is counted each time: separators take tokens, too.
     """
-    block, block_items = _fill(*graph, min(_MAX_BLOCK, max_tokens // 2), count)
-    room = max_tokens - (count(f"\n\n{block}") if block else 0)
-    while True:  # joining the two may take one more token
-        text, chosen = _fill(*texts, room, count)
-        both = "\n\n".join(part for part in (text, block) if part)
-        if not text or count(both) <= max_tokens:
-            return both, [*chosen, *block_items]
-        room -= 1
-
-
-def _fill(items: list[Item], render: Render, max_tokens: int, count: Callable[[str], int]) -> tuple[str, list[Item]]:
-    """Select items greedily, most useful first, and return the rendered text with the selected items.
-
-    If there is no room for all, the whole text is counted after each item, separators included. An item that does not
-    fit is skipped; smaller ones after it may still fit. If none fits, the first item that can be truncated is.
-    """
-    chosen = reduce(lambda chosen, item: _with(chosen, item) or chosen, items, list[Item]())
-    if count(text := render(chosen)) <= max_tokens:
-        return text, chosen
-    chosen, text = [], ""
-    for item in items:
-        tried = _with(chosen, item)
-        if tried is None:
-            continue
-        longer = render(tried)
+    chosen = {piece.slot: piece for piece in pieces}
+    text = render([*chosen.values()])
+    if count(text) <= max_tokens:
+        return text, [*chosen.values()]
+    chosen, text = {}, ""
+    for piece in pieces:
+        tried = {**chosen, piece.slot: piece}
+        longer = render([*tried.values()])
         if count(longer) <= max_tokens:
             chosen, text = tried, longer
-        elif item.required:
-            return "", []
-        elif item.ordered and count(render([item])) <= max_tokens:
+        elif in_order and chosen:
             break
-    if not chosen:
-        for item in items:
-            if (shorter := _truncate(item, render, max_tokens, count)) is not None:
-                return render([shorter]), [shorter]
-    return text, chosen
+    return text, [*chosen.values()]
 
 
-def _with(chosen: list[Item], item: Item) -> list[Item] | None:
-    """Add an item to a selection in place of smaller ones in its slot; None if the slot has a larger one."""
-    if not item.size:
-        return [*chosen, item]
-    if any(other.slot == item.slot and other.size >= item.size for other in chosen):
-        return None
-    return [*(other for other in chosen if other.slot != item.slot), item]
+class _Writer:
+    """Makes the pieces of a result for each style."""
+
+    def __init__(self, result: Retrieved, ranks: Mapping[str, int], *, cited: bool, numbered: bool) -> None:
+        self.result, self.ranks, self.cited, self.numbered = result, ranks, cited, numbered
+        self.published = result.context_format.published
+        self.texts = Highlighter(result)
+
+    # -- styles
+
+    def graph(self, *, facts: bool, passages: bool = True) -> tuple[_Pieces, _Render]:
+        """Return entities, facts and passages: excerpts and the facts that join them to the question come first."""
+        joining, others = self._facts() if facts else ([], [])
+        first, longer = self._passages(as_is=False, numbered=True) if passages else ([], [])
+        first, others = _by_turns(first, joining[:_FIRST_FACTS]), [*joining[_FIRST_FACTS:], *others]
+        if self.published:
+            return self._published_block(first, longer, others, related=facts)
+        return [*first, *self._entities(), *longer, *others], _render_graph
+
+    def passages(self, style: Style, *, facts: bool) -> tuple[_Pieces, _Render]:
+        """Return the passages with scores or numbers; in the style "passages" with entities, and facts if wanted."""
+        first, longer = self._passages(as_is=self.published, numbered=self.numbered)
+        above = self._described() if style == "passages" and self.result.graph_ran else ()
+        relations = chain(*self._facts()) if facts else ()
+        return [*first[:1], *above, *first[1:], *relations, *longer], self._render_passages
+
+    def narrative(self) -> tuple[_Pieces, _Render]:
+        """Return facts grouped by subject, both in order of relevance, facts about the user first."""
+        subjects = [self._subject(fact) for fact in self.result.facts]
+        order = sorted(filter(None, dict.fromkeys(subjects)), key=lambda subject: not subject[1])  # stable
+        pieces = _Pieces()
+        for fact, subject in zip(self.result.facts, subjects, strict=True):
+            if subject:
+                source = ContextSource("entity", subject[0], self._entity(subject[0]).name)
+                slot = (order.index(subject), len(pieces))
+                pieces.append(_Piece(slot, self._narrative_line(fact), (*_fact_sources(fact), source)))
+
+        def render(chosen: _Pieces) -> str:
+            sections = []
+            for place, lines in _sections(chosen).items():
+                name, is_user = order[place]
+                about = "👤 USER CONTEXT" if is_user else f"💡 CONTEXT: {one_line(self._entity(name).name)}"
+                sections.append("\n".join([f"### {about}", *dict.fromkeys(lines)]))
+            return "\n\n".join(sections)
+
+        return pieces, render
+
+    def shortest(self, render: _Render, max_tokens: int, count: Callable[[str], int]) -> tuple[str, _Pieces]:
+        """Return the first passage as far as it fits."""
+        for size in _SHORTEST if self.result.hits else ():
+            piece = self._passage(0, self.result.hits[0], size, as_is=False, numbered=self.numbered)
+            if count(text := render([piece])) <= max_tokens:
+                return text, [piece]
+        return "", []
+
+    # -- passages
+
+    def _passages(self, *, as_is: bool, numbered: bool) -> tuple[_Pieces, _Pieces]:
+        """Return each passage in its shortest form, and the longer ones, of all passages by turns."""
+        forms = []
+        for place, hit in enumerate(self.result.hits):
+            whole = len(hit.chunk.text if as_is else body_text(hit.chunk))
+            sizes = [*(size for size in _EXCERPTS if size < whole), None]
+            forms.append([self._passage(place, hit, size, as_is=as_is, numbered=numbered) for size in sizes])
+        return [pieces[0] for pieces in forms], _by_turns(*(pieces[1:] for pieces in forms))
+
+    def _passage(self, place: int, hit: Hit, size: int | None, *, as_is: bool, numbered: bool) -> _Piece:
+        """Return a passage shortened to a number of characters, or the whole one, ``as_is`` or escaped."""
+        chunk = hit.chunk
+        head = f"[{self.ranks[chunk.id]}]" if numbered else f"[Score: {hit.score:.2f}]"
+        if self.cited and (numbered or not self.published):
+            name, chunk_id = one_line(citation(chunk)), one_line(chunk.id)
+            head += f" {name}" if numbered or name == chunk_id else f" {name} ({chunk_id})"
+        if size is None:
+            text = chunk.text if as_is else body(body_text(chunk))
+        else:
+            text = body(self.texts.snippet(hit, size))
+        ids = dict.fromkeys((chunk.id, *(hit.expanded.ids if hit.expanded else ())))
+        sources = [ContextSource("chunk", name, chunk.title) for name in ids]
+        if hit.origin == "graph" and hit.entity is not None and self.cited:
+            sources.append(ContextSource("entity", hit.entity.id, hit.entity.text))
+        return _Piece((_PASSAGE, place), f"{head}\n{text}", tuple(sources))
+
+    def _render_passages(self, chosen: _Pieces) -> str:
+        """Return sections and passages with rules between them; published, with the line breaks of document 001."""
+        sections = _sections(chosen)
+        parts = []
+        if _ENTITY in sections:
+            parts.append("\n\n".join(["## Related Entities", *sections[_ENTITY]]))
+        if _FACT in sections:
+            parts.append("\n".join(["## Relationships\n", *sections[_FACT]]))
+        texts = sections.get(_PASSAGE, [])
+        if self.published:
+            return "\n---\n\n".join([*(f"{part}\n\n" for part in parts), *(f"{text}\n" for text in texts)])
+        return "\n\n---\n\n".join([*parts, *texts])
+
+    # -- entities
+
+    def _entity(self, name: str) -> Entity:
+        """Return the entity that a fact names, with its canonical id."""
+        return self.result.known.get(name) or Entity(name, name)
+
+    def _entities(self) -> Iterator[_Piece]:
+        """Yield a line for each of the question's entities that has a type or a description."""
+        for at, entity in enumerate(self.result.entities):
+            if entity.type or entity.description:
+                about = f": {shortened(entity.description, _MAX_DESCRIPTION)}" if entity.description else ""
+                yield _Piece((_ENTITY, at), f"- {_with_type(entity)}{about}", (_source(entity),))
+
+    def _described(self) -> Iterator[_Piece]:
+        """Yield the question's entities with type and description for the style "passages"; published, all of them."""
+        for at, entity in enumerate(self.result.entities):
+            if self.published or entity.type or entity.description:
+                gap = ("\n\n" if self.published else "\n") if entity.description else ""
+                text = f"{_with_type(entity, '**')}{gap}{one_line(entity.description)}"
+                yield _Piece((_ENTITY, at), text, (_source(entity),))
+
+    def _published_block(
+        self, first: _Pieces, longer: _Pieces, others: _Pieces, *, related: bool
+    ) -> tuple[_Pieces, _Render]:
+        """Return the block of document 000. If the question names no entity, those of the first facts are shown."""
+        entities: Sequence[Entity] = self.result.entities
+        if not entities:
+            ends = dict.fromkeys(self._entity(end) for fact in self.result.facts[:5] for end in fact.entities[:2])
+            entities = [end for end in ends if end.id in self.result.known][:5]
+        headings = [_Piece((_ENTITY, at, _HEADING), f"### {_with_type(entity)}", (_source(entity),))
+                    for at, entity in enumerate(entities)]  # fmt: skip
+        descriptions = [
+            _Piece((_ENTITY, at, _DESCRIPTION), _description(entity), (_source(entity),))
+            for at, entity in enumerate(entities)
+            if entity.description
+        ]
+        links = [list(self._related(at, entity)) for at, entity in enumerate(entities)] if related else []
+        more = _by_turns(others, _by_turns(*links))
+        ends = dict.fromkeys(self._entity(source.id) for piece in chain(*links) for source in piece.sources)
+        described = [
+            _Piece(
+                (_ENTITY, len(entities) + at, _HEADING), f"### {_with_type(end)}\n{_description(end)}", (_source(end),)
+            )
+            for at, end in enumerate(end for end in ends if end.description and end not in entities)
+        ]
+        names = ", ".join(list_item(entity.name) for entity in self.result.entities)
+        head = f"## Knowledge Graph Context\nQuery entities: [{names}]"
+        pieces = [*headings, *descriptions, *first, *longer, *more, *described]
+        return pieces, lambda chosen: _blocks(head, *_published_sections(chosen)) if chosen else ""
+
+    def _related(self, at: int, entity: Entity) -> Iterator[_Piece]:
+        """Yield the entities that share a fact with an entity: the question's first, then by relation and weight."""
+        weights: dict[tuple[str, str], float] = {}  # by entity and relation
+        for fact in self.result.facts:
+            ends = [self._entity(end).id for end in fact.entities]
+            relation = fact.relation
+            if relation and entity.id in ends[1:] and ends[0] != entity.id:
+                relation = inverse(relation, dict(self.result.context_format.inverses))
+            for other in dict.fromkeys(ends) if entity.id in ends else ():
+                if other != entity.id:
+                    weights[other, relation] = max(weights.get((other, relation), 0.0), fact.weight)
+        named = {other.id for other in self.result.entities}
+        with_relation = {other for other, relation in weights if relation}
+        strongest = sorted(weights, key=lambda pair: (pair[0] not in named, not pair[1], -weights[pair], pair))
+        for place, (other, relation) in enumerate(strongest[:_MAX_RELATED]):
+            if relation or other not in with_relation:  # a sentence adds nothing to a relation
+                end = self._entity(other)
+                label = f"{one_line(relation)}, " * bool(relation) + f"weight: {weights[other, relation]:g}"
+                yield _Piece((_ENTITY, at, _RELATED, place), f"{list_item(end.name)} ({label})", (_source(end),))
+
+    # -- facts
+
+    def _facts(self) -> tuple[_Pieces, _Pieces]:
+        """Return the facts that join the question's entities with each other or with a hit, and the others."""
+        result = self.result
+        named = {entity.id for entity in result.entities}
+        on_paths = {step.id for hit in result.hits for step in hit.path if step.kind == "fact"}
+        lines: dict[int, list[tuple[str, Fact]]] = {0: [], 1: [], 2: []}
+        for fact in result.facts if self.published else self._new_facts():
+            entities = {entity.id: entity.name for entity in map(self._entity, fact.entities)}
+            if line := self._fact_line(fact, [*dict.fromkeys(map(list_item, entities.values()))]):
+                lines[0 if len(entities.keys() & named) > 1 else 1 if fact.id in on_paths else 2].append((line, fact))
+        numbered = enumerate(chain(*lines.values()))
+        pieces = [_Piece((_FACT, at), line, _fact_sources(fact)) for at, (line, fact) in numbered]
+        joining = len(lines[0]) + len(lines[1])
+        return pieces[:joining], pieces[joining:]
+
+    def _new_facts(self) -> Iterator[Fact]:
+        """Yield the facts about entities that the question names or a passage is about, which no passage states."""
+        hits = self.result.hits
+        about = {entity.id for entity in self.result.entities}.union(*(hit.reason.subjects for hit in hits))
+        read = {name for hit in hits for name in (hit.chunk.id, *(hit.expanded.ids if hit.expanded else ()))}
+        for fact in self.result.facts:
+            is_stated = not fact.relation and fact.chunk_id in read
+            if not is_stated and about.intersection(self._entity(name).id for name in fact.entities):
+                yield fact
+
+    def _fact_line(self, fact: Fact, ends: Sequence[str]) -> str:
+        """Return the line of a fact: a sentence, or a triple with its text; empty if it has one end alone."""
+        if len(ends) < 2 and not fact.value:
+            return ""
+        objects = ", ".join([*ends[1:4], *([one_line(fact.value)] if fact.value else [])])
+        text, relation = one_line(fact.text), one_line(fact.relation)
+        if self.published:
+            triple = " ".join([ends[0], relation, *ends[1:], fact.value])
+            label = f'"{relation}"' if _bare(text) == _bare(triple) else f'"{relation}" -- {text}'
+            return f"- {ends[0]} -> {objects}: {label if relation else text} (strength: {fact.weight:g})"
+        names = [self._entity(name).name for name in fact.entities] + [fact.value]
+        if not relation or all(name.casefold() in fact.text.casefold() for name in names):
+            return f"- {one_line(fact_words(self.result, fact))}"
+        triple = f"- {ends[0]} -> {relation.replace('_', ' ')} -> {objects}"
+        return f"{triple}: {text}" if text else triple
+
+    def _subject(self, fact: Fact) -> tuple[str, bool] | None:
+        """Return the id of a fact's subject, and whether it is the user; an entity "User" of a document is not."""
+        if not fact.entities:
+            return None
+        subject = self._entity(fact.entities[0])
+        return subject.id, (self.published or fact.source in _OF_USERS) and subject.name.lower() == "user"
+
+    def _narrative_line(self, fact: Fact) -> str:
+        if not fact.relation:
+            return f"- {one_line(fact.text)}"
+        objects = ", ".join(one_line(self._entity(name).name) for name in fact.entities[1:] or fact.entities[:1])
+        return f"- {one_line(fact.relation)}: {one_line(fact.value) if fact.value else objects}"
 
 
-def _truncate(item: Item, render: Render, max_tokens: int, count: Callable[[str], int]) -> Item | None:
-    """Return the longest truncation of an item that fits, by binary search over its cut points."""
-    shorten = item.truncate
-    if shorten is None:
-        return None
-    fitting = bisect_right(
-        item.cut_points, max_tokens, key=lambda end: count(render([replace(item, text=shorten(end))]))
-    )
-    return replace(item, text=shorten(item.cut_points[fitting - 1])) if fitting else None
+def _sections(chosen: _Pieces) -> dict[int, list[str]]:
+    """Return the texts of each section, both in order of the slots."""
+    ordered = groupby(sorted(chosen), key=lambda piece: piece.slot[0])
+    return {section: [piece.text for piece in pieces] for section, pieces in ordered}
+
+
+def _render_graph(chosen: _Pieces) -> str:
+    """Return the sections that have pieces; passages alone need no heading."""
+    sections = _sections(chosen)
+    passages = "\n\n".join(sections.pop(_PASSAGE, ()))
+    headings = {_ENTITY: "### Entities", _FACT: "### Facts"}
+    parts = ["\n".join([headings[section], *lines]) for section, lines in sections.items()]
+    return _blocks(*parts, f"### Passages\n{passages}" if passages and parts else passages)
+
+
+def _published_sections(chosen: _Pieces) -> Iterator[str]:
+    """Yield the sections of the block of document 000, one for each entity."""
+    entities = sorted(piece for piece in chosen if piece.slot[0] == _ENTITY)
+    for _, pieces in groupby(entities, key=lambda piece: piece.slot[1]):
+        parts = groupby(pieces, key=lambda piece: piece.slot[2])
+        texts = {part: [piece.text for piece in own] for part, own in parts}
+        yield "\n".join(_wrap("Related: ", own) if part == _RELATED else own[0] for part, own in texts.items())
+    sections = _sections(chosen)
+    if facts := sections.get(_FACT):
+        yield "\n".join(["### Relevant Relationships", *facts])
+    if passages := sections.get(_PASSAGE):
+        yield "### Passages\n" + "\n\n".join(passages)
+
+
+def _wrap(label: str, items: Sequence[str]) -> str:
+    """Wrap a comma-separated list between items."""
+    lines = [label + items[0]]
+    for item in items[1:]:
+        if len(lines[-1]) + len(item) + 2 <= _LINE_WIDTH:
+            lines[-1] += f", {item}"
+        else:
+            lines[-1] += ","
+            lines.append(f"  {item}")
+    return "\n".join(lines)
+
+
+def _blocks(*texts: str) -> str:
+    """Join texts with a blank line between them."""
+    return "\n\n".join(filter(None, texts))
+
+
+def _by_turns(*lists: Iterable[_Piece]) -> _Pieces:
+    """Return the first piece of each list, then the second of each, and so on."""
+    return [piece for row in zip_longest(*lists) for piece in row if piece is not None]
+
+
+def _bare(text: str) -> list[str]:
+    return text.casefold().replace("_", " ").replace(":", " ").split()
+
+
+def _with_type(entity: Entity, mark: str = "") -> str:
+    """Return the name of an entity, between marks such as ``**``, and its type in brackets."""
+    name = f"{mark}{one_line(entity.name)}{mark}"
+    return f"{name} ({one_line(entity.type)})" if entity.type else name
+
+
+def _description(entity: Entity) -> str:
+    return f"Description: {shortened(entity.description, _MAX_DESCRIPTION)}"
+
+
+def _source(entity: Entity) -> ContextSource:
+    return ContextSource("entity", entity.id, entity.name)
+
+
+def _fact_sources(fact: Fact) -> tuple[ContextSource, ...]:
+    return ContextSource("fact", fact.id, fact.relation), ContextSource("chunk", fact.chunk_id)

@@ -8,34 +8,26 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from graphrag_core.context.retrieved import Channel, Hit, Retrieved, Step
+from graphrag_core.context.retrieved import Hit, Retrieved, Step
 from graphrag_core.model import Chunk, Fact
-from graphrag_core.text import CJK, REFERS_TO, has_cjk, label, segment, sentences, unwrap
+from graphrag_core.text import CJK, REFERS_TO, label, sentences, unwrap
 from graphrag_core.text.markup import plain, without_places
-from graphrag_core.text.sentences import best_sentence
 from graphrag_core.text.words import QUESTION_STOP_WORDS, WORD
 
-_BREAK = re.compile(r"(?<![.!?:;,…。！？\s])[ \t]*\n\s*(?=[^\sa-z])")
-_POSSESSIVE = re.compile(r"['’]s\b")
-_LETTER = re.compile(r"[^\W\d_]")
-_CJK_ENDS = re.compile(f"[{CJK}]")
-_LONGEST_NAME = 200
 _MAX_WORDS = 12  # of the question, listed for a hit
 _FEWEST_WORDS = 3  # of a sentence that can stand for a passage
-
+_LONGEST_NAME = 200
+_BREAK = re.compile(r"(?<![.!?:;,…。！？\s])[ \t]*\n\s*(?=[^\sa-z])")  # after a heading, a list item or a row
+_LETTER = re.compile(r"[^\W\d_]")
+_PAIR_OR_WORD = re.compile(rf"(?=([{CJK}]{{2}}))|((?:(?![{CJK}])[^\W_])+)")  # pairs of characters overlap
 _RULE = re.compile(r"[=\-~^*_+#` ]{3,}")  # the line under a heading
 _TITLE_MARKS = '#=*_`~^" \t\r'
-_LINKS = {  # before the entity, between entity and passage, after the passage; and a note on the entity
-    "about": ("about ", ", which ", " mentions", "mentioned in"),
-    "mentions": ("mentions ", ", the subject of ", "", "subject of"),
-    "both_about": ("about ", ", as is ", "", "also the subject of"),
-    "both_mention": ("mentions ", ", as does ", "", "also in"),
+_LINKS = {  # before the entity, between entity and passage, after the passage
+    "about": ("about ", ", which ", " mentions"),
+    "mentions": ("mentions ", ", the subject of ", ""),
+    "both_about": ("about ", ", as is ", ""),
+    "both_mention": ("mentions ", ", as does ", ""),
 }
-
-
-def section(chunk: Chunk) -> str:
-    """Return the title and the nearest heading of a passage; empty if it has neither."""
-    return label(chunk.title.strip(), chunk.headings)
 
 
 def citation(chunk: Chunk) -> str:
@@ -44,14 +36,14 @@ def citation(chunk: Chunk) -> str:
     >>> citation(Chunk("c#4", "c", "…", "Configuration", headings=("broker_url",), page=3))
     'Configuration - broker_url, page 3'
     """
-    name = section(chunk) or chunk.id
+    name = label(chunk.title.strip(), chunk.headings) or chunk.id
     return name if chunk.page is None else f"{name}, page {chunk.page}"
 
 
 def passage_name(chunk: Chunk) -> str:
-    """Return a passage's section; without headings its title, numbered if the document has several passages."""
+    """Return a passage's title and heading; without headings its title, numbered if the document is split."""
     part = f" · {chunk.ordinal + 1}" if chunk.id != chunk.document_id and not chunk.headings else ""
-    name = section(chunk)
+    name = label(chunk.title.strip(), chunk.headings)
     return f"{name}{part}" if name else chunk.id
 
 
@@ -59,9 +51,9 @@ def passage_name(chunk: Chunk) -> str:
 class HitText:
     """A hit in words: what the command line, the page, the explorer and ``Result.explain`` show of it.
 
-    ``rank`` starts at 1. ``path`` has the steps between the question and the passage, with the ranks of hits on it.
-    ``link`` says in pieces how the hit is linked to a better one: at 1 is the entity, at 3 the other passage. It is
-    empty without a link, or if the path shows it. ``covers`` are the words of the question that no better hit has.
+    ``rank`` starts at 1. ``path`` has the steps between the question and the passage. ``link`` says in pieces how the
+    hit is linked to a better one: at 1 is the entity, at 3 the other passage; it is empty if the path starts there.
+    ``covers`` are the words of the question that no better hit has.
     """
 
     rank: int
@@ -71,36 +63,25 @@ class HitText:
     link: tuple[str, ...]
     covers: str
 
-    def place(self, *, offset: bool = True) -> list[str]:
+    def place(self) -> list[str]:
         """Return the page of the passage and its offset in the document."""
-        chunk = self.hit.chunk
-        page = f"page {chunk.page}" if chunk.page is not None else ""
-        start = f"from character {chunk.start:,}" if offset and chunk.start else ""
-        return [*filter(None, (page, start))]
+        page, start = self.hit.chunk.page, self.hit.chunk.start
+        return [f"page {page}"] * (page is not None) + [f"from character {start:,}"] * (start > 0)
 
 
 def hit_texts(result: Retrieved) -> list[HitText]:
     """Return the hits of a result in words."""
     texts = []
     for rank, hit in enumerate(result.hits, 1):
-        link = () if path_ends_in_link(hit) else link_pieces(hit)
-        path = _linked_path(result, hit)
+        path = shown_path(result, hit)
+        is_told = hit.link is not None and hit.link.chunk_id in (step.id for step in path[:1])
+        link = () if is_told else link_pieces(hit)
         texts.append(HitText(rank, hit, path, how_found(hit), link, covered_words(hit)))
     return texts
 
 
-def rank_text(channel: Channel) -> str:
-    """Return the rank of a passage in a channel, and its score there if that is not negative, as a logarithm may be.
-
-    >>> from graphrag_core.result import Channel
-    >>> rank_text(Channel(2, 0.4567)), rank_text(Channel(1, -1.5))
-    ('#2 (0.457)', '#1')
-    """
-    return f"#{channel.rank} ({channel.score:.3g})" if channel.score >= 0 else f"#{channel.rank}"
-
-
 def how_found(hit: Hit) -> str:
-    """Return by which searches a passage was found.
+    """Return by which searches a passage was found, and why it is above passages that plain search ranks higher.
 
     >>> from graphrag_core import Hit
     >>> from graphrag_core.result import Channel
@@ -108,14 +89,9 @@ def how_found(hit: Hit) -> str:
     'found by plain search: keyword rank 2, vector rank 5'
     """
     ranks = sorted((channel.rank, name) for name, channel in hit.channels.items() if name != "graph")
-    text = "found by plain search: " + ", ".join(f"{name} rank {rank}" for rank, name in ranks) if ranks else ""
+    parts = ["found by plain search: " + ", ".join(f"{name} rank {rank}" for rank, name in ranks)] if ranks else []
     if "graph" in hit.channels:
-        text = f"{f'{text}; ' if text else 'found by the '}graph rank {hit.channels['graph'].rank}"
-    return "; ".join(filter(None, (text, why_moved(hit))))
-
-
-def why_moved(hit: Hit) -> str:
-    """Return why a hit is above passages that plain search ranks higher; empty if it is above none of these."""
+        parts.append(f"{'' if parts else 'found by the '}graph rank {hit.channels['graph'].rank}")
     words = ", ".join(f"'{word}'" for word in (hit.covers or hit.words)[:_MAX_WORDS])
     link = hit.link
     reasons = {
@@ -125,7 +101,9 @@ def why_moved(hit: Hit) -> str:
         "vector": "its rank by vector",
         "document": "inside the document that the question names",
     }
-    return f"moved up: {'; '.join(reasons[name] for name in hit.moved)}" if hit.moved else ""
+    if hit.moved:
+        parts.append(f"moved up: {'; '.join(reasons[name] for name in hit.moved)}")
+    return "; ".join(parts)
 
 
 def covered_words(hit: Hit) -> str:
@@ -146,66 +124,30 @@ def _listed(words: Sequence[str]) -> str:
 
 def link_pieces(hit: Hit) -> tuple[str, ...]:
     """Return how a hit is linked to one above it, in pieces as in :class:`HitText`; empty if it is not."""
-    link = hit.link
-    if link is None:
+    if (link := hit.link) is None:
         return ()
-    before, between, after, _ = _LINKS[link.kind]
+    before, between, after = _LINKS[link.kind]
     return before, link.entity, between, f"passage {link.rank}", after
 
 
 def marked_words(hit: Hit) -> list[tuple[str, bool]]:
-    """Return the words of the question in a hit, each with whether no hit above contains it.
-
-    >>> from graphrag_core import Hit
-    >>> from graphrag_core.result import Explanation, Lazy, Reason
-    >>> reason = Reason(words=("broker_url", "set"), covers=("url",))
-    >>> why = Lazy.of(Explanation(reasons={"c": reason}))
-    >>> marked_words(Hit(Chunk("c", "c", "Text"), 1.0, explanation=why))
-    [('broker', False), ('url', True), ('set', False)]
-    """
-    new = {word.casefold() for word in hit.covers}
-    parts = re.compile("|".join(f"({_whole(word)})" for word in sorted(hit.covers, key=len, reverse=True)) or "(?!)")
-    marked: dict[str, bool] = {}
-    for word in hit.words:
-        at = 0
-        for match in [] if word.casefold() in new else parts.finditer(word):
-            marked.setdefault(word[at : match.start()].strip("_./:-"), False)
-            marked[match.group()] = True
-            at = match.end()
-        marked.setdefault(word[at:].strip("_./:-"), word.casefold() in new)
-    return [(word, is_new) for word, is_new in marked.items() if word]
-
-
-def path_ends_in_link(hit: Hit) -> bool:
-    """Return whether the path and the link of a hit lead through the same entity, so that the path tells the link."""
-    return hit.link is not None and ("entity", hit.link.entity_id) in [(s.kind, s.id) for s in hit.path[-2:-1]]
-
-
-def path_starts_at_link(hit: Hit) -> bool:
-    """Return whether the path of a hit starts at the passage that the hit is linked to."""
-    return hit.link is not None and ("chunk", hit.link.chunk_id) in [(s.kind, s.id) for s in hit.path[1:2]]
-
-
-def _linked_path(result: Retrieved, hit: Hit) -> tuple[Step, ...]:
-    """Return the path of a hit with the ranks of the hits on it; its last entity tells the link if that is the same."""
-    path = shown_path(result, hit)
-    link = hit.link
-    ranks = {other.chunk.id: rank for rank, other in enumerate(result.hits, 1)}
-    if path and path[0].kind == "chunk" and path[0].id in ranks:
-        path = (replace(path[0], text=f"{path[0].text} (passage {ranks[path[0].id]})"), *path[1:])
-    if link is None or not path_ends_in_link(hit) or path_starts_at_link(hit):
-        return path
-    note = f"{_LINKS[link.kind][-1]} passage {link.rank}"
-    return (*path[:-1], replace(path[-1], text=f"{path[-1].text} ({note})"))
+    """Return the words of the question in a hit, each with whether no hit above contains it."""
+    return [(word, True) for word in hit.covers] + [(word, False) for word in hit.words if word not in hit.covers]
 
 
 def shown_path(result: Retrieved, hit: Hit) -> tuple[Step, ...]:
-    """Return the steps between the question and a passage, with cross-references in words."""
+    """Return the steps between the question and a passage: the rank of a passage, cross-references in words."""
     facts = {fact.id: fact for fact in result.facts if fact.relation == REFERS_TO and len(fact.entities) > 1}
-    return tuple(
-        replace(step, text=fact_words(result, facts[step.id])) if step.kind == "fact" and step.id in facts else step
-        for step in hit.path[1:-1]
-    )
+    ranks = {other.chunk.id: rank for rank, other in enumerate(result.hits, 1)}
+    steps = []
+    for step in hit.path[1:-1]:
+        text = step.text
+        if step.kind == "fact" and step.id in facts:
+            text = fact_words(result, facts[step.id])
+        elif step.kind == "chunk" and step.id in ranks:
+            text = f"{text} (passage {ranks[step.id]})"
+        steps.append(replace(step, text=text))
+    return tuple(steps)
 
 
 def fact_words(result: Retrieved, fact: Fact) -> str:
@@ -215,9 +157,7 @@ def fact_words(result: Retrieved, fact: Fact) -> str:
     if fact.relation == REFERS_TO and len(names) > 1:
         words = f"{names[0]} refers to {names[1]}"
         return f"{words}: {text}" if text and text != words else words
-    if not names or names[0].casefold() in text.casefold():
-        return text
-    return f"{names[0]}: {text}"
+    return text if not names or names[0].casefold() in text.casefold() else f"{names[0]}: {text}"
 
 
 def body_text(chunk: Chunk) -> str:
@@ -227,21 +167,19 @@ def body_text(chunk: Chunk) -> str:
     'It starts.'
     >>> body_text(Chunk("c", "c", "RAID-1\n: It mirrors disks.", headings=("RAID-1",)))
     'It mirrors disks.'
-    >>> body_text(Chunk("c", "c", "# Guide", "Guide"))
-    '# Guide'
     """
     names = {_bare(name) for name in (chunk.title, *chunk.headings)} - {""}
     text = without_places(chunk.text).strip()
-    at = 0
-    while at < len(text):
-        end = text.find("\n", at) % (len(text) + 1)
-        line = text[at:end]
+    lines = text.split("\n")
+    for at, line in enumerate(lines):
         if line.strip() and (not names or (_bare(line) not in names and not _RULE.fullmatch(line.strip()))):
-            return text[at:].removeprefix(": ") if at else text  # of a definition, whose term is the heading
-        at = end + 1
-        while text[at : at + 1] in ("\n", "\r"):
-            at += 1
+            # A definition, whose term is the heading, starts with a colon.
+            return "\n".join(lines[at:]).removeprefix(": ") if at else text
     return text
+
+
+def _bare(line: str) -> str:
+    return " ".join(line.strip(_TITLE_MARKS).replace("`", "").replace("*", "").casefold().split())
 
 
 class Highlighter:
@@ -249,35 +187,36 @@ class Highlighter:
 
     def __init__(self, result: Retrieved) -> None:
         self._texts = {hit.chunk.id: unwrap(plain(body_text(hit.chunk)).strip()) for hit in result.hits}
-        self._sentences = {key: _candidates(text) for key, text in self._texts.items()}
+        self._spans = {key: _sentences(text) for key, text in self._texts.items()}
         self._names = name_pattern(name for entity in result.entities for name in (entity.name, *entity.aliases))
-        asked = _words(_POSSESSIVE.sub("", result.question))
-        # A digit alone is a part of a number such as 3.0, and in every other number.
-        self._asked = {stem for word in asked if (stem := _stem(word)) and not (len(word) == 1 and word.isdigit())}
-        counts: Counter[str] = Counter()
-        count = 0
-        for key, spans in self._sentences.items():
-            for start, end in spans:
-                counts.update(self._asked_in(self._texts[key][start:end]))
-                count += 1
-        self._weights = {word: math.log(1 + count / (1 + counts[word])) for word in self._asked}
+        # A digit or letter alone is a part of something such as 3.0 or "Ada's".
+        asked = (word for word in WORD.findall(result.question) if len(word) > 1 or not word.isascii())
+        self._asked = _terms(" ".join(word for word in asked if word.lower() not in QUESTION_STOP_WORDS))
+        found = [_terms(self._texts[key][slice(*span)]) for key, spans in self._spans.items() for span in spans]
+        counts = Counter(word for words in found for word in words & self._asked)
+        self._weights = {word: math.log(1 + len(found) / (1 + counts[word])) for word in self._asked}
 
     def sentence(self, hit: Hit) -> str:
         """Return the sentence of a passage that holds most of the question's rare words."""
-        start, end = self._best(hit)
-        return _joined(self._texts[hit.chunk.id][start:end])
+        spans = self._spans[hit.chunk.id]
+        return _joined(self._texts[hit.chunk.id][slice(*spans[self._best(hit)])])
 
     def snippet(self, hit: Hit, length: int) -> str:
         """Return the best sentence of a passage and its neighbours, in about ``length`` characters at most."""
-        text, spans = self._texts[hit.chunk.id], self._sentences[hit.chunk.id]
-        if not spans:
-            return ""
-        first, last = _window(spans, spans.index(self._best(hit)), length)
+        text, spans = self._texts[hit.chunk.id], self._spans[hit.chunk.id]
+        first = last = self._best(hit)
+        while True:  # sentences after it come first
+            if last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= length:
+                last += 1
+            elif first > 0 and spans[last][1] - spans[first - 1][0] <= length:
+                first -= 1
+            else:
+                break
         shown = _joined(text[spans[first][0] : spans[last][1]])
         if len(shown) > length:
             shown = excerpt(shown, next((start for start, _ in self._marks(shown)), 0), length)
-        else:
-            shown += " …" if last + 1 < len(spans) else ""
+        elif last + 1 < len(spans):
+            shown += " …"
         return shown if first == 0 or shown.startswith("… ") else f"… {shown}"
 
     def pieces(self, text: str) -> Iterator[tuple[str, bool]]:
@@ -295,46 +234,33 @@ class Highlighter:
         """Split a text at the names of the question's entities; every second piece is a name."""
         return self._names.split(text)
 
-    def _best(self, hit: Hit) -> tuple[int, int]:
-        text, spans = self._texts[hit.chunk.id], self._sentences[hit.chunk.id]
-        if not spans:
-            return 0, len(text)
-        texts = [text[start:end] for start, end in spans]
-        wholes = [len(WORD.findall(segment(sentence))) >= _FEWEST_WORDS for sentence in texts]
-        return spans[best_sentence([self._asked_in(sentence) for sentence in texts], self._weights, wholes)]
-
-    def _asked_in(self, text: str) -> set[str]:
-        """Return the stems of the question's words that a text holds."""
-        return {stem for word in _words(text) if (stem := _stem(word)) in self._asked}
+    def _best(self, hit: Hit) -> int:
+        texts = [self._texts[hit.chunk.id][slice(*span)] for span in self._spans[hit.chunk.id]]
+        # Exact sums: words come from sets, in any order. Of equal sentences one with enough words is better.
+        totals = [math.fsum(self._weights[word] for word in _terms(text) & self._asked) for text in texts]
+        are_whole = [len(text.split()) >= _FEWEST_WORDS or not text.isascii() for text in texts]
+        return max(range(len(texts)), key=lambda place: (totals[place], are_whole[place]))
 
     def _marks(self, text: str) -> list[tuple[int, int]]:
-        """Return start and end of names and question words, in order and not overlapping."""
-        names = [match.span() for match in self._names.finditer(text) if match.group()]
-        taken = bytearray(len(text))
-        for start, end in names:
-            taken[start:end] = b"\1" * (end - start)
-        words = [match.span() for match in WORD.finditer(text) if _stem(match.group().lower()) in self._asked]
-        others = [*(self._pairs(text) if has_cjk(text) else ()), *words]
-        return sorted([*names, *(span for span in others if not any(taken[slice(*span)]))])
-
-    def _pairs(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield start and end of runs of the question's pairs of Chinese characters, which overlap."""
-        pairs = bytearray(len(text))
-        for pair in filter(has_cjk, self._asked):
-            for match in re.finditer(re.escape(pair), text):
-                pairs[match.start() : match.end()] = b"\1" * len(pair)
-        return (match.span() for match in re.finditer(rb"\x01+", bytes(pairs)))
+        """Return start and end of names and words of the question, in order and not overlapping."""
+        spans = [match.span() for match in self._names.finditer(text)]
+        found = (match.span(match.lastindex or 0) for match in _PAIR_OR_WORD.finditer(text))
+        marked = bytearray(len(text))
+        for start, end in [*spans, *(span for span in found if _terms(text[slice(*span)]) & self._asked)]:
+            marked[start:end] = b"\1" * (end - start)
+        return [match.span() for match in re.finditer(rb"\x01+", bytes(marked))]
 
 
-def _window(spans: Sequence[tuple[int, int]], best: int, length: int) -> tuple[int, int]:
-    """Return the first and the last sentence around the best one that fit into a length, those after it first."""
-    first = last = best
-    while True:
-        after = last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= length
-        before = not after and first > 0 and spans[last][1] - spans[first - 1][0] <= length
-        if not after and not before:
-            return first, last
-        first, last = first - before, last + after
+def _terms(text: str) -> set[int]:
+    """Return the hashes of a text's words, as the keyword index has them."""
+    from graphrag_core.engine.analysis import hashes  # noqa: PLC0415 - with tantivy, slow to import
+
+    return hashes(text.encode("utf-8", "replace").decode("utf-8"))
+
+
+def _sentences(text: str) -> list[tuple[int, int]]:
+    """Return the sentences of a text that hold a letter, or else the whole text."""
+    return [span for span in sentences(text) if _LETTER.search(text, *span)] or [(0, len(text))]
 
 
 def excerpt(text: str, at: int, length: int) -> str:
@@ -351,56 +277,15 @@ def excerpt(text: str, at: int, length: int) -> str:
     return piece if start == 0 else f"… {piece}"
 
 
-def _whole(word: str) -> str:
-    """Return a pattern for a word that is no part of another one; Chinese and Japanese have no boundaries."""
-    return re.escape(word) if has_cjk(word) else rf"(?<![^\W_]){re.escape(word)}(?![^\W_])"
-
-
 def name_pattern(names: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern with one group for names, the longest first, as whole words."""
+    """Return a pattern with one group for names, the longest first, as whole words.
+
+    Chinese and Japanese have no word boundaries.
+    """
     kept = {name.strip() for name in names}
     ordered = sorted((name for name in kept if 1 < len(name) <= _LONGEST_NAME), key=lambda name: (-len(name), name))
-    # Scripts without spaces between words have no word boundaries.
-    patterns = (
-        ("" if _CJK_ENDS.match(name[0]) else r"(?<!\w)")
-        + re.escape(name)
-        + ("" if _CJK_ENDS.match(name[-1]) else r"(?!\w)")
-        for name in ordered
-    )
-    return re.compile(f"({'|'.join(patterns) or '(?!)'})", re.IGNORECASE)
-
-
-def _candidates(text: str) -> list[tuple[int, int]]:
-    """Return the sentences of a text that hold a letter; "1." is none."""
-    return [(start, end) for start, end in sentences(text) if _LETTER.search(text, start, end)]
-
-
-def _words(text: str) -> Iterator[str]:
-    return (match.group() for match in WORD.finditer(segment(text).lower()))
-
-
-def _stem(word: str) -> str:
-    """Return a word without a common English ending; empty for a function word.
-
-    >>> _stem("file") == _stem("files"), _stem("calls") == _stem("called"), _stem("query") == _stem("queries")
-    (True, True, True)
-    """
-    if word in QUESTION_STOP_WORDS:
-        return ""
-    word = _singular(word)
-    word = next((word[: -len(end)] for end in ("ing", "ed") if word.endswith(end) and len(word) - len(end) > 2), word)
-    word = word.removesuffix("e") if len(word) > 3 else word
-    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
-
-
-def _singular(word: str) -> str:
-    if len(word) > 4 and word.endswith("ies"):
-        return f"{word[:-3]}y"
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
-
-
-def _bare(line: str) -> str:
-    return " ".join(line.strip(_TITLE_MARKS).replace("`", "").replace("*", "").casefold().split())
+    start, end = rf"(?:(?=[{CJK}])|(?<!\w))", rf"(?:(?<=[{CJK}])|(?!\w))"
+    return re.compile(f"{start}({'|'.join(map(re.escape, ordered)) or '(?!)'}){end}", re.IGNORECASE)
 
 
 def _joined(text: str) -> str:

@@ -1,15 +1,11 @@
 """Neutralise text from documents before a model, a terminal or a browser reads it.
 
-- A prompt: :func:`body` for passages, :func:`one_line` for everything in a line. They escape the structure of a
-  context, remove invisible characters and break up the control tokens of chat templates.
-- A terminal: :func:`for_terminal` removes escape sequences, control characters and changes of direction.
-- HTML: :func:`for_html` removes changes of direction; the template escapes the rest.
+For a prompt :func:`body` and :func:`one_line` escape the structure of a context, remove invisible characters and break
+up the control tokens of chat templates.
 """
 
 import json
 import re
-import unicodedata
-from functools import lru_cache
 
 _BREAKS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _SPACE = re.compile(r"\s+")
@@ -44,41 +40,24 @@ _STRUCTURE = re.compile(
     r"|related:|description:|knowledge graph:|(?:system|user|human|assistant|developer|tool)[^\S\n]*:)",
     re.IGNORECASE | re.MULTILINE,
 )
-# What reads as "<", and letters of other scripts that look like Latin letters.
-_OPENING = "<‹«〈《⟨⟪❬❮❰˂ᐸ≺⋖"
-_ALIKE = str.maketrans("асԁеɡһіјӏոорԛѕυѵԝхуαινο", "acdeghijlnopqsuvwxyaivo")
+_OPENING = "<‹«〈《⟨⟪❬❮❰˂ᐸ≺⋖＜"  # what reads as "<"
 _DELIMITERS = re.compile(r"[,()\[\]:;>|]|^[-+*] ")
 
 
 def _neutral(text: str) -> str:
-    """Return a text for a prompt, without what cannot be seen and with control tokens broken up."""
-    return _TOKEN.sub(lambda token: f"{token.group()} ", _INVISIBLE.sub("", text))
-
-
-@lru_cache(maxsize=4_096)
-def _folded(character: str) -> str:
-    """Return the letter or sign that a character reads as; NUL for combining and invisible characters."""
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return "\x00"
-    return unicodedata.normalize("NFKD", character)[0].casefold()[0].translate(_ALIKE)
+    """Return a text without what cannot be seen and with control tokens broken up."""
+    return _TOKEN.sub(r"\g<0> ", _INVISIBLE.sub("", text))
 
 
 def without_tags(text: str, *names: str) -> str:
     """Return a text with a space after the bracket of everything that reads as a tag of these names.
 
-    Also in wide letters, letters of other scripts, with invisible characters, or as an HTML entity.
-
-    >>> without_tags("</passages>, ＜／ｐａｓｓａｇｅｓ＞, &lt;/passages>, <b>", "passages")
-    '< /passages>, ＜ ／ｐａｓｓａｇｅｓ＞, & lt;/passages>, <b>'
+    >>> without_tags("</passages>, < PASSAGES >, &lt;/passages>, <b>", "passages")
+    '< /passages>, <  PASSAGES >, & lt;/passages>, <b>'
     """
-    folded = text.lower() if text.isascii() else "".join(map(_folded, text))
-    words = "|".join("\x00*".join(name) for name in names)
-    rest = rf"[\W_]{{0,8}}(?:{words})(?![a-z0-9])"
-    parts, start = [], 0
-    for found in re.finditer(rf"[{_OPENING}](?={rest})|&(?=(?:lt|#0*60|#x0*3c);?{rest})", folded):
-        parts.append(text[start : found.end()])
-        start = found.end()
-    return " ".join([*parts, text[start:]])
+    rest = rf"[\W_]{{0,8}}(?:{'|'.join(names)})\b"
+    plain = _INVISIBLE.sub("", text)
+    return re.sub(rf"[{_OPENING}](?={rest})|&(?=(?:lt|#0*60|#x0*3c);?{rest})", r"\g<0> ", plain, flags=re.IGNORECASE)
 
 
 def one_line(text: str) -> str:
@@ -116,11 +95,7 @@ def body(text: str) -> str:
 
 
 def shortened(text: str, max_chars: int) -> str:
-    """Return one line, cut to ``max_chars`` characters, between words if possible.
-
-    >>> shortened("one two three", 9), shortened("中文" * 5, 6)
-    ('one two ...', '中文中文中文 ...')
-    """
+    """Return one line, cut to ``max_chars`` characters, between words if possible."""
     line = one_line(text)
     if len(line) <= max_chars:
         return line
@@ -129,29 +104,15 @@ def shortened(text: str, max_chars: int) -> str:
 
 
 def for_terminal(text: str) -> str:
-    r"""Return a text without characters that control a terminal. Line breaks and tabs are kept.
-
-    >>> for_terminal("\x1b]0;title\x07red \x1b[31m\u202eevil\n")
-    ']0;titlered [31mevil\n'
-    """
+    """Return a text without characters that control a terminal. Line breaks and tabs are kept."""
     return _NOT_FOR_TERMINALS.sub("", text)
 
 
 def json_for_terminal(text: str) -> str:
-    r"""Return a JSON text of the same value, with characters that control a terminal escaped.
-
-    >>> json_for_terminal('"\x9b31m\u202e"')
-    '"\\u009b31m\\u202e"'
-    """
+    """Return a JSON text of the same value, with characters that control a terminal escaped."""
     return _NOT_FOR_TERMINALS.sub(lambda match: json.dumps(match.group())[1:-1], text)
 
 
 def for_html(text: str) -> str:
-    r"""Return a text without changes of direction, and with U+FFFD for characters that are invalid in HTML.
-
-    The template escapes the rest.
-
-    >>> for_html("invoice\u202efdp.exe\x00")
-    'invoicefdp.exe\ufffd'
-    """
+    """Return a text without changes of direction, and with U+FFFD for what is invalid in HTML; templates escape."""
     return _INVALID_IN_HTML.sub("\ufffd", _CHANGES_DIRECTION.sub("", text))

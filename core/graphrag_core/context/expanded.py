@@ -28,7 +28,8 @@ class ExpandedPassage:
     """A passage together with the passages around it, in the order of their source.
 
     ``text`` has the characters that two passages share once. Where the text between two pieces of a source is not
-    stored, a line break is in its place.
+    stored, a line break is in its place. ``start`` and ``end`` are offsets in the document, or in the source that an
+    application cut.
     """
 
     parts: tuple[Part, ...]
@@ -45,23 +46,13 @@ class ExpandedPassage:
 
     @property
     def start(self) -> int:
-        """The offset of the first passage in its document, or in the source that an application cut."""
+        """The offset of the first passage."""
         return self.parts[0].start
 
     @property
     def end(self) -> int:
-        """The offset after the last passage, in the same text."""
+        """The offset after the last passage."""
         return self.parts[-1].start + len(self.parts[-1].text)
-
-    def joined(self, other: ExpandedPassage) -> ExpandedPassage | None:
-        """Return both as one, if they have a passage in common."""
-        ids = self.ids
-        shared = next((place for place, part in enumerate(other.parts) if part.id in ids), None)
-        if shared is None:
-            return None
-        first = ids.index(other.parts[shared].id) - shared  # the place of the other's first passage
-        before, after = other.parts[: max(0, -first)], other.parts[max(0, len(ids) - first) :]
-        return ExpandedPassage((*before, *self.parts, *after))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the text, the ids and the start as JSON-compatible values."""
@@ -71,13 +62,10 @@ class ExpandedPassage:
 def _rest(before: Part, part: Part) -> str:
     """Return what a passage adds to the one before it, with what separates them."""
     one, other = before.text, part.text
-    if before.origin == part.origin:
-        gap = part.start - (before.start + len(one))
-        if gap >= 0:
-            return "\n" * min(gap, 2) + other
-        if one.endswith(other[:-gap]) or (-gap > len(other) and other in one):
-            return other[-gap:]
-    for length in range(min(len(one), len(other), _MOST_OVERLAP), _LEAST_OVERLAP - 1, -1):
-        if one.endswith(other[:length]):
-            return other[length:]
-    return f"\n{other}"
+    gap = part.start - (before.start + len(one)) if before.origin == part.origin else None
+    if gap is not None and gap >= 0:
+        return "\n" * min(gap, 2) + other
+    if gap is not None and one.endswith(other[:-gap]):
+        return other[-gap:]
+    lengths = range(min(len(one), len(other), _MOST_OVERLAP), _LEAST_OVERLAP - 1, -1)
+    return next((other[length:] for length in lengths if one.endswith(other[:length])), f"\n{other}")

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import Any, Generic, Literal, TypeVar
 
-from typing_extensions import Self
-
-from graphrag_core.context.expanded import Around, ExpandedPassage
+from graphrag_core.context.expanded import ExpandedPassage
 from graphrag_core.context.settings import ContextFormat
-from graphrag_core.errors import InputError
 from graphrag_core.model import Chunk, Entity, Fact
 
 CONFIDENCE_WITHOUT_GRAPH = 0.5
@@ -45,11 +42,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """How one channel ranked a passage.
-
-    ``rank`` counts from 1. ``score`` is the channel's own: cosine similarity, BM25, or the graph
-    strategy's score.
-    """
+    """How one channel ranked a passage: its rank from 1, and the channel's own score (cosine, BM25, the graph's)."""
 
     rank: int
     score: float
@@ -92,16 +85,12 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why the hits of a result were found. ``reasons`` are by the id of the passage; see :class:`Result` for the rest.
-
-    ``generation`` is the generation of the index that was read; None if nothing was read.
-    """
+    """Why the hits of a result were found: the reason of each by its id, and values of the :class:`Result`."""
 
     reasons: Mapping[str, Reason] = field(default_factory=dict)
     facts: tuple[Fact, ...] = ()
     known: Mapping[str, Entity] = field(default_factory=dict)
     uncovered: tuple[str, ...] = ()
-    generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +98,7 @@ class Remarks:
     """What a result says about itself; see :class:`Result`."""
 
     decided: str = ""
-    gate: str = ""
+    trust: str = ""
     expansion_skipped: str = ""
     fallback: str = ""
     advice: str = ""
@@ -119,8 +108,7 @@ class Remarks:
 class Lazy(Generic[T]):
     """A value that is computed when it is first read. A result, its hits and their copies share one.
 
-    A pickle holds the computed value. Without a lock: two threads may compute it at the same time, which gives the
-    same.
+    A pickle holds the computed value. Two threads may compute it at the same time, which gives the same.
     """
 
     compute: Callable[[], T] = field(repr=False)
@@ -148,7 +136,6 @@ class Lazy(Generic[T]):
 _NO_REASON = Reason()
 _NOTHING = Lazy.of(Explanation())
 _NO_REMARKS = Lazy.of(Remarks())
-_FORMAT = ContextFormat()
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +188,7 @@ class Hit:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words of the question that the passage contains, as the question writes them.
-
-        This and the next two are empty if no reranker looked at them.
-        """
+        """The words of the question that the passage contains; empty if no reranker looked at them, as the next two."""
         return self.reason.words
 
     @property
@@ -219,10 +203,7 @@ class Hit:
 
     @property
     def moved(self) -> tuple[Signal, ...]:
-        """By what the passage is above others that plain search ranks higher, most important first; see ``SIGNALS``.
-
-        Empty if it is above none of these.
-        """
+        """What moved the passage above others that plain search ranks higher, most important first; see ``SIGNALS``."""
         return self.reason.moved
 
     @property
@@ -240,15 +221,10 @@ class Hit:
     def to_dict(self) -> dict[str, Any]:
         """Return the passage and everything about it as JSON-compatible values, new on each call."""
         chunk, reason, entity = self.chunk, self.reason, self.entity
+        names = ("id", "document_id", "title", "ordinal", "start", "page", "text")
         return {
-            "id": chunk.id,
-            "document_id": chunk.document_id,
-            "title": chunk.title,
-            "ordinal": chunk.ordinal,
-            "start": chunk.start,
+            **{name: getattr(chunk, name) for name in names},
             "headings": list(chunk.headings),
-            "page": chunk.page,
-            "text": chunk.text,
             "metadata": dict(chunk.metadata),
             "score": self.score,
             "origin": self.origin,
@@ -266,25 +242,21 @@ class Hit:
 
 
 def joined_hits(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Return hits with their expanded texts in place of their own.
+    """Return hits with their expanded texts in place of their own; those that are not expanded as they are.
 
-    Of hits whose expanded passages overlap the best one is returned, with the joined text. Hits that are not expanded
-    are returned as they are.
+    A passage is in one text alone, that of the best hit; a hit whose own passage is in a better one is left out.
     """
-    joined: dict[int, ExpandedPassage] = {}  # by the place of the best hit
-    for place, hit in enumerate(hits):
+    shown: set[str] = set()
+    joined = []
+    for hit in hits:
         if hit.expanded is None:
-            return tuple(hits)
-        best, passage = place, hit.expanded
-        for other in sorted(joined):
-            if (both := joined[other].joined(passage)) is not None:
-                best, passage = min(best, other), both
-                del joined[other]
-        joined[best] = passage
-    return tuple(
-        replace(hits[at], chunk=replace(hits[at].chunk, text=one.text, start=one.start), expanded=one)
-        for at, one in sorted(joined.items())
-    )
+            joined.append(hit)
+        elif hit.chunk.id not in shown:
+            passage = ExpandedPassage(tuple(part for part in hit.expanded.parts if part.id not in shown))
+            chunk = replace(hit.chunk, text=passage.text, start=passage.start)
+            joined.append(replace(hit, chunk=chunk, expanded=passage))
+            shown |= set(passage.ids)
+    return tuple(joined)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,19 +287,13 @@ class Retrieved:
     embedder_failed: bool = False
     is_complete: bool = True
     generation: int = field(default=0, compare=False)
-    context_format: ContextFormat = _FORMAT
+    context_format: ContextFormat = field(default_factory=ContextFormat)
     remarks: Lazy[Remarks] = field(default=_NO_REMARKS, repr=False, compare=False)
     explanation: Lazy[Explanation] = field(default=_NOTHING, repr=False, compare=False)
-    read_around: Callable[[Sequence[Chunk], Around], Sequence[ExpandedPassage]] | None = field(
-        default=None, repr=False, compare=False
-    )
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """The facts that support the answer, most important first.
-
-        Those on the paths of the hits, then others about the question's entities.
-        """
+        """The facts that support the answer: those on the paths of the hits, then others about the question's names."""
         return self.explanation.value.facts
 
     @property
@@ -346,12 +312,9 @@ class Retrieved:
         return self.remarks.value.decided
 
     @property
-    def gate(self) -> str:
-        """The numbers behind :attr:`decided`: the trust in the graph, and how much of the question is rare names.
-
-        Empty if there are none.
-        """
-        return self.remarks.value.gate
+    def trust(self) -> str:
+        """The numbers behind :attr:`decided`: how far the graph is trusted, how much of the question is rare names."""
+        return self.remarks.value.trust
 
     @property
     def expansion_skipped(self) -> str:
@@ -365,17 +328,8 @@ class Retrieved:
 
     @property
     def advice(self) -> str:
-        """What to do about an empty result, an embedder that failed, or a confidence that the gate finds low.
-
-        Also that no word of the question occurs in the documents searched, so that its passages are only the nearest
-        by vector.
-        """
+        """What to do about an empty result, an embedder that failed, a low confidence, or words that no passage has."""
         return self.remarks.value.advice
-
-    @property
-    def explanation_generation(self) -> int | None:
-        """The number of changes of the index from which the explanation was computed; None if nothing was read."""
-        return self.explanation.value.generation
 
     @property
     def counts(self) -> dict[str, int]:
@@ -389,36 +343,8 @@ class Retrieved:
     def __len__(self) -> int:
         return len(self.hits)
 
-    def expand(self, around: Around) -> Self:
-        """Return the result with the passages around each hit, in :attr:`Hit.expanded`. The hits stay the same.
-
-        Parameters
-        ----------
-        around
-            ``"section"``: the passages with the same headings before and after the hit, in its document or in the
-            source that an application cut, up to about 1,000 tokens. ``"neighbours"``: the passage before and the
-            one after it, up to as many tokens.
-
-        Raises
-        ------
-        InputError
-            The result was pickled, or made without an index.
-        IndexClosed
-            The index was closed. ``retrieve(..., expand="section")`` reads the passages before.
-        """
-        if around not in get_args(Around):
-            raise InputError(f"cannot read around={around!r}: use one of {', '.join(get_args(Around))}")
-        if not self.hits:
-            return self
-        if self.read_around is None:
-            advice = f"retrieve(..., expand={around!r}) reads the passages at once"
-            raise InputError(f"the result has no index to read the passages around its hits from: {advice}")
-        passages = self.read_around([hit.chunk for hit in self.hits], around)
-        hits = (replace(hit, expanded=passage) for hit, passage in zip(self.hits, passages, strict=True))
-        return replace(self, hits=tuple(hits))
-
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON-compatible values: chunks, graph context, confidence and counts.
+        """Return the result as JSON-compatible values, in the form of document 001.
 
         Returns
         -------
@@ -426,9 +352,8 @@ class Retrieved:
             ``chunks``: ``content``, ``score`` and ``source`` of each hit. The ``type`` of a source is ``"graph"`` by
             its origin, or else ``"vector"`` or ``"keyword"``; one of the graph has the ``entity`` and the ``hops``.
             ``graph_context``: the question's ``entities`` and the ``relationships`` among :attr:`facts`; None if the
-            graph was not used or the question names no entity. ``confidence``, or None. ``metadata``:
-            ``vector_results``, ``graph_results``, ``entities_recognized``, ``expansion_skipped``, the reason or an
-            empty string, ``method`` and ``route``.
+            graph was not used or the question names no entity. ``confidence``, or None. ``metadata``: counts of the
+            hits and entities, ``expansion_skipped``, ``method`` and ``route``.
         """
         context = None
         if self.entities and self.graph_ran:
@@ -461,42 +386,30 @@ class Retrieved:
         return {"type": "vector" if in_place or "vector" in hit.channels else "keyword"}
 
     def _relationship(self, fact: Fact) -> dict[str, Any]:
+        ends = [self.known[end].name if end in self.known else end for end in fact.entities]
         return {
-            "source": self._name(fact.entities[0]),
-            "target": self._name(fact.entities[1]) if len(fact.entities) > 1 else fact.value,
+            "source": ends[0],
+            "target": ends[1] if len(ends) > 1 else fact.value,
             "type": fact.relation,
             "description": fact.text,
             "strength": fact.weight,
         }
 
-    def _name(self, entity: str) -> str:
-        return self.known[entity].name if entity in self.known else entity
-
     def details(self, hit: Hit) -> dict[str, Any]:
         """Return everything about a hit besides its text, metadata and score, as JSON-compatible values.
 
-        Includes what holds for the whole result, since frameworks pass hits on one by one. The
-        value is new on each call.
+        Includes what holds for the whole result, since frameworks pass hits on one by one.
         """
-        own = hit.to_dict()
-        for name in ("id", "text", "metadata", "score"):
-            del own[name]
-        confidence = {} if self.confidence is None else {"confidence": self.confidence}
+        own = {name: value for name, value in hit.to_dict().items() if name not in ("id", "text", "metadata", "score")}
+        same = ("method", "route", "decided", "expansion_skipped", "trust", "fallback", "counts", "advice")
         return (
             own
-            | confidence
+            | ({} if self.confidence is None else {"confidence": self.confidence})
+            | {name: getattr(self, name) for name in same}
             | {
                 "facts": [fact.text for fact in self.facts],
                 "entities": [entity.name for entity in self.entities],
-                "method": self.method,
-                "route": self.route,
-                "decided": self.decided,
-                "expansion_skipped": self.expansion_skipped,
-                "gate": self.gate,
                 "uncovered": list(self.uncovered),
-                "fallback": self.fallback,
-                "counts": self.counts,
-                "advice": self.advice,
             }
         )
 

@@ -24,15 +24,8 @@ class ContextFormat:
         Names of relations seen from their object, such as ``{"feeds": "fed_by"}``, for the published format. Each pair
         holds in both directions.
     published
-        True formats a context exactly as the documents of the five designs do, and leaves passages that are nothing
-        but navigation or an index in their places. By default they rank behind others, passages are cited by name,
-        what documents say about an entity called "User" is not shown as what the user said, facts are sentences
-        without weights that no passage states, and the style ``"both"`` has them even if the graph found no hit.
-
-    Raises
-    ------
-    InputError
-        A value cannot be used.
+        True formats a context as the documents of the five designs do, and leaves passages that are nothing but
+        navigation or an index in their places.
     """
 
     max_tokens: int | None = None

@@ -37,7 +37,7 @@ from graphrag_core.engine.scope import marked, matching, scope_of
 from graphrag_core.engine.segments import Batch, together
 from graphrag_core.engine.snapshot import Snapshot
 from graphrag_core.engine.statistics import statistics
-from graphrag_core.engine.values import Cache
+from graphrag_core.engine.values import RowCache
 from graphrag_core.engine.view import Removal, Stored, View
 from graphrag_core.errors import GraphRAGError, IndexClosed, InputError, ReadOnlyIndex
 from graphrag_core.filters import Filter
@@ -105,7 +105,7 @@ class IndexEngine:
     def _renew(self) -> None:
         """Make the locks, and forget what was read of rows: another database may have other rows of the same keys."""
         self._writing, self._applying = threading.RLock(), threading.RLock()
-        self._cache, self._columns, self._names = Cache(), AttributeColumns(), NameVectors()
+        self._cache, self._columns, self._names = RowCache(), AttributeColumns(), NameVectors()
         self.accesses = Accesses()
 
     def _check(self, *, writable: bool = False) -> None:
@@ -133,7 +133,7 @@ class IndexEngine:
     def _loaded(self, records: Records) -> View:
         """Return the view of the rows' generation: from the base and the segments, or from the rows."""
         checks.check_settings(records)
-        self._cache, self._columns, self._names = Cache(), AttributeColumns(), NameVectors()
+        self._cache, self._columns, self._names = RowCache(), AttributeColumns(), NameVectors()
         records.cache = self._cache
         self._base, self._base_name = None, ""
         name = records.meta().get("base", "")

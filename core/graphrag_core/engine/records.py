@@ -50,7 +50,7 @@ from graphrag_core.engine.segments import (
     unpacked,
 )
 from graphrag_core.engine.values import (
-    Cache,
+    RowCache,
     as_written,
     chunk_of,
     decoded,
@@ -85,7 +85,7 @@ _FACTS = (
 class Records:
     """The rows, as a session sees them."""
 
-    def __init__(self, session: Session, cache: Cache) -> None:
+    def __init__(self, session: Session, cache: RowCache) -> None:
         self.session, self.cache = session, cache
         self._meta: dict[str, str] | None = None
         self.rows = session.rows

@@ -19,7 +19,7 @@ _SOURCES: dict[str, Any] = {LETTERS[word]: word for word in get_args(FactSource)
 _STATUSES: dict[str, Any] = {LETTERS[word]: word for word in get_args(FactStatus)}
 
 
-class Cache:
+class RowCache:
     """Rows that were read, by key: they never change."""
 
     def __init__(self) -> None:

@@ -86,9 +86,7 @@ def _explained(
             subjects=subjects.get(key, ()),
         )
     supporting = tuple(read[key] for key in facts.tolist())
-    return Explanation(
-        reasons=explained, facts=supporting, known=by_name, uncovered=uncovered, generation=snapshot.generation
-    )
+    return Explanation(reasons=explained, facts=supporting, known=by_name, uncovered=uncovered)
 
 
 def _paths(query: Query, seen: Evidence, keys: Keys, hits: Sequence[tuple[Hit, Reason]]) -> list[EntityPath]:

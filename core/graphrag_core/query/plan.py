@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from graphrag_core.filters import Filter
@@ -13,7 +13,6 @@ from graphrag_core.ingest.pipeline import NO_EMBEDDER
 from graphrag_core.ports import Matrix
 from graphrag_core.query.conversation import Turn
 from graphrag_core.query.settings import ResolvedSettings
-from graphrag_core.result import Result
 
 _NOT_EMBEDDED = "the question could not be embedded, keyword search only"
 
@@ -41,8 +40,6 @@ class Plan:
         The turns of the conversation before a question that may refer to them.
     counts_access, explain
         Whether the facts that are read count as accessed, and whether the result is explained at once.
-    finish
-        What is done with the result before it is returned.
     """
 
     text: str
@@ -57,7 +54,6 @@ class Plan:
     turns: tuple[Turn, ...] = ()
     counts_access: bool = True
     explain: bool = False
-    finish: Callable[[Result], Result] | None = field(default=None, repr=False)
 
 
 class Embedded(NamedTuple):

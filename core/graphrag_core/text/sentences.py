@@ -1,8 +1,7 @@
 """Sentences: where they begin and end, which of them say something, and the prose of a chunk."""
 
-import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from graphrag_core.model import Chunk, Mark
@@ -102,26 +101,6 @@ def sentences(text: str) -> list[tuple[int, int]]:
     if last > start:
         spans.append((start, last))
     return spans
-
-
-def best_sentence(words: Sequence[Collection[str]], weights: Mapping[str, float], qualities: Sequence[float]) -> int:
-    """Return the position of the sentence with the most of a question's words; of equal ones that of higher quality.
-
-    Parameters
-    ----------
-    words
-        The words of each sentence.
-    weights
-        What each word of the question counts.
-    qualities
-        What decides between sentences of equal weight.
-
-    >>> best_sentence([{"it", "is"}, {"task", "queue"}, {"queue"}], {"task": 1, "queue": 1}, [1, 0.5, 1])
-    1
-    """
-    # Exact sums: words come from sets, whose order changes with the hash seed of the process.
-    totals = [math.fsum(weights[word] for word in sentence if word in weights) for sentence in words]
-    return max(range(len(words)), key=lambda place: (totals[place], qualities[place]))
 
 
 def is_statement(text: str, names: Iterable[str] = (), *, whole: bool = True) -> bool:
