@@ -66,9 +66,7 @@ KG2RAG = _PUBLISHED.replace(
     method="hybrid",
     k=5,
     vector_weight=1.0,
-    graph=ExpansionQueries(
-        depth=2, hits=3, most_queries=None, most_neighbours=None, stated=True, in_order=True, same_start=100
-    ),
+    graph=ExpansionQueries(depth=2, hits=3, most_queries=None, most_neighbours=None, stated=True, same_start=100),
     fusion=ReciprocalRank(k=60),
     on_embedder_error="raise",
 )

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, overload
+from typing import Any
 
 from graphrag_core import forks
 from graphrag_core.errors import DatabaseError, InputError, check_integer, check_number
@@ -377,16 +377,6 @@ class GraphRetriever:
         result = replace(_copied(stored[0]), trace=Trace({"cache": (time.perf_counter() - start) * 1000}))
         _ = result.explanation.value if plan.explain else None
         return result
-
-    @overload
-    def warm(
-        self, questions: Iterable[str] | int = 10, *, background: Literal[False] = False, **settings: Any
-    ) -> int: ...
-
-    @overload
-    def warm(
-        self, questions: Iterable[str] | int = 10, *, background: Literal[True], **settings: Any
-    ) -> Future[int]: ...
 
     def warm(
         self, questions: Iterable[str] | int = 10, *, background: bool = False, **settings: Any

@@ -118,7 +118,7 @@ def test_many_queries_are_one_call_where_the_embedder_has_one():
 
 def test_results_come_in_the_order_of_the_queries_and_carry_them():
     with make() as index:
-        expansion = ExpansionQueries(in_order=True, hits=1).expand(query_on(index, QUESTION), None, 5)
+        expansion = ExpansionQueries(hits=1).expand(query_on(index, QUESTION), None, 5)
         with index.engine.snapshot() as snapshot:
             ids = [chunk.id for chunk in snapshot.chunks(expansion.keys)]
         texts = dict(zip(ids, (expansion.queries[key] for key in expansion.keys.tolist()), strict=True))
@@ -133,7 +133,7 @@ def test_three_results_for_each_query():
     assert KG2RAG.graph.hits == 3
     texts = {f"n{i}": f"FastAPI Pydantic note {i} {'a b c d e f g'[: 2 * i]}" for i in range(6)}
     with make(facts={"n0": [triple("FastAPI", "uses", "Pydantic")]}, texts=texts) as index:
-        strategy = ExpansionQueries(in_order=True)
+        strategy = ExpansionQueries()
         expansion = strategy.expand(query_on(index, "FastAPI"), None, 5)
         assert [text for text, _ in strategy.queries(query_on(index, "FastAPI"))] == ["FastAPI Pydantic", "FastAPI"]
     assert 3 <= len(expansion.keys) <= 6

@@ -18,7 +18,7 @@ from graphrag_core.engine.rows import Accesses, keyword_fields
 from graphrag_core.engine.scope import Scope
 from graphrag_core.engine.segments import FACT_BITS, LAST_FACT, PASSAGE
 from graphrag_core.engine.view import View
-from graphrag_core.key_sets import among, distinct, ranges
+from graphrag_core.key_sets import distinct, ranges
 from graphrag_core.model import Chunk, Fact
 from graphrag_core.ports import Adjacency, FactRows, Keys, Matrix, Ranking, Scores, Sentences
 from graphrag_core.text import EDGE, hash64, normalise
@@ -48,6 +48,11 @@ class Reads(ABC):
         Whether passages have vectors, and whether they mention entities.
     unknown_keys
         The metadata keys of the scope that no document of the index has.
+    walk, degrees, entity_counts
+        The mentions of nodes, how many each has, and how many passages mention each entity.
+    are_triples, order, tokens
+        Which facts have a relation; numbers that sort passages by id; the number of token ids of each passage, and the
+        ids one passage after the other.
     """
 
     def __init__(
@@ -64,7 +69,7 @@ class Reads(ABC):
         self.unknown_keys, self.chunk_count, self.statistics_count = scope.unknown_keys, scope.size, view.size
         self.first_entity, self.node_limit = scope.first_entity, scope.node_limit
         self.walk, self.degrees, self.entity_counts = self.graph.walk, self.graph.degrees, self.graph.entity_counts
-        self.are_triples = scope.are_triples
+        self.are_triples, self.order, self.tokens = scope.are_triples, view.id_order, view.forward["token"].gather
         self.has_vectors = view.vectors.dim > 0 and view.size > 0
         self.has_entities = scope.size > 0 and bool(view.exists.any())
         self._counts: dict[str, int] = {}  # passages that have a term
@@ -157,15 +162,6 @@ class Reads(ABC):
         """Return a number for each passage, which passages of the same document share."""
         return self.view["passage_document"].take(passages).astype(np.int64)
 
-    def order(self, passages: Keys) -> Keys:
-        """Return numbers that sort passages by id."""
-        return self.view.id_order(passages)
-
-    def contained(self, passages: Keys, terms: Sequence[str]) -> Flags:
-        """Return which terms passages contain in their title, headings or text: a row for each passage."""
-        found: Flags = self._masks(passages, terms) & PASSAGE > 0
-        return found
-
     def sentences(self, passages: Keys, terms: Sequence[str]) -> Sentences:
         """Return which terms passages and each of their facts contain."""
         starts, counts = self.view.forward["fact"].locate(passages)
@@ -173,26 +169,16 @@ class Reads(ABC):
         if isinstance(self.graph, EditedGraph):
             seen = ~self.graph.hidden(facts)
             facts, owners = facts[seen], owners[seen]
-        numbers = facts - starts[owners]
-        masks = self._masks(passages, terms)
-        bits = np.minimum(numbers + 1, LAST_FACT).astype(np.uint32)
-        of_facts = masks[owners] >> bits[:, None] & 1
-        return Sentences(masks & PASSAGE > 0, facts, owners, of_facts.astype(np.bool_))
-
-    def _masks(self, passages: Keys, terms: Sequence[str]) -> npt.NDArray[np.uint32]:
-        """Return in which sentences of passages terms are, as the bits of :mod:`graphrag_core.engine.segments`."""
-        found = np.zeros((len(passages), len(terms)), np.uint32)
-        table = self.view.forward["term"]
-        starts, counts = table.locate(passages)
-        at = ranges(starts, counts)
+        # In which sentences of each passage terms are, as the bits of :mod:`graphrag_core.engine.segments`.
+        table, masks = self.view.forward["term"], np.zeros((len(passages), len(terms)), np.uint32)
+        begin, counts = table.locate(passages)
+        at = ranges(begin, counts)
         column = analysis.matched(table.values[0].take(at), terms)
         hit = np.flatnonzero(column >= 0)
-        found[np.arange(len(passages)).repeat(counts)[hit], column[hit]] = table.values[1].take(at[hit])
-        return found
-
-    def tokens(self, passages: Keys) -> tuple[Keys, npt.NDArray[np.uint16]]:
-        """Return the number of token ids of each passage, and the ids one passage after the other."""
-        return self.view.forward["token"].gather(passages)
+        masks[np.arange(len(passages)).repeat(counts)[hit], column[hit]] = table.values[1].take(at[hit])
+        bits = np.minimum(facts - starts[owners] + 1, LAST_FACT).astype(np.uint32)
+        of_facts = masks[owners] >> bits[:, None] & 1
+        return Sentences(masks & PASSAGE > 0, facts, owners, of_facts.astype(np.bool_))
 
     # -- entities
 
@@ -320,9 +306,10 @@ class Reads(ABC):
         ``relations`` restricts them to triples of these relations, ``limit`` restricts their number per entity.
         """
         wanted = distinct(entities)
-        counts, facts = self.graph.facts_of(wanted, limit)
+        _, facts = self.graph.facts_of(wanted, limit)
         if len(wanted) > 1:
-            facts = _in_all(counts, facts) if joint else distinct(facts)
+            facts, holders = np.unique(facts, return_counts=True)
+            facts = facts[holders == len(wanted)] if joint else facts
         if relations is None or len(facts) == 0:
             return facts
         keys = self.fact_keys(facts)
@@ -378,12 +365,3 @@ def _opened(text: str, ids: list[int]) -> int | None:
     words = text.split()[:_OPENING_WORDS]
     openings = (normalise(" ".join(words[:count])) for count in range(len(words), 0, -1))
     return next((ids.index(name_id) for name in openings if name and (name_id := hash64(name)) in ids), None)
-
-
-def _in_all(counts: Keys, values: Keys) -> Keys:
-    """Return the values that all rows have, given the lengths of the rows, which are in order."""
-    rows = sorted(np.split(values, np.cumsum(counts)[:-1]), key=len)
-    found = rows[0]
-    for row in rows[1:]:  # look the few up in the many
-        found = found[among(found, row)]
-    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -105,18 +106,11 @@ def from_json(text: str | bytes) -> Any:
 
 def as_written(fact: Fact, names: Iterable[str], accesses: bool) -> Fact:
     """Return a fact as it was written; without ``accesses`` as if it was never used."""
-    last = fact.last_accessed if accesses or not fact.access_count else None
-    count = fact.access_count if accesses else 0
-    return Fact(
-        tuple(names), fact.text, fact.relation, fact.weight, fact.confidence, fact.source, fact.status, fact.value,
-        fact.created, last, count, fact.span, "", "", fact.valid_from, fact.valid_to,
-    )  # fmt: skip
+    last, count = fact.last_accessed, fact.access_count
+    last, count = (last if accesses or not count else None), (count if accesses else 0)
+    return replace(fact, entities=tuple(names), id="", chunk_id="", last_accessed=last, access_count=count)
 
 
 def with_ids(fact: Fact, fact_id: str, chunk_id: str) -> Fact:
     """Return a fact with the id that callers see, and that of its passage."""
-    return Fact(
-        fact.entities, fact.text, fact.relation, fact.weight, fact.confidence, fact.source, fact.status, fact.value,
-        fact.created, fact.last_accessed, fact.access_count, fact.span, fact_id, chunk_id, fact.valid_from,
-        fact.valid_to,
-    )  # fmt: skip
+    return replace(fact, id=fact_id, chunk_id=chunk_id)

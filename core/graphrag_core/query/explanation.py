@@ -175,7 +175,7 @@ def _words_of(
 
     above: set[int] = set()
     covered = []
-    for flags in snapshot.contained(shown, terms):
+    for flags in snapshot.sentences(shown, terms).of_chunks:
         has = {terms[at] for at in np.flatnonzero(flags).tolist()}
         places = {place for place, (_, _, own) in enumerate(spans) if 2 * len(own & has) > len(own)}
         covered.append((written(places), written(places - above)))

@@ -196,13 +196,8 @@ class Additive(Fusion):
     The result has the ``k`` passages of plain search and up to ``max_chunks`` others from the graph, in the
     order of another fusion. Plain search loses none of its results.
 
-    Parameters
-    ----------
-    max_chunks
-        How many passages the graph may add, its strongest first. None leaves it to the strategy
-        (:class:`~graphrag_core.strategies.Neighbourhood` has another limit).
-    fusion
-        The scores and the order.
+    The graph adds its strongest passages; with None the strategy says how many
+    (:class:`~graphrag_core.strategies.Neighbourhood` has another limit).
     """
 
     max_chunks: int | None = 4
@@ -237,12 +232,8 @@ class OwnScores(Fusion):
     runs only where the question cannot be embedded. Of passages that begin alike the vector hit is kept, or else the
     first of the graph. With :attr:`Gate.weigh_by_confidence` the strength is multiplied by the confidence.
 
-    Parameters
-    ----------
-    max_chunks
-        How many passages the graph may add in all; None leaves it to the strategy.
-    same_start
-        Passages whose first characters, this many, are equal count as one. 0 compares none.
+    The graph may add ``max_chunks`` passages in all; None leaves it to the strategy. Passages whose first
+    ``same_start`` characters are equal count as one; 0 compares none.
     """
 
     max_chunks: int | None = None
@@ -351,16 +342,12 @@ def confidence(question: str, entities: int, best_similarity: float) -> float:
 
 
 def how_to_raise(question: str, entities: int, best_similarity: float) -> str:
-    """Return what would raise the :func:`confidence` of a question, by its terms that are low.
-
-    >>> how_to_raise("Who runs it?", 0, 0.8)
-    'name something that the index knows, ask in a whole sentence'
-    """
-    actions = []
-    if not entities:
-        actions.append("name something that the index knows")
-    if len(question) < 50:
-        actions.append("ask in a whole sentence")
-    if best_similarity < 0.5:
-        actions.append(f"check that the index has the answer, its nearest passage has similarity {best_similarity:.2f}")
-    return ", ".join(actions) or "ask in more words"
+    """Return what would raise the :func:`confidence` of a question, by its terms that are low."""
+    actions = {
+        "name something that the index knows": not entities,
+        "ask in a whole sentence": len(question) < 50,
+        f"check that the index has the answer, its nearest passage has similarity {best_similarity:.2f}": (
+            best_similarity < 0.5
+        ),
+    }
+    return ", ".join(action for action, is_low in actions.items() if is_low) or "ask in more words"

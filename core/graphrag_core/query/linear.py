@@ -34,11 +34,6 @@ _FEWEST, _MOST = 3, 1_000  # passages that mention the name of a document; beyon
 _SHARE = 0.8  # of these passages are of one document
 
 
-def expected_words(query: Query) -> str:
-    """Return the question and the names that it refers to: the words that passages should have."""
-    return " ".join((query.text, *query.carried.names))
-
-
 def word_weights(counts: Keys, total: int) -> Values:
     """Return the inverse document frequency of terms in ``counts`` of ``total`` passages, normalised to sum 1."""
     weights: Values = np.log(1 + (total - counts + 0.5) / (counts + 0.5))
@@ -64,7 +59,7 @@ class QuestionWords(NamedTuple):
     @classmethod
     def of(cls, query: Query) -> QuestionWords:
         """Return the words of a question."""
-        snapshot, embedder, text = query.snapshot, query.embedder, expected_words(query)
+        snapshot, embedder, text = query.snapshot, query.embedder, " ".join((query.text, *query.carried.names))
         terms = snapshot.terms(text)
         counts = snapshot.term_counts(terms)
         weights = word_weights(counts, snapshot.statistics_count)
@@ -173,10 +168,10 @@ class Linear(Reranker):
     def rerank_plain(self, query: Query, plain: Ranking) -> Ranking:
         """Return plain search in its order, with probabilities by its ranks and by the words of the question."""
         snapshot, first = query.snapshot, plain[0][:_STEPS]
-        terms = snapshot.terms(expected_words(query))
+        terms = snapshot.terms(" ".join((query.text, *query.carried.names)))
         if not terms or len(first) == 0:
             return plain[0], self.probabilities(np.zeros(0), 0.0, 0.0, len(plain[0]))
-        counts, covered = snapshot.term_counts(terms), snapshot.contained(first, terms)
+        counts, covered = snapshot.term_counts(terms), snapshot.sentences(first, terms).of_chunks
         weights = word_weights(counts, snapshot.statistics_count) * covered.any(axis=0)
         matches = covered * (weights / max(float(weights.sum()), 1e-9))
         contained = np.maximum.accumulate(matches)

@@ -102,17 +102,11 @@ class Candidates(NamedTuple):
             moved[at[row]] = tuple(name for gain, name in names if gain >= _LEAST) or (names[0][1],)
         return moved
 
-    def linking(self, shown: Keys) -> Keys:
-        """Return the entities that may link some chunks with each other."""
-        rows = np.isin(self.keys, shown)
-        entities: Keys = self.links.entities[self.links.held[rows].sum(axis=0) > 1]
-        return entities
-
     def links_of(self, shown: Keys, ids: Sequence[str], known: Mapping[int, Entity]) -> list[Link | None]:
         """Return the strongest link of each of the chunks shown, which have these ids, to one above it, if any.
 
         Of links that are equally strong, that to the best chunk, through the first entity by id. ``known`` has the
-        entities of :meth:`linking`.
+        entities that two of the chunks hold.
         """
         places, rows = (shown[:, None] == self.keys).nonzero()
         strengths = self.links.strengths[np.ix_(rows, rows)].round(6)  # equal whatever the order of the sums

@@ -201,8 +201,9 @@ def read(
         kept = settings.fusion.kept(query, plain.ranking, graph.ranking if graph.ran else None)
     shown = ranked.keys[: settings.k] if kept is None else ranked.keys[np.isin(ranked.keys, kept)]
     wanted = shown if settings.scorer is None else distinct(shown, ranked.keys[: max(SCORED, settings.k)])
-    if candidates is not None:
-        linking = candidates.linking(wanted)
+    if candidates is not None:  # the entities that may link these passages with each other
+        held = candidates.links.held[np.isin(candidates.keys, wanted)]
+        linking = candidates.links.entities[held.sum(axis=0) > 1]
     via = [graph.expansion.via[key][0] for key in wanted.tolist() if key in graph.expansion.via]
     keys = distinct(query.entities, linking, np.array(via, np.int64))
     return Evidence(

@@ -54,12 +54,10 @@ class SearchSettings:
     method
         ``"hybrid"`` uses all three channels; ``"vector"``, ``"keyword"`` and ``"graph"`` use one, of
         which the last two may find fewer than ``k``; ``"agentic"`` lets ``router`` choose a method for each question.
-    k
-        How many passages to return.
-    graph
-        The graph strategy.
-    use_graph
-        False restricts the hybrid method to vector and keyword search.
+    k, candidates
+        How many passages to return, and how many each channel is asked for, at least ``k``.
+    graph, use_graph
+        The graph strategy. Without ``use_graph`` the hybrid method is vector and keyword search.
     fusion
         How plain search and graph become one ranking. None is the strategy's own, which for
         PageRank is :class:`~graphrag_core.strategies.ReciprocalRank`.
@@ -67,30 +65,22 @@ class SearchSettings:
         Orders the passages of the hybrid method. True uses :class:`~graphrag_core.strategies.Linear` where both the
         strategy and the fusion are the default; False orders them by the fusion alone. A function of the question and a
         list of texts that returns one score for each, or a coroutine function, orders the best 50 of them.
-    gate, recogniser
-        When the graph is trusted and how similar passages must be, and how entities are found in a question. None is
-        the strategy's own, as :class:`~graphrag_core.strategies.RelatedEntities` has them, or else the default.
-    router
-        Chooses a method for ``"agentic"``.
-    candidates
-        How many passages each channel is asked for, at least ``k``.
+    gate, recogniser, router
+        When the graph is trusted and how similar passages must be, how entities are found in a question, and what
+        chooses a method for ``"agentic"``. None is the strategy's own, or else the default.
     vector_weight
         The weight of vector search in plain search, from 0 to 1; keyword search has the rest. A channel with weight 0
         is not searched. None is the weight that suits the embedder: its attribute ``vector_weight``, or else 0.5.
     score_threshold
-        Hits with a lower score are left out, so that a result can be empty. It applies to
-        :attr:`Hit.score <graphrag_core.Hit>`, whatever the score of the method and the fusion is.
+        Hits with a lower :attr:`Hit.score <graphrag_core.Hit>` are left out, so that a result can be empty.
     on_embedder_error
         What a query does if the embedder fails or returns a vector that cannot be used. ``"raise"`` raises
-        :class:`~graphrag_core.errors.EmbedderError`, which is also of the type that the embedder raised, and whose
-        ``__cause__`` is that exception. ``"keyword"`` searches by keyword and graph, logs a warning, and says so in
-        ``fallback``, ``advice`` and ``embedder_failed`` of the result, which is not cached.
-    context
-        How :meth:`Result.context <graphrag_core.Result.context>` writes results
-        (:class:`~graphrag_core.strategies.ContextFormat`).
-    expand
-        What is read around each hit: ``"section"`` or ``"neighbours"``, the passages before and after it
-        (:meth:`Result.expand <graphrag_core.Result.expand>`). The hits stay the same.
+        :class:`~graphrag_core.errors.EmbedderError`, which is also of the type that the embedder raised.
+        ``"keyword"`` searches by keyword and graph, logs a warning, and says so in ``fallback``, ``advice`` and
+        ``embedder_failed`` of the result, which is not cached.
+    context, expand
+        How :meth:`Result.context <graphrag_core.Result.context>` writes results, and what is read around each hit:
+        its ``"section"``, or its ``"neighbours"``.
 
     Raises
     ------
@@ -103,10 +93,6 @@ class SearchSettings:
     SearchSettings(method='keyword', k=10)
     >>> SearchSettings().replace(**{"gate.min_score": 0.3}).gate.min_score
     0.3
-    >>> SearchSettings().replace(vector_wight=1)
-    Traceback (most recent call last):
-        ...
-    graphrag_core.errors.InputError: unknown search setting 'vector_wight': did you mean 'vector_weight'?
     >>> SearchSettings().replace(min_score=0.3)
     Traceback (most recent call last):
         ...
@@ -161,11 +147,6 @@ class SearchSettings:
 
         A name with dots replaces a field of a part: ``"gate.min_score"`` replaces ``min_score`` of the gate. A part
         that the settings do not have is the strategy's own.
-
-        Raises
-        ------
-        InputError
-            A name is unknown, or a value cannot be used.
         """
         for name in given:
             if name.partition(".")[0] not in self.__dataclass_fields__:

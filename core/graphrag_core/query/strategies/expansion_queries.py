@@ -11,15 +11,13 @@ from graphrag_core.query.fusion import ReciprocalRank
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.strategies.strategy import MAX_EDGES, GraphStrategy, related_entities
 
-_RANK_CONSTANT = 60  # k of reciprocal rank fusion
-
 
 @dataclass(frozen=True, kw_only=True)
 class ExpansionQueries(GraphStrategy):
     """Searches for pairs of an entity that the question names and one of its neighbours in the graph.
 
-    All pairs are embedded as questions and searched in one call. The results are joined by reciprocal rank,
-    weighted with the proximity of the pair, 1 / (1 + hops). Each passage carries the query that found it.
+    All pairs are embedded as questions and searched in one call. The results are those of the first query, then new
+    ones of the second, and so on, with the proximity of the pair, 1 / (1 + hops). Each carries the query that found it.
 
     Parameters
     ----------
@@ -33,12 +31,8 @@ class ExpansionQueries(GraphStrategy):
         The maximum number of pairs, and of related entities that are followed from each; None for all.
     stated
         True follows relations that someone stated, and sentences only where the index has no others.
-    in_order
-        True lists the results of the first query, then new ones of the second, and so on, with the proximity
-        as score, instead of joining them by reciprocal rank.
     same_start
-        Of passages that share this number of first characters the best one is kept. 0 keeps all; near-duplicates are
-        returned once in any case.
+        Of passages that share this number of first characters the best one is kept; 0 keeps all.
 
     References
     ----------
@@ -53,31 +47,20 @@ class ExpansionQueries(GraphStrategy):
     most_queries: int | None = 20
     most_neighbours: int | None = 10
     stated: bool = False
-    in_order: bool = False
     same_start: int = 0
 
     def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages that the expansion queries find, best first."""
         queries = self.queries(query)
         found, remark = query.by_vectors_of([text for text, _ in queries], self.hits)
-        total: dict[int, float] = {}
-        best: dict[int, tuple[float, str]] = {}
+        first: dict[int, tuple[float, str]] = {}
         for (text, proximity), (keys, scores) in zip(queries, found, strict=True):
-            order = query.order(keys, scores)[: self.hits]
-            for rank, key in enumerate(keys[order].tolist(), 1):
-                part = proximity if self.in_order else proximity / (_RANK_CONSTANT + rank)
-                total[key] = total.get(key, part) if self.in_order else total.get(key, 0.0) + part
-                if key not in best or part > best[key][0]:
-                    best[key] = (part, text)
-        keys, scores = np.array(list(total), np.int64), np.array(list(total.values()), np.float32)
-        if not self.in_order:
-            order = query.order(keys, scores)
-            keys, scores = keys[order], scores[order]
-        kept = np.isin(keys, query.without_same_start(keys, self.same_start))
-        keys, scores = keys[kept], scores[kept]
-        strength = scores if self.in_order else scores / scores.max(initial=1e-9)
-        texts = {key: best[key][1] for key in keys.tolist()}
-        return Expansion(keys, scores, strength, queries=texts, remark=remark)
+            for key in keys[query.order(keys, scores)[: self.hits]].tolist():
+                first.setdefault(key, (proximity, text))
+        kept = query.without_same_start(np.array(list(first), np.int64), self.same_start)
+        proximities = np.array([first[key][0] for key in kept.tolist()], np.float32)
+        texts = {key: first[key][1] for key in kept.tolist()}
+        return Expansion(kept, proximities, proximities, queries=texts, remark=remark)
 
     def queries(self, query: Query) -> list[tuple[str, float]]:
         """Return the queries with their proximity: pairs, nearest first, then each seed alone.
