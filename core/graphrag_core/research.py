@@ -9,7 +9,7 @@ An index adds them in one call, ``index.add_research_findings(findings)``.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,9 +23,7 @@ FINDING = "finding"
 FINDINGS = "findings 2"
 """The identity of what is extracted from them."""
 
-_PAPERS = ("academic_papers", "papers")
-_PROJECTS = ("github_projects", "projects", "repositories")
-_CONTAINERS = ("findings", "results", "research", "data")
+_PAPERS, _PROJECTS = "academic_papers", "github_projects"
 _LABELS = {
     "authors": "By", "arxiv_id": "arXiv", "venue": "Published in", "year": "Year", "concepts": "Concepts",
     "topics": "Topics", "language": "Written in", "implements": "Implements", "cites": "Cites", "related": "Related",
@@ -37,7 +35,7 @@ _ARXIV = re.compile(
     r"(\d{4}\.\d{4,5}|[a-z-]+(?:\.[a-z]{2})?/\d{7})(?:v\d+)?(?:\.pdf)?", re.IGNORECASE,
 )  # fmt: skip
 _SEPARATOR = re.compile(r"\s*[;,]\s*(?:and\s+)?|\s+and\s+")
-_NAME_KEYS = ("name", "title", "full_name", "arxiv_id", "id", "label")
+_NAME_KEYS = ("name", "title", "full_name", "arxiv_id")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 
 # Metadata key: relation, type of the other entity (empty: the type of the document), weight, and the fact's text.
@@ -60,7 +58,7 @@ def is_finding(document: Document | Chunk) -> bool:
 
 def is_findings(value: Any) -> bool:
     """Return whether a value parsed from JSON has the form of research findings."""
-    return any(isinstance(part.get(key), list) for part in _parts(value) for key in (_PAPERS[0], _PROJECTS[0]))
+    return bool(_parts(value))
 
 
 def research_documents(findings: Any) -> list[Document]:
@@ -77,8 +75,10 @@ def research_documents(findings: Any) -> list[Document]:
     parts = _parts(findings)
     if not parts:
         raise InputError("no research findings: expected an object with 'academic_papers' or 'github_projects'")
-    papers = [entry for part in parts for entry in _entries(part, _PAPERS)]
-    projects = [entry for part in parts for entry in _entries(part, _PROJECTS)]
+    papers, projects = (
+        [entry for part in parts for entry in part.get(key) or () if isinstance(entry, Mapping)]
+        for key in (_PAPERS, _PROJECTS)
+    )
     titles = {_arxiv(entry): _text(entry, "title") for entry in papers if _arxiv(entry) and _text(entry, "title")}
     made = [_paper(entry, titles) for entry in papers] + [_project(entry, titles) for entry in projects]
     unique: dict[str, Document] = {}
@@ -92,17 +92,12 @@ def _parts(value: Any) -> list[Mapping[str, Any]]:
         return [part for item in value for part in _parts(item)]
     if not isinstance(value, Mapping):
         return []
-    if any(isinstance(value.get(key), list) for key in (*_PAPERS, *_PROJECTS)):
-        return [value]
-    return [part for key in _CONTAINERS for part in _parts(value.get(key))]
-
-
-def _entries(part: Mapping[str, Any], keys: Iterable[str]) -> list[Mapping[str, Any]]:
-    return [entry for key in keys for entry in part.get(key) or () if isinstance(entry, Mapping)]
+    is_part = any(isinstance(value.get(key), list) for key in (_PAPERS, _PROJECTS))
+    return [value] if is_part else _parts(value.get("findings"))
 
 
 def _arxiv(entry: Mapping[str, Any]) -> str:
-    return _bare_arxiv(_text(entry, "arxiv_id", "arxiv", "arxivId"))
+    return _bare_arxiv(_text(entry, "arxiv_id"))
 
 
 def _bare_arxiv(reference: str) -> str:
@@ -117,7 +112,7 @@ def _bare_arxiv(reference: str) -> str:
 
 def _paper(entry: Mapping[str, Any], titles: Mapping[str, str]) -> Document | None:
     arxiv = _arxiv(entry)
-    title = _text(entry, "title", "name") or (f"arXiv {arxiv}" if arxiv else "")
+    title = _text(entry, "title") or (f"arXiv {arxiv}" if arxiv else "")
     if not title:
         return None
     slug = re.sub(r"\W+", "-", title.casefold()).strip("-")[:80]
@@ -126,39 +121,39 @@ def _paper(entry: Mapping[str, Any], titles: Mapping[str, str]) -> Document | No
         finding="paper",
         arxiv_id=arxiv,
         doi=_text(entry, "doi"),
-        url=_text(entry, "url", "pdf_url", "link"),
+        url=_text(entry, "url"),
         year=_year(entry),
-        venue=_text(entry, "venue", "journal", "conference"),
-        authors=_names(entry, "authors", "author"),
-        concepts=_names(entry, "key_concepts", "concepts", "introduces", "keywords", "contributions_concepts"),
-        topics=_names(entry, "topics", "categories", "tags"),
-        cites=_resolved(_names(entry, "citations", "references", "cites", "cited_papers"), titles),
-        related=_resolved(_names(entry, "related", "related_papers", "related_projects"), titles),
-        citation_count=_number(entry, "citation_count", "citations", "cited_by_count"),
+        venue=_text(entry, "venue", "journal"),
+        authors=_names(entry, "authors"),
+        concepts=_names(entry, "key_concepts", "concepts", "keywords"),
+        topics=_names(entry, "topics", "categories"),
+        cites=_resolved(_names(entry, "citations", "references", "cites"), titles),
+        related=_resolved(_names(entry, "related"), titles),
+        citation_count=_number(entry, "citation_count", "citations"),
     )
-    body = _text(entry, "abstract", "summary", "description", "content")
-    return Document(identity, _document_text(title, body, metadata), title, metadata)
+    return Document(identity, _document_text(title, _text(entry, "abstract", "summary"), metadata), title, metadata)
 
 
 def _project(entry: Mapping[str, Any], titles: Mapping[str, str]) -> Document | None:
-    name = _text(entry, "full_name", "name", "repo", "title")
+    name = _text(entry, "full_name", "name")
     if not name:
         return None
     metadata = _non_empty(
         finding="project",
-        url=_text(entry, "url", "html_url", "homepage"),
+        url=_text(entry, "url", "html_url"),
         year=_year(entry),
         language=_text(entry, "language"),
-        licence=_text(entry, "license", "licence"),
-        stars=_number(entry, "stars", "stargazers_count", "star_count"),
-        authors=_names(entry, "authors", "author", "owner", "maintainers"),
-        concepts=_names(entry, "key_concepts", "concepts", "patterns", "features"),
-        topics=_names(entry, "topics", "tags", "keywords"),
-        implements=_resolved(_names(entry, "implements", "papers", "arxiv_ids", "paper"), titles),
-        related=_resolved(_names(entry, "related", "related_papers", "related_projects", "dependencies"), titles),
+        licence=_text(entry, "license"),
+        stars=_number(entry, "stars", "stargazers_count"),
+        authors=_names(entry, "authors", "owner"),
+        concepts=_names(entry, "key_concepts", "concepts"),
+        topics=_names(entry, "topics"),
+        implements=_resolved(_names(entry, "implements", "papers"), titles),
+        related=_resolved(_names(entry, "related"), titles),
     )
-    body = _text(entry, "description", "summary", "readme", "abstract")
-    return Document(f"project:{name}", _document_text(name, body, metadata), name, metadata)
+    return Document(
+        f"project:{name}", _document_text(name, _text(entry, "description", "readme"), metadata), name, metadata
+    )
 
 
 def _resolved(references: list[str], titles: Mapping[str, str]) -> list[str]:
@@ -231,14 +226,14 @@ def _number(entry: Mapping[str, Any], *keys: str) -> int | None:
 
 def _year(entry: Mapping[str, Any]) -> int | None:
     """Return the year in the first date field."""
-    found = _YEAR.search(_text(entry, "year", "published", "published_date", "date", "publication_date", "updated"))
+    found = _YEAR.search(_text(entry, "year", "published", "date"))
     return int(found[0]) if found else None
 
 
 def _names(entry: Mapping[str, Any], *keys: str) -> list[str]:
     """Return the names in several fields: lists of texts or objects, or one comma-separated text.
 
-    >>> _names({"authors": [{"name": "Ada Lovelace"}, "C. Babbage"], "author": "Ada Lovelace"}, "authors", "author")
+    >>> _names({"authors": [{"name": "Ada Lovelace"}, "C. Babbage"]}, "authors")
     ['Ada Lovelace', 'C. Babbage']
     >>> _names({"citations": 12}, "citations")
     []
