@@ -79,8 +79,10 @@ def research_documents(findings: Any) -> list[Document]:
         [entry for part in parts for entry in part.get(key) or () if isinstance(entry, Mapping)]
         for key in (_PAPERS, _PROJECTS)
     )
-    titles = {_arxiv(entry): _text(entry, "title") for entry in papers if _arxiv(entry) and _text(entry, "title")}
-    made = [_paper(entry, titles) for entry in papers] + [_project(entry, titles) for entry in projects]
+    named = ((_bare_arxiv(_text(entry, "arxiv_id")), _text(entry, "title")) for entry in papers)
+    titles = {arxiv: title for arxiv, title in named if arxiv and title}
+    made = [_document("paper", entry, titles) for entry in papers]
+    made += [_document("project", entry, titles) for entry in projects]
     unique: dict[str, Document] = {}
     for document in filter(None, made):
         unique.setdefault(document.id, document)
@@ -96,10 +98,6 @@ def _parts(value: Any) -> list[Mapping[str, Any]]:
     return [value] if is_part else _parts(value.get("findings"))
 
 
-def _arxiv(entry: Mapping[str, Any]) -> str:
-    return _bare_arxiv(_text(entry, "arxiv_id"))
-
-
 def _bare_arxiv(reference: str) -> str:
     """Return an arXiv id without prefix, address and version. Other references are returned as they are.
 
@@ -110,62 +108,28 @@ def _bare_arxiv(reference: str) -> str:
     return found[1] if found else reference
 
 
-def _paper(entry: Mapping[str, Any], titles: Mapping[str, str]) -> Document | None:
-    arxiv = _arxiv(entry)
-    title = _text(entry, "title") or (f"arXiv {arxiv}" if arxiv else "")
+def _document(kind: str, entry: Mapping[str, Any], titles: Mapping[str, str]) -> Document | None:
+    """Return the document of a paper or a project; None if it has no name.
+
+    The arXiv ids of papers in the findings are replaced by their titles, and of other papers by the bare ids. A paper
+    has its bare id as an alias: papers of other files are found by it.
+    """
+    arxiv = _bare_arxiv(_text(entry, "arxiv_id")) if kind == "paper" else ""
+    title = _text(entry, "title") if kind == "paper" else _text(entry, "full_name", "name")
+    title = title or (f"arXiv {arxiv}" if arxiv else "")
     if not title:
         return None
-    slug = re.sub(r"\W+", "-", title.casefold()).strip("-")[:80]
-    identity = f"arxiv:{arxiv}" if arxiv else f"paper:{_text(entry, 'doi') or slug}"
-    metadata = _non_empty(
-        finding="paper",
-        arxiv_id=arxiv,
-        doi=_text(entry, "doi"),
-        url=_text(entry, "url"),
-        year=_year(entry),
-        venue=_text(entry, "venue", "journal"),
-        authors=_names(entry, "authors"),
-        concepts=_names(entry, "key_concepts", "concepts", "keywords"),
-        topics=_names(entry, "topics", "categories"),
-        cites=_resolved(_names(entry, "citations", "references", "cites"), titles),
-        related=_resolved(_names(entry, "related"), titles),
-        citation_count=_number(entry, "citation_count", "citations"),
-    )
-    return Document(identity, _document_text(title, _text(entry, "abstract", "summary"), metadata), title, metadata)
-
-
-def _project(entry: Mapping[str, Any], titles: Mapping[str, str]) -> Document | None:
-    name = _text(entry, "full_name", "name")
-    if not name:
-        return None
-    metadata = _non_empty(
-        finding="project",
-        url=_text(entry, "url", "html_url"),
-        year=_year(entry),
-        language=_text(entry, "language"),
-        licence=_text(entry, "license"),
-        stars=_number(entry, "stars", "stargazers_count"),
-        authors=_names(entry, "authors", "owner"),
-        concepts=_names(entry, "key_concepts", "concepts"),
-        topics=_names(entry, "topics"),
-        implements=_resolved(_names(entry, "implements", "papers"), titles),
-        related=_resolved(_names(entry, "related"), titles),
-    )
-    return Document(
-        f"project:{name}", _document_text(name, _text(entry, "description", "readme"), metadata), name, metadata
-    )
-
-
-def _resolved(references: list[str], titles: Mapping[str, str]) -> list[str]:
-    """Replace the arXiv ids of papers in the findings by their titles, and of other papers by the bare ids.
-
-    A paper has its bare id as an alias: papers of other files are found by it.
-    """
-    return [titles.get(arxiv, arxiv) for arxiv in map(_bare_arxiv, references)]
-
-
-def _non_empty(**fields: Any) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if value not in ("", None, [])}
+    metadata: dict[str, Any] = {FINDING: kind, "arxiv_id": arxiv}
+    metadata |= {key: read(entry, *keys) for key, (read, *keys) in _FIELDS.items()}
+    for key in ("cites", "implements", "related"):
+        metadata[key] = [titles.get(other, other) for other in map(_bare_arxiv, metadata[key])]
+    metadata = {key: value for key, value in metadata.items() if value not in ("", None, [])}
+    body = _text(entry, "abstract", "summary", "description", "readme")
+    identity = f"arxiv:{arxiv}" if arxiv else f"project:{title}"
+    if kind == "paper" and not arxiv:
+        slug = re.sub(r"\W+", "-", title.casefold()).strip("-")[:80]
+        identity = f"paper:{_text(entry, 'doi') or slug}"
+    return Document(identity, _document_text(title, body, metadata), title, metadata)
 
 
 def _document_text(title: str, body: str, metadata: Mapping[str, Any]) -> str:
@@ -224,9 +188,9 @@ def _number(entry: Mapping[str, Any], *keys: str) -> int | None:
     return None
 
 
-def _year(entry: Mapping[str, Any]) -> int | None:
-    """Return the year in the first date field."""
-    found = _YEAR.search(_text(entry, "year", "published", "date"))
+def _year(entry: Mapping[str, Any], *keys: str) -> int | None:
+    """Return the year in the first of several fields."""
+    found = _YEAR.search(_text(entry, *keys))
     return int(found[0]) if found else None
 
 
@@ -247,6 +211,17 @@ def _names(entry: Mapping[str, Any], *keys: str) -> list[str]:
             if name:
                 found[name] = None
     return list(found)
+
+
+# Metadata key: how it is read, and from which fields.
+_FIELDS: dict[str, tuple[Any, ...]] = {
+    "doi": (_text, "doi"), "url": (_text, "url", "html_url"), "year": (_year, "year", "published", "date"),
+    "venue": (_text, "venue", "journal"), "language": (_text, "language"), "licence": (_text, "license"),
+    "stars": (_number, "stars", "stargazers_count"), "authors": (_names, "authors", "owner"),
+    "concepts": (_names, "key_concepts", "concepts", "keywords"), "topics": (_names, "topics", "categories"),
+    "cites": (_names, "citations", "references", "cites"), "implements": (_names, "implements", "papers"),
+    "related": (_names, "related"), "citation_count": (_number, "citation_count", "citations"),
+}  # fmt: skip
 
 
 def with_finding(chunk: Chunk, extraction: Extraction) -> Extraction:
