@@ -12,7 +12,7 @@ from graphrag_core.errors import InputError
 from graphrag_core.filters import Filter, Group, Internal, Where, parse
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.pipeline import Pipeline
-from graphrag_core.ingest.remembered import Time
+from graphrag_core.ingest.remembered import FACT_KEY, Time
 from graphrag_core.model import Document, Fact, FactSource, FactStatus
 from graphrag_core.text import normalise
 
@@ -48,7 +48,7 @@ class Memory:
         metadata: Mapping[str, Any] | None = None,
         valid_from: Time | None = None,
         valid_to: Time | None = None,
-        supersedes: bool | str | Fact | Iterable[str | Fact] = False,
+        supersedes: bool = False,
     ) -> Fact:
         """Store a fact and return it. A fact that was remembered before in the same scope is updated.
 
@@ -70,16 +70,17 @@ class Memory:
             When it is valid: from the first until just before the second. A date, "2024-05-01", a datetime, or
             seconds since the epoch. ``as_of`` of a query selects by them.
         supersedes
-            Facts of the same scope that this one replaces, or their ids; True for all remembered facts of the same
-            subject and relation with another object that are valid when this one begins. They end at ``valid_from``
-            of this fact, by default now. A rejected fact supersedes nothing.
+            Whether it replaces the remembered facts of the same scope, subject and relation with another object that
+            are valid when it begins. They end at its ``valid_from``, by default now. A rejected fact replaces nothing.
 
         Raises
         ------
         InputError
-            A part of the fact cannot be used, or there is no fact to supersede with such an id.
+            A part of the fact cannot be used.
         """
         now, scope = time.time(), remembered.check_scope(metadata or {})
+        if not isinstance(supersedes, bool):
+            raise InputError(f"supersedes is {supersedes!r:.80}: pass True or False")
         if status is not None:
             remembered.check_status(status)
         fact = remembered.make_fact({
@@ -89,16 +90,13 @@ class Memory:
         })  # fmt: skip
         with self._pipeline.writing():
             fact = self._updated(fact, scope, status, now)
-            superseded = [] if fact.status == "rejected" else self._superseded(fact, supersedes, scope, now)
-            if superseded and fact.valid_from is None:
-                fact = replace(fact, valid_from=now)
-            changed = [remembered.to_document(fact, scope, self._pipeline.salt())]
-            for known in superseded:
-                end = max(_start(known), _start(fact))
-                if known.valid_to is None or known.valid_to > end:
-                    changed.append(remembered.to_document(replace(known, valid_to=end), scope))
-            self._pipeline.add(changed)
-        return remembered.to_fact(changed[0])
+            begins = now if fact.valid_from is None else fact.valid_from
+            ended = self._rivals(fact, scope, begins) if supersedes and fact.status != "rejected" else []
+            fact = replace(fact, valid_from=begins) if ended else fact
+            changed = [fact, *(replace(known, valid_to=begins) for known in ended)]
+            documents = [remembered.to_document(one, scope, self._pipeline.salt()) for one in changed]
+            self._pipeline.add(documents)
+        return remembered.to_fact(documents[0])
 
     def _updated(self, fact: Fact, scope: Mapping[str, Any], status: FactStatus | None, now: float) -> Fact:
         """Return a fact as an update of the same stored fact, if there is one."""
@@ -156,7 +154,7 @@ class Memory:
             else:
                 known = {fact.chunk_id for fact in self.facts(subject=subject, relation=relation, where=where)}
             if facts is not None:
-                known &= {_document_id(fact) for fact in _listed(facts)}
+                known &= set(map(_document_id, [facts] if isinstance(facts, (str, Fact)) else facts))
             return self._pipeline.delete(sorted(known))
 
     def facts(
@@ -193,47 +191,29 @@ class Memory:
         return (document for document in documents if document is not None)
 
     def _set_status(self, fact: str | Fact, status: FactStatus, where: Where | None) -> Fact:
-        with self._pipeline.writing():
-            stored = self._stored(fact, where)
-            changed = replace(remembered.to_fact(stored), status=status)
-            document = remembered.to_document(changed, remembered.scope_of(stored))
-            self._pipeline.add([document])
-        return remembered.to_fact(document)
-
-    def _stored(self, fact: str | Fact, where: Where | None = None, scope: Mapping[str, Any] | None = None) -> Document:
-        """Return the document of a fact. Raise if no document of the filter or of exactly this scope has it."""
         document_id = _document_id(fact)
-        document = self._engine.document(document_id)
-        if document is not None and scope is not None and remembered.scope_of(document) != scope:
-            raise _unknown_fact(document_id)
-        if document is not None and where is not None and document_id not in self._engine.document_ids(parse(where)):
-            document = None
-        if document is not None and remembered.FACT_KEY in document.metadata:
-            return document
-        if document is not None or "/" in document_id:
-            raise InputError(
-                f"the fact {document_id!r} was extracted from a document: edit or delete the document, "
-                "or state the fact with remember"
-            )
-        raise _unknown_fact(document_id)
+        with self._pipeline.writing():
+            document = self._engine.document(document_id)
+            if where is not None and document_id not in self._engine.document_ids(parse(where)):
+                document = None
+            if document is None or FACT_KEY not in document.metadata:
+                if document is not None or "/" in document_id:
+                    raise InputError(
+                        f"the fact {document_id!r} was extracted from a document: edit or delete the document, or "
+                        "state the fact with remember"
+                    )
+                raise InputError(f"there is no fact {document_id!r} in this scope: use an id that remember returned")
+            changed = replace(remembered.to_fact(document), status=status)
+            changed_document = remembered.to_document(changed, remembered.scope_of(document))
+            self._pipeline.add([changed_document])
+        return remembered.to_fact(changed_document)
 
-    def _superseded(
-        self, fact: Fact, supersedes: bool | str | Fact | Iterable[str | Fact], scope: dict[str, Any], now: float
-    ) -> list[Fact]:
-        """Return the facts that a fact supersedes, all of them of its scope."""
-        if supersedes is False:
-            return []
-        if supersedes is not True:
-            documents = [self._stored(known, scope=scope) for known in _listed(supersedes)]
-            return [remembered.to_fact(document) for document in documents if document.id != fact.chunk_id]
-        begins = now if fact.valid_from is None else fact.valid_from
-        return [one for one in self._rivals(fact, scope) if _is_valid(one, begins) or _is_ahead(one, begins, now)]
-
-    def _rivals(self, fact: Fact, scope: Mapping[str, Any]) -> list[Fact]:
-        """Return the facts of a scope with the subject and the relation of a fact, and another object."""
+    def _rivals(self, fact: Fact, scope: Mapping[str, Any], at: float) -> list[Fact]:
+        """Return the facts of a scope, valid at a time, with a fact's subject and relation and another object."""
         known = self._facts_with(scope, "about", remembered.about_key(fact.entities[0], fact.relation))
         triple = remembered.triple_of(fact)
-        return [one for one in known if remembered.triple_of(one) != triple and one.status != "rejected"]
+        others = (one for one in known if remembered.triple_of(one) != triple and one.status != "rejected")
+        return [one for one in others if _is_valid(one, at)]
 
     def _facts_with(self, scope: Mapping[str, Any], key: str, value: str) -> list[Fact]:
         """Return the facts of exactly this scope whose key has a value, oldest first."""
@@ -242,11 +222,8 @@ class Memory:
             for document in self._documents(remembered.condition(key, "eq", ("text", value)))
             if remembered.scope_of(document) == scope
         ]
-        return sorted(facts, key=lambda fact: (_start(fact), fact.created or 0.0))
-
-
-def _listed(facts: str | Fact | Iterable[str | Fact]) -> Iterable[str | Fact]:
-    return [facts] if isinstance(facts, (str, Fact)) else facts
+        starts = {fact.id: -math.inf if fact.valid_from is None else fact.valid_from for fact in facts}
+        return sorted(facts, key=lambda fact: (starts[fact.id], fact.created or 0.0))
 
 
 def _document_id(fact: str | Fact) -> str:
@@ -259,21 +236,8 @@ def _document_id(fact: str | Fact) -> str:
 
 def _filter(where: Where | None) -> Filter:
     """Return a filter for remembered facts, and for another filter if one is given."""
-    is_fact = Internal(f"{remembered.FACT_KEY}.subject", "exists", ())
+    is_fact = Internal(f"{FACT_KEY}.subject", "exists", ())
     return is_fact if where is None else Group(all=True, parts=(is_fact, parse(where)))
-
-
-def _unknown_fact(document_id: str) -> InputError:
-    return InputError(f"there is no fact {document_id!r} in this scope: use the id that remember or a query returned")
-
-
-def _start(fact: Fact) -> float:
-    return -math.inf if fact.valid_from is None else fact.valid_from
-
-
-def _is_ahead(fact: Fact, begins: float, now: float) -> bool:
-    """Return whether a fact begins when it was told, and the clock has gone back since; for one that begins now."""
-    return begins == now and fact.created is not None and fact.valid_from == fact.created > now
 
 
 def _is_valid(fact: Fact, at: float) -> bool:

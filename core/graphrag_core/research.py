@@ -9,7 +9,7 @@ An index adds them in one call, ``index.add_research_findings(findings)``.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,9 +23,7 @@ FINDING = "finding"
 FINDINGS = "findings 2"
 """The identity of what is extracted from them."""
 
-_PAPERS = ("academic_papers", "papers")
-_PROJECTS = ("github_projects", "projects", "repositories")
-_CONTAINERS = ("findings", "results", "research", "data")
+_PAPERS, _PROJECTS = "academic_papers", "github_projects"
 _LABELS = {
     "authors": "By", "arxiv_id": "arXiv", "venue": "Published in", "year": "Year", "concepts": "Concepts",
     "topics": "Topics", "language": "Written in", "implements": "Implements", "cites": "Cites", "related": "Related",
@@ -37,7 +35,7 @@ _ARXIV = re.compile(
     r"(\d{4}\.\d{4,5}|[a-z-]+(?:\.[a-z]{2})?/\d{7})(?:v\d+)?(?:\.pdf)?", re.IGNORECASE,
 )  # fmt: skip
 _SEPARATOR = re.compile(r"\s*[;,]\s*(?:and\s+)?|\s+and\s+")
-_NAME_KEYS = ("name", "title", "full_name", "arxiv_id", "id", "label")
+_NAME_KEYS = ("name", "title", "full_name", "arxiv_id")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 
 # Metadata key: relation, type of the other entity (empty: the type of the document), weight, and the fact's text.
@@ -60,7 +58,7 @@ def is_finding(document: Document | Chunk) -> bool:
 
 def is_findings(value: Any) -> bool:
     """Return whether a value parsed from JSON has the form of research findings."""
-    return any(isinstance(part.get(key), list) for part in _parts(value) for key in (_PAPERS[0], _PROJECTS[0]))
+    return bool(_parts(value))
 
 
 def research_documents(findings: Any) -> list[Document]:
@@ -77,10 +75,14 @@ def research_documents(findings: Any) -> list[Document]:
     parts = _parts(findings)
     if not parts:
         raise InputError("no research findings: expected an object with 'academic_papers' or 'github_projects'")
-    papers = [entry for part in parts for entry in _entries(part, _PAPERS)]
-    projects = [entry for part in parts for entry in _entries(part, _PROJECTS)]
-    titles = {_arxiv(entry): _text(entry, "title") for entry in papers if _arxiv(entry) and _text(entry, "title")}
-    made = [_paper(entry, titles) for entry in papers] + [_project(entry, titles) for entry in projects]
+    papers, projects = (
+        [entry for part in parts for entry in part.get(key) or () if isinstance(entry, Mapping)]
+        for key in (_PAPERS, _PROJECTS)
+    )
+    named = ((_bare_arxiv(_text(entry, "arxiv_id")), _text(entry, "title")) for entry in papers)
+    titles = {arxiv: title for arxiv, title in named if arxiv and title}
+    made = [_document("paper", entry, titles) for entry in papers]
+    made += [_document("project", entry, titles) for entry in projects]
     unique: dict[str, Document] = {}
     for document in filter(None, made):
         unique.setdefault(document.id, document)
@@ -92,17 +94,8 @@ def _parts(value: Any) -> list[Mapping[str, Any]]:
         return [part for item in value for part in _parts(item)]
     if not isinstance(value, Mapping):
         return []
-    if any(isinstance(value.get(key), list) for key in (*_PAPERS, *_PROJECTS)):
-        return [value]
-    return [part for key in _CONTAINERS for part in _parts(value.get(key))]
-
-
-def _entries(part: Mapping[str, Any], keys: Iterable[str]) -> list[Mapping[str, Any]]:
-    return [entry for key in keys for entry in part.get(key) or () if isinstance(entry, Mapping)]
-
-
-def _arxiv(entry: Mapping[str, Any]) -> str:
-    return _bare_arxiv(_text(entry, "arxiv_id", "arxiv", "arxivId"))
+    is_part = any(isinstance(value.get(key), list) for key in (_PAPERS, _PROJECTS))
+    return [value] if is_part else _parts(value.get("findings"))
 
 
 def _bare_arxiv(reference: str) -> str:
@@ -115,62 +108,28 @@ def _bare_arxiv(reference: str) -> str:
     return found[1] if found else reference
 
 
-def _paper(entry: Mapping[str, Any], titles: Mapping[str, str]) -> Document | None:
-    arxiv = _arxiv(entry)
-    title = _text(entry, "title", "name") or (f"arXiv {arxiv}" if arxiv else "")
+def _document(kind: str, entry: Mapping[str, Any], titles: Mapping[str, str]) -> Document | None:
+    """Return the document of a paper or a project; None if it has no name.
+
+    The arXiv ids of papers in the findings are replaced by their titles, and of other papers by the bare ids. A paper
+    has its bare id as an alias: papers of other files are found by it.
+    """
+    arxiv = _bare_arxiv(_text(entry, "arxiv_id")) if kind == "paper" else ""
+    title = _text(entry, "title") if kind == "paper" else _text(entry, "full_name", "name")
+    title = title or (f"arXiv {arxiv}" if arxiv else "")
     if not title:
         return None
-    slug = re.sub(r"\W+", "-", title.casefold()).strip("-")[:80]
-    identity = f"arxiv:{arxiv}" if arxiv else f"paper:{_text(entry, 'doi') or slug}"
-    metadata = _non_empty(
-        finding="paper",
-        arxiv_id=arxiv,
-        doi=_text(entry, "doi"),
-        url=_text(entry, "url", "pdf_url", "link"),
-        year=_year(entry),
-        venue=_text(entry, "venue", "journal", "conference"),
-        authors=_names(entry, "authors", "author"),
-        concepts=_names(entry, "key_concepts", "concepts", "introduces", "keywords", "contributions_concepts"),
-        topics=_names(entry, "topics", "categories", "tags"),
-        cites=_resolved(_names(entry, "citations", "references", "cites", "cited_papers"), titles),
-        related=_resolved(_names(entry, "related", "related_papers", "related_projects"), titles),
-        citation_count=_number(entry, "citation_count", "citations", "cited_by_count"),
-    )
-    body = _text(entry, "abstract", "summary", "description", "content")
+    metadata: dict[str, Any] = {FINDING: kind, "arxiv_id": arxiv}
+    metadata |= {key: read(entry, *keys) for key, (read, *keys) in _FIELDS.items()}
+    for key in ("cites", "implements", "related"):
+        metadata[key] = [titles.get(other, other) for other in map(_bare_arxiv, metadata[key])]
+    metadata = {key: value for key, value in metadata.items() if value not in ("", None, [])}
+    body = _text(entry, "abstract", "summary", "description", "readme")
+    identity = f"arxiv:{arxiv}" if arxiv else f"project:{title}"
+    if kind == "paper" and not arxiv:
+        slug = re.sub(r"\W+", "-", title.casefold()).strip("-")[:80]
+        identity = f"paper:{_text(entry, 'doi') or slug}"
     return Document(identity, _document_text(title, body, metadata), title, metadata)
-
-
-def _project(entry: Mapping[str, Any], titles: Mapping[str, str]) -> Document | None:
-    name = _text(entry, "full_name", "name", "repo", "title")
-    if not name:
-        return None
-    metadata = _non_empty(
-        finding="project",
-        url=_text(entry, "url", "html_url", "homepage"),
-        year=_year(entry),
-        language=_text(entry, "language"),
-        licence=_text(entry, "license", "licence"),
-        stars=_number(entry, "stars", "stargazers_count", "star_count"),
-        authors=_names(entry, "authors", "author", "owner", "maintainers"),
-        concepts=_names(entry, "key_concepts", "concepts", "patterns", "features"),
-        topics=_names(entry, "topics", "tags", "keywords"),
-        implements=_resolved(_names(entry, "implements", "papers", "arxiv_ids", "paper"), titles),
-        related=_resolved(_names(entry, "related", "related_papers", "related_projects", "dependencies"), titles),
-    )
-    body = _text(entry, "description", "summary", "readme", "abstract")
-    return Document(f"project:{name}", _document_text(name, body, metadata), name, metadata)
-
-
-def _resolved(references: list[str], titles: Mapping[str, str]) -> list[str]:
-    """Replace the arXiv ids of papers in the findings by their titles, and of other papers by the bare ids.
-
-    A paper has its bare id as an alias: papers of other files are found by it.
-    """
-    return [titles.get(arxiv, arxiv) for arxiv in map(_bare_arxiv, references)]
-
-
-def _non_empty(**fields: Any) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if value not in ("", None, [])}
 
 
 def _document_text(title: str, body: str, metadata: Mapping[str, Any]) -> str:
@@ -229,16 +188,16 @@ def _number(entry: Mapping[str, Any], *keys: str) -> int | None:
     return None
 
 
-def _year(entry: Mapping[str, Any]) -> int | None:
-    """Return the year in the first date field."""
-    found = _YEAR.search(_text(entry, "year", "published", "published_date", "date", "publication_date", "updated"))
+def _year(entry: Mapping[str, Any], *keys: str) -> int | None:
+    """Return the year in the first of several fields."""
+    found = _YEAR.search(_text(entry, *keys))
     return int(found[0]) if found else None
 
 
 def _names(entry: Mapping[str, Any], *keys: str) -> list[str]:
     """Return the names in several fields: lists of texts or objects, or one comma-separated text.
 
-    >>> _names({"authors": [{"name": "Ada Lovelace"}, "C. Babbage"], "author": "Ada Lovelace"}, "authors", "author")
+    >>> _names({"authors": [{"name": "Ada Lovelace"}, "C. Babbage"]}, "authors")
     ['Ada Lovelace', 'C. Babbage']
     >>> _names({"citations": 12}, "citations")
     []
@@ -252,6 +211,17 @@ def _names(entry: Mapping[str, Any], *keys: str) -> list[str]:
             if name:
                 found[name] = None
     return list(found)
+
+
+# Metadata key: how it is read, and from which fields.
+_FIELDS: dict[str, tuple[Any, ...]] = {
+    "doi": (_text, "doi"), "url": (_text, "url", "html_url"), "year": (_year, "year", "published", "date"),
+    "venue": (_text, "venue", "journal"), "language": (_text, "language"), "licence": (_text, "license"),
+    "stars": (_number, "stars", "stargazers_count"), "authors": (_names, "authors", "owner"),
+    "concepts": (_names, "key_concepts", "concepts", "keywords"), "topics": (_names, "topics", "categories"),
+    "cites": (_names, "citations", "references", "cites"), "implements": (_names, "implements", "papers"),
+    "related": (_names, "related"), "citation_count": (_number, "citation_count", "citations"),
+}  # fmt: skip
 
 
 def with_finding(chunk: Chunk, extraction: Extraction) -> Extraction:

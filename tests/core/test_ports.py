@@ -31,9 +31,7 @@ from graphrag_core.testing import (
     FusionSuite,
     HashEmbedder,
     StrategySuite,
-    TokenCounterSuite,
 )
-from graphrag_core.text import estimate_tokens
 
 
 class TestPageRank(StrategySuite):
@@ -133,11 +131,6 @@ class TestLanguageModel(ExtractorSuite):
     def make(self):
         answer = '{"entities": [{"name": "IBM"}], "relations": []}'
         return Combined(SentenceExtractor(), LLMExtractor(lambda prompt: answer, progress=False))
-
-
-class TestEstimate(TokenCounterSuite):
-    def make(self):
-        return estimate_tokens
 
 
 def test_the_embedded_embedder_does_not_import_wordllama():

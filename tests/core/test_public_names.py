@@ -25,7 +25,7 @@ NAMES = {
     "graphrag_core.embedders": "OllamaEmbedder Onnx OpenAIEmbedder WordLlama",
     "graphrag_core.testing": """
         CHAIN CHAIN_QUESTION CountingEmbedder EmbedderSuite ExtractorSuite FixedExtractor FusionSuite
-        HashEmbedder StrategySuite TokenCounterSuite run_suite
+        HashEmbedder StrategySuite run_suite
     """,
     "langchain_graphrag": """
         GraphRAGRetriever

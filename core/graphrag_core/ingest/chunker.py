@@ -426,14 +426,6 @@ def whole_document(document: Document) -> Chunk:
     return Chunk(document.id, document.id, text, title, 0, 0, metadata, tuple(path), page, marks)
 
 
-def with_marks(document: Document, chunks: Sequence[Chunk]) -> list[Chunk]:
-    """Return the chunks of a document, read from an index, with the marks that :meth:`Chunker.split` gives them."""
-    marks = scan(document.text, is_markdown(document.metadata))
-    spans = [(chunk.start, chunk.start + len(chunk.text)) for chunk in chunks]
-    by_chunk = [marks] if len(chunks) == 1 else _marks_of(marks, spans)
-    return [replace(chunk, marks=inside) for chunk, inside in zip(chunks, by_chunk, strict=True)]
-
-
 def _line_start(text: str, at: int) -> int:
     carriage_return = text.rfind("\r", max(0, at - 1_000), at)
     return max(text.rfind("\n", max(0, carriage_return), at), carriage_return) + 1

@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Any
 
 from graphrag_core.errors import InputError
-from graphrag_core.ingest import remembered
 from graphrag_core.model import Document, Fact, Mention
 from graphrag_core.ports import ParsedDocument
 from graphrag_core.text import EDGE, fingerprint, normalise, title_names
@@ -140,8 +139,6 @@ def value_name(field: str, value: str) -> str:
 def with_edges(parsed: ParsedDocument, edges: Sequence[Edge]) -> ParsedDocument:
     """Return a document with the facts of its edges in its first passage, and their names in each."""
     document = parsed.document
-    if not edges or remembered.FACT_KEY in document.metadata:
-        return parsed
     title = next(iter(title_names(parsed.chunks[0].title)), "")
     name = title or address(ID, document.id)
     facts = _edge_facts(document, edges, title, name)

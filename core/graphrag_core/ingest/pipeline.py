@@ -163,7 +163,10 @@ class Pipeline:
     def _add_batch(self, documents: Sequence[Document], vectors: Vectors, embeddings: Vectors) -> Added:
         """Add valid documents, all or nothing."""
         changed, replaced, digests = self._changed(documents)
-        self._mark_files(documents, changed)
+        written = {document.id for document in changed}  # with their files; those of the others are stored now
+        marks = {one.id: one.file for one in documents if one.file is not None and one.id not in written}
+        if marks:
+            self.engine.change(lambda records: records.mark_files(marks))
         if not changed:
             return Added(unchanged=len(documents))
         stages, settings = Stages(), self._check_can_add(vectors)
@@ -193,8 +196,7 @@ class Pipeline:
         parts = [document.text, document.title, to_json(dict(document.metadata))]
         if FACT_KEY in document.metadata:
             return fingerprint([*parts, "remembered 1"])
-        is_whole = self.chunker is None or self.chunker.keeps_whole(document)
-        chunks = _WHOLE if is_whole or self.chunker is None else self.chunker.identity
+        chunks = _WHOLE if self.chunker is None or self.chunker.keeps_whole(document) else self.chunker.identity
         extractor = self._used_extractor()
         identity = str(getattr(extractor, "identity", type(extractor).__qualname__))
         return fingerprint([*parts, chunks, identity, *([FINDINGS] if is_finding(document) else [])])
@@ -202,13 +204,6 @@ class Pipeline:
     def _used_extractor(self) -> Extractor:
         """Return the extractor. The default one is imported when it is used: that takes long."""
         return extractors.SentenceExtractor() if self.extractor is None else self.extractor
-
-    def _mark_files(self, documents: Sequence[Document], changed: Sequence[Document]) -> None:
-        """Store the files of documents that did not change; those of the others are written with them."""
-        written = {document.id for document in changed}
-        marks = {one.id: one.file for one in documents if one.file is not None and one.id not in written}
-        if marks:
-            self.engine.change(lambda records: records.mark_files(marks))
 
     def _check_can_add(self, vectors: Vectors) -> dict[str, str]:
         """Return the stored settings. Raise :class:`InputError` if documents cannot be added without an embedder."""
@@ -254,7 +249,8 @@ class Pipeline:
                 own = [storable(with_finding(*pair), pair[0], "findings") for pair in zip(chunks, own, strict=True)]
             digest = "" if any(extraction.problem for extraction in own) else digests[document.id]
             metadata, names = to_json(dict(document.metadata)), [*map(names_of, own)]
-            parsed.append(with_edges(ParsedDocument(document, metadata, digest, chunks, own, names), self.edges))
+            one = ParsedDocument(document, metadata, digest, chunks, own, names)
+            parsed.append(with_edges(one, self.edges) if self.edges and not is_told else one)
         return parsed
 
     def embed(
@@ -263,13 +259,13 @@ class Pipeline:
         """Return documents with vectors: those that are stored for equal texts, those that are given, and new ones."""
         if self.embedder is None:
             return parsed
-        return with_vectors(self.embedder, parsed, stored_vectors(stored), vectors, embeddings)
+        return with_vectors(self.embedder, parsed, stored_vectors(stored) if stored else {}, vectors, embeddings)
 
     def write(
         self, parsed: Sequence[ParsedDocument], removed: Sequence[str], settings: Mapping[str, str], embeddings: Vectors
     ) -> None:
         """Write documents, and vectors of their new names; with more as long as other processes delete names."""
-        owners = self._embedded_names(parsed)
+        owners = self._embedded_names(parsed) if self.embed_names else {}
         names = self.engine.new_names(owners) if owners else []
         vectors: dict[str, Matrix] = {}
         while True:
@@ -285,8 +281,6 @@ class Pipeline:
 
     def _embedded_names(self, parsed: Sequence[ParsedDocument]) -> dict[str, str]:
         """Return the names to embed, all but addresses of sections, each with the id of a document that has it."""
-        if self.embedder is None or not self.embed_names:
-            return {}
         return {name: one.document.id for one in parsed for names in one.names for name in names if name[:1] != "→"}
 
     def _new_settings(self, documents: Iterable[Document], stored: Mapping[str, str]) -> dict[str, str]:
@@ -370,7 +364,7 @@ class Pipeline:
             text for one in parsed if one.document.id not in vectors for text in embedded_texts(one)
             if (one.document.id, text) not in known
         ]  # fmt: skip
-        names = self._embedded_names(parsed)
+        names = self._embedded_names(parsed) if self.embed_names else {}
         return list(dict.fromkeys([*new, *(self.engine.new_names(names) if names else ())]))
 
     def progress_bar(self, text: str, total: int | None, progress: bool | None = None) -> tqdm[None]:

@@ -48,8 +48,10 @@ def to_document(fact: Fact, metadata: Mapping[str, Any], salt: str = "") -> Docu
     Its ``chunk_id``, if it has one, is the document's id. Else the id is a hash with the salt of the index.
     """
     subject, target = fact.entities[0], fact.value or fact.entities[1]
-    stored: dict[str, Any] = {"subject": subject, "relation": fact.relation, "object": target}
-    stored |= {"about": about_key(subject, fact.relation), "triple": triple_of(fact)}
+    stored: dict[str, Any] = {
+        "subject": subject, "relation": fact.relation, "object": target,
+        "about": about_key(subject, fact.relation), "triple": triple_of(fact),
+    }  # fmt: skip
     if fact.value:
         stored["literal"] = True
     stored |= {"confidence": fact.confidence, "source": fact.source, "status": fact.status}
@@ -62,13 +64,7 @@ def to_document(fact: Fact, metadata: Mapping[str, Any], salt: str = "") -> Docu
 
 
 def to_fact(document: Document | Chunk) -> Fact:
-    """Return the fact of a document that :func:`to_document` made.
-
-    Raises
-    ------
-    InputError
-        The metadata has no valid remembered fact.
-    """
+    """Return the fact of a document that :func:`to_document` made; raise ``InputError`` if it has no valid one."""
     stored = document.metadata[FACT_KEY]
     if not isinstance(stored, Mapping) or not all(isinstance(stored.get(name), str) for name in _TEXTS):
         raise InputError(f"metadata[{FACT_KEY!r}] must have the texts {', '.join(_TEXTS)}: use index.memory.remember")
@@ -80,14 +76,17 @@ def to_fact(document: Document | Chunk) -> Fact:
 def make_fact(stored: Mapping[str, Any]) -> Fact:
     """Return a fact after checking all parts of it. ``stored`` has the keys of :func:`to_document`."""
     literal, confidence = bool(stored.get("literal")), stored.get("confidence", 1.0)
-    subject, relation = _name(stored["subject"], "subject"), _text(stored["relation"], "relation")
-    target = _text(stored["object"], "object") if literal else _name(stored["object"], "object")
+    subject, relation = _part(stored, "subject"), _part(stored, "relation", is_name=False)
+    target = _part(stored, "object", is_name=not literal)
     if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0 <= confidence <= 1:
         raise InputError(f"the confidence is {confidence!r}: use a number from 0 to 1")
     if stored["source"] not in SOURCES:
         raise InputError(f"unknown source {stored['source']!r}: use one of {', '.join(SOURCES)}")
     check_status(stored["status"])
-    created, start, end = _times(stored)
+    created, start, end = (None if (time := stored.get(name)) is None else seconds(time, name) for name in _TIMES)
+    if start is not None and end is not None and start > end:
+        validity = f"valid_from is {stored['valid_from']!r}, valid_to {stored['valid_to']!r}"
+        raise InputError(f"the fact ends before it begins: {validity}")
     text = f"{subject} {relation.replace('_', ' ')} {target}"
     return Fact(
         (subject,) if literal else (subject, target), text, relation, confidence=float(confidence),
@@ -96,13 +95,19 @@ def make_fact(stored: Mapping[str, Any]) -> Fact:
     )  # fmt: skip
 
 
-def _times(stored: Mapping[str, Any]) -> tuple[float | None, ...]:
-    """Return when a fact was told, begins and ends to be valid, checked."""
-    created, start, end = (None if (t := stored.get(name)) is None else seconds(t, name) for name in _TIMES)
-    if start is not None and end is not None and start > end:
-        validity = f"valid_from is {stored['valid_from']!r}, valid_to {stored['valid_to']!r}"
-        raise InputError(f"the fact ends before it begins: {validity}")
-    return created, start, end
+def _part(stored: Mapping[str, Any], name: str, *, is_name: bool = True) -> str:
+    """Return a part of a triple in one line; raise unless it is a text, and if it must be one, a name."""
+    text = stored[name]
+    joined = " ".join(text.split()) if isinstance(text, str) else ""
+    if not joined:
+        raise InputError(f"the {name} of a fact is {text!r}: it must be a text that is not blank")
+    if is_name and (not normalise(joined) or len(joined) > _LONGEST):
+        hint = "; pass literal=True for a value that is not an entity" if name == "object" else ""
+        raise InputError(
+            f"the {name} {joined!r:.80} is not a name of an entity: it needs a letter or digit, and at most "
+            f"{_LONGEST} characters{hint}"
+        )
+    return joined
 
 
 def extract(chunk: Chunk) -> Extraction:
@@ -210,20 +215,3 @@ def changes_between(engine: IndexEngine, start: float, end: float) -> bool:
 def condition(name: str, operator: str, value: Value) -> Filter:
     """Return a condition on a remembered fact."""
     return Internal(f"{FACT_KEY}.{name}", operator, (value,))
-
-
-def _text(text: object, name: str) -> str:
-    if not isinstance(text, str) or not (joined := " ".join(text.split())):
-        raise InputError(f"the {name} of a fact is {text!r}: it must be a text that is not blank")
-    return joined
-
-
-def _name(text: object, name: str) -> str:
-    joined = _text(text, name)
-    if not normalise(joined) or len(joined) > _LONGEST:
-        hint = "; pass literal=True for a value that is not an entity" if name == "object" else ""
-        raise InputError(
-            f"the {name} {joined!r:.80} is not a name of an entity: it needs a letter or digit, and at most "
-            f"{_LONGEST} characters{hint}"
-        )
-    return joined

@@ -168,12 +168,13 @@ def _plain(value: Any, kind: type[Any], fields: _Fields) -> Any:
     """Return a value with fields of plain types; ``fields`` has a function that checks and converts each."""
     if not isinstance(value, kind):
         raise TypeError(f"it is {type(value).__qualname__}, not {kind.__name__}")
-    converted = {}
+    converted, defaults = {}, kind.__dataclass_fields__
     for name, convert in fields.items():
-        try:
-            converted[name] = convert(getattr(value, name))
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{name} of {kind.__name__}: {error}") from error
+        if (given := getattr(value, name)) is not defaults[name].default:
+            try:
+                converted[name] = convert(given)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"{name} of {kind.__name__}: {error}") from error
     return replace(value, **converted)
 
 
@@ -211,15 +212,11 @@ def _number(value: Any, least: float, most: float, kind: Any = Real) -> Any:
     return float(value) if kind is Real else int(value)
 
 
-def _time(value: Any) -> float | None:
-    return None if value is None else _number(value, -_FARTHEST, _FARTHEST)
-
-
-def _span(value: Any) -> tuple[int, ...] | None:
-    ends = None if value is None else tuple(_number(end, 0, _LARGEST, Integral) for end in value)
-    if ends is not None and (len(ends) != 2 or ends[0] > ends[1]):
+def _span(value: Any) -> tuple[int, int]:
+    start, end = (_number(end, 0, _LARGEST, Integral) for end in value)
+    if start > end:
         raise ValueError(f"{value!r:.80} is not (start, end)")
-    return ends
+    return start, end
 
 
 def _status(value: Any) -> str:
@@ -229,10 +226,10 @@ def _status(value: Any) -> str:
 
 
 def _no_time(value: Any) -> None:
-    if value is not None:
-        raise ValueError("tell a fact that is valid for a time with index.memory.remember")
+    raise ValueError(f"{value!r:.80}: tell a fact that is valid for a time with index.memory.remember")
 
 
+_time = partial(_number, least=-_FARTHEST, most=_FARTHEST)
 _EXTRACTION: _Fields = {"mentions": tuple, "facts": tuple, "problem": _text}
 _MENTION: _Fields = {
     "name": lambda name: clean_name(_text(name)), "type": _text, "description": _text, "aliases": _names,

@@ -10,7 +10,7 @@ A suite is a class of tests that pytest collects. Derive from it and return the 
 """
 
 from graphrag_core.testing.samples import CHAIN, CHAIN_QUESTION, CountingEmbedder, FixedExtractor, HashEmbedder
-from graphrag_core.testing.suites import EmbedderSuite, ExtractorSuite, FusionSuite, StrategySuite, TokenCounterSuite
+from graphrag_core.testing.suites import EmbedderSuite, ExtractorSuite, FusionSuite, StrategySuite
 
 __all__ = [
     "CHAIN",
@@ -22,7 +22,6 @@ __all__ = [
     "FusionSuite",
     "HashEmbedder",
     "StrategySuite",
-    "TokenCounterSuite",
     "run_suite",
 ]
 

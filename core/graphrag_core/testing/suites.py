@@ -1,6 +1,6 @@
-"""Compliance suites: classes of tests for embedders, extractors, token counters, graph strategies and fusions."""
+"""Compliance suites: classes of tests for embedders, extractors, graph strategies and fusions."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -86,24 +86,6 @@ class ExtractorSuite:
                 assert 1 <= fact.weight <= 10
                 start, end = fact.span or (0, 1)
                 assert 0 <= start < end <= len(chunk.text)
-
-
-class TokenCounterSuite:
-    """What every token counter must fulfil."""
-
-    def make(self) -> Callable[[str], int]:
-        """Return the counter under test."""
-        raise NotImplementedError
-
-    def test_counts_grow_with_the_text(self) -> None:
-        """Zero for nothing, at least as many as the beginning has, the same count again."""
-        count = self.make()
-        text = "The Auth Service delegates to the OAuth Provider. 認証サービス。"
-        counts = [count(text[:size]) for size in range(1, len(text) + 1, 7)]
-        assert count("") == 0
-        assert all(number > 0 for number in counts)
-        assert counts[-1] >= counts[0]
-        assert count(text) == count(text)
 
 
 class _FailingEmbedder(HashEmbedder):
