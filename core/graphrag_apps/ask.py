@@ -1,7 +1,7 @@
 """Answers with citations: the prompt, the check of the citations, and what comes nearest without a language model.
 
 The passages are in the user message, between ``<passages>`` and ``</passages>``, which no text of a document can write
-(:func:`_write_with`). A citation is a passage's number in brackets: ``[1]``, ``[1, 2]``, ``[1-3]`` or ``【1】``.
+(:func:`_messages`). A citation is a passage's number in brackets: ``[1]``, ``[1, 2]``, ``[1-3]`` or ``【1】``.
 """
 
 from __future__ import annotations
@@ -197,21 +197,16 @@ def ask_stream(
 
     Parameters
     ----------
-    retriever
-        Finds the passages; of a framework's retriever its ``core``.
-    question
-        The question.
+    retriever, question
+        What finds the passages, of a framework's retriever its ``core``; the question.
     llm
-        The language model that writes the answer: :class:`~graphrag_core.llm.OpenAIChat` for any OpenAI-compatible
-        endpoint, another :class:`~graphrag_core.llm.ChatModel`, a function from a prompt to a text, or a text
-        such as ``"gpt-4o-mini"`` or ``"http://localhost:11434/v1/llama3.1"``. Without one the answer shows what comes
-        nearest: the best sentence of each of the first passages. Its ``kind`` is ``"extract"``.
+        Writes the answer: a :class:`~graphrag_core.llm.ChatModel`, such as ``OpenAIChat``, a function from a prompt to
+        a text, or a text such as ``"gpt-4o-mini"``. Without one the answer shows what comes nearest.
     max_tokens
         The budget of the passages in the prompt.
     answer_threshold
-        The lowest score of the first passage with which the question is answered. Below it the ``kind`` is ``"none"``,
-        and no language model is called; without one also if the passages lack half of the question's words. 0 always
-        answers. The default is :data:`ANSWER_THRESHOLD` where scores are probabilities, and 0 elsewhere.
+        The lowest score of the first passage with which the question is answered; 0 always answers. The default is
+        :data:`ANSWER_THRESHOLD` where scores are probabilities, and 0 elsewhere.
     settings
         Those of :meth:`GraphRetriever.retrieve <graphrag_core.GraphRetriever.retrieve>`, such as ``k`` and ``where``.
     """
@@ -268,18 +263,11 @@ def _write(text: str, end: End) -> Generator[str, None, End]:
 
 
 def _write_with(model: ChatModel, result: Result, max_tokens: int) -> Generator[str, None, End]:
-    """Yield the answer of a language model in pieces; return what it cites.
-
-    Documents and the question cannot close the markers: a space follows each ``<`` before the name of a marker.
-    """
+    """Yield the answer of a language model in pieces; return what it cites."""
     context = result.context(max_tokens, numbered=True)
     reader = CitationReader({int(number) for number in _HEAD.findall(context)})
-    asked, inside = (without_tags(text, *_MARKERS) for text in (result.question.strip(), context))
-    content = f"<passages>\n{inside}\n</passages>\n\nQuestion: {asked}"
     opening, is_open, is_declined = "", True, False
-    pieces = checked_stream(
-        model, [Message(role="system", content=INSTRUCTIONS), Message(role="user", content=content)]
-    )
+    pieces = checked_stream(model, _messages(result.question, context))
     try:
         for piece in chain(pieces, [None]):
             text = piece or ""
@@ -295,6 +283,13 @@ def _write_with(model: ChatModel, result: Result, max_tokens: int) -> Generator[
     finally:
         pieces.close()
     return "none" if is_declined and not reader.cited else "llm", reader.cited, reader.unknown
+
+
+def _messages(question: str, context: str) -> list[Message]:
+    """Return the prompt. No text can close the markers: a space follows each ``<`` before the name of a marker."""
+    asked, inside = (without_tags(text, *_MARKERS) for text in (question.strip(), context))
+    content = f"<passages>\n{inside}\n</passages>\n\nQuestion: {asked}"
+    return [Message(role="system", content=INSTRUCTIONS), Message(role="user", content=content)]
 
 
 # -- citations
@@ -353,7 +348,9 @@ class CitationReader:
             self._code = "" if self._code else run
         elif match["break"] and len(self._code) < 3:  # only a fence spans lines
             self._code = ""
-        numbers = _numbers_in(inside) if inside and not self._code else []
+        if not inside or self._code:
+            return match.group()
+        numbers = _numbers_in(inside)
         unknown = set(numbers) - self._numbers
         self.cited |= set(numbers) - unknown
         self.unknown |= unknown

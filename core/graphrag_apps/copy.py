@@ -56,6 +56,7 @@ def copy_index(source: str | Path, target: str | Path, *, batch_size: int = 250)
         for _ in range(_PASSES):
             generation = old.generation
             _copy_documents(old, new, batch_size)
+            _delete_others(old, new, 10 * batch_size)
             _copy_settings(old, new)
             new.flush()
             old.refresh()
@@ -98,7 +99,7 @@ def _copy_settings(old: IndexEngine, new: IndexEngine) -> None:
 
 
 def _copy_documents(old: IndexEngine, new: IndexEngine, batch_size: int) -> None:
-    """Write documents that the target lacks or has otherwise; delete those that are no longer in the source."""
+    """Write documents that the target lacks or has otherwise."""
     for ids in _batches(old.document_ids(), batch_size):
         digests, present = old.stored(ids), new.stored(ids)
         if needed := [key for key in ids if key in digests and present.get(key) != digests[key]]:
@@ -108,7 +109,11 @@ def _copy_documents(old: IndexEngine, new: IndexEngine, batch_size: int) -> None
             if removed := [key for key in needed if key in present]:
                 new.write(removed=removed)  # apart, so that the access counts of facts are the source's
             new.write(documents, name_vectors=vectors)
-    for ids in _batches(list(new.document_ids()), 10 * batch_size):
+
+
+def _delete_others(old: IndexEngine, new: IndexEngine, batch_size: int) -> None:
+    """Delete documents that are no longer in the source."""
+    for ids in _batches(list(new.document_ids()), batch_size):
         kept = old.stored(ids)
         if gone := [key for key in ids if key not in kept]:
             new.write(removed=gone)

@@ -14,10 +14,10 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,6 @@ from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Entity, Fact
 
 _INVALID = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 has no place for
-_TEXTS = ("relation", "source", "status")
-_NUMBERS = ("weight", "confidence", "created", "valid_from", "valid_to")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,24 +107,31 @@ def _write_graphml(path: Path, nodes: Mapping[str, Entity], facts: Sequence[Fact
 
     values = dict.fromkeys(fact.value for fact in facts if fact.value and fact.entities)
     numbers = {key: number for number, key in enumerate([*nodes, *((value,) for value in values)])}
-    vertices = [*(("entity", one) for one in nodes.values()), *(("value", Entity(value, value)) for value in values)]
-    edges = [(ends, fact, at == 0) for fact in facts for at, ends in enumerate(_ends(fact))]
-    graph = igraph.Graph(len(vertices), [(numbers[start], numbers[end]) for (start, end), _, _ in edges], directed=True)
-    graph.vs["kind"] = [kind for kind, _ in vertices]
-    graph.vs["mentions"] = [one.mentions for _, one in vertices]
-    for name in ("name", "type", "description"):
-        graph.vs[name] = [_xml(getattr(one, name)) for _, one in vertices]
-    graph.vs["label"], graph.vs["aliases"] = graph.vs["name"], [_xml("\n".join(one.aliases)) for _, one in vertices]
-    graph.es["text"] = [_xml(fact.text) if is_first else "" for _, fact, is_first in edges]
-    graph.es["fact"], graph.es["passage"] = [
-        [_xml(getattr(fact, name)) for _, fact, _ in edges] for name in ("id", "chunk_id")
-    ]
-    for name in _TEXTS:
-        graph.es[name] = [_xml(getattr(fact, name)) for _, fact, _ in edges]
-    for name in _NUMBERS:
-        graph.es[name] = [_number(getattr(fact, name)) for _, fact, _ in edges]
+    drawn = [*nodes.values(), *(Entity(value, value) for value in values)]
+    ends = [_ends(fact) for fact in facts]
+    stated = list(chain.from_iterable([fact] * len(own) for fact, own in zip(facts, ends, strict=True)))
+    vertices = _columns(drawn, ("name", "type", "description"), _xml) | _columns(drawn, ("mentions",), int)
+    vertices |= _columns(drawn, ("aliases",), lambda names: _xml("\n".join(names)))
+    vertices |= {"label": vertices["name"], "kind": ["entity"] * len(nodes) + ["value"] * len(values)}
+    edges = _columns(stated, ("relation", "source", "status", "id", "chunk_id"), _xml)
+    edges |= _columns(stated, ("weight", "confidence", "created", "valid_from", "valid_to"), _number)
+    edges |= {"fact": edges.pop("id"), "passage": edges.pop("chunk_id"), "text": _first_texts(facts, ends)}
+    pairs = [(numbers[start], numbers[end]) for start, end in chain.from_iterable(ends)]
+    graph = igraph.Graph(len(drawn), pairs, directed=True, vertex_attrs=vertices, edge_attrs=edges)
     graph.write_graphml(str(path))
-    return sum(is_first for _, _, is_first in edges), len(edges)
+    return sum(map(bool, ends)), len(pairs)
+
+
+def _columns(rows: Sequence[Any], names: Sequence[str], convert: Callable[[Any], Any]) -> dict[str, list[Any]]:
+    return {name: [convert(getattr(row, name)) for row in rows] for name in names}
+
+
+def _first_texts(facts: Sequence[Fact], ends: Sequence[Sequence[Any]]) -> list[str]:
+    """Return a text for each edge: that of its fact is at the first edge alone."""
+    texts: list[str] = []
+    for fact, own in zip(facts, ends, strict=True):
+        texts += [_xml(fact.text), *[""] * (len(own) - 1)] if own else []
+    return texts
 
 
 def _ends(fact: Fact) -> list[tuple[Any, Any]]:

@@ -12,7 +12,7 @@ import pytest
 from serving import Gateway, client_of, connect, index_of, keys_of, served
 
 from graphrag_apps.ask import ask
-from graphrag_apps.serve import Limits, create_app, mcp_app
+from graphrag_apps.serve import create_app, mcp_app
 from graphrag_core import Document, GraphRetriever
 from graphrag_core.deadline import deadline
 from graphrag_core.errors import DeadlineExceeded, FilterError, LLMError
@@ -75,12 +75,6 @@ def test_the_time_limit_ends_the_work():
         GraphRetriever(index).retrieve("Who calls the Keyring?")
 
 
-@pytest.mark.parametrize("host", ["[", "evil.example", "127.0.0.1.evil.example:80"])
-def test_a_host_that_is_not_this_machine_is_refused(host):
-    with client_of(Gateway(index_of(OURS))) as client:
-        assert client.get("/v1/stats", headers={"Host": host}).status_code == 400
-
-
 class Endless:
     """A language model that writes the same without end, until it is closed."""
 
@@ -101,15 +95,6 @@ class Endless:
 def test_an_answer_without_end_is_an_error():
     with index_of(OURS) as index, pytest.raises(LLMError, match="does not stop"):
         ask(GraphRetriever(index), "Who calls the Keyring?", Endless("word " * 1_000))
-
-
-@pytest.mark.parametrize("stated", [True, False])
-def test_a_body_over_the_limit_is_answered(stated):
-    gateway = Gateway(index_of(OURS), limits=Limits(body_bytes=100_000))
-    pieces = [b"x" * 50_000] * 15
-    with client_of(gateway) as client:
-        found = client.post("/v1/query", content=b"".join(pieces) if stated else iter(pieces))
-    assert (found.status_code, found.json()["error"]["type"]) == (413, "TooLarge")
 
 
 def test_a_broken_request_after_a_whole_one_is_no_failure_of_the_server(caplog):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 
 import httpx
 import pytest
@@ -199,7 +198,7 @@ def test_a_body_that_is_too_large_is_refused_with_and_without_a_length():
 
 
 def test_a_server_without_keys_answers_this_machine_only(client):
-    for headers in ({"Host": "evil.example"}, {"Host": "127.0.0.1.evil.example:80"}, {"Host": ""}):
+    for headers in ({"Host": "["}, {"Host": "evil.example"}, {"Host": "127.0.0.1.evil.example:80"}, {"Host": ""}):
         assert client.get("/v1/stats", headers=headers).status_code == 400
     page = {"Origin": "https://evil.example", "Content-Type": "text/plain"}  # a page may send this without asking first
     assert client.post("/v1/query", content=b'{"question": "x"}', headers=page).status_code == 415
@@ -275,15 +274,6 @@ def test_a_request_that_takes_too_long_is_504():
         for refused in (client.post("/v1/query", json={"question": QUESTION}), client.get("/v1/communities")):
             assert error(refused) == (504, "TimeLimit")
         assert client.get("/health").status_code == 200
-
-
-def test_a_body_that_does_not_arrive_is_408():
-    with client_of(Gateway(index_of(), limits=Limits(receive_seconds=0.2))) as client:
-        url = client.base_url
-        with socket.create_connection((url.host, url.port)) as slow:
-            slow.settimeout(60)
-            slow.sendall(f"POST /v1/query HTTP/1.1\r\nHost: {url.host}\r\nContent-Length: 9\r\n\r\n{{".encode())
-            assert slow.recv(100).startswith(b"HTTP/1.1 408")
 
 
 def test_an_unexpected_failure_is_500_without_details(monkeypatch, caplog):

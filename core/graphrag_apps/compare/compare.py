@@ -46,13 +46,10 @@ def compare(
 
     Parameters
     ----------
-    retriever
-        The retriever whose settings are used.
-    questions
-        With gold the report has measures; without, only the differences between methods.
+    retriever, questions
+        The retriever whose settings are used. Without gold the report has only differences between methods.
     k
-        The number of documents that count. Passages of the same document count once. For questions with evidence quotes
-        in place of document ids, the number of passages.
+        The number of documents that count; for questions with evidence quotes the number of passages.
     measures
         What to measure, such as "ndcg@10"; by default recall, all, ndcg and mrr at ``k``.
     others

@@ -78,8 +78,7 @@ class Interval(NamedTuple):
 def bootstrap_interval(values: npt.ArrayLike) -> Interval:
     """Return the 95 % percentile interval of the mean of some values, one for each question.
 
-    Give differences between two methods on the same questions for a paired interval. The same values give the same
-    interval.
+    Differences between two methods on the same questions give a paired interval.
 
     >>> bootstrap_interval([0.5, 0.5, 0.5])
     Interval(low=0.5, high=0.5)
@@ -101,9 +100,8 @@ def bootstrap_interval(values: npt.ArrayLike) -> Interval:
 def permutation_p(differences: npt.ArrayLike) -> float:
     """Return the two-sided p-value of paired differences, by a permutation test of their mean.
 
-    If two methods are equally good, the sign of each difference is as likely as the opposite one. The p-value is the
-    share of all combinations of signs with a mean at least as far from 0. For up to 13 differences other than 0 all
-    combinations are enumerated; for more, 10,000 are drawn.
+    It is the share of all combinations of signs with a mean at least as far from 0. For up to 13 differences other
+    than 0 all combinations are enumerated; for more, 10,000 are drawn.
 
     >>> permutation_p([0.5, 0.5, 0.5, 0.5, 0.5, 0.0])
     0.0625

@@ -52,21 +52,11 @@ class Question:
 
 
 def load_questions(source: Any) -> list[Question]:
-    """Read questions from a file or a list.
+    """Read questions from a file, or an iterable of :class:`Question` or of mappings.
 
-    Parameters
-    ----------
-    source
-        - a text file with one question in each line;
-        - JSON Lines with ``question``, and optionally ``gold`` (document ids), ``evidence`` (quotes, or objects with
-          ``quote``), ``type`` and ``id``;
-        - CSV or TSV with columns of these names; several ids or quotes in a cell are separated by ``|``;
-        - an iterable of :class:`Question` or of mappings.
-
-    Raises
-    ------
-    FileError
-        A file cannot be read; the message has its name and the line.
+    A text file has one question in each line. JSON Lines, CSV and TSV have ``question``, and optionally ``gold``
+    (document ids), ``evidence`` (quotes, or objects with ``quote``), ``type`` and ``id``; several ids or quotes in a
+    cell are separated by ``|``. ``FileError`` names the file and the line that cannot be read.
     """
     if isinstance(source, (str, Path)):
         rows: Iterable[tuple[str, Any]] = _file_rows(Path(source))
@@ -157,9 +147,8 @@ def _items(row: Mapping[str, Any], name: str, what: str, where: str) -> list[Any
 def contains(quote: str, passage: str) -> bool:
     r"""Return whether a passage contains a quote.
 
-    White space, case, punctuation and markup (HTML tags, reStructuredText roles, link targets) do not count. At least
-    three quarters of the quote's adjacent word pairs must occur in the passage. A reference that is longer than the
-    passage, such as a text of another chunker, is found if three quarters of the passage's word pairs occur in it.
+    At least three quarters of the quote's adjacent word pairs must occur in the passage, without markup, case and
+    punctuation. A quote that is longer than the passage is found if three quarters of the passage's pairs occur in it.
 
     >>> contains("use the :signal:`before_task_publish` signal", "Use the\n before_task_publish  signal instead.")
     True
@@ -190,11 +179,9 @@ def _pairs(text: str) -> frozenset[tuple[str, str]]:
 
 
 class Gold(NamedTuple):
-    """What counts as the answer of a question in one index.
+    """What counts as the answer of a question in one index: the gold documents, chunks or quotes that it has.
 
-    ``items`` are the gold documents, chunks or quotes that the index has; ``missing`` are not in it and not measured.
-    Ranks count passages if ``by_passage``, else documents. ``judge`` returns the positions of the items that a passage
-    has.
+    Ranks count passages if ``by_passage``, else documents. ``judge`` returns the positions of a passage's items.
     """
 
     items: tuple[str, ...]

@@ -108,11 +108,10 @@ def as_points(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The results of several methods on the same questions.
+    """The results of several methods on the same questions, of which the first ``k`` documents or passages count.
 
-    ``verdict`` compares the hybrid method with vector and keyword search without the graph by the first measure, on
-    the questions that have gold documents; ``difference`` does so by any measure. ``k`` is the number of documents or
-    passages that count. ``measures`` are by default recall, all gold, nDCG and MRR at ``k``.
+    ``verdict`` compares the hybrid method with vector and keyword search without the graph by the first measure;
+    ``difference`` does so by any measure.
     """
 
     k: int

@@ -76,20 +76,9 @@ def _export(
 ) -> dict[str, Any]:
     """Return the data of the static page: the answers that a server would give."""
     overview = explorer.overview(where)
-    start: dict[str, Any] = {"kind": "overview", "value": ""}
-    first, answers = [], {}
-    if entity is not None:
-        node = explorer.entity(entity, where)["entity"]
-        if node is None:
-            raise InputError(f"there is no entity {entity!r}: list them with 'hybrid-graphrag graph entities'")
-        first, start = [node["id"]], {"kind": "entity", "value": node["id"]}
-    if question is not None:
-        answers[question] = explorer.question(question, where)
-        start = start if first else {"kind": "question", "value": question}
-        first += [node["id"] for node in answers[question]["network"]["nodes"] if node["id"] is not None]
+    first, start, answers = _first(explorer, question, entity, where)
     top = [node["id"] for node in overview["graph"]["nodes"]]
-    is_focused = question is not None or entity is not None
-    entities = _entities(partial(explorer.entity, where=where), first if is_focused else None, top, max_nodes)
+    entities = _entities(partial(explorer.entity, where=where), first, top, max_nodes)
     ids = [community["id"] for community in overview["communities"]]
     communities = {community_id: explorer.community(community_id, where) for community_id in ids}
     whole = {**overview, "graph": dict(overview["graph"])}  # the explorer caches its overview
@@ -101,6 +90,24 @@ def _export(
         "start": start, "overview": whole, "entities": entities, "communities": communities, "questions": answers,
         "edges": list(edges.values()),
     }  # fmt: skip
+
+
+def _first(
+    explorer: Explorer, question: str | None, entity: str | None, where: Where | None
+) -> tuple[list[str] | None, dict[str, str], dict[str, Any]]:
+    """Return the entities that come first, or None; what the page shows first; and the answers to the question."""
+    if entity is None and question is None:
+        return None, {"kind": "overview", "value": ""}, {}
+    first, start, answers = list[str](), {"kind": "question", "value": question or ""}, {}
+    if entity is not None:
+        node = explorer.entity(entity, where)["entity"]
+        if node is None:
+            raise InputError(f"there is no entity {entity!r}: list them with 'hybrid-graphrag graph entities'")
+        first, start = [node["id"]], {"kind": "entity", "value": node["id"]}
+    if question is not None:
+        answers[question] = explorer.question(question, where)
+        first += [node["id"] for node in answers[question]["network"]["nodes"] if node["id"] is not None]
+    return first, start, answers
 
 
 def _keep_exported(graph: dict[str, Any], entities: dict[str, Any]) -> None:

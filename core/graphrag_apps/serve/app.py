@@ -181,8 +181,8 @@ def add(body: AddRequest, gateway: Served, key: Caller) -> Response:
     """Add or replace documents, all or none. The server and the key must allow writing."""
     gateway.check_write(key)
     new = [Document(one.id, one.text, one.title, key.stamp(one.metadata, one.id)) for one in body.documents]
-    own = _inside(gateway, key.where, [one.id for one in new])
-    for one in new if key.restricted else ():
+    own = _inside(gateway, key.where, [one.id for one in new]) if key.restricted else {one.id for one in new}
+    for one in new:
         if one.id not in own and (_PASSAGE_ID.search(one.id) or one.id in gateway.index):
             raise _taken(one.id)
     try:

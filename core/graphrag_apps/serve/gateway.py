@@ -54,20 +54,14 @@ class Gateway:
 
     Parameters
     ----------
-    index
-        The index.
-    retriever
-        Answers questions; by default a :class:`~graphrag_core.GraphRetriever` with the default settings.
-    keys
-        The keys of callers. None serves everybody.
-    where
-        A filter that narrows every key.
+    index, retriever
+        What is served, and what answers questions; by default a retriever with the default settings.
+    keys, where
+        The keys of callers; None serves everybody. A filter that narrows every key.
     llm
         Writes answers: anything that :func:`graphrag_apps.ask.ask` takes. Without one, answers show what comes nearest.
-    write
-        Whether keys that may write can add and delete documents and remember facts.
-    limits
-        What a request may cost.
+    write, limits
+        Whether keys that may write can change the index, and what a request may cost.
     hosts
         The names that the header ``Host`` may have, such as ``"search.example.org"`` or ``"*.example.org"``. By default
         those of this machine if there are no keys, so that no web page reaches the server, and all of them otherwise.

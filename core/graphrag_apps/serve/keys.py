@@ -70,14 +70,19 @@ class Key:
             is_field = isinstance(part, Condition) and part.operator in ("eq", "in") and part.key != DOCUMENT_ID
             if isinstance(part, Condition) and is_field and len(part.values) == 1:
                 _set_missing(stamped, part.key, part.values[0])
-        values: dict[str, list[Any]] = {}
-        for name, (kind, value) in attributes(stamped):
-            values.setdefault(name, []).append(None if kind == "null" else value)
-        named = {condition.key for condition in conditions(self.where)} & values.keys()
-        alone = [{**values, name: value} for name in named for value in values[name]]
-        if not all(matches(self.where, one, document_id) for one in (stamped, *alone)):
+        if not _is_inside(self.where, stamped, document_id):
             raise Refused(403, f"the metadata is outside of the filter of the key {self.name!r}: leave its fields out")
         return stamped
+
+
+def _is_inside(where: Filter, metadata: Mapping[str, Any], document_id: str) -> bool:
+    """Return whether metadata matches a filter, also with each value of a field alone."""
+    values: dict[str, list[Any]] = {}
+    for name, (kind, value) in attributes(metadata):
+        values.setdefault(name, []).append(None if kind == "null" else value)
+    named = {condition.key for condition in conditions(where)} & values.keys()
+    alone = [{**values, name: value} for name in named for value in values[name]]
+    return all(matches(where, one, document_id) for one in (metadata, *alone))
 
 
 def _set_missing(metadata: dict[str, Any], key: str, value: tuple[str, Any]) -> None:
