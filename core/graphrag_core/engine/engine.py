@@ -33,7 +33,7 @@ from graphrag_core.engine.name_vectors import NameVectors
 from graphrag_core.engine.reads import EmbedTokens
 from graphrag_core.engine.records import INTERNAL, Records
 from graphrag_core.engine.rows import Accesses, damaged
-from graphrag_core.engine.scope import marked, matching, scope_of
+from graphrag_core.engine.scope import Scoped, marked, matching, scope_of
 from graphrag_core.engine.segments import Batch, together
 from graphrag_core.engine.snapshot import Snapshot
 from graphrag_core.engine.statistics import statistics
@@ -201,7 +201,7 @@ class IndexEngine:
                 yield records
 
     @contextmanager
-    def snapshot(self, scope: Filter | None = None) -> Iterator[Snapshot]:
+    def snapshot(self, scope: Scoped = None) -> Iterator[Snapshot]:
         """Open a snapshot of the newest generation, restricted to the documents that match a filter."""
         with self.reading() as (view, records):
             seen = scope_of(view, records, self._columns, scope)

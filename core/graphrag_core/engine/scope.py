@@ -6,7 +6,7 @@ which documents came. Whether an entity exists is decided when it is read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,10 @@ from graphrag_core.ports import Adjacency, Keys, Scores
 
 _WEIGHTS = np.array([1, 6], np.float32)  # of a mention, and of what the passage is about
 _MOST_SCOPES = 16  # of a generation, that are kept
+
+
+Scoped = Filter | None | Callable[[Mapping[str, str]], Filter | None]
+"""A filter, or a function that returns it, given the settings of the index."""
 
 
 class Scope:
@@ -248,8 +252,9 @@ class Scope:
 # -- filters
 
 
-def scope_of(view: View, records: Records, columns: AttributeColumns, chosen: Filter | None) -> Scope:
+def scope_of(view: View, records: Records, columns: AttributeColumns, scope: Scoped) -> Scope:
     """Return the scope of a filter. What is hidden from every question depends on the time, and rarely changes."""
+    chosen = scope(records.meta()) if callable(scope) else scope
     hidden: Filter | None = None
     if isinstance(chosen, Hidden):
         hidden, chosen = chosen.part, None

@@ -190,7 +190,12 @@ def visible(engine: IndexEngine, scope: Filter | None, at: float) -> Filter | No
 
     A fact is valid from ``valid_from`` on and until just before ``valid_to``.
     """
-    if SETTING not in engine.settings():
+    return visible_by(engine.settings(), scope, at)
+
+
+def visible_by(settings: Mapping[str, str], scope: Filter | None, at: float) -> Filter | None:
+    """Return what :func:`visible` does, by the settings of the index."""
+    if SETTING not in settings:
         return scope
     invalid = (
         condition("status", "eq", ("text", "rejected")),

@@ -83,14 +83,12 @@ def parse_history(history: Any, question: str) -> tuple[Turn, ...]:
         raise InputError(f"history has {wrong[0]!r:.80}: use texts, and results of this retriever, oldest first")
     if text_before_reference(question) is None:
         return ()
-    return tuple(_turn(one) for one in given[-_MOST_TURNS:])
-
-
-def _turn(given: str | Result) -> Turn:
-    if isinstance(given, str):
-        return Turn(given)
-    names = tuple(entity.name for entity in given.entities)
-    return Turn(given.question, names, tuple(hit.chunk.id for hit in given.hits[:_PASSAGES]))
+    return tuple(
+        Turn(one)
+        if isinstance(one, str)
+        else Turn(one.question, tuple(e.name for e in one.entities), tuple(h.chunk.id for h in one.hits[:_PASSAGES]))
+        for one in given[-_MOST_TURNS:]
+    )
 
 
 def with_conversation(query: Query, turns: Sequence[Turn], recogniser: Recogniser) -> Query:
@@ -100,7 +98,9 @@ def with_conversation(query: Query, turns: Sequence[Turn], recogniser: Recognise
     """
     snapshot = query.snapshot
     before = text_before_reference(query.text)
-    if before is None or _has_known_name(before, recogniser, snapshot):
+    known = recogniser.known_names(before or "", snapshot)
+    inside = snapshot.entities(np.array([entity for _, _, entity in known], np.int64))
+    if before is None or not all(is_ordinary(entity.id) for entity in inside):
         return query
     weights = _weights(turns, recogniser, snapshot)
     own = set(query.entities.tolist())
@@ -133,12 +133,6 @@ def _weights(turns: Sequence[Turn], recogniser: Recogniser, snapshot: Snapshot) 
             weights[entity] = weights.get(entity, 0.0) + weight / len(named)
         weight *= _DECAY if named else 1.0
     return sorted(weights.items(), key=lambda item: -item[1])
-
-
-def _has_known_name(text: str, recogniser: Recogniser, snapshot: Snapshot) -> bool:
-    """Return whether a text has a name of the index that is more than an ordinary word."""
-    keys = np.array([entity for _, _, entity in recogniser.known_names(text, snapshot)], np.int64)
-    return any(not is_ordinary(entity.id) for entity in snapshot.entities(keys))
 
 
 def text_before_reference(question: str) -> str | None:
@@ -221,8 +215,10 @@ class _Words:
         ends = [at for at, one in enumerate(before) if one in _SENTENCE_ENDS or (one == "," and not is_pronoun)]
         if self._has_name(0, end) or (ends and sum(self._is_content[: ends[-1]]) >= _FEWEST):
             return True
-        if word in _POSSESSIVE and self._lower[place - 1] not in _SUBJECT_VERBS and self._has_noun_asked_for(end):
-            return True  # "Which university has its origins in ..."
+        if word in _POSSESSIVE and self._lower[place - 1] not in _SUBJECT_VERBS:
+            pairs = zip(before, self._is_content[1:end], strict=False)
+            if any(is_noun and asks in ("which", "what", "many") for asks, is_noun in pairs):
+                return True  # "Which university has its origins in ..."
         return is_pronoun and self._has_noun(end, plural=word in _PLURAL)
 
     def _has_noun(self, end: int, *, plural: bool) -> bool:
@@ -234,10 +230,6 @@ class _Words:
             if word in (_INDEFINITE if plural else _DETERMINERS) and at + 1 < end and self._is_content[at + 1]:
                 return True  # "Can a user change their address?"
         return False
-
-    def _has_noun_asked_for(self, end: int) -> bool:
-        pairs = zip(self._lower[:end], self._is_content[1:end], strict=False)
-        return any(is_noun and word in ("which", "what", "many") for word, is_noun in pairs)
 
     def _has_name(self, first: int, last: int) -> bool:
         """Return whether one of some words is written as a name or as an identifier."""

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphrag_core.filters import Filter
 from graphrag_core.model import Chunk, Entity
 from graphrag_core.ports import Keys, Ranking
 from graphrag_core.query.plan import Plan
@@ -67,8 +66,8 @@ class Evidence:
         The entities that the question names, and after them those of the conversation.
     terms
         The terms of the question; None if no reranker looked at them.
-    scope, state
-        What the question saw of the index: the filter; the generation, and what says whether keys are the same.
+    state
+        The generation that the question saw, and what says whether keys are the same.
     unknown_keys
         The keys of the filter that no document has.
     has_vector, has_chunks, has_entities, has_vectors
@@ -90,7 +89,6 @@ class Evidence:
     named: Keys
     carried: Carried
     terms: Sequence[str] | None
-    scope: Filter | None
     state: tuple[int, object]
     unknown_keys: tuple[str, ...]
     has_vector: bool

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ import numpy as np
 
 from graphrag_core.errors import IndexClosed
 from graphrag_core.ingest.edges import shared_fields
+from graphrag_core.ingest.remembered import visible_by
 from graphrag_core.key_sets import distinct
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Keys
@@ -39,7 +41,7 @@ def explain(engine: Engine, seen: Evidence, hits: Sequence[Hit], reasons: Sequen
     one and what moved it.
     """
     try:
-        with engine.snapshot(seen.scope) as snapshot:
+        with engine.snapshot(partial(visible_by, scope=seen.plan.scope, at=seen.plan.at)) as snapshot:
             return _explained(snapshot, seen, hits, reasons, shared_fields(engine.settings()))
     except IndexClosed as error:
         raise IndexClosed(f"{error}. retrieve(..., explain=True) explains a result before") from error

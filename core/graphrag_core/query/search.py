@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphrag_core.filters import Filter
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import DEFAULT_VECTOR_WEIGHT
-from graphrag_core.ingest.remembered import visible
+from graphrag_core.ingest.remembered import visible_by
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Keys, Ranking
 from graphrag_core.query.conversation import with_conversation
@@ -46,8 +45,8 @@ _NO_WORDS = "the question has no words: the order of the passages is arbitrary"
 
 def search(index: KnowledgeIndex, plan: Plan, vector: Embedded, stages: Stages) -> Evidence:
     """Search, recognise, expand and rank, on one generation of the index and within the scope of the plan."""
-    settings, scope = plan.settings, visible(index.engine, plan.scope, plan.at)
-    with index.engine.snapshot(scope) as snapshot:
+    settings = plan.settings
+    with index.engine.snapshot(partial(visible_by, scope=plan.scope, at=plan.at)) as snapshot:
         query = Query(
             plan.text, snapshot, vector.vector, embedder=index.embedding, k=settings.k,
             is_hybrid=settings.method == "hybrid", min_graph_score=settings.gate.min_graph_score,
@@ -65,7 +64,7 @@ def search(index: KnowledgeIndex, plan: Plan, vector: Embedded, stages: Stages) 
         stages.end("expand")
         ranked = rank(query, plain, graph, settings)
         stages.end("rerank" if settings.second_stage is not None and graph.ran else "fuse")
-        return read(query, plan, scope, vector, plain, graph, ranked)
+        return read(query, plan, vector, plain, graph, ranked)
 
 
 # -- search
@@ -129,10 +128,8 @@ def _blend(query: Query, channels: Mapping[str, Ranking], weight: float, *, rela
             cosine /= max(float(cosine.max(initial=0)), 1e-9)
         shares = np.zeros(len(both), np.float32)
         shares[np.searchsorted(both, keys)] = criteria[0]
-        keys, criteria = (
-            both,
-            [weight * cosine + (1 - weight) * shares, similarity],
-        )  # negative cosines keep their order
+        # Negative cosines keep their order.
+        keys, criteria = both, [weight * cosine + (1 - weight) * shares, similarity]
     order = query.order(keys, *criteria)
     return keys[order], criteria[0][order].astype(np.float32)
 
@@ -191,9 +188,8 @@ def rank(query: Query, plain: PlainSearch, graph: GraphSearch, settings: Resolve
 
 
 def read(
-    query: Query, plan: Plan, scope: Filter | None, vector: Embedded, plain: PlainSearch, graph: GraphSearch,
-    ranked: Reranked,
-) -> Evidence:  # fmt: skip
+    query: Query, plan: Plan, vector: Embedded, plain: PlainSearch, graph: GraphSearch, ranked: Reranked
+) -> Evidence:
     """Read the passages and entities that may be shown, and what the remarks need, while the snapshot is open."""
     snapshot, settings, candidates = query.snapshot, plan.settings, ranked.candidates
     kept, linking = None, query.entities[:0]
@@ -211,7 +207,7 @@ def read(
         passages=dict(zip(wanted.tolist(), snapshot.chunks(wanted), strict=True)),
         entities=dict(zip(keys.tolist(), snapshot.entities(keys), strict=True)),
         named=query.entities, carried=query.carried, terms=None if candidates is None else candidates.terms,
-        scope=scope, state=(snapshot.generation, snapshot.numbering),
+        state=(snapshot.generation, snapshot.numbering),
         unknown_keys=snapshot.unknown_keys[:_MAX_UNKNOWN], has_vector=query.vector is not None,
         has_chunks=snapshot.chunk_count > 0, has_entities=snapshot.has_entities, has_vectors=snapshot.has_vectors,
         missing=_missing(query, settings, vector, graph), failed=bool(query.failures),
@@ -259,7 +255,7 @@ def to_result(engine: IndexEngine, seen: Evidence, stages: Stages) -> Result:
     if plan.explain:
         _ = explanation.value
     stages.end("explain" if plan.explain else "hits")
-    asked = {"method": settings.method, "k": settings.k, "filtered": seen.scope is not None}
+    asked = {"method": settings.method, "k": settings.k, "filtered": plan.scope is not None}
     stages.emit("retrieve", {**asked, "hits": len(hits), "entities": len(seen.entities), "graph_used": seen.graph.ran})
     return Result(
         question=plan.text,
