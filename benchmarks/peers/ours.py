@@ -28,14 +28,14 @@ class GivenWordLlama(WordLlama):
         self._given = Embedding(given)
         self._known = {passage.text for passage in given.passages} | set(given.questions)
 
-    def _embed(self, texts: list[str]) -> Matrix:
+    def embed_documents(self, texts: list[str]) -> Matrix:
         vectors: Matrix = np.empty((len(texts), self.dim), np.float32)
         is_known = np.array([text in self._known for text in texts], np.bool_)
         known, other = [[texts[at] for at in np.flatnonzero(mask)] for mask in (is_known, ~is_known)]
         if known:
             vectors[is_known] = self._given(known)
         if other:
-            vectors[~is_known] = super()._embed(other)
+            vectors[~is_known] = super().embed_documents(other)
         return vectors
 
 

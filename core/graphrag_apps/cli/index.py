@@ -53,7 +53,7 @@ class _Job:
     def open(self, **more: Any) -> KnowledgeIndex:
         model = options.make_embedder(self.settings.embedder, self.settings.embedder_url)
         size = _BATCH if self.llm is None else _BATCH_WITH_LLM
-        return KnowledgeIndex.open(self.place, model, progress=False, batch_size=size, **self.parts, **more)
+        return KnowledgeIndex.open(self.place, model, batch_size=size, **{"progress": False, **self.parts, **more})
 
     @property
     def parts(self) -> dict[str, Any]:
@@ -296,8 +296,8 @@ def rebuild(
     model = None if llm is None else () if llm == "none" else parse_llm(llm, os.environ.get("OPENAI_BASE_URL"))
     settings = IndexSettings.load(place, embedder=embedder, embedder_url=embedder_url, graph=graph, llm=model)
     settings = replace(settings, llm=settings.llm or None)
-    with _job(place, settings) as job, job.open() as opened:
-        report = opened.rebuild(progress=sys.stderr.isatty() and not quiet)
+    with _job(place, settings) as job, job.open(progress=sys.stderr.isatty() and not quiet) as opened:
+        report = opened.rebuild()
         if settings.is_stored(opened):
             settings.save(opened)
     if not quiet:

@@ -143,7 +143,7 @@ def add(index: KnowledgeIndex, key: Key, given: Iterable[Document]) -> dict[str,
             if one.id not in own and (_PASSAGE_ID.search(one.id) or one.id in index):
                 raise _taken(one.id)
     try:
-        report = index.add(new, progress=False)
+        report = index.add(new)
     except IdTaken as error:  # it names the document, or one of its passages
         taken = str(error.document_id)
         raise _taken(next((one.id for one in new if taken.startswith(f"{one.id}#")), taken)) from error
