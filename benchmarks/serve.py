@@ -162,7 +162,7 @@ def in_threads(folder: Path, plan: Plan, threads: int) -> list[dict[str, Any]]:
         new = iter(plan.new)
         adds: tuple[Callable[[], object], ...] = (
             lambda: None,
-            lambda: index.add([Document(*next(new))], progress=False),
+            lambda: index.add([Document(*next(new))]),
         )
         return [measured(asyncio.run(watched(add)), ticks) for add in adds]
 

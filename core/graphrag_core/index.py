@@ -186,7 +186,6 @@ class KnowledgeIndex:
         *,
         vectors: Mapping[str, Sequence[float]] | None = None,
         embeddings: Mapping[str, Sequence[float]] | None = None,
-        progress: bool | None = None,
     ) -> Added:
         """Add documents; replace those whose id exists with other content.
 
@@ -202,8 +201,6 @@ class KnowledgeIndex:
         embeddings
             Vectors by text, for the texts that :meth:`to_embed` returned. Other texts are embedded by the index's
             embedder.
-        progress
-            Whether this call shows a progress bar; None for the setting of the class.
 
         Raises
         ------
@@ -215,7 +212,7 @@ class KnowledgeIndex:
         if isinstance(documents, Document):
             raise InputError("add takes an iterable of documents: add([document])")
         # The mapping as it is: it may be filled while the documents are read.
-        return self.pipeline.add(documents, {} if vectors is None else vectors, embeddings or {}, progress)
+        return self.pipeline.add(documents, {} if vectors is None else vectors, embeddings or {})
 
     def add_research_findings(self, findings: Any) -> Added:
         """Add the papers and projects of research findings as documents with typed entities and facts.
@@ -245,17 +242,12 @@ class KnowledgeIndex:
         """
         return self.pipeline.delete([document_ids] if isinstance(document_ids, str) else list(document_ids))
 
-    def rebuild(self, *, progress: bool | None = None) -> Added:
+    def rebuild(self) -> Added:
         """Split all documents and extract from them again, then build the search indexes again.
 
         Use it after an upgrade, or for another chunker or extractor. Only passages and names that are new are embedded.
         Remembered facts, explicit edges, edits of the graph and access counts are kept.
         Each batch is one transaction: after an interrupt the index is valid, and the next call finishes.
-
-        Parameters
-        ----------
-        progress
-            Whether this call shows a progress bar; None for the setting of the class.
 
         Returns
         -------
@@ -271,7 +263,7 @@ class KnowledgeIndex:
             The index cannot be written.
         """
         with self.pipeline.writing():
-            report = self.pipeline.rebuild(progress)
+            report = self.pipeline.rebuild()
             self.engine.rebuild()
         return report
 

@@ -288,9 +288,9 @@ def rebuild(
     place, settings = _settings(kb, llm, embedder=embedder, embedder_url=embedder_url, graph=graph)
     with (
         _extractor(place, settings) as extractor,
-        KnowledgeIndex.open(place, progress=False, **_parts(settings, extractor)) as opened,
+        KnowledgeIndex.open(place, progress=sys.stderr.isatty() and not quiet, **_parts(settings, extractor)) as opened,
     ):
-        report = opened.rebuild(progress=sys.stderr.isatty() and not quiet)
+        report = opened.rebuild()
         if settings.is_stored(opened):
             settings.save(opened)
     if not quiet:

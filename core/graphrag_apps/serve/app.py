@@ -186,7 +186,7 @@ def add(body: AddRequest, gateway: Served, key: Caller) -> Response:
         if one.id not in own and (_PASSAGE_ID.search(one.id) or one.id in gateway.index):
             raise _taken(one.id)
     try:
-        report = gateway.index.add(new, progress=False)
+        report = gateway.index.add(new)
     except IdTaken as error:  # it names the document, or one of its passages
         taken = str(error.document_id)
         raise _taken(next((one.id for one in new if taken.startswith(f"{one.id}#")), taken)) from error

@@ -10,14 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from graphrag_core.errors import InputError
-from graphrag_core.ingest.titles import (
-    heading_text,
-    headings_of,
-    is_markdown,
-    page_number,
-    page_of,
-    title_of,
-)
+from graphrag_core.ingest.titles import heading_text, headings_of, is_markdown, page_number, page_of, title_of
 from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.text import Tokenizer, estimate_tokens, most_tokens, normalise, sentences, token_counter, unwrap
 from graphrag_core.text.markup import plain, visible
@@ -112,8 +105,7 @@ class Chunker:
 
     def _count(self, text: str) -> int:
         """Return the tokens of what a reader sees of a text."""
-        count = estimate_tokens if self.tokenizer is None else token_counter(self.tokenizer)
-        return count(visible(text))
+        return (estimate_tokens if self.tokenizer is None else token_counter(self.tokenizer))(visible(text))
 
     def keeps_whole(self, document: Document) -> bool:
         """Return whether a document is not split at all, because it is short and only long ones are."""
@@ -139,7 +131,7 @@ class Chunker:
                 ordinal=i,
                 start=part.start,
                 headings=part.path,
-                page=(_page_at(pages, part.start, whole.text) if pages else None) or whole.page,
+                page=_page_at(pages, part.start, whole.text) or whole.page,
                 marks=part_marks,
             )
             for i, (part, part_marks) in enumerate(zip(parts, marks, strict=True))
@@ -167,8 +159,11 @@ class Chunker:
                 continue
             inside = _starting_in(blocks, section)
             spans = list(self._pack(self._pieces(text, section, inside)))
-            if headings or any(block.kind != "paragraph" for block in inside):
-                spans = self._without_short_end(text, spans)
+            if len(spans) > 1 and (headings or any(block.kind != "paragraph" for block in inside)):
+                (start, middle), (_, end) = spans[-2:]  # a last passage of a few words joins the one before
+                fits = self._count(text[start:end]) <= max(self.whole_until, self.max_tokens)
+                if fits and self._count(text[middle:end]) < _TINY_SECTION:
+                    spans[-2:] = [(start, end)]
             yield from (section._replace(start=start, end=end) for start, end in spans)
 
     def _sections(self, text: str, headings: Sequence[Mark], paths: Iterable[tuple[str, ...]]) -> Iterator[_Section]:
@@ -290,14 +285,6 @@ class Chunker:
             tokens += piece.tokens
         if current:
             yield current[0].start, current[-1].end
-
-    def _without_short_end(self, text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Join a last passage of a few words with the one before, if both fit into one."""
-        if len(spans) < 2:
-            return spans
-        (start, middle), (_, end) = spans[-2:]
-        fits = self._count(text[start:end]) <= max(self.whole_until, self.max_tokens)
-        return [*spans[:-2], (start, end)] if fits and self._count(text[middle:end]) < _TINY_SECTION else spans
 
     def _pieces(self, text: str, section: _Section, blocks: Sequence[Mark]) -> Iterator[_Piece]:
         """Yield the pieces of a section. Together they cover all of it."""
@@ -421,8 +408,7 @@ def whole_document(document: Document) -> Chunk:
             path.append(name)
         elif mark.kind in BLOCKS and mark.kind != "heading":
             break
-    pages = [mark for mark in marks if mark.kind == "page"]
-    page = (_page_at(pages, 0, text) if pages else None) or page_of(metadata)
+    page = _page_at([mark for mark in marks if mark.kind == "page"], 0, text) or page_of(metadata)
     return Chunk(document.id, document.id, text, title, 0, 0, metadata, tuple(path), page, marks)
 
 
@@ -450,7 +436,7 @@ def _block_start(text: str, block: Mark) -> int:
 
 def _page_at(pages: Sequence[Mark], start: int, text: str) -> int | None:
     """Return the page on which the first word after ``start`` is."""
-    word = _WORD.search(text, start)
+    word = _WORD.search(text, start) if pages else None
     at = bisect_right(pages, word.start() if word else start, key=attrgetter("start"))
     return page_number(pages[at - 1].value) if at else None
 

@@ -227,12 +227,8 @@ def embedded_texts(parsed: ParsedDocument) -> list[str]:
     return [chunk_text(label(chunk.title, chunk.headings), plain(chunk.text)) for chunk in parsed.chunks]
 
 
-Known = Mapping[tuple[str, str], Matrix]
-"""Vectors by document id and text."""
-
-
-def stored_vectors(stored: Iterable[ParsedDocument]) -> Known:
-    """Return the vectors of the passages of stored documents."""
+def stored_vectors(stored: Iterable[ParsedDocument]) -> dict[tuple[str, str], Matrix]:
+    """Return the vectors of the passages of stored documents, by document id and text."""
     return {
         (one.document.id, text): vector
         for one in stored
@@ -242,13 +238,17 @@ def stored_vectors(stored: Iterable[ParsedDocument]) -> Known:
 
 
 def with_vectors(
-    embedder: CheckedEmbedder, parsed: Sequence[ParsedDocument], known: Known, given: Vectors,
-    embeddings: Vectors,
-) -> list[ParsedDocument]:  # fmt: skip
-    """Return documents with the vectors and the tokens of their chunks.
+    embedder: CheckedEmbedder | None, parsed: Sequence[ParsedDocument], stored: Sequence[ParsedDocument],
+    given: Vectors, embeddings: Vectors,
+) -> Sequence[ParsedDocument]:  # fmt: skip
+    """Return documents with the vectors and the tokens of their chunks; without an embedder as they are.
 
-    ``known`` are stored vectors, ``given`` vectors that were passed for documents, and ``embeddings`` for texts.
+    The vectors of ``stored`` documents are kept where the text stays, ``given`` are vectors that were passed for
+    documents, and ``embeddings`` for texts.
     """
+    if embedder is None:
+        return parsed
+    known = stored_vectors(stored)
     rows = {one.document.id: _given(embedder, one, given) for one in parsed if one.document.id in given}
     texts = {one.document.id: embedded_texts(one) for one in parsed if one.document.id not in rows}
     new = {text: name for name, own in texts.items() for text in own if (name, text) not in known}

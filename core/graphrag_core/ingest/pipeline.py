@@ -136,20 +136,14 @@ class Pipeline:
 
     # -- the page
 
-    def add(
-        self,
-        documents: Iterable[Document],
-        vectors: Vectors = _NONE,
-        embeddings: Vectors = _NONE,
-        progress: bool | None = None,
-    ) -> Added:
+    def add(self, documents: Iterable[Document], vectors: Vectors = _NONE, embeddings: Vectors = _NONE) -> Added:
         """Add documents batch by batch; each batch is one transaction.
 
         ``vectors`` are known vectors of documents, ``embeddings`` known vectors of texts.
         """
         added, seen = Added(), set[int]()
         total = len(documents) if isinstance(documents, Sized) else None
-        with self.writing(), self.progress_bar("indexing", total, progress) as bar:
+        with self.writing(), self.progress_bar("indexing", total) as bar:
             try:
                 for batch in batches(documents, self.batch_size):
                     added += self._add_batch(validate(batch, seen), vectors, embeddings)
@@ -172,7 +166,8 @@ class Pipeline:
         stages, settings = Stages(), self._check_can_add(vectors)
         extracted = self.extract(changed, self.split(changed), digests)
         stages.end("extract")
-        parsed = self.embed(extracted, self.engine.parsed(replaced) if replaced else (), vectors, embeddings)
+        known = self.engine.parsed(replaced) if replaced else ()
+        parsed = with_vectors(self.embedder, extracted, known, vectors, embeddings)
         stages.end("embed")
         # Another process may have added or deleted the same documents of a shared index meanwhile.
         removed = [document.id for document in changed] if self.engine.shared else replaced
@@ -253,14 +248,6 @@ class Pipeline:
             parsed.append(with_edges(one, self.edges) if self.edges and not is_told else one)
         return parsed
 
-    def embed(
-        self, parsed: Sequence[ParsedDocument], stored: Sequence[ParsedDocument], vectors: Vectors, embeddings: Vectors
-    ) -> Sequence[ParsedDocument]:
-        """Return documents with vectors: those that are stored for equal texts, those that are given, and new ones."""
-        if self.embedder is None:
-            return parsed
-        return with_vectors(self.embedder, parsed, stored_vectors(stored) if stored else {}, vectors, embeddings)
-
     def write(
         self, parsed: Sequence[ParsedDocument], removed: Sequence[str], settings: Mapping[str, str], embeddings: Vectors
     ) -> None:
@@ -300,13 +287,13 @@ class Pipeline:
 
     # -- other writes, and what adding would embed
 
-    def rebuild(self, progress: bool | None = None) -> Added:
+    def rebuild(self) -> Added:
         """Split all documents and extract from them again, in batches. Only passages that change are embedded.
 
         A document whose extraction fails keeps what it has, and is reported.
         """
         again = Added()
-        with self.writing(), self.progress_bar("extracting", len(self.engine), progress) as bar:
+        with self.writing(), self.progress_bar("extracting", len(self.engine)) as bar:
             self._check_can_add(_NONE)
             pages = self.engine.read(lambda records: list(records.document_pages("key, id, metadata")))
             known = [Document(row[1], "", metadata=json.loads(row[2])) for page in pages for row in page]
@@ -326,7 +313,7 @@ class Pipeline:
             if len(groups) == 1:
                 return Added(unchanged=len(stored), problems={document.id: str(error) for document in documents})
             return sum((self._add_again([stored[position] for position in group]) for group in groups), Added())
-        whole = self.embed([one for one in parsed if one.digest], stored, _NONE, _NONE)
+        whole = with_vectors(self.embedder, [one for one in parsed if one.digest], stored, _NONE, _NONE)
         self.write(whole, [one.document.id for one in whole], {}, _NONE)
         return Added(replaced=len(whole), unchanged=len(parsed) - len(whole), problems=_problems(parsed))
 
@@ -367,12 +354,11 @@ class Pipeline:
         names = self._embedded_names(parsed) if self.embed_names else {}
         return list(dict.fromkeys([*new, *(self.engine.new_names(names) if names else ())]))
 
-    def progress_bar(self, text: str, total: int | None, progress: bool | None = None) -> tqdm[None]:
-        """Return a progress bar; ``progress`` as for ``KnowledgeIndex.add``."""
+    def progress_bar(self, text: str, total: int | None) -> tqdm[None]:
+        """Return a progress bar, which is shown on a terminal unless ``progress`` says otherwise."""
         from tqdm import tqdm  # noqa: PLC0415 - takes long to import
 
-        shown = self.progress if progress is None else progress
-        disable = None if shown is None else not shown
+        disable = None if self.progress is None else not self.progress
         return tqdm(total=total, desc=text, unit=" documents", disable=disable, leave=False, dynamic_ncols=True)
 
 
