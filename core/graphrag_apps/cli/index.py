@@ -78,12 +78,9 @@ def _settings(kb: str | None, llm: str | None, **changes: Any) -> tuple[str, Ind
 
 def _parts(settings: IndexSettings, llm: LLMExtractor | None) -> dict[str, Any]:
     """Return how documents are embedded, cut and read, and how many are one transaction."""
-    return {
-        "embedder": options.make_embedder(settings.embedder, settings.embedder_url),
-        "chunker": settings.chunker,
-        "extractor": settings.extractor(*([] if llm is None else [llm])),
-        "batch_size": _BATCH if llm is None else _LLM_BATCH,
-    }
+    parts = settings.parts() if llm is None else settings.parts(llm)
+    model = options.make_embedder(settings.embedder, settings.embedder_url)
+    return {**parts, "embedder": model, "batch_size": _BATCH if llm is None else _LLM_BATCH}
 
 
 def index(
@@ -105,7 +102,7 @@ def index(
     max_size: Annotated[int, Option(min=1, help="Skip larger files, in MB.")] = 100,
     keep_missing: Annotated[bool, Option("--keep-missing", help="Keep the documents of deleted files.")] = False,
     follow_links: Annotated[bool, Option("--follow-links", help="Follow links out of a folder.")] = False,
-    workers: Annotated[str | None, Option(metavar="ray[:N]", help="Index into PostgreSQL by processes of Ray.")] = None,
+    workers: Annotated[int | None, Option(min=1, help="Index into PostgreSQL by so many processes of Ray.")] = None,
     quiet: _Quiet = False,
 ) -> None:  # fmt: skip
     """Bring the index up to date with files.
@@ -115,7 +112,12 @@ def index(
     place, settings = _settings(
         kb, llm, embedder=embedder, embedder_url=embedder_url, chunk_size=chunk_size, graph=graph
     )
-    processes, start = _processes(workers, place, settings), time.perf_counter()
+    start = time.perf_counter()
+    if workers and settings.llm:
+        message = "extraction with an LLM runs in one process: leave it out, or use --llm none"
+        raise typer.BadParameter(message, param_hint="--workers")
+    if workers and not is_address(place):
+        raise InputError(f"{place} is a folder, which one process writes: --workers needs --kb postgresql://...")
     given = options.parse_pairs(metadata, "--metadata")
     source = FileSource(tuple(paths), given, max_size * 1_000_000, follow_links=follow_links)
     more: dict[str, Any] = {"edges": _edges(edge), "embed_names": embed_names}
@@ -124,7 +126,7 @@ def index(
         parts = _parts(settings, extractor)
         source = replace(source, pipeline=f"{parts['extractor'].identity} {parts['chunker'].identity}")
         with KnowledgeIndex.open(place, progress=False, **parts, **more) as opened:
-            report = _sync(opened, place, source, processes, quiet, keep_missing, embed_names=embed_names, **parts)
+            report = _sync(opened, place, source, workers, quiet, keep_missing, embed_names=embed_names, **parts)
             settings.save(opened)
             if not report.files and not report.removed and len(opened) == report.unchanged == 0:
                 raise _no_files(source)
@@ -166,21 +168,6 @@ def _kinds(formats: Counter[str]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in formats.most_common(8))
 
 
-def _processes(workers: str | None, place: str, settings: IndexSettings) -> int | None:
-    """Return the number of Ray's processes, 0 for as many as there are CPUs; None without Ray."""
-    if workers is None:
-        return None
-    kind, separator, count = workers.partition(":")
-    if kind != "ray" or (separator and not (count.isdecimal() and int(count))):
-        raise typer.BadParameter(f"{workers!r}: use ray, or ray:4 for four processes", param_hint="--workers")
-    if settings.llm:
-        message = "extraction with an LLM runs in one process: leave it out, or use --llm none"
-        raise typer.BadParameter(message, param_hint="--workers")
-    if not is_address(place):
-        raise InputError(f"{place} is a folder, which one process writes: --workers needs --kb postgresql://...")
-    return int(count or 0)
-
-
 def _edges(edges: Sequence[str] | None) -> list[Any] | None:
     """Return the edges that ``--edge`` names; None without the option."""
     if edges is None:
@@ -192,13 +179,13 @@ def _edges(edges: Sequence[str] | None) -> list[Any] | None:
 
 
 def _sync(
-    opened: KnowledgeIndex, place: str, source: FileSource, processes: int | None, quiet: bool, keep_missing: bool,
+    opened: KnowledgeIndex, place: str, source: FileSource, workers: int | None, quiet: bool, keep_missing: bool,
     **parts: Any,
 ) -> SyncReport:  # fmt: skip
-    """Index the files; with ``processes`` on Ray. An interrupt keeps what was done."""
+    """Index the files; with ``workers`` on Ray. An interrupt keeps what was done."""
     before = len(opened)
     try:
-        if processes is None:
+        if workers is None:
             with _progress(source, quiet=quiet) as advance:
                 return sync_files(
                     opened, source, on_progress=advance, keep_missing=keep_missing, on_problem=_print_problem
@@ -206,7 +193,7 @@ def _sync(
         from graphrag_apps import bulk
 
         return bulk.sync_files(
-            source, place, workers=processes or None, progress=None if not quiet else False,
+            source, place, workers=workers, progress=None if not quiet else False,
             keep_missing=keep_missing, on_problem=_print_problem, **parts,
         )  # fmt: skip
     except KeyboardInterrupt:

@@ -102,11 +102,8 @@ def parse_filter(conditions: Sequence[str] | None) -> dict[str, Any] | None:
         if (found := _CONDITION.fullmatch(condition)) is None:
             advice = "write KEY=VALUE, KEY!=VALUE, KEY<VALUE, KEY<=VALUE, KEY>VALUE, KEY>=VALUE or KEY?"
             raise typer.BadParameter(f"{condition!r}: {advice}", param_hint="--filter")
-        operator, value = (
-            _OPERATORS.get(found["operator"], "exists"),
-            True if found["exists"] else _value(found["value"]),
-        )
-        parts.append({found["key"].strip(): {operator: value}})
+        test = {"exists": True} if found["exists"] else {_OPERATORS[found["operator"]]: _value(found["value"])}
+        parts.append({found["key"].strip(): test})
     return {"and": parts} if parts else None
 
 
@@ -184,19 +181,15 @@ class IndexSettings:
         """Return whether commands have written an index: one of a program has no settings of commands."""
         return _SETTING in index.engine.settings()
 
-    @property
-    def chunker(self) -> Any:
-        """How documents are cut."""
+    def parts(self, *others: Extractor) -> dict[str, Any]:
+        """Return how documents are cut, and how entities and facts are found; without a graph by none."""
+        from graphrag_core import extract
         from graphrag_core.ingest.chunker import Chunker
 
-        return Chunker(max_tokens=self.chunk_size, overlap=self.chunk_size // 8, whole_until=2 * self.chunk_size)
-
-    def extractor(self, *others: Extractor) -> Extractor:
-        """How entities and facts are found: by rules, and by others; without a graph by none."""
-        from graphrag_core import extract
-
-        parts = (extract.SentenceExtractor(), *others) if self.graph else (extract.KnowledgeExtractor(knowledge={}),)
-        return extract.Combined(*parts)
+        size = self.chunk_size
+        found = (extract.SentenceExtractor(), *others) if self.graph else (extract.KnowledgeExtractor(knowledge={}),)
+        chunker = Chunker(max_tokens=size, overlap=size // 8, whole_until=2 * size)
+        return {"chunker": chunker, "extractor": extract.Combined(*found)}
 
 
 def open_index(
@@ -207,8 +200,7 @@ def open_index(
     check_exists(place)
     settings = IndexSettings.load(place, embedder=embedder)
     model = make_embedder(settings.embedder, settings.embedder_url) if embeds else None
-    parts = {"chunker": settings.chunker, "extractor": settings.extractor()} if write else {}
-    return KnowledgeIndex.open(place, model, read_only=not write, progress=False, **parts)
+    return KnowledgeIndex.open(place, model, read_only=not write, progress=False, **(settings.parts() if write else {}))
 
 
 def check_exists(place: str) -> None:
