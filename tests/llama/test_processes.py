@@ -35,5 +35,5 @@ def test_a_pickled_retriever_with_an_llm_keeps_its_settings(tmp_path, embedding)
         assert copied.similarity_top_k == 1
         assert copied.filters == filters
         assert copied.retrieve(QUESTION) == retriever.retrieve(QUESTION)
-        with pytest.raises(ReadOnlyIndex, match="copy"):
+        with pytest.raises(ReadOnlyIndex, match="open it for writing"):
             copied.insert_nodes([TextNode(text="Something new.", id_="new")])

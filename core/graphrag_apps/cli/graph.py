@@ -27,7 +27,6 @@ def entities(
     prefix: Annotated[str, Argument(help="What the names begin with.")] = "",
     contains: _Contains = "",
     type: Annotated[str | None, Option(help="Only entities of this type.")] = None,  # noqa: A002 - of the option
-    min_degree: Annotated[int, Option(min=0, help="Only entities with facts about so many others.")] = 0,
     filter: Filter = None,  # noqa: A002 - as above
     limit: _Limit = 100,
     json: Json = False,
@@ -36,9 +35,8 @@ def entities(
     """List entities, the most mentioned first."""
     with options.open_index(kb, embeds=False) as index:
         found = index.graph.entities(
-            prefix, type=type, contains=contains, min_degree=min_degree, limit=limit or None,
-            where=options.parse_filter(filter),
-        )  # fmt: skip
+            prefix, type=type, contains=contains, limit=limit or None, where=options.parse_filter(filter)
+        )
 
     def show(one: Entity) -> str:
         aliases = f", also {', '.join(one.aliases)}" if one.aliases else ""

@@ -15,12 +15,12 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, TypeVar
+from typing import Concatenate, TypeVar
 
 import numpy as np
-from typing_extensions import ParamSpec, Self
+from typing_extensions import ParamSpec
 
 from graphrag_core import forks
 from graphrag_core.deadline import check_deadline
@@ -81,7 +81,7 @@ class IndexEngine:
         self._place = path
         self.shared, self.read_only = is_address(path), read_only
         self.path = path if path is None else shown(path) if self.shared else Path(path)
-        self._process, self._is_copy = os.getpid(), False
+        self._process = os.getpid()
         self._closed, self._released = "", False  # why it cannot be used any more; whether close has ended
         self._replacing: threading.Thread | None = None
         self._written = 0  # passages since the last flush
@@ -120,8 +120,6 @@ class IndexEngine:
         """Why the index cannot be changed here, and what to do; empty if it can."""
         if not self.read_only:
             return ""
-        if self._is_copy:
-            return f"this is a copy of the index in {self.path}, which only reads: write with the original, or open it"
         if self._process == os.getpid():
             return f"{self.path} was opened with read_only=True: open it for writing to change it"
         return (
@@ -374,23 +372,15 @@ class IndexEngine:
         else:
             self.read_only = True
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self.path is None:
+    def place(self) -> tuple[str | Path, bool]:
+        """Return where a copy in any process opens the index, and whether it only reads: a folder has one writer."""
+        self._check()
+        if self._place is None or self.path is None:
             raise InputError(
                 "an index in memory cannot be pickled: keep it in a folder (KnowledgeIndex.open(path), or path=...), "
                 "which every process opens for itself"
             )
-        self._check()
-        if self.shared:
-            return partial(type(self), read_only=self.read_only), (self._place,)
-        return open_copy, (type(self), Path(self.path).resolve())
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        if self.path is None:
-            return self
-        opened, arguments = self.__reduce__()
-        copied: Self = opened(*arguments)
-        return copied
+        return (self._place, self.read_only) if self.shared else (Path(self.path).resolve(), True)
 
     def close(self, reason: str = "") -> None:
         """Write the base if much has changed since, and release locks and files. Closing twice does nothing."""
@@ -471,10 +461,3 @@ class IndexEngine:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path or 'in memory'}{', closed' if self._closed else ''}>"
-
-
-def open_copy(kind: type[IndexEngine], path: Path) -> IndexEngine:
-    """Open the folder of an engine that was pickled or copied. The copy is a reader: there is one writer."""
-    engine = kind(path, read_only=True)
-    engine._is_copy = True  # noqa: SLF001 - of this module
-    return engine

@@ -294,7 +294,7 @@ class Postgres:
                 return self._pool.getconn(_PATIENCE)
             except PoolTimeout:
                 psycopg.connect(self.address.conninfo, **_CONNECTING).close()  # raises if there is no server
-                return self._pool.getconn()
+                return self._pool.getconn(20.0)
 
     def repeated(self, action: Callable[[], _T]) -> _T:
         """Run an action; repeat it if the connection was lost or a transaction conflicted."""
