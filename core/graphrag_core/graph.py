@@ -164,7 +164,6 @@ class KnowledgeGraph:
         *,
         type: str | None = None,  # noqa: A002 - the usual word
         contains: str = "",
-        min_degree: int = 0,
         limit: int | None = 100,
         where: Where | None = None,
     ) -> list[Entity]:
@@ -176,12 +175,10 @@ class KnowledgeGraph:
             What a name or alias begins with, and what it contains, in any case.
         type
             Only entities of this type, in any case.
-        min_degree
-            Only entities that share facts with at least this number of others.
         limit
             The maximum number of entities; None for all.
         """
-        found = self.iter_entities(prefix, type=type, contains=contains, min_degree=min_degree, where=where)
+        found = self.iter_entities(prefix, type=type, contains=contains, where=where)
         with closing(found):
             return list(islice(found, limit))
 
@@ -191,7 +188,6 @@ class KnowledgeGraph:
         *,
         type: str | None = None,  # noqa: A002
         contains: str = "",
-        min_degree: int = 0,
         where: Where | None = None,
     ) -> Generator[Entity, None, None]:
         """Yield entities as :meth:`entities` returns them, a page at a time, all from one state of the index."""
@@ -200,8 +196,7 @@ class KnowledgeGraph:
         with self._snapshot(where) as snapshot:
             keys = snapshot.search_names(start, inside) if start or inside else snapshot.top_entities(_ALL)
             for page in _pages(keys):
-                degrees = snapshot.neighbours(page, to="entities").counts if min_degree > 0 else np.zeros(len(page))
-                for entity in snapshot.entities(page[degrees >= min_degree]):
+                for entity in snapshot.entities(page):
                     if wanted in (None, entity.type.casefold()) and _has_name(entity, start, inside):
                         yield entity
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,7 +142,12 @@ class KnowledgeIndex:
         NotAnIndex, DamagedIndex, UnsupportedFormat, DiskError, DatabaseError
             The folder or the database cannot be used.
         """
-        return _restore(cls, embedder, open_engine(path, read_only=read_only), settings)
+        engine = open_engine(path, read_only=read_only)
+        try:
+            return cls(embedder, engine=engine, **settings)
+        except BaseException:
+            engine.close()
+            raise
 
     @property
     def read_only(self) -> bool:
@@ -151,7 +155,8 @@ class KnowledgeIndex:
         return self.engine.read_only
 
     def __reduce__(self) -> tuple[Any, ...]:
-        cls, embedder, engine, settings = self._parts()
+        embedder = None if self.embedding is None else self.embedding.embedder
+        settings = dict(self._copied)
         if isinstance(problem := _pickling_problem(embedder), TypeError):  # a lambda may do: cloudpickle takes it
             raise InputError(
                 f"the embedder {embedder!r:.80} cannot be pickled ({problem}): define its __getstate__, or open the "
@@ -159,17 +164,13 @@ class KnowledgeIndex:
             ) from problem
         if _pickling_problem(settings["extractor"]) is not None:  # such as a client of an LLM: a copy extracts nothing
             del settings["extractor"]
-        return _restore, (cls, embedder, engine, settings)
+        return _open_copy, (type(self), *self.engine.place(), embedder, settings)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> KnowledgeIndex:
-        cls, embedder, engine, settings = self._parts()
-        copied = deepcopy(engine, memo)
-        return self if copied is engine else _restore(cls, embedder, copied, settings)  # in memory: itself
-
-    def _parts(self) -> tuple[type[KnowledgeIndex], Embedder | None, IndexEngine, dict[str, Any]]:
-        """Return what a copy is made of."""
+        if self.path is None:
+            return self
         embedder = None if self.embedding is None else self.embedding.embedder
-        return type(self), embedder, self.engine, dict(self._copied)
+        return _open_copy(type(self), *self.engine.place(), embedder, self._copied)
 
     @staticmethod
     def exists(path: str | Path) -> bool:
@@ -393,15 +394,10 @@ def _embedded_engine(path: str | Path | None = None, **settings: Any) -> IndexEn
     return IndexEngine(path, **settings)
 
 
-def _restore(
-    cls: type[KnowledgeIndex], embedder: Embedder | None, engine: IndexEngine, settings: Mapping[str, Any]
+def _open_copy(
+    cls: type[KnowledgeIndex], path: str | Path, read_only: bool, embedder: Embedder | None, settings: Mapping[str, Any]
 ) -> KnowledgeIndex:
-    """Return an index on an engine that was opened, unpickled or copied; close the engine if that fails."""
-    try:
-        return cls(embedder, engine=engine, **settings)
-    except BaseException:
-        engine.close()
-        raise
+    return cls.open(path, embedder, read_only=read_only, **settings)
 
 
 def _pickling_problem(value: Any) -> Exception | None:

@@ -69,25 +69,11 @@ class Extractor(Protocol):
 class ParsedDocument:
     """A document after chunking, extraction and embedding, ready to be written.
 
-    Attributes
-    ----------
-    document
-        The document as it was added.
-    metadata
-        The document's metadata as JSON.
-    digest
-        Hash of the content and of the settings it was parsed with; empty if extraction failed in part.
-    chunks, extractions
-        The passages and what was extracted from each.
-    names
-        For each chunk the names it mentions, subjects first; the value is true for a subject.
-    chunk_vectors
-        One row for each chunk; None if they are not embedded.
-    chunk_tokens
-        For each chunk the ids of its tokens, packed as little-endian 16-bit numbers: of its label, of each fact, and
-        of the rest of the text; None if the embedder has no token ids.
-    token_counts
-        For each chunk the numbers of tokens of its label, of each fact and of the rest, packed in the same way.
+    ``metadata`` is JSON. ``digest`` is a hash of the content and of the settings; empty if extraction failed in part.
+    ``names`` are those that each chunk mentions, subjects first; the value is true for a subject.
+    ``chunk_vectors`` has a row for each chunk. ``chunk_tokens`` has for each the ids of its tokens, packed as
+    little-endian 16-bit numbers: of its label, of each fact, and of the rest of the text; ``token_counts`` how many
+    these are, packed in the same way.
     """
 
     document: Document
@@ -102,18 +88,9 @@ class ParsedDocument:
 
 
 class StoredFile(NamedTuple):
-    """A file that documents were read from.
+    """A file that documents were read from: its path, the id of one of its documents, and how many there are.
 
-    Attributes
-    ----------
-    path
-        As in :class:`~graphrag_core.model.FileMark`.
-    document
-        The id of one of its documents.
-    documents
-        How many there are.
-    version
-        The version of the file if all of its documents are there and extracted completely, else empty.
+    ``version`` is that of the file if all of its documents are there and extracted completely, else empty.
     """
 
     path: str
@@ -123,16 +100,9 @@ class StoredFile(NamedTuple):
 
 
 class Adjacency(NamedTuple):
-    """The edges of some nodes, one node after the other.
+    """The edges of some nodes, one node after the other: how many each has, and where they lead.
 
-    Attributes
-    ----------
-    counts
-        The number of edges of each node.
-    targets, weights
-        Where the edges lead and their weights.
-    totals
-        For each node the sum of the weights of these edges.
+    ``totals`` has for each node the sum of the weights of these edges.
     """
 
     counts: Keys
@@ -157,16 +127,9 @@ class FactRows(NamedTuple):
 
 
 class Sentences(NamedTuple):
-    """Some chunks and their facts, and which of some terms each contains.
+    """Some chunks and their facts, and which of some terms each contains: a row for each, a column for each term.
 
-    Attributes
-    ----------
-    of_chunks
-        One row for each chunk, one column for each term.
-    facts, owners
-        The facts, and the position of the chunk of each.
-    of_facts
-        One row for each fact, one column for each term.
+    ``owners`` has the position of the chunk of each fact.
     """
 
     of_chunks: npt.NDArray[np.bool_]

@@ -110,9 +110,7 @@ class GraphRetriever:
     cache
         True for a new :class:`~graphrag_core.Cache`, or a cache to share; False or None for none.
     refresh_every
-        For an index that another process writes: before a query, the index is refreshed if this many seconds have
-        passed since the last time. This costs little if nothing was written. 0 for every query; None for
-        :meth:`refresh` only.
+        Seconds after which a query calls :meth:`refresh`. Not needed: every query sees what other processes wrote.
     clock
         Returns the time in seconds, for ``refresh_every``.
     fields
@@ -164,10 +162,7 @@ class GraphRetriever:
         return {**self.__dict__, "_refreshed": -math.inf}
 
     def refresh(self) -> bool:
-        """Let a read-only index see what other processes wrote since; return whether anything was.
-
-        Cached results of an earlier state are not used any more.
-        """
+        """Return whether anything was written since the last call. Every query sees it anyway."""
         self._refreshed = self._clock()
         return self.index.refresh()
 

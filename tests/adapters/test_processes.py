@@ -41,7 +41,7 @@ def test_a_pickled_retriever_opens_the_folder(framework, tmp_path, number):
         assert copied._core.index is copied.index
         assert framework.retrieve(copied, QUESTION) == framework.retrieve(retriever, QUESTION)
         assert framework.ids(framework.retrieve(copied, QUESTION)) == ["oauth"]
-        with pytest.raises(ReadOnlyIndex, match="copy"):
+        with pytest.raises(ReadOnlyIndex, match="open it for writing"):
             framework.add(copied, [Document("new", "Something new.")])
 
 

@@ -50,7 +50,7 @@ def test_two_servers_share_an_index_and_keys_keep_tenants_apart(urls):
 
 
 def test_a_server_that_is_gone_is_reported_as_unavailable_and_used_again_when_it_is_back(monkeypatch):
-    monkeypatch.setattr(postgres, "_SHORT_PATIENCE", 1.0)  # well below the time limit of a request
+    monkeypatch.setattr(postgres, "_PATIENCE", 1.0)  # well below the time limit of a request
     with running_server() as server:
         address = f"{server.url}?schema=graphrag"
         with KnowledgeIndex.open(address, HashEmbedder()) as index:

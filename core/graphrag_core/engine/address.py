@@ -1,9 +1,8 @@
 """Where an index is: a folder, or the address of a PostgreSQL database. Needs no driver of a database.
 
-An address is ``postgresql://user@host:port/database?index=NAME``. It may contain a password, which :func:`shown` leaves
-out. Errors, logs and representations show addresses in that form only. This library reads the parameters ``index`` (the
-name of the index, ``default`` without it), ``schema`` (of the tables, ``graphrag``), ``pool`` (the maximum number of
-connections of this process, 16) and ``cache`` (the folder of this host for bases). libpq reads all others.
+An address is ``postgresql://user@host:port/database?index=NAME``. Errors, logs and representations show it without a
+password. This library reads the parameters ``index``, ``schema`` (of the tables), ``pool`` (the maximum number of
+connections of this process) and ``cache`` (the folder of this host for bases). libpq reads all others.
 """
 
 from __future__ import annotations

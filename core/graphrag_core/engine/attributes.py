@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -27,7 +26,6 @@ from graphrag_core.ports import Keys
 
 _FEW = 1_000  # documents that a column may lack, which are read again after each change
 _SMALL = 32  # and the part of it
-_MANY = 200  # values of a list that are looked up one by one
 
 Reader = Callable[[str, int], list[tuple[str, Any, int, str]]]
 """Returns of a key and the documents from a key on: kind, value, and number and keys of the documents, by value."""
@@ -39,10 +37,6 @@ class AttributeColumns:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._columns: dict[str, _Column] = {}
-
-    def after_fork(self) -> None:
-        """Replace the lock, which another thread may have held."""
-        self._lock = threading.Lock()
 
     def matches(self, scope: Filter, count: int, read: Reader) -> Flags:
         """Return which of the first ``count`` documents match a filter, by key."""
@@ -84,14 +78,12 @@ def _kinds(rows: list[tuple[str, Any, int, str]]) -> dict[str, _Kind]:
     return {kind: _Kind.of([*own]) for kind, own in groupby(rows, itemgetter(0))}
 
 
-@dataclass(frozen=True)
-class _Kind:
+class _Kind(NamedTuple):
     """The values of one kind, ascending, and the documents that have each, from the value's place in ``starts`` on."""
 
     values: list[Any]
     starts: Keys
     documents: Keys
-    _place: dict[Any, int] = field(default_factory=dict)  # of each value, for long lists of values
 
     @classmethod
     def of(cls, rows: list[tuple[str, Any, int, str]]) -> _Kind:
@@ -104,16 +96,9 @@ class _Kind:
 
     def having(self, values: list[Any]) -> Keys:
         """Return the documents that have one of some values."""
-        if len(values) > _MANY:
-            places = self._place
-            if not places:
-                places.update({value: at for at, value in enumerate(self.values)})
-            rows = [places[value] for value in values if value in places]
-        else:
-            own, size = self.values, len(self.values)
-            near = ((bisect_left(own, value), value) for value in values)
-            rows = [at for at, value in near if at < size and own[at] == value]
-        at = np.array(rows, np.int64)
+        own, size = self.values, len(self.values)
+        near = ((bisect_left(own, value), value) for value in values)
+        at = np.array([at for at, value in near if at < size and own[at] == value], np.int64)
         return self.documents[ranges(self.starts[at], self.starts[at + 1] - self.starts[at])]
 
     def compared(self, operator: str, value: Any) -> Keys:

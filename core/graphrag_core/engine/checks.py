@@ -18,6 +18,7 @@ from graphrag_core.engine.arrays import BaseWriter, map_base
 from graphrag_core.engine.codes import are_damaged
 from graphrag_core.engine.records import Records
 from graphrag_core.engine.rows import damaged
+from graphrag_core.engine.schema import LISTED, listed
 from graphrag_core.engine.segments import (
     FACT_BITS,
     Assigned,
@@ -45,10 +46,11 @@ def rebuilt(records: Records) -> View:
     names = {**nothing, **names_arrays(rows, [normalise(surface) for _, surface, _ in rows])}
     view = View.empty().after(generation, token, names, None, Removal.none())
     known = {(surface, entity): key for key, surface, entity in rows}
-    for page in records.every_document():
+    for page in records.document_pages("key"):
         segments = list[Segment]()
         vectors = list[Any]()
-        for key, first, parsed in page:
+        wanted = listed([row[0] for row in page])
+        for key, first, parsed in records.parsed_where(f"d.key {LISTED}", (wanted,), accesses=True):
             batch = Batch([parsed])
             own = np.array([known[name] for name in batch.names], np.int64)
             segments.append(batch.segment(Assigned(key, first, own, np.zeros(len(own), np.bool_))))

@@ -56,16 +56,7 @@ class remembered(Generic[S, T]):  # noqa: N801 - used like a property
 class EditedGraph:
     """A :class:`~graphrag_core.engine.scope.Scope` with edits and explicit edges applied.
 
-    A merged entity has the number of the one that represents it.
-
-    Parameters
-    ----------
-    graph
-        The graph of the documents.
-    edits
-        The edits of the index as they are stored, oldest first.
-    read
-        Reads facts.
+    A merged entity has the number of the one that represents it. ``read`` reads facts.
     """
 
     def __init__(self, graph: Scope, edits: str, read: FactReader) -> None:

@@ -13,14 +13,14 @@ import secrets
 import struct
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Concatenate, TypeVar
 
 import numpy as np
-from typing_extensions import Self
+from typing_extensions import ParamSpec
 
 from graphrag_core import forks
 from graphrag_core.deadline import check_deadline
@@ -41,11 +41,12 @@ from graphrag_core.engine.values import RowCache
 from graphrag_core.engine.view import Removal, Stored, View
 from graphrag_core.errors import GraphRAGError, IndexClosed, InputError, ReadOnlyIndex
 from graphrag_core.filters import Filter
-from graphrag_core.model import Chunk, Document, Stats, Verification
-from graphrag_core.ports import Matrix, ParsedDocument, StoredFile
+from graphrag_core.model import Stats, Verification
+from graphrag_core.ports import Matrix, ParsedDocument
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 _LEAST_CHANGED, _MOST_CHANGED, _PART = 3_000, 25_000, 4  # passages that came or went, from which on a base is replaced
 _BULK = 500  # passages of a write, from which on a base is replaced only when it has doubled
@@ -55,23 +56,23 @@ _writers: weakref.WeakValueDictionary[Path, IndexEngine] = weakref.WeakValueDict
 """The engines of this process that write, by folder."""
 
 
+def _of_rows(
+    function: Callable[Concatenate[Records, _P], _T],
+) -> Callable[Concatenate[IndexEngine, _P], _T]:
+    """Return a method that reads the rows of one generation with a method of ``Records``."""
+
+    @wraps(function)
+    def read(engine: IndexEngine, /, *arguments: _P.args, **named: _P.kwargs) -> _T:
+        with engine.reading() as (_, records):
+            return function(records, *arguments, **named)
+
+    return read
+
+
 class IndexEngine:
-    """Stores and searches an index within this process.
+    """Stores and searches an index: in a folder, at the address of a PostgreSQL database, or in memory.
 
-    Parameters
-    ----------
-    path
-        The folder, created if absent, or the address of a PostgreSQL database; None keeps the index in memory. An index
-        whose last writer crashed is recovered. An engine of this process that writes the same folder is closed.
-    read_only
-        One process may write a folder while many read.
-
-    Raises
-    ------
-    IndexLocked
-        Another process is writing the folder.
-    NotAnIndex, UnsupportedFormat, DiskError, DatabaseError, DamagedIndex
-        The folder or the database cannot be used.
+    One process may write a folder while many read. An engine of this process that writes the same folder is closed.
     """
 
     embed_tokens: EmbedTokens = None
@@ -80,7 +81,7 @@ class IndexEngine:
         self._place = path
         self.shared, self.read_only = is_address(path), read_only
         self.path = path if path is None else shown(path) if self.shared else Path(path)
-        self._process, self._is_copy = os.getpid(), False
+        self._process = os.getpid()
         self._closed, self._released = "", False  # why it cannot be used any more; whether close has ended
         self._replacing: threading.Thread | None = None
         self._written = 0  # passages since the last flush
@@ -119,8 +120,6 @@ class IndexEngine:
         """Why the index cannot be changed here, and what to do; empty if it can."""
         if not self.read_only:
             return ""
-        if self._is_copy:
-            return f"this is a copy of the index in {self.path}, which only reads: write with the original, or open it"
         if self._process == os.getpid():
             return f"{self.path} was opened with read_only=True: open it for writing to change it"
         return (
@@ -373,23 +372,15 @@ class IndexEngine:
         else:
             self.read_only = True
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self.path is None:
+    def place(self) -> tuple[str | Path, bool]:
+        """Return where a copy in any process opens the index, and whether it only reads: a folder has one writer."""
+        self._check()
+        if self._place is None or self.path is None:
             raise InputError(
                 "an index in memory cannot be pickled: keep it in a folder (KnowledgeIndex.open(path), or path=...), "
                 "which every process opens for itself"
             )
-        self._check()
-        if self.shared:
-            return partial(type(self), read_only=self.read_only), (self._place,)
-        return open_copy, (type(self), Path(self.path).resolve())
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        if self.path is None:
-            return self
-        opened, arguments = self.__reduce__()
-        copied: Self = opened(*arguments)
-        return copied
+        return (self._place, self.read_only) if self.shared else (Path(self.path).resolve(), True)
 
     def close(self, reason: str = "") -> None:
         """Write the base if much has changed since, and release locks and files. Closing twice does nothing."""
@@ -444,40 +435,15 @@ class IndexEngine:
             check_deadline()
             after = page[-1]
 
-    def files(self) -> list[StoredFile]:
-        """Return the files that documents were read from, in order of path."""
-        return self.read(Records.files)
-
-    def documents_of_file(self, path: str) -> dict[str, str]:
-        """Return the versions of a file's documents, by id."""
-        return self.read(lambda records: records.documents_of_file(path))
-
-    def stored(self, document_ids: Sequence[str]) -> dict[str, str]:
-        """Return the digests of the documents that exist, by id; empty if the extraction was incomplete."""
-        return self.read(lambda records: records.stored(document_ids))
-
-    def new_names(self, names: Iterable[str]) -> list[str]:
-        """Return the names that no passage mentions yet, each once."""
-        return self.read(lambda records: records.new_names(names))
-
-    def document(self, document_id: str) -> Document | None:
-        """Return a document as it was added."""
-        return self.read(lambda records: records.document(document_id))
-
-    def chunks_of(self, document_id: str) -> list[Chunk]:
-        """Return a document's passages, in order."""
-        return self.read(lambda records: records.chunks_of(document_id))
-
-    def parsed(self, document_ids: Sequence[str], *, accesses: bool = False) -> list[ParsedDocument]:
-        """Return documents as they were written, with their vectors; with ``accesses`` how often facts were used."""
-        return self.read(lambda records: records.parsed(document_ids, accesses=accesses))
-
-    def name_vectors(self, names: Sequence[str]) -> dict[str, Matrix]:
-        """Return the stored vectors of names; names without one are left out."""
-        return self.read(lambda records: records.name_vectors(names))
-
-    def __len__(self) -> int:
-        return self.read(lambda records: records.count("documents"))
+    files = _of_rows(Records.files)
+    documents_of_file = _of_rows(Records.documents_of_file)
+    stored = _of_rows(Records.stored)
+    new_names = _of_rows(Records.new_names)
+    document = _of_rows(Records.document)
+    chunks_of = _of_rows(Records.chunks_of)
+    parsed = _of_rows(Records.parsed)
+    name_vectors = _of_rows(Records.name_vectors)
+    __len__ = _of_rows(Records.__len__)
 
     def stats(self) -> Stats:
         """Return the size of the index and its most frequent entities."""
@@ -495,10 +461,3 @@ class IndexEngine:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path or 'in memory'}{', closed' if self._closed else ''}>"
-
-
-def open_copy(kind: type[IndexEngine], path: Path) -> IndexEngine:
-    """Open the folder of an engine that was pickled or copied. The copy is a reader: there is one writer."""
-    engine = kind(path, read_only=True)
-    engine._is_copy = True  # noqa: SLF001 - of this module
-    return engine

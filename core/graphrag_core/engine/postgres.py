@@ -10,22 +10,23 @@ from __future__ import annotations
 import json
 import logging
 import os
-import secrets
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, BinaryIO, NoReturn, TypeVar
 
 from filelock import FileLock
 
 from graphrag_core import forks
+from graphrag_core.engine import files
 from graphrag_core.engine.address import Address, shown
 from graphrag_core.engine.arrays import Arrays, map_base
 from graphrag_core.engine.rows import Row, Unstorable
 from graphrag_core.engine.schema import FORMAT
-from graphrag_core.engine.server_errors import NO_TABLES, PATIENCE, explained
+from graphrag_core.engine.server_errors import ERRORS, NO_TABLES, explained
 from graphrag_core.engine.statements import COLUMNS, KINDS, creation, of_many, translated
 from graphrag_core.errors import (
     DatabaseError,
@@ -39,25 +40,25 @@ from graphrag_core.errors import (
 
 try:
     import psycopg
-    from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
+    from psycopg_pool import ConnectionPool, PoolTimeout
 except ImportError as error:  # pragma: no cover - without the extra
     raise MissingDependency("psycopg", "postgres", "an index in PostgreSQL") from error
 
 Connection = psycopg.Connection[Row]
+Statement = tuple[str, Sequence[Any]]
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _LOCK = 0x48475248  # the first number of the advisory locks of writes; the second is the index
 _REPLACING = _LOCK + 1  # of the locks for replacing the base
-_ERRORS = (psycopg.Error, PoolTimeout, PoolClosed, TooManyRequests)
 _SETTINGS = "SELECT name, value FROM settings WHERE index = %s"
 _PIECE = 8 << 20  # bytes of a base in a row
-_SHORT_PATIENCE = 10.0  # seconds of PATIENCE, after which it is checked whether there is a server at all
-_ATTEMPTS = 6  # of what may be repeated after a lost connection
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between them; a server needs some to restart
+_PATIENCE = 10.0  # seconds to wait for a connection of the pool, before it is checked whether there is a server
+_PAUSES = (0.1, 0.3, 0.9, 2.7, 5.0)  # seconds between attempts after a lost connection; a server needs some to restart
+_CONNECTING: dict[str, Any] = {"autocommit": True, "application_name": "hybrid-graphrag", "connect_timeout": 10}
 # Every statement looks rows up by key. Without statistics of a new index the planner believes that it has hardly any
 # rows, and reads all of them for each key.
-_PLANNER = ("jit", "enable_seqscan", "enable_hashjoin", "enable_mergejoin", "enable_material")
+_PLANNER = ["jit", "enable_seqscan", "enable_hashjoin", "enable_mergejoin", "enable_material"]
 
 
 class Session:
@@ -65,15 +66,13 @@ class Session:
 
     shared = True
 
-    def __init__(self, database: Postgres, connection: Connection, *first: tuple[str, Sequence[Any]]) -> None:
+    def __init__(self, database: Postgres, connection: Connection, *first: Statement) -> None:
         self._database, self.connection, self._first = database, connection, first
-        self._queue: list[tuple[str, Sequence[Any]]] = []
         self._begin()
 
     def _begin(self) -> None:
-        self._queue = [*self._first]
-        index = (self._database.index,)
-        self._settings: dict[str, str] = dict(self._send(_SETTINGS, index))
+        self._queue: list[Statement] = [*self._first]
+        self._settings: dict[str, str] = dict(self._send(_SETTINGS, (self._database.index,)))
 
     def restart(self) -> None:
         """Begin again, and see the last commit."""
@@ -104,11 +103,14 @@ class Session:
     def insert(self, table: str, rows: Sequence[Row]) -> None:
         """Insert rows, all in one statement."""
         if rows:
+            marks, values = list[str](), list[list[Any]]()
             columns = dict(zip(COLUMNS[table], zip(*rows, strict=True), strict=False))
-            kinds = {name: COLUMNS[table][name].partition(" COLLATE")[0] for name in columns}
-            marks = (f"%b::{'text[]::' if kind == 'jsonb' else ''}{kind}[]" for kind in kinds.values())
+            for name, own in columns.items():
+                kind = COLUMNS[table][name].partition(" COLLATE")[0]
+                marks.append(f"%b::{'text[]::' if kind == 'jsonb' else ''}{kind}[]")
+                convert = json.dumps if kind == "jsonb" else float if kind == "double precision" else None
+                values.append([one if one is None or convert is None else convert(one) for one in own])
             sql = f"INSERT INTO {table} (index, {', '.join(columns)}) SELECT %s, * FROM unnest({', '.join(marks)})"
-            values = [_stored(kinds[name], own) for name, own in columns.items()]
             self._queue.append((sql, (self._database.index, *values)))
 
     def many(self, sql: str, parameters: Sequence[Row]) -> None:
@@ -154,75 +156,45 @@ class Session:
 
     def base(self, name: str) -> tuple[Path, dict[str, Any], Arrays]:
         """Return the file of a base, its properties and its arrays. It is downloaded if this host lacks it."""
-        path = self._database.file(name)
-        try:
-            return path, *map_base(path, check=False)
-        except FileNotFoundError:
-            pass
-        except ValueError as error:
-            _log.warning("%s is damaged (%s): it is downloaded again", path, error)
-            path.unlink(missing_ok=True)
+        path = files.base_file(self._database.cache(), name)
         with FileLock(path.parent / "download.lock", thread_local=False):
-            if not path.exists():
-                self._download(name, path)
-        return path, *map_base(path, check=False)
-
-    def _download(self, name: str, path: Path) -> None:
-        new = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
-        sql = "SELECT data FROM pieces WHERE index = %s AND token = %s ORDER BY number"
-        try:
-            with new.open("wb") as file, self._database.errors(), self.connection.cursor(binary=True) as cursor:
-                for (data,) in cursor.stream(sql, (self._database.index, name)):
-                    file.write(data)
+            try:
+                return path, *map_base(path, check=False)
+            except FileNotFoundError:
+                pass
+            except ValueError as error:
+                _log.warning("%s is damaged (%s): it is downloaded again", path, error)
+            new = path.with_suffix(".new")
+            files.write_synced(new, lambda file: self._download(name, file))
             map_base(new)
             new.replace(path)
-        finally:
-            new.unlink(missing_ok=True)
+        return path, *map_base(path, check=False)
 
-
-def _stored(kind: str, values: Sequence[Any]) -> list[Any]:
-    """Return the values of a column as they are sent."""
-    if kind == "jsonb":
-        return [json.dumps(value) for value in values]
-    if kind == "double precision":
-        return [None if value is None else float(value) for value in values]
-    return [*values]
+    def _download(self, name: str, file: BinaryIO) -> None:
+        sql = "SELECT data FROM pieces WHERE index = %s AND token = %s ORDER BY number"
+        with self._database.errors(), self.connection.cursor(binary=True) as cursor:
+            file.writelines(data for (data,) in cursor.stream(sql, (self._database.index, name)))
 
 
 class Postgres:
     """The database of an index. Safe to use from many threads.
 
-    Parameters
-    ----------
-    url
-        The address. Tables and index are created by the first opening for writing, if the role may.
-    read_only
-        Never write. The server may be a standby.
-
-    Raises
-    ------
-    DatabaseError
-        The server cannot be reached.
-    NotAnIndex, UnsupportedFormat
-        The tables or the index are missing, or of another release.
+    Tables and index are created by the first opening for writing, if the role may. A reader's server may be a standby.
     """
-
-    shared = True
 
     def __init__(self, url: str, *, read_only: bool) -> None:
         self.address, self.shown, self.read_only = Address.parse(url), shown(url), read_only
-        with self.errors(), self._connect() as connection:
-            self._check(connection)
+        with self.errors(), psycopg.connect(self.address.conninfo, **_CONNECTING) as connection:
+            self._check_tables(connection)
             self._configure(connection)
-            self.index, self._identity = self._find(connection)
+            self.index, self._identity = self._found(connection)
         self._make_pool()
         forks.watch(self)
 
     def _make_pool(self) -> None:
         self._pool: ConnectionPool[Connection] = ConnectionPool(
-            self.address.conninfo, min_size=0, max_size=self.address.pool, timeout=PATIENCE, max_idle=60.0,
-            reconnect_timeout=5.0, configure=self._configure, open=True,
-            kwargs={"autocommit": True, "application_name": "hybrid-graphrag", "connect_timeout": 10},
+            self.address.conninfo, min_size=0, max_size=self.address.pool, max_idle=60.0, reconnect_timeout=5.0,
+            configure=self._configure, open=True, kwargs=_CONNECTING,
         )  # fmt: skip
 
     def after_fork_in_child(self) -> None:
@@ -230,21 +202,20 @@ class Postgres:
         forks.leak(self._pool)
         self._make_pool()
 
-    def _connect(self) -> Connection:
-        return psycopg.connect(
-            self.address.conninfo, autocommit=True, connect_timeout=10, application_name="hybrid-graphrag"
-        )
-
     def _configure(self, connection: Connection) -> None:
         connection.execute(
             "SELECT set_config('search_path', %s || current_setting('search_path'), false), "
             "set_config(name, 'off', false) FROM unnest(%s::text[]) AS name",
-            (f"{self.address.schema}, ", [*_PLANNER]),
+            (f"{self.address.schema}, ", _PLANNER),
         )
+
+    def close(self) -> None:
+        """Close all connections. Closing twice does nothing."""
+        self._pool.close(timeout=5.0)
 
     # -- opening
 
-    def _check(self, connection: Connection) -> None:
+    def _check_tables(self, connection: Connection) -> None:
         """Check the version of the tables; create them if they are missing."""
         version = self._version(connection)
         if version is None:
@@ -252,8 +223,15 @@ class Postgres:
             if self.read_only or standby:
                 where = ", on the primary server: this one is a standby" if standby else ""
                 raise NotAnIndex(f"{self.shown} has no tables of hybrid-graphrag: {NO_TABLES}{where}")
-            self._create(connection)
-            version = self._version(connection) or 0
+            with connection.transaction():
+                connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"create {self.address.schema}",))
+                version = self._version(connection)
+                if version is None:
+                    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {self.address.schema}")
+                    connection.execute(f"SET LOCAL search_path = {self.address.schema}")
+                    for statement in creation(FORMAT):
+                        connection.execute(statement)
+                    version = FORMAT
         if version != FORMAT:
             advice = (
                 "upgrade hybrid-graphrag on this machine" if version > FORMAT else
@@ -269,43 +247,24 @@ class Postgres:
         if connection.execute("SELECT to_regclass(%s)", (f"{schema}.meta",)).fetchone() == (None,):
             return None
         row = connection.execute(f"SELECT value FROM {schema}.meta WHERE name = 'version'").fetchone()
-        if row is None:
-            raise DatabaseError(f"{self.shown}: the table meta lacks the version: restore a backup")
-        return int(row[0])
+        return 0 if row is None else int(row[0])
 
-    def _create(self, connection: Connection) -> None:
-        """Create the schema and all tables in one transaction, unless they are there."""
-        schema = self.address.schema
-        with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"create {schema}",))
-            if self._version(connection) is None:
-                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-                connection.execute(f"SET LOCAL search_path = {schema}")
-                for statement in creation(FORMAT):
-                    connection.execute(statement)
-
-    def _find(self, connection: Connection) -> tuple[int, str]:
+    def _found(self, connection: Connection) -> tuple[int, str]:
         """Return the number and the identity of the index, which is created if it is absent."""
-        name, sql = (self.address.name,), "SELECT id, identity FROM indexes WHERE name = %s"
-        found = connection.execute(sql, name).fetchone()
-        if found is None and self.read_only:
+        name = self.address.name
+        sql = "SELECT id, identity FROM indexes WHERE name = %s"
+        found = connection.execute(sql, (name,)).fetchone()
+        if found is None and not self.read_only:
+            insert = "INSERT INTO indexes (name, identity) VALUES (%s, %s) ON CONFLICT DO NOTHING"
+            connection.execute(insert, (name, token_hex(8)))
+            found = connection.execute(sql, (name,)).fetchone()
+        if found is None:
             known = [row[0] for row in connection.execute("SELECT name FROM indexes ORDER BY name LIMIT 10").fetchall()]
             listed = f"it has {', '.join(map(repr, known))}" if known else "it has none"
             raise NotAnIndex(
-                f"{self.shown} has no index {self.address.name!r} ({listed}): check index=..., or open it for writing "
-                "first"
+                f"{self.shown} has no index {name!r} ({listed}): check index=..., or open it for writing first"
             )
-        if found is None:
-            insert = "INSERT INTO indexes (name, identity) VALUES (%s, %s) ON CONFLICT DO NOTHING"
-            connection.execute(insert, (*name, secrets.token_hex(8)))
-            found = connection.execute(sql, name).fetchone()
-        if found is None:
-            raise DatabaseError(f"{self.shown}: the index {name[0]!r} was deleted while it was opened: retry")
         return int(found[0]), str(found[1])
-
-    def close(self) -> None:
-        """Close all connections. Closing twice does nothing."""
-        self._pool.close(timeout=5.0)
 
     # -- connections and errors
 
@@ -314,26 +273,13 @@ class Postgres:
         """Raise the library's errors for those of the driver."""
         try:
             yield
-        except _ERRORS as error:
-            raise explained(error, self.shown, self.address.pool) from error
-
-    def _borrow(self) -> Connection:
-        """Take a connection out of the pool. Raise soon if there is no server: the pool itself waits for long."""
-        with self.errors():
-            with suppress(PoolTimeout):
-                return self._pool.getconn(_SHORT_PATIENCE)
-            self._connect().close()
-            return self._pool.getconn(PATIENCE - _SHORT_PATIENCE)
-
-    def _give_back(self, connection: Connection) -> None:
-        with suppress(psycopg.Error):
-            connection.commit()  # after a rollback the driver would forget all prepared statements
-        self._pool.putconn(connection)
+        except ERRORS as error:
+            raise explained(error, self.shown) from error
 
     @contextmanager
     def _lent(self) -> Iterator[Connection]:
         """Lend a connection. What is not committed at the end is rolled back."""
-        connection = self._borrow()
+        connection = self._borrowed()
         try:
             with self.errors():
                 yield connection
@@ -342,10 +288,17 @@ class Postgres:
                 connection.rollback()
             self._pool.putconn(connection)
 
+    def _borrowed(self) -> Connection:
+        with self.errors():
+            try:
+                return self._pool.getconn(_PATIENCE)
+            except PoolTimeout:
+                psycopg.connect(self.address.conninfo, **_CONNECTING).close()  # raises if there is no server
+                return self._pool.getconn(20.0)
+
     def repeated(self, action: Callable[[], _T]) -> _T:
         """Run an action; repeat it if the connection was lost or a transaction conflicted."""
-        pause = _FIRST_PAUSE
-        for _ in range(_ATTEMPTS - 1):
+        for pause in _PAUSES:
             try:
                 return action()
             except DatabaseError as error:
@@ -354,7 +307,6 @@ class Postgres:
                 with suppress(Exception):
                     self._pool.check()  # drops all connections that a restart of the server has closed
             time.sleep(pause)
-            pause = min(3 * pause, _LONGEST_PAUSE)
         return action()
 
     # -- transactions
@@ -369,12 +321,17 @@ class Postgres:
             self._give_back(session.connection)
 
     def _begun(self) -> Session:
-        connection = self._borrow()
+        connection = self._borrowed()
         try:
             return Session(self, connection, ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ()))
         except BaseException:
             self._give_back(connection)
             raise
+
+    def _give_back(self, connection: Connection) -> None:
+        with suppress(psycopg.Error):
+            connection.commit()  # after a rollback the driver would forget all prepared statements
+        self._pool.putconn(connection)
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
@@ -383,28 +340,26 @@ class Postgres:
             yield session
 
     @contextmanager
-    def _locked(self, connection: Connection, *first: tuple[str, Sequence[Any]]) -> Iterator[Session]:
+    def _locked(self, connection: Connection, *first: Statement) -> Iterator[Session]:
         """Take the lock of writers in a transaction, and commit at the end."""
-        lock = "SELECT pg_advisory_xact_lock(%s, %s)", (_LOCK, self.index)
-        session = Session(self, connection, *first, lock)
+        session = Session(self, connection, *first, ("SELECT pg_advisory_xact_lock(%s, %s)", (_LOCK, self.index)))
         yield session
         number = session.end()
         try:
             connection.execute("COMMIT")
         except psycopg.OperationalError as error:
             if not number or not self.repeated(lambda: self._has_committed(number)):
-                raise explained(error, self.shown, self.address.pool) from error
+                raise explained(error, self.shown) from error
 
     def _has_committed(self, number: str) -> bool:
         """Return whether a transaction was committed: the answer to the commit was lost."""
         # A server that crashed before it wrote anything of the transaction calls its number one of the future.
         with self._lent() as connection, suppress(psycopg.errors.InvalidParameterValue):
-            for _ in range(_ATTEMPTS):
+            for pause in _PAUSES:
                 (status,) = connection.execute("SELECT pg_xact_status(%s::xid8)", (number,)).fetchone() or ("",)
                 if status != "in progress":
-                    break
-                time.sleep(_FIRST_PAUSE)
-            return bool(status == "committed")
+                    return bool(status == "committed")
+                time.sleep(pause)
         return False
 
     def settings(self) -> dict[str, str]:
@@ -418,8 +373,8 @@ class Postgres:
 
     # -- the base
 
-    def file(self, name: str) -> Path:
-        """Return the file of a base on this host."""
+    def cache(self) -> Path:
+        """Return the folder in which this host keeps bases of the index."""
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "hybrid-graphrag"
         user = os.getuid() if hasattr(os, "getuid") else 0
         last = Path(tempfile.gettempdir()) / f"hybrid-graphrag-{user}"
@@ -428,7 +383,7 @@ class Postgres:
             with suppress(OSError):
                 own.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if os.access(own, os.W_OK) and (not user or own.stat().st_uid == user):
-                    return own / f"arrays-{name.replace(' ', '-')}.base"
+                    return own
         raise DiskError(f"{self.shown}: no folder for the cache can be written: add cache=FOLDER to the address")
 
     @contextmanager
@@ -436,38 +391,28 @@ class Postgres:
         self, generation: int, write: Callable[[BinaryIO], None], *, wait: bool
     ) -> Iterator[tuple[str, Path, AbstractContextManager[Session]] | None]:
         """Store a base: its name, its file, and the transaction that names it. None if another process stores one."""
-        name = f"{generation} {secrets.token_hex(6)}"
-        path = self.file(name)
+        name = f"{generation} {token_hex(6)}"
+        path = files.base_file(self.cache(), name)
+        lock = "pg_advisory_xact_lock" if wait else "pg_try_advisory_xact_lock"
         with self._lent() as connection:
             connection.execute("BEGIN")
-            lock = "pg_advisory_xact_lock" if wait else "pg_try_advisory_xact_lock"
             if connection.execute(f"SELECT {lock}(%s, %s)", (_REPLACING, self.index)).fetchone() == (False,):
                 yield None
                 return
-            try:
-                with path.open("wb") as file:
-                    write(file)
-                with path.open("rb") as file:
-                    for number, data in enumerate(iter(lambda: file.read(_PIECE), b"")):
-                        row = self.index, name, number, data
-                        connection.execute("INSERT INTO pieces VALUES (%s, %s, %s, %b)", row)
-                connection.execute("DELETE FROM pieces WHERE index = %s AND token <> %s", (self.index, name))
-                yield name, path, self._locked(connection)
-            except OSError as error:
-                path.unlink(missing_ok=True)
-                raise DiskError(f"{path} cannot be written ({error}): free disk space, or add cache=FOLDER") from error
+            files.write_synced(path, write)
+            with path.open("rb") as file:
+                for number, data in enumerate(iter(lambda: file.read(_PIECE), b"")):
+                    row = self.index, name, number, data
+                    connection.execute("INSERT INTO pieces VALUES (%s, %s, %s, %b)", row)
+            connection.execute("DELETE FROM pieces WHERE index = %s AND token <> %s", (self.index, name))
+            yield name, path, self._locked(connection)
 
     def drop_bases(self, keep: Path | None) -> None:
-        """Delete the files of all bases but one. Windows keeps files that are mapped."""
+        """Delete the files of all bases but one."""
         if keep is not None:
-            for path in keep.parent.glob("arrays-*.base"):
-                if path != keep:
-                    with suppress(OSError):
-                        path.unlink()
+            files.drop_bases(keep.parent, keep)
 
     # -- what only some databases do
-
-    has_moved = False
 
     def tidy(self, *, has_deleted: bool) -> None:
         """Do nothing: there is no log of ours."""

@@ -18,7 +18,7 @@ from graphrag_core.deadline import check_deadline
 from graphrag_core.engine import analysis
 from graphrag_core.engine.arrays import Array, Column, Flags, Inverse, Numbers
 from graphrag_core.engine.rows import FIELDS
-from graphrag_core.key_sets import best, distinct, ranges
+from graphrag_core.key_sets import among, best, distinct, ranges
 from graphrag_core.ports import Keys, Ranking
 from graphrag_core.text import hash64
 
@@ -68,23 +68,13 @@ class _Lists(NamedTuple):
     starts: Numbers
     counts: Numbers
 
+    def of(self, which: int) -> Array:
+        """Return the passages of a list."""
+        return self.passages[self.starts[which] : self.starts[which] + self.counts[which]]
+
 
 class Postings:
-    """The posting lists of a view.
-
-    Parameters
-    ----------
-    table
-        By term and field the passages, and how often each has the term.
-    lengths
-        The codes of the lengths of each passage's fields.
-    totals
-        The tokens of all passages, by field.
-    alive
-        Which passages were not deleted; None if all are.
-    size
-        How many passages were not deleted.
-    """
+    """The posting lists of a view: by term and field the passages, and how often each has the term."""
 
     def __init__(self, table: Inverse, lengths: Column, totals: Numbers, alive: Flags | None, size: int) -> None:
         self._table, self._lengths, self._alive, self._size = table, lengths, alive, size
@@ -102,10 +92,12 @@ class Postings:
         if not terms or k < 1 or self._size == 0:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         mask = self._alive if visible is None else visible
-        keys, scores = self._scored(_keys_of(terms), k, mask)
+        fields = np.array([term_key(term) for term in terms], np.int64)[:, None] + np.arange(len(FIELDS))
+        keys, scores = self._scored(fields.ravel(), k, mask)
         for phrase in analysis.phrases(text):
             more = self._phrase(phrase, mask, bodies)
-            keys, scores = _summed(np.concatenate([keys, more[0]]), np.concatenate([scores, more[1]]))
+            keys, place = np.unique(np.concatenate([keys, more[0]]), return_inverse=True)
+            scores = _added_up(place, np.concatenate([scores, more[1]]), len(keys))
         return best(keys, scores.astype(np.float32), k)
 
     def counts(self, terms: Sequence[str], visible: Flags | None) -> Keys:
@@ -115,8 +107,7 @@ class Postings:
         counts = self._frequencies(keys, lists)
         if visible is not None:
             for at in np.flatnonzero(counts).tolist():
-                own = (part.passages[part.starts[at] : part.starts[at] + part.counts[at]] for part in lists)
-                counts[at] *= any(visible[passages].any() for passages in own)
+                counts[at] *= any(visible[part.of(at)].any() for part in lists)
         return counts
 
     # -- scores
@@ -138,8 +129,8 @@ class Postings:
             counts += part.counts
             if len(self._dead):
                 for at in np.flatnonzero(part.counts).tolist():
-                    own = part.passages[part.starts[at] : part.starts[at] + part.counts[at]]
-                    counts[at] -= _common(own, self._dead)
+                    few, many = sorted((part.of(at), self._dead), key=len)
+                    counts[at] -= np.count_nonzero(among(few.astype(many.dtype), many))
         return counts
 
     def _weights(self, keys: Numbers, frequencies: Numbers) -> Values:
@@ -216,7 +207,7 @@ class Postings:
         for part in lists:
             for which in np.flatnonzero(part.counts).tolist():
                 start, count = int(part.starts[which]), int(part.counts[which])
-                own = part.passages[start : start + count]
+                own = part.of(which)
                 at = np.minimum(own.searchsorted(candidates.astype(own.dtype)), count - 1)
                 has = np.flatnonzero(own[at] == candidates)
                 place.append(has)
@@ -236,27 +227,21 @@ class Postings:
         frequencies = self._frequencies(keys, lists)
         common = np.empty(0, np.int64)
         if lists and frequencies.all():
-            own = [self._passages(lists, at) for at in np.argsort(frequencies).tolist()]
-            common = own[0]
-            for others in own[1:]:
-                common = common[np.isin(common, others, assume_unique=True)]
+            for place, at in enumerate(np.argsort(frequencies).tolist()):
+                own = distinct(*(part.of(at).astype(np.int64) for part in lists))
+                common = common[among(common, own)] if place else own
         if mask is not None:
             common = common[mask[common]]
         common = common[:_MOST_PHRASES]
-        counted = [_occurrences(analysis.tokens(text), phrase) for text in bodies(common)] if len(common) else []
+        texts = [analysis.tokens(text) for text in bodies(common)] if len(common) else []
+        width, wanted = len(phrase), [*phrase]
+        counted = [sum(own[at : at + width] == wanted for at in range(len(own) - width + 1)) for own in texts]
         numbers = np.array(counted, np.float64)
         common, numbers = common[numbers > 0], numbers[numbers > 0]
         factors = self._factors.take(self._lengths.take(common)[:, 0])
         by_term = dict(zip(keys.tolist(), self._weights(keys, frequencies).tolist(), strict=True))
         weight = sum(by_term[term_key(term)] for term in phrase)
         return common, weight * numbers / (numbers + factors)
-
-    @staticmethod
-    def _passages(lists: Sequence[_Lists], at: int) -> Keys:
-        """Return the passages of a list in all parts, ascending."""
-        return distinct(
-            *(part.passages[part.starts[at] : part.starts[at] + part.counts[at]].astype(np.int64) for part in lists)
-        )
 
 
 @lru_cache(maxsize=262_144)
@@ -265,29 +250,6 @@ def term_key(term: str) -> int:
     return hash64(term) >> FIELD_BITS << FIELD_BITS
 
 
-def _keys_of(terms: Sequence[str]) -> Numbers:
-    """Return the keys of terms in all fields."""
-    keys = np.array([term_key(term) for term in terms], np.int64)
-    return (keys[:, None] + np.arange(len(FIELDS))).ravel()
-
-
-def _common(ascending: Array, others: Numbers) -> int:
-    """Return how many numbers two ascending arrays have in common."""
-    few, many = (others, ascending) if len(others) < len(ascending) else (ascending, others)
-    at = np.minimum(many.searchsorted(few.astype(many.dtype)), len(many) - 1)
-    return int(np.count_nonzero(many[at] == few))
-
-
-def _summed(keys: Keys, scores: Values) -> tuple[Keys, Values]:
-    own, place = np.unique(keys, return_inverse=True)
-    return own, _added_up(place, scores, len(own))
-
-
 def _added_up(places: Numbers, scores: Values, size: int) -> Values:
     """Return the sums of the scores of each place."""
     return np.asarray(np.bincount(places, scores, size), np.float64)
-
-
-def _occurrences(tokens: Sequence[str], phrase: Sequence[str]) -> int:
-    width, first, wanted = len(phrase), phrase[0], list(phrase)
-    return sum(tokens[at : at + width] == wanted for at, token in enumerate(tokens) if token == first)

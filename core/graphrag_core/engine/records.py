@@ -15,12 +15,11 @@ removed. Other processes follow it. Each passage has a checksum, each document o
 
 from __future__ import annotations
 
-import json
 import time
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -29,22 +28,21 @@ import numpy as np
 from graphrag_core.engine.arrays import pack, unpack
 from graphrag_core.engine.codes import encode
 from graphrag_core.engine.rows import (
-    ADDRESS,
     Name,
     Row,
     Unstorable,
     check_expected,
     check_unique,
     damaged,
-    kept_accesses,
-    statement,
 )
 from graphrag_core.engine.schema import LISTED, WANTED, Session, listed
 from graphrag_core.engine.segments import (
     FACT_BITS,
     LENGTHS,
+    Accessed,
     Assigned,
     Batch,
+    Stated,
     inflate,
     passage_checksum,
     unpacked,
@@ -62,7 +60,7 @@ from graphrag_core.engine.values import (
     with_ids,
 )
 from graphrag_core.engine.view import Removal, Stored
-from graphrag_core.errors import ChangedMeanwhile, ExtractionError
+from graphrag_core.errors import ExtractionError
 from graphrag_core.filters import DOCUMENT_ID
 from graphrag_core.key_sets import ranges
 from graphrag_core.model import Chunk, Document, Extraction, Fact, FileMark, Mention
@@ -160,20 +158,22 @@ class Records:
         )
         sql = f"SELECT key, id, first, passages FROM documents WHERE id {LISTED} ORDER BY first"
         gone = self.rows(sql, (listed(removed),)) if removed else []
-        before = [*self._accessed(gone)] if gone and len(batch) else []
+        before = self._accessed(gone) if len(batch) else {}
         removal, released = self._remove(gone)
         changed, segment = {**settings}, None
         if len(batch):
             keys = self._assigned(batch, meta)
-            self._insert(batch, keys, name_vectors)
+            self._insert(batch, keys, name_vectors, before)
             segment = batch.segment(keys)
             changed |= {
                 "next_document": str(keys.document + len(batch.ids)),
                 "next_passage": str(keys.passage + len(batch)),
                 "next_name": str(int(meta.get("next_name", "0")) + int(keys.is_new.sum())),
             }
-            self._keep_accesses(before, batch, keys)
-        self._drop_unused(released)
+        if released:
+            unused = self.rows(f"SELECT key FROM names WHERE key {LISTED} AND uses <= 0", (listed(released),))
+            self.session.many("DELETE FROM name_vectors WHERE key = ?", unused)
+            self.session.many("DELETE FROM names WHERE key = ?", unused)
         generation = int(meta.get("generation", "0")) + 1
         if self.session.shared:  # no other state has it, also if a backup was restored meanwhile
             generation = max(generation, time.time_ns() // 1_000)
@@ -186,28 +186,16 @@ class Records:
         self.session.insert("segments", [row])
         return Stored(generation, meta.get("token", ""), token, segment, removal)
 
-    def _accessed(self, documents: Sequence[Row]) -> Iterator[tuple[Hashable, float | None, int]]:
-        """Yield what the facts of documents state that were accessed, with last access and access count."""
+    def _accessed(self, documents: Sequence[Row]) -> Accessed:
+        """Return last access and access count of the facts of documents, by what they state."""
+        found = defaultdict[Stated, list[tuple[float | None, int]]](list)
         for _, document, first, count in documents:
             span = first << FACT_BITS, (first + count) << FACT_BITS
             sql = f"SELECT {_FACTS} FROM facts f WHERE key >= ? AND key < ? AND access_count > 0 ORDER BY key"
-            for fact, names in self._facts(self.rows(sql, span)):
-                surfaces = tuple(self.names(names)[key].surface for key in names)
-                stated = statement(document, fact.text, surfaces, fact.relation, fact.value)
-                yield stated, fact.last_accessed, fact.access_count
-
-    def _keep_accesses(self, before: Sequence[Row], batch: Batch, keys: Assigned) -> None:
-        if not before:
-            return
-        facts, passage = list[int](), keys.passage
-        for extraction in chain.from_iterable(one.extractions for one in batch.parsed):
-            facts += [passage << FACT_BITS | at for at in range(len(extraction.facts))]
-            passage += 1
-        kept = kept_accesses(before, facts, batch.parsed, {name.surface for name in batch.names})
-        self.session.many(
-            "UPDATE facts SET access_count = ?, last_accessed = ? WHERE key = ?",
-            [(count, last, fact) for fact, (count, last) in kept.items()],
-        )
+            for fact, _ in self._facts(self.rows(sql, span)):
+                stated = document, fact.text, fact.relation, fact.value
+                found[stated].append((fact.last_accessed, fact.access_count))
+        return found
 
     def _remove(self, rows: Sequence[Row]) -> tuple[Removal, list[int]]:
         """Delete documents, given their rows; return their passages, and the names that they used."""
@@ -228,15 +216,11 @@ class Records:
         _, _, first, count = zip(*rows, strict=True)
         return Removal(ranges(np.array(first, np.int64), np.array(count, np.int64)), np.asarray(lengths)), [*released]
 
-    def _drop_unused(self, names: Sequence[int]) -> None:
-        if names:
-            unused = self.rows(f"SELECT key FROM names WHERE key {LISTED} AND uses <= 0", (listed(names),))
-            self.session.many("DELETE FROM name_vectors WHERE key = ?", unused)
-            self.session.many("DELETE FROM names WHERE key = ?", unused)
-
     def _assigned(self, batch: Batch, meta: Mapping[str, str]) -> Assigned:
         """Return the keys of what a batch adds."""
-        known = self.name_keys(batch)
+        spellings = listed({hash64(norm) for norm in batch.norms})
+        rows = self.rows(f"SELECT surface, entity, key FROM names WHERE spelling {LISTED}", (spellings,))
+        known = {(surface, entity): key for surface, entity, key in rows}
         first = int(meta.get("next_name", "0"))
         names = np.array([known.get(name, -1) for name in batch.names], np.int64)
         is_new = names < 0
@@ -244,15 +228,11 @@ class Records:
         document, passage = int(meta.get("next_document", "0")), int(meta.get("next_passage", "0"))
         return Assigned(document, passage, names, is_new)
 
-    def name_keys(self, batch: Batch) -> dict[tuple[str, int], int]:
-        """Return the keys of the names that exist."""
-        spellings = listed({hash64(norm) for norm in batch.norms})
-        rows = self.rows(f"SELECT surface, entity, key FROM names WHERE spelling {LISTED}", (spellings,))
-        return {(surface, entity): key for surface, entity, key in rows}
-
-    def _insert(self, batch: Batch, keys: Assigned, name_vectors: Mapping[str, Matrix]) -> None:
+    def _insert(
+        self, batch: Batch, keys: Assigned, name_vectors: Mapping[str, Matrix],
+        accesses: Accessed,
+    ) -> None:  # fmt: skip
         session = self.session
-        self._check_vectors(batch, keys, name_vectors)
         taken = defaultdict[str, list[str]](list)
         sql = " UNION ALL ".join(
             f"SELECT '{kind}', id FROM {kind} WHERE id {LISTED}" for kind in ("documents", "passages")
@@ -262,7 +242,7 @@ class Records:
         check_unique(batch.ids, taken["documents"])
         check_unique(batch.passage_ids, taken["passages"], of_chunks=True)
         try:
-            for table, rows in batch.rows(keys).items():
+            for table, rows in batch.rows(keys, accesses).items():
                 session.insert(table, rows)
             session.flush()
         except Unstorable as error:
@@ -277,18 +257,6 @@ class Records:
         if new:
             codes = encode("names", np.array([vector for _, vector in new], np.float32))
             session.insert("name_vectors", [(key, code.tobytes()) for (key, _), code in zip(new, codes, strict=True)])
-
-    def _check_vectors(self, batch: Batch, keys: Assigned, vectors: Mapping[str, Matrix]) -> None:
-        """Raise if a new name lacks a vector: another process has deleted it since the writer asked."""
-        if not self.session.shared or not json.loads(self.meta().get("embeds", "{}")).get("names"):
-            return
-        new = {name.surface for name, is_new in zip(batch.names, keys.is_new.tolist(), strict=True) if is_new}
-        missing = sorted(name for name in new - {*vectors} if not name.startswith(ADDRESS))
-        known = self._surfaces(missing)
-        if missing := [name for name in missing if name not in known]:
-            raise ChangedMeanwhile(
-                f"{len(missing)} names were deleted by another process meanwhile: embed them and write again", missing
-            )
 
     # -- documents
 
@@ -322,27 +290,22 @@ class Records:
     def parsed(self, document_ids: Sequence[str], *, accesses: bool = False) -> list[ParsedDocument]:
         """Return documents as they were written, with their vectors, in the order asked for."""
         where = f"d.id {LISTED}", (listed(storable(document_ids)),)
-        found = {parsed.document.id: parsed for _, _, parsed in self._parsed(*where, accesses=accesses)}
+        found = {one.document.id: one for _, _, one in self.parsed_where(*where, accesses=accesses)}
         return [found[document_id] for document_id in document_ids if document_id in found]
-
-    def every_document(self) -> Iterator[list[tuple[int, int, ParsedDocument]]]:
-        """Yield all documents in order of key, in pages: key, key of the first passage, and the document."""
-        for page in self.document_pages("key"):
-            yield self._parsed(f"d.key {LISTED}", (listed([row[0] for row in page]),), accesses=True)
 
     def document_pages(self, columns: str) -> Iterator[list[Row]]:
         """Yield rows of documents in order of key, in pages; the key is the first column."""
         last = -1
         while page := self.rows(f"SELECT {columns} FROM documents WHERE key > ? ORDER BY key LIMIT {_PAGE}", (last,)):
-            keys = [last, *(row[0] for row in page)]
-            if any(key >= following for key, following in pairwise(keys)):
+            if page[-1][0] <= last:
                 raise damaged("documents are not in the order of their keys")  # reading on might never end
             yield page
-            last = keys[-1]
+            last = page[-1][0]
 
-    def _parsed(
+    def parsed_where(
         self, where: str, parameters: Sequence[Any], *, accesses: bool
     ) -> list[tuple[int, int, ParsedDocument]]:
+        """Return some documents in order of key: the key, that of the first passage, and the document."""
         columns = "d.key, d.first, d.passages, d.file, d.version, d.id, d.title, d.metadata, d.digest"
         sql = f"SELECT {columns} FROM documents d WHERE "
         documents = self.rows(f"{sql}{where} ORDER BY d.key", parameters)
@@ -373,7 +336,12 @@ class Records:
             return {}
         names = {key: unpack_names(packed) for key, (_, _, packed, _) in passages.items()}
         facts: defaultdict[int, list[tuple[Fact, list[int]]]] = defaultdict(list)
-        for fact, held in self._facts(self._fact_rows([*passages]), {key: one[0] for key, one in passages.items()}):
+        rows = self.rows(
+            f"SELECT {_FACTS} FROM {WANTED} facts f ON "
+            f"f.key >= wanted.value << {FACT_BITS} AND f.key < (wanted.value + 1) << {FACT_BITS} ORDER BY f.key",
+            (listed(passages),),
+        )
+        for fact, held in self._facts(rows, {key: one[0] for key, one in passages.items()}):
             facts[int(fact.id) >> FACT_BITS].append((fact, held))
         used = set(chain.from_iterable(names.values())).union(*(held for own in facts.values() for _, held in own))
         surfaces = {key: name.surface for key, name in self.names(sorted(used)).items()}
@@ -461,13 +429,6 @@ class Records:
             ids = f"{chunk.id}/{int(fact.id) & ((1 << FACT_BITS) - 1)}", chunk.id
             found.append((names, with_ids(fact, *ids)))
         return found
-
-    def _fact_rows(self, passages: Sequence[int]) -> list[Row]:
-        return self.rows(
-            f"SELECT {_FACTS} FROM {WANTED} facts f ON "
-            f"f.key >= wanted.value << {FACT_BITS} AND f.key < (wanted.value + 1) << {FACT_BITS} ORDER BY f.key",
-            (listed(passages),),
-        )
 
     def _facts(self, rows: Sequence[Row], texts: Mapping[int, str] | None = None) -> Iterator[tuple[Fact, list[int]]]:
         """Yield facts with their key as id and no entities, and the keys of their names."""
@@ -563,12 +524,7 @@ class Records:
             exists = "SELECT 1 FROM attributes WHERE name = wanted.value"
             sql = f"SELECT value FROM json_each(?) AS wanted WHERE EXISTS ({exists})"
             return [row[0] for row in self.rows(sql, (listed(storable(names)),))]
-        rows = self.rows(
-            "WITH RECURSIVE k(name, number) AS (SELECT (SELECT min(name) FROM attributes), 1 UNION ALL "
-            "SELECT (SELECT min(a.name) FROM attributes a WHERE a.name > k.name), k.number + 1 FROM k "
-            f"WHERE k.name IS NOT NULL AND k.number < {_MOST_KEYS}) SELECT name FROM k WHERE name IS NOT NULL"
-        )
-        return [row[0] for row in rows]
+        return [row[0] for row in self.rows(f"SELECT DISTINCT name FROM attributes ORDER BY name LIMIT {_MOST_KEYS}")]
 
     def attribute(self, name: str, first: int) -> list[tuple[str, Any, int, str]]:
         """Return kind, value, and number and keys of documents, in the order of values, from a document on."""
@@ -584,6 +540,9 @@ class Records:
         return sorted([(row[0], row[1], row[2], row[3]) for row in rows], key=itemgetter(0, 1))
 
     # -- statistics
+
+    def __len__(self) -> int:
+        return self.count("documents")
 
     def count(self, table: str, condition: str = "1 = 1") -> int:
         """Return the number of rows."""

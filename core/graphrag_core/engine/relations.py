@@ -52,33 +52,11 @@ class Edges(NamedTuple):
 class Relations:
     """The relations around some entities. Each call of :meth:`grow` follows facts one hop further.
 
-    Parameters
-    ----------
-    snapshot
-        What is read; a scope restricts all of it.
-    start
-        The entities to begin at.
-    passages
-        Passages that belong to the graph. The entities that they mention are among the first.
-    relations
-        Only triples of these relations; None for all facts.
-    min_weight
-        Facts with a lower weight are not followed.
-    most_neighbours
-        Of each entity, this number of its most strongly related ones are followed; None for all.
-    limit
-        The maximum number of edges; None for all. The strongest of a hop are kept.
-    stated
-        Whether sentences are left out.
-
-    Attributes
-    ----------
-    entities, frontier
-        All entities, and those that the last hop reached, in ascending order.
-    edges
-        Hop by hop, of each hop the strongest first: a stated weight before a sentence, then by weight.
-    is_complete
-        False if there are more edges than ``limit``.
+    It begins at entities, and at those that ``passages`` mention. ``relations`` restricts it to triples of these,
+    ``min_weight`` to facts of this weight, ``most_neighbours`` to the most strongly related entities of each,
+    ``stated`` leaves sentences out. ``limit`` is the maximum number of edges: the strongest of a hop are kept, and
+    ``is_complete`` is False if there are more. ``entities`` are all that were reached, ``frontier`` those of the last
+    hop. ``edges`` are in order of hops, of each hop the strongest first: a stated weight before a sentence.
     """
 
     def __init__(

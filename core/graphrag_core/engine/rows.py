@@ -2,13 +2,11 @@
 
 import threading
 import zlib
-from collections import defaultdict
-from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
 from graphrag_core.errors import ChangedMeanwhile, DamagedIndex, IdTaken
 from graphrag_core.model import FactSource, FactStatus
-from graphrag_core.ports import ParsedDocument
 from graphrag_core.text import chunk_text
 from graphrag_core.text.markup import plain
 
@@ -116,34 +114,9 @@ class Accesses:
                     self.pending[fact] = (more - count, last)
 
 
-def statement(document: str, text: Hashable, names: Hashable, relation: str | None, value: str | None) -> Hashable:
-    """Return what a fact of a document states: equal for a sentence of the same text, and for the same triple."""
-    return (document, names, relation, value or "") if relation else (document, text)
-
-
 def statement_number(text: str, relation: str | None, names: bytes) -> int:
     """Return a number that is the same for facts that say the same. ``names`` are the keys of their names."""
     words = zlib.crc32(" ".join(text.lower().split()).encode("utf-8", "surrogatepass"))
     return (
         words if relation is None else zlib.crc32(names, zlib.crc32(relation.encode("utf-8", "surrogatepass"), words))
     )
-
-
-def kept_accesses(
-    before: Iterable[Row], keys: Iterable[int], added: Sequence[ParsedDocument], known: Container[str]
-) -> dict[int, tuple[int, float]]:
-    """Return the accesses of facts of replaced documents that are stated again, by key: count and last access.
-
-    ``before`` are statements with their last access and access count, ``keys`` the keys of all facts of the added
-    documents, and ``known`` the names that their chunks mention.
-    """
-    accesses: defaultdict[Hashable, list[tuple[int, float]]] = defaultdict(list)
-    for stated, last, count in before:
-        accesses[stated].append((count, last or 0.0))
-    facts = ((one.document.id, fact) for one in added for extraction in one.extractions for fact in extraction.facts)
-    kept = {}
-    for key, (document, fact) in zip(keys, facts, strict=True):
-        names = tuple(name for name in fact.entities if name in known)
-        if own := accesses.get(statement(document, fact.text, names, fact.relation, fact.value)):
-            kept[key] = own.pop(0)
-    return kept

@@ -50,6 +50,10 @@ _TYPES: dict[str, npt.DTypeLike] = {
 }  # fmt: skip
 
 Segment = Arrays
+Stated = tuple[str, str, str, str]
+"""What a fact states: document, text, relation and value."""
+Accessed = Mapping[Stated, list[tuple[float | None, int]]]
+"""Last access and access count of facts that state the same."""
 
 
 class Name(NamedTuple):
@@ -93,16 +97,8 @@ class _Passage(NamedTuple):
 class Batch:
     """Documents that are about to be written.
 
-    Attributes
-    ----------
-    names
-        The names of the batch, each with its place.
-    norms
-        Their normalised forms.
-    uses
-        How many passages write each name.
-    ids, passage_ids
-        The ids of the documents and of the passages.
+    ``names`` has the place of each name in the batch, ``norms`` the normalised forms, ``uses`` how many passages write
+    each.
     """
 
     def __init__(self, parsed: Sequence[ParsedDocument]) -> None:
@@ -219,8 +215,8 @@ class Batch:
 
     # -- what is stored
 
-    def rows(self, keys: Assigned) -> dict[str, list[Row]]:
-        """Return the rows to insert, by table."""
+    def rows(self, keys: Assigned, accesses: Accessed) -> dict[str, list[Row]]:
+        """Return the rows to insert, by table. Facts that were stated before keep their accesses."""
         tables: dict[str, list[Row]] = defaultdict(list)
         now, passage, names = time.time(), 0, keys.names.tolist()
         for key, parsed in enumerate(self.parsed, keys.document):
@@ -229,7 +225,9 @@ class Batch:
                 key, document.id, document.title, None if heading == document.title else heading, parsed.metadata,
                 parsed.digest, now, keys.passage + passage, count,
             )  # fmt: skip
-            others = [self._passage_rows(passage + at, keys.passage, key, names, tables) for at in range(count)]
+            others = [
+                self._passage_rows(passage + at, keys.passage, key, names, tables, accesses) for at in range(count)
+            ]
             checksum = document_checksum(row, chain.from_iterable(others))
             tables["documents"].append((*row, *(document.file or (None, None)), checksum))
             values = dict.fromkeys(attributes(document.metadata)) if document.metadata else ()
@@ -244,8 +242,9 @@ class Batch:
         return tables
 
     def _passage_rows(
-        self, number: int, first: int, document: int, names: Sequence[int], tables: dict[str, list[Row]]
-    ) -> list[Row]:
+        self, number: int, first: int, document: int, names: Sequence[int], tables: dict[str, list[Row]],
+        accesses: Accessed,
+    ) -> list[Row]:  # fmt: skip
         """Add the rows of a passage; return those of its facts and claims."""
         one, key = self._passages[number], first + number
         chunk, mentions = one.chunk, one.extraction.mentions
@@ -272,7 +271,11 @@ class Batch:
                 fact.relation or None, fact.weight, fact.confidence, LETTERS.get(fact.source, fact.source),
                 LETTERS.get(fact.status, fact.status), fact.value or None, fact.created, fact.valid_from, fact.valid_to,
             ))  # fmt: skip
-            tables["facts"].append((*facts[-1], fact.last_accessed, fact.access_count))
+            stated = chunk.document_id, fact.text, fact.relation, fact.value
+            before = accesses.get(stated)
+            tables["facts"].append(
+                (*facts[-1], *(before.pop(0) if before else (fact.last_accessed, fact.access_count)))
+            )
         tables["claims"] += claims
         return [*facts, *claims]
 

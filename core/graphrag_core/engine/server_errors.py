@@ -16,72 +16,58 @@ from graphrag_core.errors import (
 
 try:
     import psycopg
-    from psycopg import errors as sql_errors
+    from psycopg import errors as sql
     from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 except ImportError as error:  # pragma: no cover - without the extra
     raise MissingDependency("psycopg", "postgres", "an index in PostgreSQL") from error
 
+ERRORS = (psycopg.Error, PoolTimeout, PoolClosed, TooManyRequests)
 NO_TABLES = "open the index once for writing, with a role that may create tables"
-PATIENCE = 30.0
-"""Seconds to wait for a connection of the pool."""
 
-_CONFLICTS = (sql_errors.SerializationFailure, sql_errors.DeadlockDetected)
-_UNREACHABLE = "{where}: the server cannot be reached or closed the connection ({text}): check that it runs, and retry"
-_NO_DATABASE = "{where}: {text}: create the database first"
-_NO_ACCESS = "{where}: {text}: check the user and the password"
+_UNREACHABLE = "the server cannot be reached or closed the connection ({text}): check that it runs, and retry"
+_NO_DATABASE = "{text}: create the database first"
+_NO_ACCESS = "{text}: check the user and the password"
 _REFUSED = {
     r'FATAL:\s+database "[^"]*" does not exist': _NO_DATABASE,
     r'FATAL:\s+(?:password authentication failed|role "[^"]*" does not exist|no pg_hba)': _NO_ACCESS,
 }
-_MESSAGES: dict[tuple[type[Exception], ...], str] = {
-    (PoolTimeout, TooManyRequests): "{where}: no connection was free within {seconds:.0f} seconds ({text}): the server "
-    "cannot be reached, or all {pool} connections are in use; check the server, use fewer threads, or add "
-    "pool={larger} to the address",
-    (PoolClosed,): "{where}: the index was closed meanwhile: open it again",
-    (sql_errors.QueryCanceled,): "{where}: a statement was cancelled ({text}): raise statement_timeout for this role, "
-    "or ask for less (a smaller k, a narrower filter)",
-    (sql_errors.DiskFull, sql_errors.IoError): "{where}: {text}; nothing was changed: free disk space on the server "
-    "and retry",
-    (sql_errors.ReadOnlySqlTransaction,): "{where} accepts no changes ({text}): it is a standby, or its default is "
-    "read-only; write to the primary server, or open it with read_only=True",
-    (sql_errors.InsufficientPrivilege,): f"{{where}}: the role lacks a privilege ({{text}}): grant it, or {NO_TABLES}",
-    (sql_errors.UndefinedTable, sql_errors.InvalidSchemaName): "{where} lacks tables of hybrid-graphrag ({text}): "
-    + NO_TABLES,
-    (sql_errors.TooManyConnections, sql_errors.ConfigurationLimitExceeded): "{where}: the server accepts no more "
-    "connections ({text}): raise max_connections, use a pooler, or set a smaller pool=... in the addresses",
-    (sql_errors.InvalidCatalogName,): _NO_DATABASE,
-    (sql_errors.ProgramLimitExceeded,): "{where}: {text}: an id, or the path of a file, is too long for an index of "
-    "the server: shorten it to 2,500 bytes",
-    (psycopg.DataError,): "{where}: {text}: a text has a character that the server cannot store: remove it",
+"""Of a connection that was refused there is only a text."""
+
+_MEANINGS: tuple[tuple[tuple[type[Exception], ...], type[GraphRAGError], str], ...] = (
+    ((PoolTimeout, TooManyRequests), DatabaseError, ("no connection was free in time ({text}): use fewer threads, or "
+     "add a larger pool=... to the address")),
+    ((PoolClosed,), DatabaseError, "the index was closed meanwhile: open it again"),
+    ((sql.QueryCanceled,), DatabaseError, ("a statement was cancelled ({text}): raise statement_timeout for this role, "
+     "or ask for less (a smaller k, a narrower filter)")),
+    ((sql.DiskFull, sql.IoError), DiskError, "{text}; nothing was changed: free disk space on the server and retry"),
+    ((sql.ReadOnlySqlTransaction,), ReadOnlyIndex, ("it accepts no changes ({text}): write to the primary server, or "
+     "open it with read_only=True")),
+    ((sql.InsufficientPrivilege,), DatabaseError, f"the role lacks a privilege ({{text}}): grant it, or {NO_TABLES}"),
+    ((sql.UndefinedTable, sql.InvalidSchemaName), NotAnIndex, (f"it lacks tables of hybrid-graphrag ({{text}}): "
+     f"{NO_TABLES}")),
+    ((sql.TooManyConnections,), DatabaseError, ("the server accepts no more connections ({text}): raise "
+     "max_connections, use a pooler, or set a smaller pool=... in the addresses")),
+    ((sql.InvalidCatalogName,), DatabaseError, _NO_DATABASE),
+    ((sql.InvalidPassword, sql.InvalidAuthorizationSpecification), DatabaseError, _NO_ACCESS),
+    ((sql.ProgramLimitExceeded,), InputError, "{text}: shorten the id, or the path of the file, to 2,500 bytes"),
+    ((psycopg.DataError,), InputError, "{text}: a text has a character that the server cannot store: remove it"),
     # A standby removes rows that the question reads.
-    (sql_errors.SerializationFailure,): "{where}: {text}; nothing was changed: retry, and if a standby does this "
-    "often, set its hot_standby_feedback to on, or raise its max_standby_streaming_delay",
-    (sql_errors.DeadlockDetected,): "{where}: {text}; nothing was changed: retry",
-    (sql_errors.InvalidPassword, sql_errors.InvalidAuthorizationSpecification): _NO_ACCESS,
-    (sql_errors.AdminShutdown, sql_errors.CrashShutdown, sql_errors.CannotConnectNow,
-     sql_errors.IdleInTransactionSessionTimeout): _UNREACHABLE,
-}  # fmt: skip
-"""What an error of psycopg means and what to do. The first entry that fits counts."""
-
-_KINDS: dict[tuple[type[Exception], ...], type[GraphRAGError]] = {
-    (sql_errors.DiskFull, sql_errors.IoError): DiskError,
-    (sql_errors.ReadOnlySqlTransaction,): ReadOnlyIndex,
-    (sql_errors.UndefinedTable, sql_errors.InvalidSchemaName): NotAnIndex,
-    (sql_errors.ProgramLimitExceeded, psycopg.DataError): InputError,
-}
+    ((sql.SerializationFailure, sql.DeadlockDetected), DatabaseError, ("{text}; nothing was changed: retry, and if a "
+     "standby does this often, set its hot_standby_feedback to on, or raise its max_standby_streaming_delay")),
+    ((sql.AdminShutdown, sql.CrashShutdown, sql.CannotConnectNow, sql.IdleInTransactionSessionTimeout), DatabaseError,
+     _UNREACHABLE),
+)  # fmt: skip
+"""Errors of psycopg, what they are here, and what to do. The first entry that fits counts."""
 
 
-def explained(error: Exception, where: str, pool: int) -> GraphRAGError:
+def explained(error: Exception, where: str) -> GraphRAGError:
     """Return the library's error for one of psycopg. A transaction was rolled back, or never committed."""
     text = str(error).strip().partition("\n")[0]
-    message = next((message for types, message in _MESSAGES.items() if isinstance(error, types)), "")
-    if not message and isinstance(error, psycopg.OperationalError) and getattr(error, "sqlstate", None) is None:
-        # Of a connection that was refused there is only a text, in the server's language.
+    fits = ((kind, message) for types, kind, message in _MEANINGS if isinstance(error, types))
+    kind, message = next(fits, (DatabaseError, "{text}"))
+    if message == "{text}" and isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
         message = next((advice for pattern, advice in _REFUSED.items() if re.search(pattern, text)), _UNREACHABLE)
-    kind = next((kind for types, kind in _KINDS.items() if isinstance(error, types)), DatabaseError)
-    result = kind(
-        (message or "{where}: {text}").format(where=where, text=text, seconds=PATIENCE, pool=pool, larger=4 * pool)
-    )
+    result = kind(f"{where}: {message.format(text=text)}")
     if isinstance(result, DatabaseError):
-        result.lost = message is _UNREACHABLE or isinstance(error, _CONFLICTS)
+        result.lost = message is _UNREACHABLE or isinstance(error, sql.SerializationFailure | sql.DeadlockDetected)
     return result

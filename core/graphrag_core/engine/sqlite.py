@@ -132,11 +132,7 @@ class Session:
         if self._database.folder is None:
             (pages,), (size,) = self.rows("PRAGMA page_count")[0], self.rows("PRAGMA page_size")[0]
             return 0, pages * size
-        total = 0
-        for path in self._database.folder.iterdir():
-            with suppress(FileNotFoundError):
-                total += path.stat().st_size
-        return total, 0
+        return sum(path.stat().st_size for path in self._database.folder.iterdir() if path.exists()), 0
 
     def restart(self) -> None:
         """Begin again and see the last commit. In memory there is one state."""
@@ -195,13 +191,7 @@ class Gate:
 
 
 class Sqlite:
-    """The database of an index. Safe to use from many threads.
-
-    Parameters
-    ----------
-    folder
-        The folder; None for a database in memory.
-    """
+    """The database of an index in a folder, or in memory if that is None. Safe to use from many threads."""
 
     shared = False
 

@@ -40,10 +40,10 @@ class Vectors:
 
     __slots__ = ("_base", "_flat", "_tail", "dim")
 
-    def __init__(self, dim: int, base: _Flat | _Lists | None = None, tail: Column | None = None) -> None:
+    def __init__(self, dim: int, base: _Store | None = None, tail: Column | None = None) -> None:
         self.dim, self._base = dim, base
         self._tail = Column(np.empty((0, 2 * dim), np.uint8)) if tail is None else tail
-        self._flat: _Flat | None = None  # FAISS over the tail, made by the first search
+        self._flat: _Store | None = None  # FAISS over the tail, made by the first search
 
     def __len__(self) -> int:
         return (0 if self._base is None else len(self._base)) + len(self._tail)
@@ -51,11 +51,6 @@ class Vectors:
     @property
     def nbytes(self) -> int:
         return self._tail.nbytes
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether a question is compared with every vector."""
-        return not isinstance(self._base, _Lists)
 
     def appended(self, vectors: Matrix | None, before: int, count: int) -> Vectors:
         """Return the vectors with those of more passages; zero for passages without one. ``before`` are there."""
@@ -96,12 +91,12 @@ class Vectors:
             rankings.append(best(candidates, np.vecdot(self.take(candidates), query), k))
         return rankings
 
-    def _parts(self) -> Iterator[_Flat | _Lists]:
+    def _parts(self) -> Iterator[_Store]:
         if self._base is not None and len(self._base):
             yield self._base
         if len(self._tail):
             if self._flat is None:
-                self._flat = _Flat(self._tail.tail)
+                self._flat = _Store(self._tail.tail)
             yield self._flat
 
     def take(self, passages: Keys) -> Matrix:
@@ -128,7 +123,9 @@ class Vectors:
         if len(passages) < APPROXIMATE_FROM or not with_lists:
             self._write_codes(base, passages)
             return
-        centroids = self._base.centroids if isinstance(self._base, _Lists) else self._trained(passages)
+        centroids = None if self._base is None else self._base.centroids
+        if centroids is None:
+            centroids = self._trained(passages)
         with _one_thread() if forks.is_child() else nullcontext():
             lists = self._lists_of(passages, centroids)
         order = np.argsort(lists, kind="stable")
@@ -160,7 +157,7 @@ class Vectors:
         coarse = faiss.IndexFlatIP(self.dim)
         coarse.add(np.ascontiguousarray(centroids))
         lists, is_new = np.empty(len(passages), np.int64), np.ones(len(passages), np.bool_)
-        if isinstance(self._base, _Lists):
+        if self._base is not None and self._base.centroids is not None:
             is_new = passages >= len(self._base)
             lists[~is_new] = self._base.list_of(passages[~is_new])
         at = np.flatnonzero(is_new)
@@ -172,79 +169,67 @@ class Vectors:
     @classmethod
     def opened(cls, arrays: Arrays) -> Vectors:
         """Return the vectors of a base."""
-        if "vectors.codes" not in arrays:
+        if (codes := arrays.get("vectors.codes")) is None:
             return cls(0)
-        codes = arrays["vectors.codes"]
-        if "vectors.rows" not in arrays:
-            return cls(codes.shape[1] // 2, _Flat(codes))
-        rows, bounds, centroids = (arrays[f"vectors.{name}"] for name in ("rows", "bounds", "centroids"))
-        return cls(codes.shape[1] // 2, _Lists(codes, rows, bounds, centroids))
+        lists = (arrays.get(f"vectors.{name}") for name in ("rows", "bounds", "centroids"))
+        return cls(codes.shape[1] // 2, _Store(codes, *lists))
 
 
-class _Flat:
-    """Vectors that are compared one by one. ``codes`` is read in place where FAISS can, else copied."""
+class _Store:
+    """Vectors that FAISS searches in place where it can: one by one, or in inverted lists.
 
-    def __init__(self, codes: Codes) -> None:
-        self._codes = codes
+    With lists ``rows`` says where the vector of each passage is, list by list, and ``bounds`` where each list starts.
+    """
+
+    def __init__(
+        self, codes: Codes, rows: npt.NDArray[np.int32] | None = None, bounds: Keys | None = None,
+        centroids: Matrix | None = None,
+    ) -> None:  # fmt: skip
+        self._codes, self._rows, self._bounds, self.centroids = codes, rows, bounds, centroids
+        self._coarse: Any = None
         self._index: Any = None
 
     def __len__(self) -> int:
         return len(self._codes)
 
     def codes_of(self, rows: Keys) -> Codes:
-        return self._codes.take(rows, axis=0)
+        return self._codes.take(rows if self._rows is None else self._rows.take(rows), axis=0)
 
     def nearest(self, queries: Matrix, k: int, visible: Flags | None, *, every_list: bool) -> list[Keys]:
-        """Return for each query at least the best ``k`` rows, and what ties with the last."""
-        del every_list
+        """Return for each query about the best ``k`` rows, and what ties with the last; exactly these without lists."""
         if self._index is None:
-            index = faiss.IndexScalarQuantizer(self._codes.shape[1] // 2, _FLOAT16, faiss.METRIC_INNER_PRODUCT)
-            if _HAS_VIEWS:
-                index.codes = _view(self._codes)
-            else:
-                faiss.copy_array_to_vector(self._codes.ravel(), index.codes)
-            index.is_trained, index.ntotal = True, len(self._codes)
-            self._index = index
-        selector = None if visible is None else _selector(visible)
-        size = len(self._codes) if visible is None else int(np.count_nonzero(visible))
-        parameters = None if selector is None else faiss.SearchParameters(sel=selector)
+            self._index = self._flat() if self.centroids is None else self._lists()
+        selector, size, parameters = None, len(self), None
+        if visible is not None:
+            selector = faiss.IDSelectorBitmap(np.packbits(visible, bitorder="little"))
+            size = int(np.count_nonzero(visible))
+            parameters = faiss.SearchParameters(sel=selector)
+        if self.centroids is not None:
+            probed = self._index.nlist if every_list else max(_LEAST_PROBES, self._index.nlist // 8)
+            parameters = faiss.SearchParametersIVF(sel=selector, nprobe=probed)
         return _nearest(self._index, queries, k, size, parameters)
-
-
-class _Lists:
-    """Vectors in inverted lists. ``rows`` says where the vector of each passage is, list by list."""
-
-    def __init__(self, codes: Codes, rows: npt.NDArray[np.int32], bounds: Keys, centroids: Matrix) -> None:
-        self._codes, self._rows, self._bounds, self.centroids = codes, rows, bounds, centroids
-        self._coarse: Any = None
-        self._index: Any = None
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def codes_of(self, rows: Keys) -> Codes:
-        return self._codes.take(self._rows.take(rows), axis=0)
 
     def list_of(self, rows: Keys) -> Keys:
         """Return the list of each vector."""
-        return self._bounds.searchsorted(self._rows.take(rows), "right") - 1
+        return np.asarray(self._bounds).searchsorted(np.asarray(self._rows).take(rows), "right") - 1
 
-    def nearest(self, queries: Matrix, k: int, visible: Flags | None, *, every_list: bool) -> list[Keys]:
-        """Return for each query about the best ``k`` rows, and what ties with the last."""
-        if self._index is None:
-            self._open()
-        selector = None if visible is None else _selector(visible)
-        size = len(self) if visible is None else int(np.count_nonzero(visible))
-        probed = self._index.nlist if every_list else max(_LEAST_PROBES, self._index.nlist // 8)
-        return _nearest(self._index, queries, k, size, faiss.SearchParametersIVF(sel=selector, nprobe=probed))
+    def _flat(self) -> Any:
+        index = faiss.IndexScalarQuantizer(self._codes.shape[1] // 2, _FLOAT16, faiss.METRIC_INNER_PRODUCT)
+        if _HAS_VIEWS:
+            index.codes = _view(self._codes)
+        else:
+            faiss.copy_array_to_vector(self._codes.ravel(), index.codes)
+        index.is_trained, index.ntotal = True, len(self._codes)
+        return index
 
-    def _open(self) -> None:
-        coarse = faiss.IndexFlatIP(self.centroids.shape[1])
-        coarse.add(np.ascontiguousarray(self.centroids))
+    def _lists(self) -> Any:
+        centroids, rows = np.ascontiguousarray(self.centroids), np.asarray(self._rows)
+        self._coarse = coarse = faiss.IndexFlatIP(centroids.shape[1])  # which the other index does not own
+        coarse.add(centroids)
         index = _inverted(coarse)
-        ids = np.empty(len(self._rows), np.int64)
-        ids[self._rows] = np.arange(len(ids))
-        lists, parts = faiss.downcast_InvertedLists(index.invlists), [*pairwise(self._bounds.tolist())]
+        ids = np.empty(len(rows), np.int64)
+        ids[rows] = np.arange(len(ids))
+        lists, parts = faiss.downcast_InvertedLists(index.invlists), [*pairwise(np.asarray(self._bounds).tolist())]
         size = lists.code_size
         if _HAS_VIEWS:
             lists.code_size = 0  # ids are copied, and of the vectors nothing
@@ -258,7 +243,7 @@ class _Lists:
             for start, stop in parts:
                 lists.codes.push_back(_view(self._codes[start:stop] if stop > start else self._codes[:0]))
         index.ntotal = len(ids)
-        self._coarse, self._index = coarse, index  # FAISS does not own the first
+        return index
 
 
 def _view(codes: Codes) -> Any:
@@ -274,10 +259,6 @@ def _inverted(coarse: Any, lists: int = 0) -> Any:
     )  # fmt: skip
     index.is_trained = coarse.ntotal > 0
     return index
-
-
-def _selector(visible: Flags) -> Any:
-    return faiss.IDSelectorBitmap(np.packbits(visible, bitorder="little"))
 
 
 def _nearest(index: Any, queries: Matrix, k: int, size: int, parameters: Any) -> list[Keys]:

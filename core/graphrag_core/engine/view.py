@@ -81,24 +81,12 @@ class Stored(NamedTuple):
 
 
 class View:
-    """One generation of an index.
+    """One generation of an index: its tables by name, and what is derived of them.
 
-    Attributes
-    ----------
-    generation, token
-        The number of changes it has, and a random text that differs if another process made other changes.
-    columns, forward, inverse
-        The tables, by name.
-    alive, size, dead
-        Which passages were not deleted, how many these are, and how many were deleted.
-    exists
-        Which entities exist for a question without a scope.
-    counters, uses
-        How documents use each entity; how many passages write each name.
-    totals
-        The tokens of all passages, by field.
-    numbering
-        The same object in views in which passages, facts and entities have the same numbers: those of one base.
+    ``alive`` masks the passages that were not deleted, ``exists`` the entities that exist for a question without a
+    scope. ``counters`` say how documents use each entity, ``uses`` how many passages write each name, ``totals`` how
+    many tokens all passages have, by field. ``numbering`` is the same object in all views of one base: passages, facts
+    and entities have the same numbers.
     """
 
     def __init__(self, meta: dict[str, Any], arrays: Arrays) -> None:
