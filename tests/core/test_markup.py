@@ -97,12 +97,6 @@ class TestBlocks:
             ("code", ":linenos:\nls"), ("paragraph", "End."),
         ]  # fmt: skip
 
-    def test_sections_of_a_manual_page(self):
-        text = (
-            "LS(1)    User Commands    LS(1)\n\nNAME\n       ls - list\n\nSYNOPSIS\n       ls\n\nBUGS\n       None.\n"
-        )
-        assert [words for _, words, _ in marked(text, "heading")] == ["NAME", "SYNOPSIS", "BUGS"]
-
     def test_lines_may_end_in_any_way(self):
         text = "# One\n\n- two\n- three\n\n```\nfour\n\nfive\n```\n\nSix\nseven.\n"
         found = [(kind, words.split()) for kind, words in blocks(text)]
