@@ -128,12 +128,16 @@ class LLMExtractor:
             extractions = {}
             for (prompt, chunk), (extraction, calls) in zip(first.items(), results, strict=True):
                 extractions[prompt] = extraction
-                self._record(chunk, extraction, calls)
+                for name in ("calls", "cached", "prompt_tokens", "answer_tokens"):
+                    setattr(self.report, name, getattr(self.report, name) + getattr(calls, name))
+                self.report.failed.pop(chunk.id, None)
+                if extraction.problem:
+                    self.report.failed[chunk.id] = extraction.problem
         return [extractions[prompt] for prompt in prompts]
 
     def _extract(self, prompt: str) -> tuple[Extraction, LLMReport]:
         """Return the extraction of one prompt, from the cache or the model, and the calls that it took."""
-        key = self._key(prompt)
+        key = fingerprint([self.model, prompt])
         if (cached := self._cache.get(key)) is not None:
             with suppress(ValueError):  # ask again if another version cached an answer that this one cannot parse
                 return parse_answer(cached), LLMReport(cached=1)
@@ -164,19 +168,6 @@ class LLMExtractor:
             self._cache.put(key, answer)
             return extraction, calls
         return Extraction(problem=problem), calls
-
-    def _record(self, chunk: Chunk, extraction: Extraction, calls: LLMReport) -> None:
-        self.report.calls += calls.calls
-        self.report.cached += calls.cached
-        self.report.prompt_tokens += calls.prompt_tokens
-        self.report.answer_tokens += calls.answer_tokens
-        if extraction.problem:
-            self.report.failed[chunk.id] = extraction.problem
-        else:
-            self.report.failed.pop(chunk.id, None)
-
-    def _key(self, prompt: str) -> str:
-        return fingerprint([self.model, prompt])
 
 
 def build_prompt(chunk: Chunk, entity_types: Sequence[str] = ()) -> str:
