@@ -19,7 +19,7 @@ from graphrag_core.ingest.titles import (
     title_of,
 )
 from graphrag_core.model import Chunk, Document, Mark
-from graphrag_core.text import Tokenizer, estimate_tokens, most_tokens, normalise, sentences, token_counter, unwrap
+from graphrag_core.text import Tokenizer, estimate_tokens, normalise, sentences, token_counter, unwrap
 from graphrag_core.text.markup import plain, visible
 from graphrag_core.text.scanner import BLOCKS, scan
 
@@ -147,10 +147,7 @@ class Chunker:
 
     def _is_whole(self, text: str) -> bool:
         """Return whether a text has at most ``whole_until`` tokens."""
-        is_short = len(text) <= self.whole_until  # assuming at most one token per character
-        if self.tokenizer is None:  # ten times as fast as counting
-            is_short = is_short or most_tokens(text) <= self.whole_until
-        return is_short or self._count(text) <= self.whole_until
+        return len(text) <= self.whole_until or self._count(text) <= self.whole_until  # a token has a character
 
     # -- sections
 
