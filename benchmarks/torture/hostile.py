@@ -53,7 +53,7 @@ from graphrag_core.query import recognise, routing
 from graphrag_core.text import cjk, html, markup, names, tokens
 from graphrag_core.text.names import is_version
 from graphrag_core.text.navigation import is_navigation
-from graphrag_core.text.scanner import defined_name, scan, slug
+from graphrag_core.text.scanner import scan, slug
 from graphrag_core.text.sentences import is_boilerplate, is_statement, read_prose, sentences, unwrap
 from torture.report import Row
 
@@ -179,7 +179,6 @@ def text_readers() -> dict[str, Callable[[str], object]]:
         "raw_html": lambda text: html.readable(Document("1", text or "a")),
         "raw_html page": lambda text: html.readable(Document("1", "<html>" + text)),
         "read_eml": lambda text: containers.read_eml(b"From: a\nSubject: " + _bytes(text)),
-        "defined_name": defined_name,
         "parse_value": rows.parse_value,
         "row": lambda text: rows.row_content({"name": text, text: text, "metadata": {"title": text}}, 1),
         "read_json": lambda text: list(rows.read_json(_bytes(text))),

@@ -314,7 +314,7 @@ Next line.
 <a id="pool"></a>pool(size)
 : How many.
 
-## <a id="heartbeat"></a>Heartbeat
+## Heartbeat
 
 ```python
 while True:

@@ -77,12 +77,10 @@ class TestBlocks:
         assert [kind for kind, _ in blocks(text)] == ["table", "paragraph", "table", "table"]
 
     def test_definitions_start_with_their_term(self):
-        text = (
-            "`broker_url`\n: Where the broker is.\n  It may be a list.\n\nA term\n\n: Its meaning.\n\nNo term.\n: x\n"
-        )
+        text = "`broker_url`\n: Where the broker is.\n  It may be a list.\n\nA term\n: Its meaning.\n\nNo term.\n: x\n"
         assert blocks(text) == [
             ("definition", "`broker_url`\n: Where the broker is.\n  It may be a list."),
-            ("definition", "A term\n\n: Its meaning."),
+            ("definition", "A term\n: Its meaning."),
             ("paragraph", "No term.\n: x"),
         ]
         assert [value for _, _, value in marked(text, "term")] == ["broker_url", "A term"]

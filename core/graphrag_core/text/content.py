@@ -34,8 +34,7 @@ class Content:
     """A text with title and metadata. ``key`` identifies a row within its file; empty for a whole file.
 
     ``is_id`` says that the key is the id of the document, which other files may have too, as of a paper.
-    ``problem`` says why a row cannot be read. ``heading`` names a web page if others
-    have its title, too.
+    ``problem`` says why a row cannot be read.
     """
 
     text: str
@@ -44,7 +43,6 @@ class Content:
     key: str = ""
     is_id: bool = False
     problem: str = ""
-    heading: str = ""
 
 
 def decode(data: bytes) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from graphrag_core.model import Document
 from graphrag_core.text import markdown
 from graphrag_core.text.content import Content, decode
 from graphrag_core.text.markup import plain
+from graphrag_core.text.scanner import slug
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -50,22 +51,14 @@ def html_content(source: str) -> Content:
     _remove_boilerplate(page)
     root = _main(page)
     title = _title(root, stated)
-    headings = (_NUMBER.sub("", _heading_text(node)) for node in root.css("h1, h2, h3, h4, h5, h6"))
-    heading = next((heading for heading in headings if heading and heading != stated), "")
     _remove_edges(root)
-    return Content(_written(root), title, heading=heading)
+    return Content(_written(root), title)
 
 
 def html_to_markdown(source: str) -> str:
     """Return HTML that has no boilerplate as Markdown."""
     page = _parsed(source, "Reading reStructuredText")
     return _written(page.body) if page is not None and page.body is not None else _without_tags(source).text
-
-
-def title_element(data: bytes) -> bytes:
-    """Return what a web page has in its ``<title>``, undecoded, to compare the titles of many pages."""
-    title = re.search(_TITLE.pattern.encode(), data, re.IGNORECASE | re.DOTALL)
-    return b" ".join(title[1].split()) if title else b""
 
 
 def readable(document: Document) -> Document:
@@ -471,9 +464,6 @@ class _Markdown:
             self.text(markdown.literal(node.text()))
             return
         self.end()
-        if self.anchors:
-            self.add(["".join(map(markdown.anchor, dict.fromkeys(self.anchors)))])
-            self.anchors, self.gap = [], True
         if lines := markdown.fenced(node.text(), _language(node)):
             if self.marker == ": ":  # Markdown knows no code after this marker
                 self.marker, self.gap = "", True
@@ -526,6 +516,8 @@ class _Markdown:
         if not self.indent:
             self.marker = "#" * self.level + " "
         self.children(node)
+        own = markdown.anchor(slug(plain("".join(self.line))))  # Markdown gives it this one anyway
+        self.line = [piece for piece in self.line if piece != own]
         self.end()
         if not self.indent:
             self.marker = ""  # an empty heading
@@ -569,7 +561,7 @@ class _Markdown:
         self.indent, self.marker, self.gap = outer, "", False
 
     def defined(self, node: LexborNode) -> None:
-        above = next((one for one in before(node) if one.tag != "-text"), None)
+        above = node.prev.prev if node.prev is not None and node.prev.tag == "-text" else node.prev
         self.end(gap=above is None or above.tag != "dt")
         self.children(node)
         self.end(gap=False)
@@ -606,16 +598,6 @@ def _language(node: LexborNode) -> str:
         if element is not None and (language := _LANGUAGE.search(element.attributes.get("class") or "")):
             return "" if language[1].lower() in _NO_LANGUAGES else language[1]
     return ""
-
-
-def before(node: LexborNode) -> Iterator[LexborNode]:
-    """Yield the siblings before a node, nearest first; at most 500, since a page may have a million."""
-    sibling = node.prev
-    for _ in range(500):
-        if sibling is None:
-            return
-        yield sibling
-        sibling = sibling.prev
 
 
 def one_line(node: LexborNode | None) -> str:

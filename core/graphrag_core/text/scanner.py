@@ -111,16 +111,6 @@ def slug(heading: str) -> str:
     return _NOT_SLUG.sub("", heading.strip().lower()).replace(" ", "-")
 
 
-def defined_name(term: str) -> str:
-    """Return the name in what a definition defines: an option without its values, a function without its arguments.
-
-    >>> defined_name("abs(X)"), defined_name("--log-level=<level> [default: info]"), defined_name("visibility timeout")
-    ('abs', '--log-level', 'visibility timeout')
-    """
-    match = _OPTION.match(term) or _CALL.fullmatch(term)
-    return match[1] if match else term
-
-
 # -- blocks
 
 
@@ -286,15 +276,9 @@ class _Scanner:
 
     def definition(self, start: int, end: int, first: int, at: int) -> bool:
         """Add a definition ``at`` lines below the first, with the terms above it; say whether these are terms."""
-        text, above = self.text, self.blocks[-1:]
-        if at == 0:  # a blank line follows the term, or it is another definition of the term before
-            is_term = (
-                bool(above) and above[0].kind == "paragraph" and _is_term_line(text[above[0].start : above[0].end])
-            )
-            if is_term:
-                self.blocks[-1:] = Mark("definition", above[0].start, end), *_terms(text, above[0].start, above[0].end)
-            else:
-                self.add("definition", start, end)
+        text = self.text
+        if at == 0:  # another definition of the term before
+            self.add("definition", start, end)
             return True
         spans = [self.span(line, line + 1) for line in range(first, first + at)]
         spans[0] = max(start, spans[0][0]), spans[0][1]
@@ -319,7 +303,8 @@ def _is_term_line(line: str) -> bool:
 def _terms(text: str, start: int, end: int) -> Iterator[Mark]:
     """Yield the terms in a line before a definition: several if each is inline code.
 
-    A term is called as its anchor, if that ends in a word of it: "celery.Task.retry" for "retry(max)".
+    A term is called as its anchor, if that ends in a word of it: "celery.Task.retry" for "retry(max)". Else the values
+    of an option and the arguments of a function are left out.
     """
     line = text[start:end]
     spans = [code.span(1) for code in _CODE_SPAN.finditer(line)]
@@ -329,7 +314,8 @@ def _terms(text: str, start: int, end: int) -> Iterator[Mark]:
     elif name := _words(line)[: 2 * _LONGEST_TERM]:
         anchors = _HTML_ANCHOR.finditer(text, text.rfind("\n", 0, start) + 1, start)
         dotted = (one[2] for one in anchors if "." in one[2] and one[2].rpartition(".")[2].lower() in name.lower())
-        yield Mark("term", start, end, next(dotted, "") or defined_name(name))
+        defined = _OPTION.match(name) or _CALL.fullmatch(name)
+        yield Mark("term", start, end, next(dotted, "") or (defined[1] if defined else name))
 
 
 def _words(text: str) -> str:
