@@ -130,6 +130,7 @@ def test_hashes_mail_addresses_and_encoded_data_are_no_names(text):
         ("Finally Redis won. It was, Finally, done.", ["Redis"]),
         ("Conventionally SQL comes first.", ["SQL"]),
         ("Users of the language R. A. R is short.", []),
+        ("It is a BLAS-using routine.", ["BLAS"]),
         ("He reads the Guide to Lisbon.", ["Guide to Lisbon"]),
         ("It is stored in eu-central-1, i.e. n-1 copies.", ["eu-central-1"]),
         ("A note on the distributions8 of it.", []),

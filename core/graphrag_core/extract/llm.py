@@ -64,20 +64,16 @@ class LLMExtractor:
     Parameters
     ----------
     complete
-        Takes a prompt and returns the model's answer. Called from several threads.
+        Takes a prompt and returns the model's answer. Called from ``concurrency`` threads.
     cache
-        A file that stores answers, so that no prompt is paid for twice, even after a crash.
-        Without it, answers are cached in memory.
+        A file that stores answers, so that no prompt is paid for twice, even after a crash; without it, memory does.
     model
         The model's name. Cached answers are not shared between models.
     entity_types
         Entity types to prefer.
-    retries
-        How often to try again if a call fails or an answer cannot be parsed.
-    concurrency
-        The number of concurrent calls.
-    backoff
-        Seconds to wait after the first failed call, doubled after each further one.
+    retries, backoff
+        How often to try again if a call fails or an answer cannot be parsed, and the seconds to wait after the first
+        failed call, doubled after each further one.
     progress
         True or False to show or hide the progress bar; None shows it on a terminal only.
 
@@ -116,15 +112,9 @@ class LLMExtractor:
         with ThreadPoolExecutor(max(1, self.concurrency)) as pool:
             from tqdm import tqdm  # noqa: PLC0415 - takes long to import
 
-            results = tqdm(
-                pool.map(self._extract, first),
-                total=len(first),
-                desc="Extracting",
-                unit=" chunks",
-                disable=None if self.progress is None else not self.progress,
-                leave=False,
-                dynamic_ncols=True,
-            )
+            hides = None if self.progress is None else not self.progress
+            bar = {"desc": "Extracting", "unit": " chunks", "disable": hides, "leave": False, "dynamic_ncols": True}
+            results = tqdm(pool.map(self._extract, first), total=len(first), **bar)
             extractions = {}
             for (prompt, chunk), (extraction, calls) in zip(first.items(), results, strict=True):
                 extractions[prompt] = extraction

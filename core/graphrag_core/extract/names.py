@@ -123,6 +123,7 @@ _LISTED = re.compile(  # the number of a section or ticket, a key, a label
     r"|NOTES?|TIPS?|HINT|WARNING|CAUTION|IMPORTANT|DANGER|ATTENTION|TODO|FIXME|EXAMPLE"
 )
 _DATE_WORDS = CALENDAR | CALENDAR_SHORT | {"may"}
+_QUALIFIER = re.compile(r"(?<=\w\w)-[a-z]{3,}$")  # "Unix-like"
 _YEAR = re.compile(r"(?:1[0-9]|20)[0-9]{2}")
 _NEVER_NAMES = FUNCTION | REFERENCES | NEVER_ALONE
 _NO_NAMES = _NEVER_NAMES | OPENERS | VERBS
@@ -269,6 +270,7 @@ def _names_of(run: str, words: Words, initial: bool, is_dated: bool) -> Iterator
         start, words = words[1][1], words[1:]
     name = run[start : words[-1][1] + len(words[-1][0])].rstrip(",.")
     name = name[:-2] if name.endswith(("'s", "’s")) else name
+    name = _QUALIFIER.sub("", name) if len(words) == 1 else name
     if _is_name(name, lower[-len(words) :]):
         yield name, start, len(words) > 1 or not (opens and name[1:].islower())
 

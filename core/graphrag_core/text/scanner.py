@@ -228,8 +228,8 @@ class _Scanner:
         """Return whether a heading of CommonMark is one: not nested, not indented, not a comment or a sentence."""
         first, _ = token.map or (0, 0)
         start = self.start(first)
-        if comments := _COMMENTS.match(self.text, start):
-            self.comments_end = max(self.comments_end, comments.end())
+        if start >= self.comments_end and (comments := _COMMENTS.match(self.text, start)):
+            self.comments_end = comments.end()
         if token.level or len(content) > 2 * _LONGEST_HEADING or start < self.comments_end or not WORD.search(content):
             return False
         row = self.text[start : self.start(first + 1)]
