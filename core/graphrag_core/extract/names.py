@@ -230,8 +230,10 @@ def _can_end(part: Words, joint: str, following: str) -> bool:
     """Return whether a name of several words ends before a place or date. "Alice in Wonderland" is one name."""
     if following.casefold() in CALENDAR:
         return True
+    if joint == "on" or len(part) > _LONGEST_NAME:
+        return False
     small = {word for word, _ in part if word.islower()}
-    return joint != "on" and len(part) - len(small) > 1 and small <= {"of" if joint == "in" else ""}
+    return len(part) - len(small) > 1 and small <= {"of" if joint == "in" else ""}
 
 
 def _trimmed(words: Words, initial: bool) -> tuple[Words, bool]:
