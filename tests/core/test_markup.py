@@ -77,12 +77,10 @@ class TestBlocks:
         assert [kind for kind, _ in blocks(text)] == ["table", "paragraph", "table", "table"]
 
     def test_definitions_start_with_their_term(self):
-        text = (
-            "`broker_url`\n: Where the broker is.\n  It may be a list.\n\nA term\n\n: Its meaning.\n\nNo term.\n: x\n"
-        )
+        text = "`broker_url`\n: Where the broker is.\n  It may be a list.\n\nA term\n: Its meaning.\n\nNo term.\n: x\n"
         assert blocks(text) == [
             ("definition", "`broker_url`\n: Where the broker is.\n  It may be a list."),
-            ("definition", "A term\n\n: Its meaning."),
+            ("definition", "A term\n: Its meaning."),
             ("paragraph", "No term.\n: x"),
         ]
         assert [value for _, _, value in marked(text, "term")] == ["broker_url", "A term"]
@@ -96,12 +94,6 @@ class TestBlocks:
             ("paragraph", "A **note**."), ("code", "x"), ("paragraph", "Careful."),
             ("code", ":linenos:\nls"), ("paragraph", "End."),
         ]  # fmt: skip
-
-    def test_sections_of_a_manual_page(self):
-        text = (
-            "LS(1)    User Commands    LS(1)\n\nNAME\n       ls - list\n\nSYNOPSIS\n       ls\n\nBUGS\n       None.\n"
-        )
-        assert [words for _, words, _ in marked(text, "heading")] == ["NAME", "SYNOPSIS", "BUGS"]
 
     def test_lines_may_end_in_any_way(self):
         text = "# One\n\n- two\n- three\n\n```\nfour\n\nfive\n```\n\nSix\nseven.\n"

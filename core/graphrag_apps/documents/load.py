@@ -1,13 +1,8 @@
 """Load documents from files, with ids that are stable from run to run."""
 
 import logging
-import os
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +18,7 @@ from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.ingest.validation import validate
 from graphrag_core.model import Document
 from graphrag_core.text.content import Content
-from graphrag_core.text.html import read_html, title_element
+from graphrag_core.text.html import read_html
 
 MAX_BYTES = 100_000_000
 """Default size limit of files that cannot be streamed."""
@@ -49,8 +44,6 @@ FORMATS = {extension: kind for kind, (_, extensions) in _READERS.items() for ext
 """File extensions and the format each is read as."""
 
 _MAX_BAD_ROWS = 20  # of a file that are reported one by one
-_TITLE_BYTES = 8_192  # at the start of a web page in which its <title> is
-_FEWEST_SHARING = 3  # web pages of a folder with one title
 
 _log = logging.getLogger(__name__)
 _SEPARATORS = re.compile(r"[-_\s]+")
@@ -152,24 +145,7 @@ def _read(file: File, max_bytes: int) -> Iterable[Content]:
     if len(data) > max_bytes:
         raise FileError("grew while it was read: try again")
     content = read(data)
-    if not isinstance(content, Content):
-        return content
-    folder = file.path.parent
-    if content.heading and title_element(data[:_TITLE_BYTES]) in _shared_titles(str(folder), folder.stat().st_mtime_ns):
-        return [replace(content, title=content.heading)]
-    return [content]
-
-
-@lru_cache(maxsize=16)
-def _shared_titles(folder: str, _changed: int) -> frozenset[bytes]:
-    """Return the titles that several web pages of a folder share: the title of the manual, not of a page."""
-    titles: Counter[bytes] = Counter()
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if FORMATS.get(os.path.splitext(entry.name)[1].lower()) == "html" and entry.is_file(follow_symlinks=False):
-                with suppress(OSError), open(entry.path, "rb") as page:
-                    titles[title_element(page.read(_TITLE_BYTES))] += 1
-    return frozenset(title for title, count in titles.items() if title and count >= _FEWEST_SHARING)
+    return [content] if isinstance(content, Content) else content
 
 
 def _to_document(content: Content, file: File, metadata: Mapping[str, Any], where: str) -> Document | Problem:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime, time
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 from graphrag_apps.documents.rows import table_rows
@@ -24,83 +24,44 @@ _MAX_TAGS = 6_000_000  # of the XML that is parsed as a whole; an element takes 
 _MAX_ROWS, _MAX_CELLS, _MAX_SHEETS = 1_048_576, 20_000_000, 1_000  # rows and cells of a sheet
 _MAX_TAGS_WITHOUT_ROW = 1_000_000  # of a sheet, which is read row by row; a row has at most 16,384 cells
 _CODE_STYLE = re.compile(r"code|preformatted|source|listing", re.IGNORECASE)
+_HEADING_STYLE = re.compile(r"heading (\d)", re.IGNORECASE)
 _OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+
+Block = tuple[str, str]
+"""The kind of a block ("code" and "item" are joined with those beside them) and its text."""
 
 
 def read_docx(data: bytes) -> Content:
     """Read the headings, paragraphs, lists and tables of a Word file, in order."""
     with optional_import("python-docx", "files", "Reading Word files"):
         import docx
-        from docx.table import Table
+        from docx.table import Table, _Cell
     with _package(data, "Word") as file:
         document = docx.Document(file)
-        blocks: list[tuple[str, str]] = []  # kind and text
-        titles: list[tuple[int, str]] = []
+        blocks: list[Block] = []
+        headings: list[tuple[int, str]] = []
         styles: dict[Any, str] = {}  # python-docx looks through all styles for a paragraph's, each time
         for block in document.iter_inner_content():
-            if isinstance(block, Table):
-                blocks.append(("table", _table(_word_cells(block))))
+            if isinstance(block, Table):  # row.cells has a cell for each column, of which a few bytes can say a billion
+                rows = ([_Cell(cell, block).text for cell in row._tr.tc_lst] for row in block.rows)  # noqa: SLF001
+                blocks.append(("table", _table(rows)))
                 continue
+            properties = block._p.pPr  # noqa: SLF001 - python-docx has no numbering
             key = block._p.style  # noqa: SLF001
-            if key not in styles:
-                styles[key] = (block.style.name if block.style else "") or ""
-            if block.text.strip() or _CODE_STYLE.search(styles[key]):
-                blocks.append(_word_block(block, styles[key], titles))
-        return Content(_joined(blocks), _office_title(document.core_properties.title, titles))
-
-
-def _word_block(paragraph: Any, style: str, titles: list[tuple[int, str]]) -> tuple[str, str]:
-    """Return kind and text of a paragraph; add a heading to ``titles``."""
-    if _CODE_STYLE.search(style):
-        return "code", paragraph.text
-    if style.lower().startswith("toc "):
-        return "", ""
-    heading = re.fullmatch(r"(?i)heading (\d)", style)
-    level = 1 if style == "Title" else int(heading[1]) if heading else 0
-    if level:
-        titles.append((0 if style == "Title" else level, " ".join(paragraph.text.split())))
-        return "", "#" * min(level, 6) + " " + _word_text(paragraph)
-    marker = _list_marker(paragraph, style)
-    return "item" if marker else "", marker + _word_text(paragraph)
-
-
-def _word_text(paragraph: Any) -> str:
-    """Return the words of a paragraph with its links, behind its bookmarks."""
-    names = [str(name) for name in paragraph._p.xpath(".//w:bookmarkStart/@w:name")]  # noqa: SLF001 - python-docx has none
-    pieces = [markdown.anchor(name) for name in names if not name.startswith("_")]
-    for part in paragraph.iter_inner_content():
-        fragment = getattr(part, "fragment", "")
-        target = getattr(part, "url", "") or (f"#{fragment}" if fragment else "")
-        pieces.append(markdown.link(markdown.escape(part.text), target))
-    return markdown.line(" ".join("".join(pieces).split()))
-
-
-def _list_marker(paragraph: Any, style: str) -> str:
-    """Return the marker of a list item, indented by its depth; empty for other paragraphs."""
-    properties = paragraph._p.pPr  # noqa: SLF001 - python-docx has no numbering
-    numbering = properties.numPr if properties is not None else None
-    if not style.startswith(("List Number", "List Bullet")) and numbering is None:
-        return ""
-    depth = int(numbering.ilvl.val) if numbering is not None and numbering.ilvl is not None else 0
-    return "  " * min(max(depth, 0), 8) + ("1. " if style.startswith("List Number") else "- ")
-
-
-def _word_cells(table: Any) -> Iterator[list[str]]:
-    """Yield the cells of each row. A cell that spans columns is yielded once, one that spans rows in each of them.
-
-    ``row.cells`` has a cell for each column, and a few bytes can say that a cell spans a billion of them.
-    """
-    from docx.table import _Cell
-
-    above: dict[int, Any] = {}  # by the column in which it starts
-    for row in table.rows:
-        column = int(getattr(row._tr, "grid_before", 0))  # noqa: SLF001 - python-docx has no other way
-        origins: dict[int, Any] = {}
-        for element in row._tr.tc_lst:  # noqa: SLF001
-            origins[column] = above.get(column, element) if element.vMerge == "continue" else element
-            column += max(int(element.grid_span), 1)
-        above = origins
-        yield [_Cell(element, table).text for element in dict.fromkeys(origins.values())]
+            style = styles[key] = styles.get(key) or (block.style.name if block.style else "") or "Normal"
+            words = " ".join(block.text.split())
+            heading = _HEADING_STYLE.fullmatch(style)
+            is_list = style.startswith("List ") or (properties is not None and properties.numPr is not None)
+            if _CODE_STYLE.search(style):
+                blocks.append(("code", block.text))
+            elif words and (heading or style == "Title"):
+                headings.append((int(heading[1]) if heading else 0, words))
+                blocks.append(("", f"{'#' * min(max(headings[-1][0], 1), 6)} {markdown.escape(words)}"))
+            elif words and not style.lower().startswith("toc "):
+                marker = "1. " if style.startswith("List Number") else "- "
+                text = markdown.escape(words)
+                blocks.append(("item", marker + text) if is_list else ("", markdown.line(text)))
+        return Content(_joined(blocks), _title(document.core_properties.title, headings))
 
 
 def read_pptx(data: bytes) -> Content:
@@ -109,41 +70,36 @@ def read_pptx(data: bytes) -> Content:
         import pptx
     with _package(data, "PowerPoint") as file:
         presentation = pptx.Presentation(file)
-        blocks: list[tuple[str, str]] = []
+        blocks: list[Block] = []
         titles: list[tuple[int, str]] = []
         for number, slide in enumerate(presentation.slides, 1):
-            slide_blocks: list[tuple[str, str]] = []
+            blocks.append(("", markdown.page_break(number)))
             title = slide.shapes.title
             if title is not None and title.has_text_frame and title.text_frame.text.strip():
                 titles.append((number, " ".join(title.text_frame.text.split())))
-                slide_blocks.append(("", f"## {markdown.escape(titles[-1][1])}"))
+                blocks.append(("", f"## {markdown.escape(titles[-1][1])}"))
             for shape in _shapes(slide.shapes):
                 if title is None or shape.shape_id != title.shape_id:
-                    slide_blocks += _shape(shape)
+                    blocks += _shape(shape)
             if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame) and notes.text.strip():
-                slide_blocks.append(("", "Notes: " + markdown.escape(" ".join(notes.text.split()))))
-            if slide_blocks:
-                blocks += [("", markdown.page_break(number)), *slide_blocks]
-        title = _office_title(presentation.core_properties.title, titles)
-        return Content(_joined(blocks), title, {"pages": len(presentation.slides)})
+                blocks.append(("", "Notes: " + markdown.escape(" ".join(notes.text.split()))))
+        text = _joined(blocks) if len(blocks) > len(presentation.slides) else ""
+        return Content(text, _title(presentation.core_properties.title, titles), {"pages": len(presentation.slides)})
 
 
 def _shapes(shapes: Any) -> Iterator[Any]:
     for shape in shapes:
-        if hasattr(shape, "shapes"):  # a group
-            yield from _shapes(shape.shapes)
-        else:
-            yield shape
+        yield from _shapes(shape.shapes) if hasattr(shape, "shapes") else (shape,)  # a group
 
 
-def _shape(shape: Any) -> Iterator[tuple[str, str]]:
+def _shape(shape: Any) -> Iterator[Block]:
     if getattr(shape, "has_table", False):
         yield "table", _table([cell.text for cell in row.cells] for row in shape.table.rows)
     elif shape.has_text_frame:
         paragraphs = [part for part in shape.text_frame.paragraphs if part.text.strip()]
-        is_list = len(paragraphs) > 1 or any(part.level for part in paragraphs)
         for part in paragraphs:
             text = markdown.escape(" ".join(part.text.split()))
+            is_list = len(paragraphs) > 1 or part.level
             yield ("item", f"{'  ' * min(part.level, 8)}- {text}") if is_list else ("", markdown.line(text))
 
 
@@ -181,10 +137,8 @@ def _filled_rows(sheet: Any) -> Iterator[list[str]]:
         cells += len(row)
         characters += sum(map(len, row))
         if number > _MAX_ROWS or cells > _MAX_CELLS or characters > markdown.MAX_TEXT:
-            raise FileError(
-                f"has a sheet of more than {_MAX_ROWS:,} rows, {_MAX_CELLS:,} cells or {markdown.MAX_TEXT:,} "
-                "characters: split it"
-            )
+            limits = f"{_MAX_ROWS:,} rows, {_MAX_CELLS:,} cells or {markdown.MAX_TEXT:,} characters"
+            raise FileError(f"has a sheet of more than {limits}: split it")
         while row and not row[-1]:
             row.pop()
         if row:
@@ -193,24 +147,19 @@ def _filled_rows(sheet: Any) -> Iterator[list[str]]:
 
 def _sheet(rows: Iterator[list[str]], name: str) -> Iterator[Content]:
     first, second = next(rows, []), next(rows, [])
-    if not first:
-        return
     is_table = bool(second) and len(first) > 1 and all(first) and len(set(first)) == len(first) >= len(second)
     if is_table and not any(re.fullmatch(r"[\d.,% -]+", cell) for cell in first):
         yield from table_rows(chain([first, second], rows))
-    else:
-        text = f"## {name}\n\n{_table(row for row in (first, second, *rows) if row)}"
-        yield Content(text, name, key="text")
+    elif first:
+        yield Content(f"## {name}\n\n{_table(row for row in (first, second, *rows) if row)}", name, key="text")
 
 
 def _cell_text(value: Any) -> str:
-    if isinstance(value, datetime) and value.time() == time():
-        return value.date().isoformat()
     if isinstance(value, (date, time)):
-        return value.isoformat()
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return "" if value is None else str(value).strip()
+        is_day = isinstance(value, datetime) and value.time() == time()
+        return value.isoformat().removesuffix("T00:00:00") if is_day else value.isoformat()
+    is_whole = isinstance(value, float) and value.is_integer()
+    return "" if value is None else str(int(value)) if is_whole else str(value).strip()
 
 
 @contextmanager
@@ -265,32 +214,24 @@ def _pieces(package: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[bytes
             block = file.read(1 << 20)
 
 
-def _joined(blocks: list[tuple[str, str]]) -> str:
+def _joined(blocks: Iterable[Block]) -> str:
     """Return blocks as one text: items stand below each other, and lines of code are one block."""
     pieces: list[str] = []
-    code: list[str] = []
-    last = ""
-    for kind, text in [*blocks, ("", "")]:
+    for kind, group in groupby(blocks, key=lambda block: block[0]):
+        texts = [text for _, text in group]
         if kind == "code":
-            code.append(text)
-            continue
-        if code:
-            pieces.append("\n".join(markdown.fenced("\n".join(code))))
-            code, last = [], "code"
-        if kind == last == "item":
-            pieces[-1] += f"\n{text}"
+            pieces.append("\n".join(markdown.fenced("\n".join(texts))))
         else:
-            pieces.append(text)
-        last = kind
+            pieces += ["\n".join(texts)] if kind == "item" else texts
     return "\n\n".join(filter(None, pieces))
 
 
-def _table(rows: Any) -> str:
+def _table(rows: Iterable[list[str]]) -> str:
     """Return a table. If it has several rows, the first is its header."""
     filled = [cells for cells in rows if any(cell.strip() for cell in cells)]
     return "\n".join(markdown.table(filled, header=len(filled) > 1))
 
 
-def _office_title(title: str | None, headings: list[tuple[int, str]]) -> str:
+def _title(title: str | None, headings: list[tuple[int, str]]) -> str:
     """Return the title paragraph or the first heading of the highest level, or else the title in the properties."""
     return min(headings, key=lambda heading: heading[0])[1] if headings else stated_title(title)

@@ -15,7 +15,7 @@ from docutils.transforms import references
 from docutils.utils import new_document
 from docutils.writers import html5_polyglot
 
-from graphrag_core.text.elements import html_to_markdown
+from graphrag_core.text.html import html_to_markdown
 from graphrag_core.text.names import is_version
 
 # -- directives, by what becomes of them

@@ -23,26 +23,17 @@ class KnowledgeExtractor:
     Parameters
     ----------
     knowledge
-        Maps the id of a chunk, or of its document, to what is known about it. A callable gets the
-        chunk. If omitted, the knowledge is read from the document's metadata, so it is stored and
-        deleted with the document. It may be
-
-        - triples: ``[(subject, relation, object), ...]``, or with a strength from 1 to 10 as the fourth,
-        - entities and relations in the format that :class:`~graphrag_core.LLMExtractor` requests
-          from a model: ``{"entities": [{"name", "type", "description"}], "relations": [{"source",
-          "type", "target", "description", "strength"}]}``,
-        - an :class:`~graphrag_core.model.Extraction`.
+        Maps the id of a chunk, or of its document, to what is known about it; or a function of the chunk. If omitted,
+        it is read from the document's metadata, so it is stored and deleted with the document. It is triples
+        (``[(subject, relation, object), ...]``, or with a strength from 1 to 10), an
+        :class:`~graphrag_core.model.Extraction`, or in the format that :class:`~graphrag_core.LLMExtractor` requests:
+        ``{"entities": [{"name", "type", "description"}], "relations": [{"source", "type", "target", "description",
+        "strength"}]}``. Incomplete entries and other formats are logged and skipped.
     key
         The metadata key that holds the knowledge.
     weight
         The weight of a triple, and of a relation without ``strength``.
 
-    Notes
-    -----
-    Incomplete entries are skipped. Knowledge in another format is logged and skipped.
-
-    Examples
-    --------
     >>> known = {"entities": [{"name": "Keyring", "type": "vendor"}], "relations": []}
     >>> KnowledgeExtractor().extract([Chunk("1", "1", "…", metadata={"knowledge": known})])[0].mentions[0].type
     'vendor'
@@ -91,22 +82,20 @@ class KnowledgeExtractor:
             return Extraction()
 
     def _from_triples(self, chunk: Chunk, triples: Iterable[Any]) -> Extraction:
-        facts = []
-        names: dict[str, None] = {}
-        skipped = 0
+        facts, skipped = [], 0
         for triple in triples:
             is_triple = isinstance(triple, Sequence) and not isinstance(triple, str) and len(triple) in (3, 4)
             subject, relation, target = (str(part).strip() for part in triple[:3]) if is_triple else ("", "", "")
             if not (normalise(subject) and relation and normalise(target)):
                 skipped += 1
                 continue
-            names.update({subject: None, target: None})
-            text = f"{subject} {relation} {target}"
             strength = _strength(triple[3]) if len(triple) == 4 else None
+            text = f"{subject} {relation} {target}"
             facts.append(Fact((subject, target), text, relation=relation, weight=strength or self.weight))
         if skipped:
             _log.warning("chunk %r: skipped %d triples without subject, relation and object", chunk.id, skipped)
-        return Extraction(tuple(Mention(name) for name in names), tuple(dict.fromkeys(facts)))
+        names = dict.fromkeys(name for fact in facts for name in fact.entities)
+        return Extraction(tuple(map(Mention, names)), tuple(dict.fromkeys(facts)))
 
 
 def parse_knowledge(data: Mapping[str, Any], weight: float = 5.0) -> Extraction:

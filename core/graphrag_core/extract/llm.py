@@ -64,20 +64,16 @@ class LLMExtractor:
     Parameters
     ----------
     complete
-        Takes a prompt and returns the model's answer. Called from several threads.
+        Takes a prompt and returns the model's answer. Called from ``concurrency`` threads.
     cache
-        A file that stores answers, so that no prompt is paid for twice, even after a crash.
-        Without it, answers are cached in memory.
+        A file that stores answers, so that no prompt is paid for twice, even after a crash; without it, memory does.
     model
         The model's name. Cached answers are not shared between models.
     entity_types
         Entity types to prefer.
-    retries
-        How often to try again if a call fails or an answer cannot be parsed.
-    concurrency
-        The number of concurrent calls.
-    backoff
-        Seconds to wait after the first failed call, doubled after each further one.
+    retries, backoff
+        How often to try again if a call fails or an answer cannot be parsed, and the seconds to wait after the first
+        failed call, doubled after each further one.
     progress
         True or False to show or hide the progress bar; None shows it on a terminal only.
 
@@ -116,24 +112,22 @@ class LLMExtractor:
         with ThreadPoolExecutor(max(1, self.concurrency)) as pool:
             from tqdm import tqdm  # noqa: PLC0415 - takes long to import
 
-            results = tqdm(
-                pool.map(self._extract, first),
-                total=len(first),
-                desc="Extracting",
-                unit=" chunks",
-                disable=None if self.progress is None else not self.progress,
-                leave=False,
-                dynamic_ncols=True,
-            )
+            hides = None if self.progress is None else not self.progress
+            bar = {"desc": "Extracting", "unit": " chunks", "disable": hides, "leave": False, "dynamic_ncols": True}
+            results = tqdm(pool.map(self._extract, first), total=len(first), **bar)
             extractions = {}
             for (prompt, chunk), (extraction, calls) in zip(first.items(), results, strict=True):
                 extractions[prompt] = extraction
-                self._record(chunk, extraction, calls)
+                for name in ("calls", "cached", "prompt_tokens", "answer_tokens"):
+                    setattr(self.report, name, getattr(self.report, name) + getattr(calls, name))
+                self.report.failed.pop(chunk.id, None)
+                if extraction.problem:
+                    self.report.failed[chunk.id] = extraction.problem
         return [extractions[prompt] for prompt in prompts]
 
     def _extract(self, prompt: str) -> tuple[Extraction, LLMReport]:
         """Return the extraction of one prompt, from the cache or the model, and the calls that it took."""
-        key = self._key(prompt)
+        key = fingerprint([self.model, prompt])
         if (cached := self._cache.get(key)) is not None:
             with suppress(ValueError):  # ask again if another version cached an answer that this one cannot parse
                 return parse_answer(cached), LLMReport(cached=1)
@@ -164,19 +158,6 @@ class LLMExtractor:
             self._cache.put(key, answer)
             return extraction, calls
         return Extraction(problem=problem), calls
-
-    def _record(self, chunk: Chunk, extraction: Extraction, calls: LLMReport) -> None:
-        self.report.calls += calls.calls
-        self.report.cached += calls.cached
-        self.report.prompt_tokens += calls.prompt_tokens
-        self.report.answer_tokens += calls.answer_tokens
-        if extraction.problem:
-            self.report.failed[chunk.id] = extraction.problem
-        else:
-            self.report.failed.pop(chunk.id, None)
-
-    def _key(self, prompt: str) -> str:
-        return fingerprint([self.model, prompt])
 
 
 def build_prompt(chunk: Chunk, entity_types: Sequence[str] = ()) -> str:

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from itertools import accumulate, zip_longest
+from itertools import accumulate
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -19,7 +19,6 @@ from graphrag_core.text.words import (
     CALENDAR,
     CALENDAR_SHORT,
     CONNECTORS,
-    CURRENCIES,
     FUNCTION,
     GENERIC_HEADINGS,
     GREETINGS,
@@ -32,6 +31,9 @@ from graphrag_core.text.words import (
     is_ordinary,
 )
 
+Words = list[tuple[str, int]]
+"""The words of a run and their offsets in it."""
+
 
 class NameMatch(NamedTuple):
     """A name and its position. A word that only the start of a sentence capitalises is not ``certain``."""
@@ -40,13 +42,6 @@ class NameMatch(NamedTuple):
     start: int
     end: int
     certain: bool = True
-
-
-Words = list[tuple[str, int]]
-"""The words of a run and their offsets in it."""
-
-Found = tuple[tuple[str, int, bool], ...]
-"""The names in a run: name, offset in the run, and whether it is certain."""
 
 
 @cache
@@ -121,14 +116,12 @@ _LEAST_FOREIGN = 3  # function words of a language that show that a text is writ
 _CLAUSE_ENDS = frozenset(".!?…;|•*—–\x01")
 _LINKING = frozenset({"the", "a", "an", "in", "on", "at"})
 _JOINTS = frozenset({"in", "at", "on"})
-_DATING = frozenset("in since by until from during of after before".split())
 _INITIAL = re.compile(r"[A-Z]\.")
 _NUMBER = re.compile(r"[#§(]?(?:[0-9]+(?:[.,:/\-–][0-9]+)*(?:st|nd|rd|th|[a-z])?|[A-Z](?:\.[0-9]+)*|[IVX]+)[.,:)]*")
 _LISTED = re.compile(  # the number of a section or ticket, a key, a label
     r"[A-Z]?\.?[0-9]+(?:\.[0-9]+)+\.?|[A-Z]\.[0-9]+|[0-9]{5,}[.,:]?|(?:[CM]-)+\S"
     r"|NOTES?|TIPS?|HINT|WARNING|CAUTION|IMPORTANT|DANGER|ATTENTION|TODO|FIXME|EXAMPLE"
 )
-_TICKET = re.compile(r"[0-9]{5,}[.,:]?")
 _DATE_WORDS = CALENDAR | CALENDAR_SHORT | {"may"}
 _QUALIFIER = re.compile(r"(?<=\w\w)-[a-z]{3,}$")  # "Unix-like"
 _YEAR = re.compile(r"(?:1[0-9]|20)[0-9]{2}")
@@ -186,22 +179,13 @@ def _capitalised(text: str, starts: frozenset[int] | set[int]) -> Iterator[NameM
     for match in pattern.finditer(text):
         run, at = match.group(), match.start()
         before = text[max(at - 2, 0) : at].rstrip()[-1:]
-        initial = at in starts or at - 1 in starts or _opens_clause(text, match, before)
+        initial = at in starts or at - 1 in starts or not before or before in _CLAUSE_ENDS
+        if before == ":":  # "Title: Labels print twice", not "Author: Ada Lovelace"
+            initial = initial or (run.partition(" ")[2][:1] or text[match.end() + 1 : match.end() + 2]).islower()
         if text[match.end() : match.end() + 1] == "_":  # the start of an identifier
             run = run.rpartition(" ")[0]
-        is_after = before.islower() and (run[:1].isdigit() or " to " in run)
-        after = text[max(0, at - 9) : at].rsplit(maxsplit=1)[-1] if is_after else ""
-        for name, offset, certain in _names_in(run, initial, after, openers):
-            start = at + offset
-            yield new(NameMatch, (name, start, start + len(name), certain))
-
-
-def _opens_clause(text: str, match: re.Match[str], before: str) -> bool:
-    """Return whether a run starts a clause, a list item or a field's value. ``before``: the character before it."""
-    if before != ":":
-        return not before or before in _CLAUSE_ENDS
-    following = text[match.end() + 1 : match.end() + 2]  # "Title: Labels print twice", not "Author: Ada Lovelace"
-    return (match.group().partition(" ")[2][:1] or following).islower()
+        for name, offset, certain in _names_in(run, initial, before.islower(), openers):
+            yield new(NameMatch, (name, at + offset, at + offset + len(name), certain))
 
 
 def _foreign_openers(text: str) -> frozenset[str]:
@@ -212,43 +196,34 @@ def _foreign_openers(text: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=16_384)  # the same names occur again and again
-def _names_in(run: str, initial: bool, after: str, openers: frozenset[str]) -> Found:
-    """Return the names in a run.
+def _names_in(run: str, initial: bool, inside: bool, openers: frozenset[str]) -> tuple[tuple[str, int, bool], ...]:
+    """Return the names in a run: name, offset, and whether it is certain.
 
-    ``initial``: it starts a sentence. ``after``: the word before a year or before two names joined by "to".
-    ``openers``: words that open sentences, if the text is not in English.
+    ``initial``: it starts a sentence. ``inside``: a word precedes it. ``openers``: words that open sentences, if the
+    text is not in English.
+
+    A run is divided at references ("Bash Manual Section 3.8") and before places ("Mara Lindqvist in Tallinn"). A place
+    is certain if the text names it elsewhere: one that is named once links passages that have little in common.
     """
     found: list[tuple[str, int, bool]] = []
     words = [(match.group(), match.start()) for match in _NO_SPACES.finditer(run)]
     while words and words[0][0].lower() in openers:
         del words[0]
-    for part, is_place in _parts(words, after in {"from", "between"}):
-        inner, opens = _trimmed(part, initial and part[0][1] == 0)
-        for name, offset, certain in _names_of(run, inner, opens, after in _DATING or is_place):
-            found.append((name, offset, certain and (not is_place or name[0].isdigit())))
-    return tuple(found)
-
-
-def _parts(words: Words, is_way: bool) -> Iterator[tuple[Words, bool]]:
-    """Yield the parts of a run, and whether each is a place after a name: "Mara Lindqvist in Tallinn".
-
-    It is divided at references too: "Bash Manual Section 3.8". A place is certain if the text names it elsewhere: a
-    place that is named once links passages that have little in common. ``is_way``: "from Arlanda to Lisbon".
-    """
     part: Words = []
-    is_place, is_number = False, False
-    for word, (following, _) in zip_longest(words, words[1:], fillvalue=("", 0)):
-        lower = word[0].lower().rstrip(".,:")
+    is_place = is_number = False
+    for (word, start), (following, _) in zip(words, [*words[1:], ("", 0)], strict=False):
+        lower = word.lower().rstrip(".,:")
         is_reference = lower in TITLE_REFERENCES and _NUMBER.fullmatch(following) is not None
-        divides = (lower in _JOINTS and _can_end(part, lower, following)) or (lower == "to" and is_way)
+        divides = lower in _JOINTS and _can_end(part, lower, following)
         if not (is_reference or divides or is_number):
-            part.append(word)
-        elif part:
-            yield part, is_place
-            part, is_place = [], divides and lower != "to"
-        is_number = is_reference
-    if part:
-        yield part, is_place
+            part.append((word, start))
+            if following:
+                continue
+        opens = initial and bool(part) and part[0][1] == 0
+        for name, offset, certain in _names_of(run, part, opens, inside or is_place):
+            found.append((name, offset, certain and (not is_place or name[0].isdigit())))
+        part, is_place, is_number = [], divides, is_reference
+    return tuple(found)
 
 
 def _can_end(part: Words, joint: str, following: str) -> bool:
@@ -265,84 +240,64 @@ def _trimmed(words: Words, initial: bool) -> tuple[Words, bool]:
     """Return words without those at both ends that are not part of a name, and whether a sentence starts with them."""
     first, last = 0, len(words)
     while first < last:
-        word, lower = words[first][0], words[first][0].lower().rstrip(".,:")
-        following = words[first + 1][0] if first + 1 < last else ""
-        if following and lower in REFERENCES and _NUMBER.fullmatch(following):
+        word, following = words[first][0], words[first + 1][0] if first + 1 < last else ""
+        if following and word.lower().rstrip(".,:") in REFERENCES and _NUMBER.fullmatch(following):
             first += 2
-        elif following and (_LISTED.fullmatch(word) or _is_footnote(word, following)):
+        elif following and _LISTED.fullmatch(word):
             first, initial = first + 1, True
-        elif _opens(word, lower, following, initial):
+        elif _opens(word, following, initial):
             first += 1
         else:
             break
-    while first < last - 1 and _ends_none(words[last - 2][0], words[last - 1][0]):
+    while first < last - 1 and words[last - 1][0].lower() in FUNCTION and not words[last - 1][0].isupper():
         last -= 1
-    return words[first:last], initial if first == 0 else not words[first - 1][0][0].isalpha()
+    return words[first:last], initial and (first == 0 or not words[first - 1][0][0].isalpha())
 
 
-def _ends_none(before: str, word: str) -> bool:
-    """Return whether a word after a name is not part of it, unless both are in capitals: "ORDER BY"."""
-    if word.isupper() and word.isalpha() and before.isupper():
-        return False
-    return word.lower() in FUNCTION or _TICKET.fullmatch(word) is not None
+def _names_of(run: str, words: Words, initial: bool, is_dated: bool) -> Iterator[tuple[str, int, bool]]:
+    """Yield the name of some words, and the year before it. ``initial``: a sentence or list item starts with them."""
+    words, opens = _trimmed(words, initial)
+    lower = [word.lower().rstrip(".,:") for word, _ in words]
+    no_names = _NO_NAMES if opens or len(words) > 1 else _NEVER_NAMES
+    if not 1 <= len(words) <= _LONGEST_NAME or all(map(no_names.__contains__, lower)):
+        return
+    numbers = [(word.rstrip(".,:"), start) for word, start in words if word[0].isdigit()]
+    if numbers and all(word in _DATE_WORDS or word[0].isdigit() for word in lower):  # a day has no year
+        if len(numbers) == 1 and _YEAR.fullmatch(numbers[0][0]):
+            yield (*numbers[0], True)
+        return
+    start = words[0][1]
+    if len(words) > 1 and (is_dated or start) and _YEAR.fullmatch(words[0][0]):
+        yield words[0][0], start, True
+        start, words = words[1][1], words[1:]
+    name = run[start : words[-1][1] + len(words[-1][0])].rstrip(",.")
+    name = name[:-2] if name.endswith(("'s", "’s")) else name
+    name = _QUALIFIER.sub("", name) if len(words) == 1 else name
+    if _is_name(name, lower[-len(words) :]):
+        yield name, start, len(words) > 1 or not (opens and name[1:].islower())
 
 
-def _opens(word: str, lower: str, following: str, initial: bool) -> bool:
+def _opens(word: str, following: str, initial: bool) -> bool:
     """Return whether a word before a name is not part of it."""
+    lower = word.lower().rstrip(".,:")
     if _INITIAL.fullmatch(word):
         return following.lower() in FUNCTION  # "the language R. The"
     if not initial or (word.isupper() and following.isupper() and len(word) > 1):  # "CREATE TABLE"
         return lower in FUNCTION
     if (following in _LINKING or following[1:].isupper()) and is_ordinary(lower):  # "Review the PR", "Emit SQL"
         return True
-    return lower in OPENERS or lower in GREETINGS or (following != "" and _is_adverb(lower))
+    is_adverb = following != "" and lower.endswith("ly") and is_ordinary(lower)
+    return lower in OPENERS or lower in GREETINGS or is_adverb
 
 
-def _is_footnote(word: str, following: str) -> bool:
-    """Return whether a number is that of a footnote before a word that starts no name, or stands before a ticket."""
-    lower = following.lower()
-    starts_none = lower in OPENERS or lower in NEVER_ALONE or _is_adverb(lower) or _TICKET.fullmatch(following)
-    return word.isdigit() and len(word) < 4 and bool(starts_none)
-
-
-def _is_adverb(lower: str) -> bool:
-    return lower.endswith("ly") and is_ordinary(lower)
-
-
-def _names_of(run: str, words: Words, opens: bool, is_dated: bool) -> Found:
-    """Return the name of some words, and the year before it. ``opens``: a sentence or list item starts with them."""
-    lower = [word.lower().rstrip(".,:") for word, _ in words]
-    no_names = _NO_NAMES if opens or len(words) > 1 else _NEVER_NAMES
-    if not 1 <= len(words) <= _LONGEST_NAME or all(map(no_names.__contains__, lower)):
-        return ()
-    if any(word[0].isdigit() for word in lower) and all(word in _DATE_WORDS or word[0].isdigit() for word in lower):
-        return _year(words)
-    start, end = words[0][1], words[-1][1] + len(words[-1][0])
-    name = run[start:end].rstrip(",.")
-    name = name[:-2] if name.endswith(("'s", "’s")) else name
-    if len(words) == 1:
-        name = _QUALIFIER.sub("", name)
-        return ((name, start, not (opens and name[1:].islower())),) if _is_word(name, lower[0]) else ()
-    is_amount = words[0][0] in CURRENCIES and lower[1][0].isdigit()
-    if is_amount or name.lower() in GENERIC_HEADINGS or max(map(len, lower)) < 2:  # "A. R", "M Y"
-        return ()
-    if (is_dated or start) and _YEAR.fullmatch(words[0][0]):
-        return (words[0][0], start, True), (name[5:].lstrip(), start + 5, True)
-    return ((name, start, True),)
-
-
-def _year(words: Words) -> Found:
-    """Return the year in a date such as "October 2005". A day and a telephone number have none."""
-    numbers = [(word.rstrip(".,:"), start) for word, start in words if word[0].isdigit()]
-    year, start = numbers[0]
-    return ((year, start, True),) if len(numbers) == 1 and _YEAR.fullmatch(year) else ()
-
-
-def _is_word(name: str, lower: str) -> bool:
-    """Return whether one capitalised word can be a name."""
+def _is_name(name: str, lower: list[str]) -> bool:
+    """Return whether some words can be a name."""
+    if len(lower) > 1:  # not "A. R"
+        return name.lower() not in GENERIC_HEADINGS and max(map(len, lower)) > 1
     if "." in name and (_LISTED.fullmatch(name) or _NO_CODE_NAME.fullmatch(name)):
         return False
-    return 1 < len(name) <= _LONGEST_CODE and lower not in CALENDAR and not _is_adverb(lower)
+    is_adverb = lower[0].endswith("ly") and is_ordinary(lower[0])
+    return 1 < len(name) <= _LONGEST_CODE and lower[0] not in CALENDAR and not is_adverb
 
 
 def _identifiers(text: str) -> Iterator[NameMatch]:

@@ -11,23 +11,19 @@ from graphrag_core.errors import ExtractionError
 from graphrag_core.extract.names import NameMatch, code_names, find_names
 from graphrag_core.extract.source_names import Reading, SourceNames, sources
 from graphrag_core.extract.subjects import Subjects, link_addresses, read_subjects, section_anchors
-from graphrag_core.model import SENTENCE_WEIGHT, Chunk, Extraction, Fact, Mark, Mention
+from graphrag_core.model import SENTENCE_WEIGHT, Chunk, Extraction, Fact, Mention
 from graphrag_core.ports import Extractor
 from graphrag_core.text import REFERS_TO
 from graphrag_core.text.markup import plain
 from graphrag_core.text.navigation import is_navigation
 from graphrag_core.text.sentences import Prose, Sentence, is_boilerplate, is_statement, read_prose
 
-_BOILERPLATE_HINT = re.compile(
-    r"opyright|©|\(c\) |WARRANT| version| release|\. \. \.|\.{4}| THE | OR | OF |, \d{1,4}\s[^\W\d]"
-)
 _LEFTOVER = re.compile(r"\*{2,}|(?<!\w)_{2,}(?!\w)|`+|¶|^[*•·–—\-]\s+")
 _DIVIDED = re.compile("\u2010\\s+")  # the hyphen at the end of a line
 _LONGEST_FACT = 1_000
 _MOST_REFERENCES, _MOST_LINKS = 8, 30
 _LONGEST_LITERAL = 120
 _REFERENCE_WEIGHT = 10.0
-_NO_PROSE = Prose("", [], is_plain=True, starts=frozenset())
 
 # Names repeat, and a frozen value can be shared. Creating a dataclass takes ten times as long as this lookup.
 _mention = lru_cache(maxsize=4_096)(Mention)
@@ -48,7 +44,7 @@ class SentenceExtractor:
     ('Auth Service', 'OAuth Provider')
     """
 
-    identity: str = "sentences 6"
+    identity: str = "sentences 7"
 
     def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
         """Return one extraction per chunk, in order. What is a name is decided for each source."""
@@ -75,56 +71,48 @@ def _read(chunks: Sequence[Chunk]) -> Iterator[Reading]:
             previous = chunk
         subjects = read_subjects(chunk, inherited)
         if is_navigation(chunk):  # links may lead to it
-            yield Reading(chunk, Subjects((), (), (), subjects.addresses), _NO_PROSE, [], [])
+            yield Reading(chunk, Subjects((), (), (), subjects.addresses), Prose("", [], frozenset()), [], [])
             continue
         prose = read_prose(chunk)
-        yield Reading(chunk, subjects, prose, find_names(prose.text, prose.starts), list(_literal_names(chunk)))
-
-
-def _literal_names(chunk: Chunk) -> Iterator[NameMatch]:
-    """Yield the names in inline code."""
-    for mark in chunk.marks:
-        if mark.kind == "literal" and mark.end - mark.start <= _LONGEST_LITERAL:
-            for name in code_names(chunk.text[mark.start : mark.end]):
-                yield NameMatch(name, mark.start, mark.end)
+        literals = [
+            NameMatch(name, mark.start, mark.end)
+            for mark in chunk.marks
+            if mark.kind == "literal" and mark.end - mark.start <= _LONGEST_LITERAL
+            for name in code_names(chunk.text[mark.start : mark.end])
+        ]
+        yield Reading(chunk, subjects, prose, find_names(prose.text, prose.starts), literals)
 
 
 def _extract(reading: Reading, source: SourceNames) -> Extraction:
     """Return the names, sentences and links of a chunk."""
-    chunk, prose = reading.chunk, reading.prose
-    subjects, names = source.subjects(reading.subjects), source.matches(reading)
-    if reading.literals:
-        names = sorted([*names, *reading.literals], key=attrgetter("start"))
-    by_sentence = _names_by_sentence(prose, names)
-    facts = list(_facts(chunk, prose, subjects, by_sentence))
-    mentioned = dict.fromkeys(chain.from_iterable(by_sentence) if by_sentence else [match.name for match in names])
-    about = subjects.names()
-    if not prose.is_plain:
-        links = _links(chunk, subjects)
-        facts += _references(links, subjects, facts)
-        others = (fact.entities for fact in facts), (addresses for _, addresses in links)
-        mentioned.update(dict.fromkeys(chain.from_iterable(chain(*others))))
-        for name in about:
-            mentioned.pop(name, None)
-    mentions = [*(Mention(name, subject=True) for name in about), *map(_mention, mentioned)]
-    return Extraction(tuple(mentions), tuple(facts))
-
-
-def _names_by_sentence(prose: Prose, names: Sequence[NameMatch]) -> list[list[str]]:
-    """Return the names of each sentence; none for copyright lines, indexes and sentences in capitals."""
-    text, spans = prose.text, prose.sentences
-    by_sentence: list[list[str]] = [[] for _ in spans]
+    chunk, prose, subjects = reading.chunk, reading.prose, source.subjects(reading.subjects)
+    names = sorted([*source.matches(reading), *reading.literals], key=attrgetter("start"))
+    by_sentence: list[list[str]] = [[] for _ in prose.sentences]
     at = 0
-    later = [span.start for span in spans[1:]]
-    for name in names if spans else ():
-        while at < len(later) and later[at] <= name.start:
+    for name in names if by_sentence else ():
+        while at < len(by_sentence) - 1 and prose.sentences[at + 1].start <= name.start:
             at += 1
         by_sentence[at].append(name.name)
-    if _BOILERPLATE_HINT.search(text):
-        for span, matches in zip(spans, by_sentence, strict=True):
-            if matches and is_boilerplate(text[span.start : span.end]):
-                matches.clear()
-    return by_sentence
+    for span, mentioned in zip(prose.sentences, by_sentence, strict=True):
+        if mentioned and is_boilerplate(prose.text[span.start : span.end]):
+            mentioned.clear()
+    facts = list(_facts(chunk, prose, subjects, by_sentence))
+    links = _links(chunk, subjects)
+    for start, addresses in links[:_MOST_REFERENCES]:  # the chunk's subject refers to what a statement links to
+        about = subjects.at(start) or subjects.addresses
+        fact = next((fact for fact in facts if fact.span and fact.span[0] <= start < fact.span[1]), None)
+        if about and fact:
+            entities = (about[-1], *addresses)
+            facts.append(replace(fact, entities=entities, relation=REFERS_TO, weight=_REFERENCE_WEIGHT))
+    found = chain.from_iterable(by_sentence) if by_sentence else (match.name for match in names)
+    others = chain(found, *(fact.entities for fact in facts), *(addresses for _, addresses in links))
+    about = subjects.names()
+    known = set(about)
+    mentions = [
+        *(Mention(name, subject=True) for name in about),
+        *(_mention(name) for name in dict.fromkeys(others) if name not in known),
+    ]
+    return Extraction(tuple(mentions), tuple(facts))
 
 
 def _facts(chunk: Chunk, prose: Prose, subjects: Subjects, by_sentence: Sequence[Sequence[str]]) -> Iterator[Fact]:
@@ -132,11 +120,10 @@ def _facts(chunk: Chunk, prose: Prose, subjects: Subjects, by_sentence: Sequence
     seen = {chunk.title}
     for sentence, mentioned in zip(prose.sentences, by_sentence, strict=True):
         statement = _statement(chunk, sentence, prose.text)
-        if statement in seen or (len(statement) > _LONGEST_FACT and not prose.is_plain):
+        if statement in seen or (len(statement) > _LONGEST_FACT and sentence.block is not None):
             continue
         seen.add(statement)
-        whole = sentence.block is None or sentence.block.kind == "paragraph"
-        if is_statement(statement, mentioned, whole=whole):
+        if is_statement(statement, mentioned):
             entities = tuple(dict.fromkeys((*subjects.at(sentence.start), *mentioned)))
             yield Fact(entities, statement, weight=SENTENCE_WEIGHT, span=(sentence.start, sentence.end))
 
@@ -149,9 +136,7 @@ def _statement(chunk: Chunk, sentence: Sentence, masked: str) -> str:
     statement = chunk.text[start : sentence.end]
     if statement != masked[start : sentence.end]:
         statement = _LEFTOVER.sub("", plain(statement))
-    if "\u2010" in statement:
-        statement = _DIVIDED.sub("", statement)
-    statement = " ".join(statement.split())
+    statement = " ".join(_DIVIDED.sub("", statement).split())
     if block is not None and block.kind == "definition" and chunk.text[block.start : start].rstrip().endswith(":"):
         marks = (mark for mark in chunk.marks if mark.kind == "term" and block.start <= mark.start < start)
         if terms := ", ".join(mark.value for mark in marks)[:_LONGEST_LITERAL]:
@@ -163,27 +148,14 @@ def _links(chunk: Chunk, subjects: Subjects) -> list[tuple[int, tuple[str, ...]]
     """Return the start and the possible addresses of a chunk's links, except those to itself."""
     starts: dict[tuple[str, ...], int] = {}
     for mark in chunk.marks:
-        if mark.kind == "link" and mark.value and len(starts) < _MOST_LINKS and not _names_itself(chunk.text, mark):
+        if mark.kind == "link" and mark.value and len(starts) < _MOST_LINKS:
+            shown = chunk.text[mark.start : mark.end]
+            if shown[:1] == "`" and not {*code_names(shown)}.isdisjoint(code_names(mark.value)):
+                continue  # inline code with the name that it leads to: the name connects the two
             addresses = tuple(a for a in link_addresses(chunk, mark.value) if a not in subjects.addresses)
             if addresses:
                 starts.setdefault(addresses, mark.start)
     return [(start, addresses) for addresses, start in starts.items()]
-
-
-def _names_itself(text: str, link: Mark) -> bool:
-    """Return whether a link is inline code with the name that it leads to. The name connects the two."""
-    shown = text[link.start : link.end]
-    return shown[:1] == "`" and not {*code_names(shown)}.isdisjoint(code_names(link.value))
-
-
-def _references(links: list[tuple[int, tuple[str, ...]]], subjects: Subjects, facts: list[Fact]) -> Iterator[Fact]:
-    """Yield for each link in a statement the fact that the chunk's subject refers to the address."""
-    spans = [(fact.span, fact) for fact in facts if fact.span]
-    for start, addresses in links[:_MOST_REFERENCES]:
-        about = subjects.at(start) or subjects.addresses
-        fact = next((fact for span, fact in spans if span[0] <= start < span[1]), None)
-        if about and fact:
-            yield replace(fact, entities=(about[-1], *addresses), relation=REFERS_TO, weight=_REFERENCE_WEIGHT)
 
 
 class Combined:

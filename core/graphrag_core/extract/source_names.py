@@ -9,10 +9,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from itertools import chain, compress
-from operator import attrgetter
-from pathlib import PurePosixPath
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from graphrag_core.extract.names import NameMatch, outside
@@ -79,19 +77,18 @@ class SourceNames:
 
     def __init__(self, readings: Sequence[Reading]) -> None:
         matches = [match for reading in readings for match in reading.found]
-        certain = Counter([match.name for match in matches if match.certain])
         named = chain.from_iterable(reading.subjects.names() for reading in readings)
-        subjects = dict.fromkeys(name for name in named if name[0] != "→")  # in order: results must not vary
-        stated = _stated(readings)
+        names = dict.fromkeys(name for name in named if name[0] != "→")  # in order: results must not vary
+        titles = (one.subjects.title for one in readings if not _is_file_name(one.chunk))
+        stated: set[str] = set().union(*titles)
+        stated = stated.union(*(names for one in readings for _, names in one.subjects.terms))
         self._is_short = len(readings) <= _SHORT
         self._inside = _names_inside(readings)
         self._words = Counter(chain.from_iterable(WORD_OR_IDENTIFIER.findall(one.prose.text) for one in readings))
-        candidates = {*subjects, *[match.name for match in matches]}
-        self._instead: dict[str, tuple[str, ...]] = {  # what candidates stand for: other names, or none
-            name: () for name in candidates - stated if self._is_ordinary(name)
-        }
-        self._instead |= _with_places(certain.keys())
-        self._phrases = _Phrases(name for name in (*certain, *subjects) if name not in self._instead)
+        candidates = {*names, *[match.name for match in matches]}
+        self._no_names = {name for name in candidates - stated if self._is_ordinary(name)}
+        certain = dict.fromkeys(match.name for match in matches if match.certain)
+        self._phrases = _Phrases(name for name in (*certain, *names) if name not in self._no_names)
 
     def _is_ordinary(self, name: str) -> bool:
         """Return whether a single word is not a name, as the source has it in lower case more often."""
@@ -102,18 +99,16 @@ class SourceNames:
             return count > _CAPITALS_FACTOR * inside
         return count > inside if count or inside else is_ordinary(name.lower())
 
-    def of(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the names that candidates stand for: mostly themselves."""
-        return tuple(dict.fromkeys(other for name in names for other in self._instead.get(name, (name,))))
-
     def subjects(self, subjects: Subjects) -> Subjects:
         """Return the names of what a chunk is about."""
-        if not self._instead:
-            return subjects
-        headings = ((start, self.of(names)) for start, names in subjects.headings)
-        terms = ((block, self.of(names)) for block, names in subjects.terms)
+
+        def of(names: Iterable[str]) -> tuple[str, ...]:
+            return tuple(name for name in names if name not in self._no_names)
+
+        headings = ((start, of(names)) for start, names in subjects.headings)
+        terms = ((block, of(names)) for block, names in subjects.terms)
         return subjects._replace(
-            title=self.of(subjects.title),
+            title=of(subjects.title),
             headings=tuple(pair for pair in headings if pair[1]),
             terms=tuple(pair for pair in terms if pair[1]),
         )
@@ -121,15 +116,14 @@ class SourceNames:
     def matches(self, reading: Reading) -> list[NameMatch]:
         """Return the names in the prose of a chunk."""
         text, starts = reading.prose.text, reading.prose.starts
-        matches = []
-        for match in reading.found:
-            name, start, end, is_certain = match
-            if is_certain or self._inside[name] or (start in starts and self._opens(text, match)):
-                names = self._instead.get(name)
-                matches += [match] if names is None else [NameMatch(other, start, end) for other in names]
+        matches = [
+            match
+            for match in reading.found
+            if match.name not in self._no_names
+            and (match.certain or self._inside[match.name] or (match.start in starts and self._opens(text, match)))
+        ]
         if phrases := list(self._phrases.find(text)):
-            phrases = outside(phrases, sorted((match.start, match.end) for match in matches))
-            return sorted([*matches, *phrases], key=attrgetter("start"))
+            matches += outside(phrases, sorted((match.start, match.end) for match in matches))
         return matches
 
     def _opens(self, text: str, match: NameMatch) -> bool:
@@ -142,17 +136,10 @@ class SourceNames:
         return _SUBJECT_VERB.match(text, match.end) is not None
 
 
-def _stated(readings: Sequence[Reading]) -> set[str]:
-    """Return the titles, except those that are the name of a file, and the defined terms."""
-    titles = (reading.subjects.title for reading in readings if not _is_file_name(reading.chunk))
-    return set().union(*titles, *(names for reading in readings for _, names in reading.subjects.terms))
-
-
 def _is_file_name(chunk: Chunk) -> bool:
-    """Return whether a chunk has the name of its file as title."""
-    places = (chunk.metadata.get(key) for key in ("file_name", "filename", *_SOURCE_KEYS))
-    stems = (PurePosixPath(place.replace("\\", "/")).stem for place in places if isinstance(place, str))
-    return any(normalise(stem) == normalise(chunk.title) for stem in stems)
+    """Return whether a chunk has the name of its file as title, which says nothing of what is a name."""
+    places = (chunk.metadata.get(key) for key in ("file_name", *_SOURCE_KEYS))
+    return any(normalise(PurePath(place).stem) == normalise(chunk.title) for place in places if isinstance(place, str))
 
 
 def _names_inside(readings: Sequence[Reading]) -> Counter[str]:
@@ -163,15 +150,8 @@ def _names_inside(readings: Sequence[Reading]) -> Counter[str]:
         for name, start, _, is_certain in reading.found:
             if is_certain and start not in starts:
                 before = text[max(start - 2, 0) : start].rstrip()[-1:]
-                if before.isalnum() or before in _CONTINUES:
-                    inside[name] += 1
+                inside[name] += before.isalnum() or before in _CONTINUES
     return inside
-
-
-def _with_places(names: AbstractSet[str]) -> dict[str, tuple[str, ...]]:
-    """Return the names that are a word and its place, of which the source has one alone: "Systemair in Brno"."""
-    pairs = {name: name.replace(" in the ", " in ").split(" in ", 1) for name in names if " in " in name}
-    return {name: (head, place) for name, (head, place) in pairs.items() if " " not in head and {head, place} & names}
 
 
 class _Phrases:

@@ -8,7 +8,7 @@ of its section as subjects, and a link mentions one. The graph drops addresses t
 import posixpath
 import re
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -44,6 +44,7 @@ _WEB = re.compile(r"https?://([^/?#]*)([^?#]*)", re.IGNORECASE)
 _LABEL = re.compile(r"[^/#?\n]+")
 _PLACE_KEYS = ("url", "source", "file_path")
 _NO_NAMES = OPENERS | NEVER_ALONE
+_GENERIC, _GENERIC_TITLES = frozenset(map(normalise, GENERIC_HEADINGS)), frozenset(map(normalise, GENERIC_TITLES))
 _MOST_PARENTS = 4  # of the folders that a target from the root may mean
 _MOST_WORDS = 8
 _LONGEST_HEADING = 1_000  # characters, with markup; a longer one is not a name
@@ -51,18 +52,9 @@ _MOST_HEADINGS, _MOST_TERMS, _MOST_ANCHORS = 6, 20, 20
 
 
 class Subjects(NamedTuple):
-    """The subjects of a chunk.
+    """The names of what a chunk is about, and its addresses.
 
-    Attributes
-    ----------
-    title
-        The names of the document's title.
-    headings
-        Where headings start to apply, and their names: first the heading above the chunk, then those in it.
-    terms
-        The blocks that define terms, and the names of the terms.
-    addresses
-        The link targets in the chunk.
+    A heading is with the place where it starts to apply, a term with the block that defines it.
     """
 
     title: tuple[str, ...]
@@ -104,12 +96,6 @@ def section_anchors(chunk: Chunk) -> tuple[str, ...]:
     return tuple(address for anchor in anchors[:_MOST_ANCHORS] for address in section_addresses(chunk, anchor))
 
 
-@cache
-def _generic(names: frozenset[str]) -> frozenset[str]:
-    """Return the normalised forms of a list of words.py."""
-    return frozenset(map(normalise, names))
-
-
 @lru_cache(maxsize=4_096)
 def heading_names(heading: str) -> tuple[str, ...]:
     """Return the names in a heading or defined term; none if it says nothing, like "1. Overview".
@@ -133,17 +119,14 @@ def heading_names(heading: str) -> tuple[str, ...]:
         return ()
     while lower[len(words) - 1] in FUNCTION:
         words.pop()
-    return tuple(name for name in title_names(" ".join(words)) if len(normalise(name)) > 1 and not _is_generic(name))
-
-
-@lru_cache(maxsize=4_096)
-def _is_generic(heading: str) -> bool:
-    return normalise(heading) in _generic(GENERIC_HEADINGS)
+    return tuple(
+        name for name in title_names(" ".join(words)) if len(normalise(name)) > 1 and normalise(name) not in _GENERIC
+    )
 
 
 @lru_cache(maxsize=4_096)
 def _title(title: str) -> tuple[str, ...]:
-    if normalise(_NUMBERING.sub("", title[:_LONGEST_HEADING], count=1)) in _generic(GENERIC_TITLES):
+    if normalise(_NUMBERING.sub("", title[:_LONGEST_HEADING], count=1)) in _GENERIC_TITLES:
         return ()
     return () if _REFERENCE.fullmatch(title) else title_names(_TITLE_NUMBERING.sub("", title, count=1))
 
@@ -173,19 +156,13 @@ def _terms(chunk: Chunk) -> Iterator[tuple[Mark, tuple[str, ...]]]:
             yield next((block for block in blocks if block.start <= term.start < block.end), term), names
 
 
-def _has_address(chunk: Chunk) -> bool:
-    """Return whether links can lead to a chunk without structure: its document has a path or URL."""
-    has_place = any(isinstance(chunk.metadata.get(key), str) for key in _PLACE_KEYS)
-    return has_place or "/" in chunk.document_id or "." in chunk.document_id
-
-
 def _document_addresses(chunk: Chunk) -> Iterator[str]:
-    """Yield the address of a chunk's document, if it has one, and for its first chunk the address of its file."""
-    if not _has_address(chunk):
-        return
-    yield document_address(chunk)
-    if chunk.ordinal == 0 and _SUFFIX.search(place := _place(chunk) or chunk.document_id):
-        yield file_address(place)
+    """Yield the address of a chunk's document, if it has a path or URL, and for its first chunk that of its file."""
+    place = _place(chunk) or chunk.document_id
+    if "/" in place or "." in place:
+        yield document_address(chunk)
+        if chunk.ordinal == 0 and _SUFFIX.search(place):
+            yield file_address(place)
 
 
 def _addresses(chunk: Chunk) -> Iterator[str]:
@@ -217,7 +194,7 @@ def document_address(chunk: Chunk) -> str:
 def section_addresses(chunk: Chunk, anchor: str) -> tuple[str, ...]:
     """Return the addresses of an anchor: in its document, and as a label of the project."""
     address = f"{document_address(chunk)}#{anchor}"
-    return (address,) if _is_generic(anchor) else (address, f"→#{anchor}")
+    return (address,) if normalise(anchor) in _GENERIC else (address, f"→#{anchor}")
 
 
 def link_addresses(chunk: Chunk, target: str) -> tuple[str, ...]:

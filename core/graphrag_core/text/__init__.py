@@ -18,7 +18,6 @@ from graphrag_core.text.sentences import unwrap as unwrap
 from graphrag_core.text.tokens import Tokenizer as Tokenizer
 from graphrag_core.text.tokens import estimate_at_most as estimate_at_most
 from graphrag_core.text.tokens import estimate_tokens as estimate_tokens
-from graphrag_core.text.tokens import most_tokens as most_tokens
 from graphrag_core.text.tokens import token_counter as token_counter
 from graphrag_core.text.words import FUNCTION as FUNCTION
 from graphrag_core.text.words import OPENERS as OPENERS

@@ -34,8 +34,7 @@ class Content:
     """A text with title and metadata. ``key`` identifies a row within its file; empty for a whole file.
 
     ``is_id`` says that the key is the id of the document, which other files may have too, as of a paper.
-    ``problem`` says why a row cannot be read. ``heading`` names a web page if others
-    have its title, too.
+    ``problem`` says why a row cannot be read.
     """
 
     text: str
@@ -44,7 +43,6 @@ class Content:
     key: str = ""
     is_id: bool = False
     problem: str = ""
-    heading: str = ""
 
 
 def decode(data: bytes) -> str:
@@ -81,16 +79,13 @@ def stated_title(title: str | None) -> str:
 def detect_encoding(sample: bytes) -> str:
     """Return the encoding of a file, given all of it or its first :data:`SAMPLE_SIZE` bytes.
 
-    Tries, in this order: byte order mark, UTF-8, UTF-16 without a mark, an HTML ``charset``
-    declaration, statistical detection.
+    Tries, in this order: byte order mark, UTF-8, an HTML ``charset`` declaration, statistical detection.
     """
     for encoding, bom in _BOMS.items():
         if sample.startswith(bom):
             return encoding
     if _is_utf8(sample):
         return "utf-8"
-    if utf16 := _detect_utf16(sample[:SAMPLE_SIZE]):
-        return utf16
     if b"\x00" in sample[:SAMPLE_SIZE]:
         raise FileError("binary file, not text")
     if declared := _META_CHARSET.search(sample[:4096]):
@@ -114,17 +109,6 @@ def _is_utf8(sample: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return b"\x00" not in sample[:SAMPLE_SIZE]
-
-
-def _detect_utf16(sample: bytes) -> str:
-    """Detect UTF-16 without a BOM: spaces and Latin letters have a zero in every other byte."""
-    if len(sample) < 4:
-        return ""
-    half = len(sample) // 2
-    for offset, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
-        if sample[offset::2].count(0) > half * 0.4 and sample[1 - offset :: 2].count(0) == 0:
-            return encoding
-    return ""
 
 
 def _guess_encoding(sample: bytes) -> str:

@@ -56,18 +56,13 @@ REFERS_TO = "refers_to"
 """The relation of a link between two sections."""
 
 
-_RUN = re.compile("[a-z0-9]+")
-
-
 def plain_runs(norm: str) -> list[str] | None:
-    """Return texts that a name of ASCII characters contains, in lower case, if its normalised form contains a text.
-
-    None if no such name does. A database uses them to choose the names that are worth normalising.
+    """Return texts that any name of ASCII characters contains whose normalised form contains ``norm``; None: no name.
 
     >>> plain_runs("auth serv"), plain_runs("東京")
     (['auth', 'serv'], None)
     """
-    return _RUN.findall(norm) if norm.isascii() else None
+    return re.findall("[a-z0-9]+", norm) if norm.isascii() else None
 
 
 def unify(text: str) -> str:
@@ -107,14 +102,11 @@ def normalise(name: str) -> str:
 def title_names(title: str) -> tuple[str, ...]:
     """Return the names of a title's subject: without the parenthesis, and as written.
 
-    >>> title_names("Devotion (1929 film)")
-    ('Devotion', 'Devotion (1929 film)')
-    >>> title_names("Auth Service")
-    ('Auth Service',)
+    >>> title_names("Devotion (1929 film)"), title_names("Auth Service")
+    (('Devotion', 'Devotion (1929 film)'), ('Auth Service',))
     """
-    title = title.strip()
-    bare = _PARENTHESIS.sub("", title).strip()
-    return tuple(dict.fromkeys(name for name in (bare, title) if normalise(name)))
+    names = (_PARENTHESIS.sub("", title).strip(), title.strip())
+    return tuple(dict.fromkeys(name for name in names if normalise(name)))
 
 
 def with_arxiv_ids(question: str) -> str:

@@ -79,15 +79,6 @@ def _parts(data: bytes, table: bytes, size: int) -> int:
     return runs.count(full) + runs.replace(full, b"").count(b"x ")
 
 
-def most_tokens(text: str) -> int:
-    """Return an upper bound of :func:`estimate_tokens`, several times faster to compute."""
-    data = text.encode("ascii", "replace")
-    others = data.translate(None, _LETTERS)
-    marks = len(others.translate(None, _SPACES))
-    # Each mark is a token. Marks and spaces end words, and a word has one token more than sevenths of its letters.
-    return 2 * marks + (len(others) - marks) + 1 + (len(data) - len(others)) // 7
-
-
 def token_counter(tokenizer: Tokenizer | None = None) -> Callable[[str], int]:
     """Return the function that counts tokens for a budget.
 

@@ -50,12 +50,6 @@ A longer list would change which terms count."""
 QUESTION_STOP_WORDS = FUNCTION | frozenset("happen happens work works tell explain give me please".split())
 """Words of a question that are not marked in a passage. They are compared before stemming."""
 
-NEVER_LAST = frozenset(_LISTS["never last"].split())
-"""Words that no whole sentence ends with."""
-
-BOILERPLATE_STARTS = frozenset(_LISTS["boilerplate starts"].split())
-"""Words that may start boilerplate or a reference."""
-
 AUXILIARIES = frozenset(_LISTS["auxiliaries"].split())
 """Auxiliary and common verbs of several languages. A text with one of them is a sentence."""
 
@@ -98,9 +92,6 @@ TITLE_REFERENCES = frozenset(_LISTS["title references"].split())
 
 REFERENCES = TITLE_REFERENCES | frozenset(_LISTS["references"].split())
 """Words that are not a name with a number after them, but may be the end of one ("The Godfather Part II")."""
-
-CURRENCIES = frozenset(_LISTS["currencies"].split())
-"""Currencies, which are not a name with an amount after them."""
 
 CONNECTORS = (
     "of|the|de|la|le|les|du|des|von|van|der|den|del|della|di|da|dos|das|do|el|al|bin|ibn|y|e|et|for|in|on|at|to|a|an"
