@@ -154,11 +154,13 @@ def with_edges(parsed: ParsedDocument, edges: Sequence[Edge]) -> ParsedDocument:
     found = [replace(one, mentions=(*one.mentions, *mentions)) for one in parsed.extractions]
     found[0] = replace(found[0], facts=(*found[0].facts, *facts))
     others = [EDGE, *(end for fact in facts for end in fact.entities[:-1])]
-    named = []
-    for names in parsed.names:  # further subjects behind the subjects, other names at the end
-        first = {own: True for own, is_subject in names.items() if is_subject} | subjects
-        named.append(first | {own: False for own in (*names, *others) if own not in first})
-    return replace(parsed, extractions=found, names=named)
+    return replace(parsed, extractions=found, names=[_with_names(names, subjects, others) for names in parsed.names])
+
+
+def _with_names(names: Mapping[str, bool], subjects: dict[str, bool], others: Sequence[str]) -> dict[str, bool]:
+    """Return names with further subjects behind the subjects, and other names at the end."""
+    first = {own: True for own, is_subject in names.items() if is_subject} | subjects
+    return first | {own: False for own in (*names, *others) if own not in first}
 
 
 def _edge_facts(document: Document, edges: Sequence[Edge], title: str, name: str) -> list[Fact]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise, takewhile
 from typing import TYPE_CHECKING
@@ -150,9 +151,16 @@ def _candidates(question: str, most_words: int) -> list[Span]:
             if not is_function or lower[last] not in FUNCTION:
                 text = name if is_known else normalise(question[matches[first].start() : matches[last].end()])
                 spans.append((first, last + 1, text))
+    return spans + _quoted(question, matches)
+
+
+def _quoted(question: str, words: Sequence[re.Match[str]]) -> list[Span]:
+    """Return what is in quotation marks in a question."""
+    spans = []
     for quote in islice(_QUOTED.finditer(question), _MAX_QUOTES):
-        inside = [at for at, match in enumerate(matches) if quote.start() < match.start() < quote.end()]
-        spans += [(inside[0], inside[-1] + 1, normalise(quote.group()[1:-1]))] if inside else []
+        inside = [at for at, word in enumerate(words) if quote.start() < word.start() < quote.end()]
+        if inside:
+            spans.append((inside[0], inside[-1] + 1, normalise(quote.group()[1:-1])))
     return spans
 
 
