@@ -47,6 +47,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from enum import Enum
+from itertools import chain
 from operator import eq, ge, gt, is_, le, lt
 from pathlib import PurePath
 from typing import Any, Literal
@@ -262,8 +263,8 @@ def json_value(value: Any, name: str) -> Any:
                 raise ValueError(f"the key {key!r} of {name!r} is not a text, which JSON would change")  # noqa: TRY004
             plain = str.__str__(key)
             stored[plain] = json_value(inner, plain if name == "metadata" else f"{name}.{plain}")
-        is_same = all(map(is_, stored, value)) and all(map(is_, stored.values(), value.values()))
-        return value if is_same else stored
+        same = chain(map(is_, stored, value), map(is_, stored.values(), value.values()))
+        return value if all(same) else stored
     for kinds, convert in _CONVERSIONS:
         if isinstance(value, kinds):
             return convert(value, name)
