@@ -193,7 +193,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         embed_model
             A LlamaIndex embedding model, or an object with ``embed_documents`` and ``embed_query``. Defaults to
             ``Settings.embed_model``. False for an index without vectors, for keyword and graph search. With a model
-            that is awaited, start from no nodes and await :meth:`ainsert_nodes` or :meth:`ainsert`.
+            that is awaited, start from no nodes and await :meth:`ainsert_nodes`.
         settings
             As for :meth:`from_nodes`, and ``transformations``, by default ``Settings.transformations``. Entities and
             relations found by an extractor among them are added to the graph.

@@ -24,9 +24,8 @@ text, integer, float, boolean, None         itself; NaN and infinity are refused
 ``datetime`` with a time zone               ISO text in UTC, ``"2024-05-01T08:00:00+00:00"``
 ``datetime`` without, ``date``, ``time``    ISO text, ``"2024-05-01T10:00:00"``, ``"2024-05-01"``
 ``UUID``, ``Path``                          text
-``Decimal``                                 number
 ``Enum``                                    its value
-list, tuple, numpy array                    list
+list, tuple                                 list
 set, frozenset                              sorted list
 mapping                                     object with texts as keys
 numpy scalar                                the Python value; ``datetime64`` as a ``datetime`` or ``date``
@@ -45,8 +44,8 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time, timezone
-from decimal import Decimal
 from enum import Enum
+from itertools import chain
 from operator import eq, ge, gt, is_, le, lt
 from pathlib import PurePath
 from typing import Any, Literal
@@ -262,8 +261,8 @@ def json_value(value: Any, name: str) -> Any:
                 raise ValueError(f"the key {key!r} of {name!r} is not a text, which JSON would change")  # noqa: TRY004
             plain = str.__str__(key)
             stored[plain] = json_value(inner, plain if name == "metadata" else f"{name}.{plain}")
-        is_same = all(map(is_, stored, value)) and all(map(is_, stored.values(), value.values()))
-        return value if is_same else stored
+        same = chain(map(is_, stored, value), map(is_, stored.values(), value.values()))
+        return value if all(same) else stored
     for kinds, convert in _CONVERSIONS:
         if isinstance(value, kinds):
             return convert(value, name)
@@ -278,11 +277,6 @@ def _from_float(value: float, name: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{name!r} is {value}, which JSON cannot hold: use None, or leave the key out")
     return float(value)
-
-
-def _from_decimal(value: Decimal, name: str) -> int | float:
-    number = _from_float(float(value), name)
-    return int(value) if value == value.to_integral_value() else number
 
 
 def _from_time(value: date | time, name: str) -> str:
@@ -303,12 +297,6 @@ def _from_numpy(value: Any, name: str) -> Any:
     return json_value(value.item(), name)
 
 
-def _from_array(value: Any, name: str) -> Any:
-    if value.ndim and value.dtype.kind in "OmMV":
-        return json_value(list(value), name)
-    return json_value(value.tolist() if value.ndim else value[()], name)
-
-
 def _from_set(value: Any, name: str) -> list[Any]:
     """Return a list in an order that does not depend on the hashes of this process."""
     stored = json_value(list(value), name)
@@ -325,8 +313,6 @@ _CONVERSIONS: tuple[tuple[Any, Callable[[Any, str], Any]], ...] = (
     (Mapping, lambda value, name: json_value(dict(value.items()), name)),
     ((list, tuple), lambda value, name: json_value(list(value), name)),
     ((set, frozenset), _from_set),
-    (np.ndarray, _from_array),
-    (Decimal, _from_decimal),
     ((date, time), _from_time),
     ((UUID, PurePath), lambda value, _: str(value)),
 )

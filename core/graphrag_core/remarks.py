@@ -18,7 +18,10 @@ def remarks(seen: Evidence) -> Remarks:
     """Write the sentences."""
     skipped = _skipped(seen)
     advice = _advice(seen) if seen.hits else _advice_on_nothing(seen, skipped)
-    notes = (EMBEDDER_FAILED if seen.failed else "", advice, _unknown_keys(seen.unknown_keys))
+    keys = ", ".join(map(repr, seen.unknown_keys))
+    spelling = "check its spelling and case, and write nested keys with dots ('author.name')"
+    unknown = f"no document has the metadata key {keys}: {spelling}" if keys else ""
+    notes = (EMBEDDER_FAILED if seen.failed else "", advice, unknown)
     return Remarks(
         decided=_conversation(seen) + (_decided(seen) if seen.hits else "no passage was found"),
         trust=_trust(seen),
@@ -169,14 +172,6 @@ def _why_nothing(seen: Evidence) -> str:
 # -- what to do
 
 
-def _unknown_keys(keys: Sequence[str]) -> str:
-    """Return what the caller can do about keys of the filter that no document has."""
-    if not keys:
-        return ""
-    how = "check its spelling and case, and write nested keys with dots ('author.name')"
-    return f"no document has the metadata key {', '.join(map(repr, keys))}: {how}"
-
-
 def _advice(seen: Evidence) -> str:
     """Return what to know of hits that have no word of the question, and what to do about a low confidence."""
     trust, least = seen.graph.confidence, seen.settings.gate.min_confidence
@@ -193,7 +188,8 @@ def _advice_on_nothing(seen: Evidence, skipped: str) -> str:
     """Return what the caller can do about an empty result."""
     settings, least = seen.settings, seen.settings.gate.min_score
     if not seen.has_chunks:
-        return _advice_on_no_documents(seen)
+        no_match = "" if seen.unknown_keys else "no document matches the filter: check its keys and values"
+        return "the index is empty: add documents" if seen.plan.scope is None else no_match
     if settings.score_threshold is not None and seen.best_score is not None:
         return (
             f"no passage has the score {settings.score_threshold:.2f} that score_threshold asks for, "
@@ -213,9 +209,3 @@ def _advice_on_nothing(seen: Evidence, skipped: str) -> str:
     unweighed = "no ranking that the fusion weighs found a passage: give vector or keyword search a weight"
     no_word = "no passage has a word of the question: ask in other words, or use the hybrid method"
     return unweighed if has_found else no_word
-
-
-def _advice_on_no_documents(seen: Evidence) -> str:
-    if seen.plan.scope is None:
-        return "the index is empty: add documents"
-    return "" if seen.unknown_keys else "no document matches the filter: check its keys and values"

@@ -55,9 +55,8 @@ _SNIPPET = 240  # characters
 class Result(Retrieved):
     """The passages for a question, best first, and how they were found.
 
-    Why they were found is computed when it is first read: the paths, words and links of hits, :attr:`facts`,
-    :attr:`known` and :attr:`uncovered`. If the index has changed since, it is computed from the new
-    state (:attr:`explanation_generation`). After the index is closed this raises
+    Why they were found is computed when it is first read, from the index as it is then: the paths, words and links of
+    hits, :attr:`facts`, :attr:`known` and :attr:`uncovered`. After the index is closed this raises
     :class:`~graphrag_core.errors.IndexClosed`: ``retrieve(..., explain=True)`` computes it at once.
 
     Attributes
@@ -149,7 +148,11 @@ class Result(Retrieved):
         )
 
     def explain(self) -> str:
-        """Return a report for a person: each hit with its channels, its best sentence, its path, and what it adds."""
+        """Return a report as plain text: what decided, and for each hit why it was found.
+
+        Each hit has its score, its rank in each search, the sentences that match the question best, the path through
+        the graph that leads to it, its link to a better hit, and the words of the question that no better hit has.
+        """
         named = ", ".join(one_line(entity.name) for entity in self.entities) or "no known entity"
         confidence = "" if self.confidence is None else f", confidence {self.confidence:.2f}"
         lines = [one_line(self.question), f"  entities: {named}; method {self.method}{confidence}"]

@@ -38,7 +38,6 @@ def test_a_pickled_retriever_opens_the_folder(framework, tmp_path, number):
     ):
         assert copied.settings == retriever.settings
         assert (copied.settings.k, copied.scope) == (1, retriever.scope)
-        assert copied._core.index is copied.index
         assert framework.retrieve(copied, QUESTION) == framework.retrieve(retriever, QUESTION)
         assert framework.ids(framework.retrieve(copied, QUESTION)) == ["oauth"]
         with pytest.raises(ReadOnlyIndex, match="open it for writing"):
@@ -65,9 +64,6 @@ def write_elsewhere(framework, folder: Path) -> None:
 async def test_a_reader_sees_what_another_process_writes(framework, tmp_path):
     def found(retriever):
         return framework.ids(framework.retrieve(retriever, "Lena Holm"))
-
-    async def afound(retriever):
-        return framework.ids(await framework.aretrieve(retriever, "Lena Holm"))
 
     framework.build(DOCUMENTS, path=tmp_path / "kb").close()
     settings = {"read_only": True, "k": 1}

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from graphrag_core import Chunk, Entity, Fact, Hit, Result
 from graphrag_core.result import Step
 from graphrag_core.strategies import ContextFormat
-from graphrag_core.text import estimate_at_most, estimate_tokens, token_counter, tokens
+from graphrag_core.text import estimate_at_most, estimate_tokens, token_counter
 
 AUTH = Entity("auth service", "Auth Service", "concept", "Core authentication service handling JWT issuance.")
 OAUTH = Entity("oauth provider", "OAuth Provider", "tool", "External OAuth2 provider integration layer.")
@@ -215,22 +215,10 @@ TEXTS = {
 }
 
 
-@pytest.fixture
-def folders(monkeypatch):
-    """Let the default count be chosen again, in this test and after it."""
-    tokens._default_counter.cache_clear()
-    yield tokens._FOLDERS
-    monkeypatch.undo()
-    tokens._default_counter.cache_clear()
-
-
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_tokens_are_counted_by_tiktoken_or_else_an_estimate_that_is_not_below(text, folders, monkeypatch):
+def test_tokens_are_counted_by_tiktoken_or_else_an_estimate_that_is_not_below(text):
     if token_counter() is estimate_at_most:
         pytest.skip("the file of cl100k_base is not on this machine")
     counted = token_counter()(text)
     assert counted == len(tiktoken.get_encoding("cl100k_base").encode(text))
-    monkeypatch.setattr(tokens, "_FOLDERS", ())
-    tokens._default_counter.cache_clear()
-    assert token_counter() is estimate_at_most
     assert counted <= estimate_at_most(text) <= 2.5 * counted

@@ -138,8 +138,6 @@ VALUES = {
     "path": (PurePosixPath("a/b.txt"), "a/b.txt"),
     "enum": (Level.HIGH, "high"),
     "grade": (Grade.A, 1),
-    "price": (Decimal("3.50"), 3.5),
-    "whole": (Decimal("3.0"), 3),
     "int64": (np.int64(3), 3),
     "float32": (np.float32(0.5), 0.5),
     "float64": (np.float64(0.5), 0.5),
@@ -149,8 +147,6 @@ VALUES = {
     "month": (np.datetime64("2024-05"), "2024-05-01"),
 }
 LISTS = {
-    "array": (np.array([[1, 2], [3, 4]]), [[1, 2], [3, 4]]),
-    "dates": (np.array(["2024-05-01"], "datetime64[D]"), ["2024-05-01"]),
     "tuple": ((1, (2, Level.HIGH)), [1, [2, "high"]]),
     "set": ({"b", "a"}, ["a", "b"]),
     "frozen": (frozenset({2, 1}), [1, 2]),
@@ -191,7 +187,7 @@ def test_times_are_compared_by_ranges():
 @pytest.mark.parametrize(
     "value",
     [
-        float("nan"), float("inf"), np.float32("nan"), Decimal("NaN"), Decimal("1E+999999999"),
+        float("nan"), float("inf"), np.float32("nan"), Decimal("3.5"),
         np.datetime64("NaT"), b"bytes", object(), 1j, np.complex64(1), timedelta(1), np.timedelta64(1, "D"), range(3),
         np.array([1.0, np.nan]),
     ],

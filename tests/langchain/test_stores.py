@@ -240,6 +240,8 @@ class TestOtherStores:
     def test_say_what_to_do(self, embedding):
         with pytest.raises(InputError, match=r"Closed cannot be read: pass read="):
             GraphRAGRetriever.from_vectorstore(Closed(embedding))
+        with pytest.raises(InputError, match="takes a LangChain VectorStore, not list"):
+            GraphRAGRetriever.from_vectorstore([])
 
     def test_take_a_reader_of_ones_own(self, embedding):
         def read(store):

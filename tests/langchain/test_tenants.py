@@ -128,6 +128,23 @@ def test_filters_of_all_kinds_are_joined_and_shared_settings_stay(everything):
     assert own.delete(["umbrella"])["num_deleted"] == 0
 
 
+async def test_a_filter_is_read_when_it_is_set(everything):
+    where = {"and": [{"tenant": {"nin": ["umbrella"]}}]}
+    mine = GraphRAGRetriever(index=everything.index, filter=where)
+    copied_, bound = everything.model_copy(update={"filter": where}), everything.bind(filter=where)
+    tool = create_memory_search_tool(everything, filter=where)
+    where["and"][0]["tenant"]["nin"].clear()
+    for retriever in (mine, copied_, bound):
+        assert tenants(retriever.invoke(QUESTION)) == tenants(await retriever.ainvoke(QUESTION)) == {"acme"}
+    assert "secret" not in tool.invoke({"query": QUESTION})
+
+
+def test_documents_outside_of_the_filter_are_neither_returned_nor_deleted(mine, everything):
+    assert [document.id for document in mine.get(["umbrella", "acme", "nobody", "umbrella#0", "acme"])] == ["acme"]
+    assert mine.delete(["umbrella"])["num_deleted"] == 0
+    assert len(everything.get(["umbrella", "acme"])) == 2
+
+
 class Keeping(BaseDocumentCompressor):
     def compress_documents(self, documents, query, callbacks=None):
         return documents

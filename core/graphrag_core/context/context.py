@@ -96,19 +96,7 @@ def write_context(
     asked, style = style, _usable_style(result, style)
     published = result.context_format.published
     writer = _Writer(result, ranks, cited=include_sources, numbered=numbered or (asked == "graph" and not published))
-    facts = include_relationships is not False
-    if style == "narrative":
-        text, chosen = _fill(*writer.narrative(), max_tokens, count, in_order=True)
-    else:
-        block, of_block = "", _Pieces()
-        if style == "both":
-            block, of_block = _fill(*writer.graph(facts=facts, passages=False), min(_MAX_BLOCK, max_tokens // 2), count)
-        listed = include_relationships is True and result.graph_ran and style == "passages"
-        pieces, render = writer.graph(facts=facts) if style == "graph" else writer.passages(style, facts=listed)
-        text, chosen = _fill(pieces, lambda pieces: _blocks(render(pieces), block), max_tokens, count)
-        text, chosen = (text, [*chosen, *of_block]) if chosen else (block, of_block)
-        if not chosen:
-            text, chosen = writer.shortest(render, max_tokens, count)
+    text, chosen = writer.write(style, include_relationships, max_tokens, count)
     sources = dict.fromkeys(source for piece in chosen for source in piece.sources)
     kept = tuple(source for source in sources if include_sources or source.kind == "entity")
     return Context(text, count(text) if text else 0, kept, style)
@@ -155,6 +143,25 @@ class _Writer:
         self.texts = Highlighter(result)
 
     # -- styles
+
+    def write(
+        self, style: Style, relationships: bool | None, max_tokens: int, count: Callable[[str], int]
+    ) -> tuple[str, _Pieces]:
+        """Return the text in a style, and the pieces in it. The block of "both" takes at most half of the budget."""
+        if style == "narrative":
+            return _fill(*self.narrative(), max_tokens, count, in_order=True)
+        facts, block, of_block = relationships is not False, "", _Pieces()
+        if style == "both":
+            block, of_block = _fill(*self.graph(facts=facts, passages=False), min(_MAX_BLOCK, max_tokens // 2), count)
+        if style == "graph":
+            pieces, render = self.graph(facts=facts)
+        else:
+            listed = relationships is True and self.result.graph_ran and style == "passages"
+            pieces, render = self.passages(style, facts=listed)
+        text, chosen = _fill(pieces, lambda pieces: _blocks(render(pieces), block), max_tokens, count)
+        if chosen:
+            return text, [*chosen, *of_block]
+        return (block, of_block) if block else self.shortest(render, max_tokens, count)
 
     def graph(self, *, facts: bool, passages: bool = True) -> tuple[_Pieces, _Render]:
         """Return entities, facts and passages: excerpts and the facts that join them to the question come first."""
@@ -215,10 +222,7 @@ class _Writer:
     def _passage(self, place: int, hit: Hit, size: int | None, *, as_is: bool, numbered: bool) -> _Piece:
         """Return a passage shortened to a number of characters, or the whole one, ``as_is`` or escaped."""
         chunk = hit.chunk
-        head = f"[{self.ranks[chunk.id]}]" if numbered else f"[Score: {hit.score:.2f}]"
-        if self.cited and (numbered or not self.published):
-            name, chunk_id = one_line(citation(chunk)), one_line(chunk.id)
-            head += f" {name}" if numbered or name == chunk_id else f" {name} ({chunk_id})"
+        head = self._head(hit, numbered=numbered)
         if size is None:
             text = chunk.text if as_is else body(body_text(chunk))
         else:
@@ -228,6 +232,14 @@ class _Writer:
         if hit.origin == "graph" and hit.entity is not None and self.cited:
             sources.append(ContextSource("entity", hit.entity.id, hit.entity.text))
         return _Piece((_PASSAGE, place), f"{head}\n{text}", tuple(sources))
+
+    def _head(self, hit: Hit, *, numbered: bool) -> str:
+        """Return the line above a passage: its number or score, and if it is cited, its name and id."""
+        label = f"[{self.ranks[hit.chunk.id]}]" if numbered else f"[Score: {hit.score:.2f}]"
+        if not self.cited or (self.published and not numbered):
+            return label
+        name, chunk_id = one_line(citation(hit.chunk)), one_line(hit.chunk.id)
+        return f"{label} {name}" if numbered or name == chunk_id else f"{label} {name} ({chunk_id})"
 
     def _render_passages(self, chosen: _Pieces) -> str:
         """Return sections and passages with rules between them; published, with the line breaks of document 001."""
@@ -267,42 +279,32 @@ class _Writer:
         self, first: _Pieces, longer: _Pieces, others: _Pieces, *, related: bool
     ) -> tuple[_Pieces, _Render]:
         """Return the block of document 000. If the question names no entity, those of the first facts are shown."""
-        entities: Sequence[Entity] = self.result.entities
-        if not entities:
-            ends = dict.fromkeys(self._entity(end) for fact in self.result.facts[:5] for end in fact.entities[:2])
-            entities = [end for end in ends if end.id in self.result.known][:5]
-        headings = [_Piece((_ENTITY, at, _HEADING), f"### {_with_type(entity)}", (_source(entity),))
-                    for at, entity in enumerate(entities)]  # fmt: skip
-        descriptions = [
-            _Piece((_ENTITY, at, _DESCRIPTION), _description(entity), (_source(entity),))
-            for at, entity in enumerate(entities)
-            if entity.description
-        ]
-        links = [list(self._related(at, entity)) for at, entity in enumerate(entities)] if related else []
+        entities = self.result.entities or self._of_first_facts()
+        headings, descriptions, links = _Pieces(), _Pieces(), list[_Pieces]()
+        for at, entity in enumerate(entities):
+            headings.append(_Piece((_ENTITY, at, _HEADING), f"### {_with_type(entity)}", (_source(entity),)))
+            if entity.description:
+                descriptions.append(_Piece((_ENTITY, at, _DESCRIPTION), _description(entity), (_source(entity),)))
+            links.append(list(self._related(at, entity)) if related else [])
         more = _by_turns(others, _by_turns(*links))
         ends = dict.fromkeys(self._entity(source.id) for piece in chain(*links) for source in piece.sources)
-        described = [
-            _Piece(
-                (_ENTITY, len(entities) + at, _HEADING), f"### {_with_type(end)}\n{_description(end)}", (_source(end),)
-            )
-            for at, end in enumerate(end for end in ends if end.description and end not in entities)
-        ]
+        described = _Pieces()
+        for at, end in enumerate((end for end in ends if end.description and end not in entities), len(entities)):
+            text = f"### {_with_type(end)}\n{_description(end)}"
+            described.append(_Piece((_ENTITY, at, _HEADING), text, (_source(end),)))
         names = ", ".join(list_item(entity.name) for entity in self.result.entities)
         head = f"## Knowledge Graph Context\nQuery entities: [{names}]"
         pieces = [*headings, *descriptions, *first, *longer, *more, *described]
         return pieces, lambda chosen: _blocks(head, *_published_sections(chosen)) if chosen else ""
 
+    def _of_first_facts(self) -> tuple[Entity, ...]:
+        """Return up to five entities of the first facts."""
+        ends = dict.fromkeys(self._entity(end) for fact in self.result.facts[:5] for end in fact.entities[:2])
+        return tuple(end for end in ends if end.id in self.result.known)[:5]
+
     def _related(self, at: int, entity: Entity) -> Iterator[_Piece]:
         """Yield the entities that share a fact with an entity: the question's first, then by relation and weight."""
-        weights: dict[tuple[str, str], float] = {}  # by entity and relation
-        for fact in self.result.facts:
-            ends = [self._entity(end).id for end in fact.entities]
-            relation = fact.relation
-            if relation and entity.id in ends[1:] and ends[0] != entity.id:
-                relation = inverse(relation, dict(self.result.context_format.inverses))
-            for other in dict.fromkeys(ends) if entity.id in ends else ():
-                if other != entity.id:
-                    weights[other, relation] = max(weights.get((other, relation), 0.0), fact.weight)
+        weights = self._weights(entity)
         named = {other.id for other in self.result.entities}
         with_relation = {other for other, relation in weights if relation}
         strongest = sorted(weights, key=lambda pair: (pair[0] not in named, not pair[1], -weights[pair], pair))
@@ -311,6 +313,21 @@ class _Writer:
                 end = self._entity(other)
                 label = f"{one_line(relation)}, " * bool(relation) + f"weight: {weights[other, relation]:g}"
                 yield _Piece((_ENTITY, at, _RELATED, place), f"{list_item(end.name)} ({label})", (_source(end),))
+
+    def _weights(self, entity: Entity) -> dict[tuple[str, str], float]:
+        """Return the ids of the entities that share facts with an entity, by relation, with the largest weight."""
+        weights: dict[tuple[str, str], float] = {}
+        for fact in self.result.facts:
+            ends = [self._entity(end).id for end in fact.entities]
+            if entity.id not in ends:
+                continue
+            relation = fact.relation
+            if relation and ends[0] != entity.id:
+                relation = inverse(relation, dict(self.result.context_format.inverses))
+            for other in dict.fromkeys(ends):
+                if other != entity.id:
+                    weights[other, relation] = max(weights.get((other, relation), 0.0), fact.weight)
+        return weights
 
     # -- facts
 

@@ -189,9 +189,7 @@ class Highlighter:
         self._texts = {hit.chunk.id: unwrap(plain(body_text(hit.chunk)).strip()) for hit in result.hits}
         self._spans = {key: _sentences(text) for key, text in self._texts.items()}
         self._names = name_pattern(name for entity in result.entities for name in (entity.name, *entity.aliases))
-        # A digit or letter alone is a part of something such as 3.0 or "Ada's".
-        asked = (word for word in WORD.findall(result.question) if len(word) > 1 or not word.isascii())
-        self._asked = _terms(" ".join(word for word in asked if word.lower() not in QUESTION_STOP_WORDS))
+        self._asked = _asked(result.question)
         found = [_terms(self._texts[key][slice(*span)]) for key, spans in self._spans.items() for span in spans]
         counts = Counter(word for words in found for word in words & self._asked)
         self._weights = {word: math.log(1 + len(found) / (1 + counts[word])) for word in self._asked}
@@ -249,6 +247,12 @@ class Highlighter:
         for start, end in [*spans, *(span for span in found if _terms(text[slice(*span)]) & self._asked)]:
             marked[start:end] = b"\1" * (end - start)
         return [match.span() for match in re.finditer(rb"\x01+", bytes(marked))]
+
+
+def _asked(question: str) -> set[int]:
+    """Return the terms of a question, but for function words, and digits or letters alone as in 3.0 or "Ada's"."""
+    words = (word for word in WORD.findall(question) if len(word) > 1 or not word.isascii())
+    return _terms(" ".join(word for word in words if word.lower() not in QUESTION_STOP_WORDS))
 
 
 def _terms(text: str) -> set[int]:
