@@ -75,4 +75,4 @@ async def test_a_reader_sees_what_another_process_writes(framework, tmp_path):
         write_elsewhere(framework, tmp_path / "kb")
         assert found(told) == ["lena"]
         assert told.refresh()
-        assert await afound(awaited) == ["lena"]
+        assert framework.ids(await framework.aretrieve(awaited, "Lena Holm")) == ["lena"]
