@@ -431,11 +431,6 @@ class _Markdown:
             self.text("^")
         self.children(node)
 
-    def term(self, node: LexborNode) -> None:
-        self.text("<dfn>")
-        self.children(node)
-        self.text("</dfn>")
-
     def link(self, node: LexborNode) -> None:
         text, target = one_line(node), _target(node)
         is_self_link = bool(node.attributes.get("href")) and not target
@@ -569,7 +564,7 @@ class _Markdown:
 
 _Writer = Callable[[_Markdown, "LexborNode"], None]
 _IN_LINE: dict[str, _Writer] = {
-    "a": _Markdown.link, "br": _Markdown.line_break, "code": _Markdown.literal, "dfn": _Markdown.term,
+    "a": _Markdown.link, "br": _Markdown.line_break, "code": _Markdown.literal,
     "img": _Markdown.skip, "kbd": _Markdown.literal, "pre": _Markdown.code, "samp": _Markdown.literal,
     "sup": _Markdown.superscript, "tt": _Markdown.literal,
 }  # fmt: skip
