@@ -476,10 +476,8 @@ class _Markdown:
         """Write a table of data; one that holds headings, tables, or blocks without column labels is a layout."""
         rows = [[cell for cell in row.iter() if cell.tag in ("td", "th")] for row in node.css("tr")]
         has_header = bool(rows) and len(rows[0]) > 1 and all(cell.tag == "th" for cell in rows[0])
-        is_layout = node.css_first("h1, h2, h3, h4, h5, h6, table table") is not None or not any(
-            len(cells) > 1 for cells in rows
-        )
-        if is_layout or (node.css_first("pre, ul, ol, dl") is not None and not has_header):
+        inside = "h1, h2, h3, h4, h5, h6, table table" + ("" if has_header else ", pre, ul, ol, dl")
+        if max(map(len, rows), default=0) < 2 or node.css_first(inside) is not None:
             self.block_of(node)
             return
         self.end()

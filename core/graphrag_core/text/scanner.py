@@ -139,7 +139,7 @@ def _without_directives(lines: Sequence[str]) -> Iterator[str]:
         kind = (name or "").rpartition(":")[2].lower()
         in_options = in_options and _OPTION_LINE.match(line.rstrip("\r\n")) is not None
         hides, is_fence = in_options, False
-        is_end = bool(fence) and not name and not rest
+        is_end = bool(fence) and not (name or rest)
         if until:
             hides, is_fence = is_skipped, is_end and fence.startswith(until)
             until = "" if is_fence else until
@@ -154,7 +154,7 @@ def _without_directives(lines: Sequence[str]) -> Iterator[str]:
             hides = True
         elif fence and fence[0] != ":":
             until, is_skipped = fence, False
-        hides = hides or (fence[:1] == ":" and is_end and not is_fence and not until)
+        hides |= is_end and fence[0] == ":" and not (is_fence or until)
         yield re.sub(r"[^\r\n]", " ", line) if hides else line.replace(":", "`", len(fence)) if is_fence else line
 
 
