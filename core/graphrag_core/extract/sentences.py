@@ -87,6 +87,22 @@ def _extract(reading: Reading, source: SourceNames) -> Extraction:
     """Return the names, sentences and links of a chunk."""
     chunk, prose, subjects = reading.chunk, reading.prose, source.subjects(reading.subjects)
     names = sorted([*source.matches(reading), *reading.literals], key=attrgetter("start"))
+    by_sentence = _names_by_sentence(prose, names)
+    facts = list(_facts(chunk, prose, subjects, by_sentence))
+    links = _links(chunk, subjects)
+    facts += list(_references(links, subjects, facts))
+    found = chain.from_iterable(by_sentence) if by_sentence else (match.name for match in names)
+    others = chain(found, *(fact.entities for fact in facts), *(addresses for _, addresses in links))
+    about = subjects.names()
+    mentioned = dict.fromkeys(others)
+    for name in about:
+        mentioned.pop(name, None)
+    mentions = (*(Mention(name, subject=True) for name in about), *map(_mention, mentioned))
+    return Extraction(mentions, tuple(facts))
+
+
+def _names_by_sentence(prose: Prose, names: Sequence[NameMatch]) -> list[list[str]]:
+    """Return the names of each sentence; none for copyright lines, indexes and sentences in capitals."""
     by_sentence: list[list[str]] = [[] for _ in prose.sentences]
     at = 0
     for name in names if by_sentence else ():
@@ -96,23 +112,19 @@ def _extract(reading: Reading, source: SourceNames) -> Extraction:
     for span, mentioned in zip(prose.sentences, by_sentence, strict=True):
         if mentioned and is_boilerplate(prose.text[span.start : span.end]):
             mentioned.clear()
-    facts = list(_facts(chunk, prose, subjects, by_sentence))
-    links = _links(chunk, subjects)
-    for start, addresses in links[:_MOST_REFERENCES]:  # the chunk's subject refers to what a statement links to
-        about = subjects.at(start) or subjects.addresses
-        fact = next((fact for fact in facts if fact.span and fact.span[0] <= start < fact.span[1]), None)
-        if about and fact:
-            entities = (about[-1], *addresses)
-            facts.append(replace(fact, entities=entities, relation=REFERS_TO, weight=_REFERENCE_WEIGHT))
-    found = chain.from_iterable(by_sentence) if by_sentence else (match.name for match in names)
-    others = chain(found, *(fact.entities for fact in facts), *(addresses for _, addresses in links))
-    about = subjects.names()
-    known = set(about)
-    mentions = [
-        *(Mention(name, subject=True) for name in about),
-        *(_mention(name) for name in dict.fromkeys(others) if name not in known),
-    ]
-    return Extraction(tuple(mentions), tuple(facts))
+    return by_sentence
+
+
+def _references(
+    links: Sequence[tuple[int, tuple[str, ...]]], subjects: Subjects, facts: Sequence[Fact]
+) -> Iterator[Fact]:
+    """Yield for each link in a statement the fact that the chunk's subject refers to the address."""
+    spans = [(*fact.span, fact) for fact in facts if fact.span]
+    for place, addresses in links[:_MOST_REFERENCES]:
+        about = subjects.at(place) or subjects.addresses
+        stated = next((fact for start, end, fact in spans if start <= place < end), None)
+        if about and stated:
+            yield replace(stated, entities=(about[-1], *addresses), relation=REFERS_TO, weight=_REFERENCE_WEIGHT)
 
 
 def _facts(chunk: Chunk, prose: Prose, subjects: Subjects, by_sentence: Sequence[Sequence[str]]) -> Iterator[Fact]:

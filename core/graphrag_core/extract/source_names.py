@@ -79,9 +79,7 @@ class SourceNames:
         matches = [match for reading in readings for match in reading.found]
         named = chain.from_iterable(reading.subjects.names() for reading in readings)
         names = dict.fromkeys(name for name in named if name[0] != "→")  # in order: results must not vary
-        titles = (one.subjects.title for one in readings if not _is_file_name(one.chunk))
-        stated: set[str] = set().union(*titles)
-        stated = stated.union(*(names for one in readings for _, names in one.subjects.terms))
+        stated = _stated(readings)
         self._is_short = len(readings) <= _SHORT
         self._inside = _names_inside(readings)
         self._words = Counter(chain.from_iterable(WORD_OR_IDENTIFIER.findall(one.prose.text) for one in readings))
@@ -134,6 +132,12 @@ class SourceNames:
         if self._is_short and _INFLECTED.search(lower) is None:
             return True
         return _SUBJECT_VERB.match(text, match.end) is not None
+
+
+def _stated(readings: Sequence[Reading]) -> set[str]:
+    """Return the titles, except those that are the name of a file, and the defined terms."""
+    titles = (one.subjects.title for one in readings if not _is_file_name(one.chunk))
+    return set().union(*titles, *(names for one in readings for _, names in one.subjects.terms))
 
 
 def _is_file_name(chunk: Chunk) -> bool:

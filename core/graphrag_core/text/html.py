@@ -431,11 +431,6 @@ class _Markdown:
             self.text("^")
         self.children(node)
 
-    def term(self, node: LexborNode) -> None:
-        self.text("<dfn>")
-        self.children(node)
-        self.text("</dfn>")
-
     def link(self, node: LexborNode) -> None:
         text, target = one_line(node), _target(node)
         is_self_link = bool(node.attributes.get("href")) and not target
@@ -481,10 +476,8 @@ class _Markdown:
         """Write a table of data; one that holds headings, tables, or blocks without column labels is a layout."""
         rows = [[cell for cell in row.iter() if cell.tag in ("td", "th")] for row in node.css("tr")]
         has_header = bool(rows) and len(rows[0]) > 1 and all(cell.tag == "th" for cell in rows[0])
-        is_layout = node.css_first("h1, h2, h3, h4, h5, h6, table table") is not None or not any(
-            len(cells) > 1 for cells in rows
-        )
-        if is_layout or (node.css_first("pre, ul, ol, dl") is not None and not has_header):
+        inside = "h1, h2, h3, h4, h5, h6, table table" + ("" if has_header else ", pre, ul, ol, dl")
+        if max(map(len, rows), default=0) < 2 or node.css_first(inside) is not None:
             self.block_of(node)
             return
         self.end()
@@ -569,7 +562,7 @@ class _Markdown:
 
 _Writer = Callable[[_Markdown, "LexborNode"], None]
 _IN_LINE: dict[str, _Writer] = {
-    "a": _Markdown.link, "br": _Markdown.line_break, "code": _Markdown.literal, "dfn": _Markdown.term,
+    "a": _Markdown.link, "br": _Markdown.line_break, "code": _Markdown.literal,
     "img": _Markdown.skip, "kbd": _Markdown.literal, "pre": _Markdown.code, "samp": _Markdown.literal,
     "sup": _Markdown.superscript, "tt": _Markdown.literal,
 }  # fmt: skip

@@ -86,7 +86,7 @@ def scan(text: str, markdown: bool | None = None) -> tuple[Mark, ...]:
     Blocks do not overlap. Their spans are the words of the block: a heading without hashes and underline,
     an item without its bullet, code without its fences. A definition starts with its term. A nested
     item is a separate block. Headings inside lists and quotes are paragraphs. A block starts behind its anchors.
-    ``<!-- page 3 -->`` starts a page, ``<a id="x"></a>`` is an anchor, ``<dfn>`` has a term.
+    ``<!-- page 3 -->`` starts a page, ``<a id="x"></a>`` is an anchor.
 
     >>> text = "# Auth\n\nSee [tokens](tokens.md)."
     >>> [(mark.kind, text[mark.start : mark.end], mark.value) for mark in scan(text)]
@@ -139,7 +139,7 @@ def _without_directives(lines: Sequence[str]) -> Iterator[str]:
         kind = (name or "").rpartition(":")[2].lower()
         in_options = in_options and _OPTION_LINE.match(line.rstrip("\r\n")) is not None
         hides, is_fence = in_options, False
-        is_end = bool(fence) and not name and not rest
+        is_end = bool(fence) and not (name or rest)
         if until:
             hides, is_fence = is_skipped, is_end and fence.startswith(until)
             until = "" if is_fence else until
@@ -154,7 +154,7 @@ def _without_directives(lines: Sequence[str]) -> Iterator[str]:
             hides = True
         elif fence and fence[0] != ":":
             until, is_skipped = fence, False
-        hides = hides or (fence[:1] == ":" and is_end and not is_fence and not until)
+        hides |= is_end and fence[0] == ":" and not (is_fence or until)
         yield re.sub(r"[^\r\n]", " ", line) if hides else line.replace(":", "`", len(fence)) if is_fence else line
 
 
@@ -367,12 +367,8 @@ def _inline(text: str, start: int, end: int, references: Mapping[str, Any]) -> I
 
 
 def _html_tag(text: str, tag: re.Match[str], end: int) -> Iterator[Mark]:
-    """Yield the link, the anchor or the term of an HTML tag."""
-    if tag["tag"].lower() == "dfn" and tag.group()[1] != "/":
-        closing = text.find("</", tag.end(), min(end, tag.end() + _LONGEST_TERM))
-        if closing >= 0 and (name := _words(text[tag.end() : closing])):
-            yield Mark("term", tag.end(), closing, name)
-    elif anchor := _HTML_ANCHOR.match(text, *tag.span()):
+    """Yield the link or the anchor of an HTML tag."""
+    if anchor := _HTML_ANCHOR.match(text, *tag.span()):
         closing = text.find("</", tag.end(), min(end, tag.end() + _LONGEST_LINK))
         if anchor[1].lower() != "href":
             yield Mark("anchor", tag.start(), tag.start(), anchor[2])
