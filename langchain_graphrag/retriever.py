@@ -82,7 +82,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     add_metadata
         What is added to the metadata of a retrieved document, unless it has such a key itself: ``"section"``,
         ``"page"``, ``"document_id"``, ``"score"``, ``"channels"``, ``"path"`` and ``"graphrag"`` (everything).
-    cache, refresh_every
+    cache
         As for :class:`graphrag_core.GraphRetriever`.
 
     Notes
@@ -106,7 +106,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     filter: Any = Field(default=None, frozen=True)
     add_metadata: tuple[str, ...] = Field(default=("section", "page"), frozen=True)
     cache: Cache | None = Field(default=None, frozen=True, repr=False)
-    refresh_every: float | None = Field(default=None, frozen=True)
 
     _core: GraphRetriever = PrivateAttr()
 
@@ -115,9 +114,10 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         given = {name: others.pop(name) for name in type(self).model_fields if name in others}
         given["filter"] = parse_all(given.get("filter"))  # read once
         given["add_metadata"] = checked_names(given.get("add_metadata", ("section", "page")))
-        cached = {"cache": given.get("cache", True), "refresh_every": given.get("refresh_every")}
         others["reranker"] = _to_reranker(others.get("reranker"))
-        core = GraphRetriever(index, given.get("settings") or SearchSettings(), **cached, **others)
+        core = GraphRetriever(
+            index, given.get("settings") or SearchSettings(), cache=given.get("cache", True), **others
+        )
         super().__init__(**{**given, "index": index, "settings": core.settings, "cache": core.cache})
         self._core = core
 

@@ -120,7 +120,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         What is added to the metadata of a retrieved node, unless it has such a key itself: ``"section"``, ``"page"``,
         ``"document_id"``, ``"score"``, ``"channels"``, ``"path"`` and ``"graphrag"`` (everything). The LLM and the
         embedding see the first three only.
-    cache, refresh_every, callback_manager, object_map, objects, verbose
+    cache, callback_manager, object_map, objects, verbose
         As for :class:`graphrag_core.GraphRetriever`, and for every LlamaIndex retriever.
     fields
         Fields of ``settings``: ``method``, ``graph``, ``use_graph``, ...
@@ -318,7 +318,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     def with_settings(self, **settings: Any) -> Self:
         """Return this retriever with other settings: ``similarity_top_k``, ``method``, ... Its filters stay."""
         changed, core = copy(self), self._core
-        shared: dict[str, Any] = {"cache": core.cache, "refresh_every": core.refresh_every}
+        shared: dict[str, Any] = {"cache": core.cache}
         changed._core = GraphRetriever(core.index, core.settings, **shared, **_core_settings(settings))  # noqa: SLF001
         return changed
 

@@ -64,7 +64,7 @@ async def constructors_of_langchain(store: VectorStore, documents: list[Document
     GraphRAGRetriever.from_vectorstore(store, kk=5)  # type: ignore[call-arg]
     GraphRAGRetriever.from_documents(documents, None, path="kb", method="keyword", tags=["a"])
     GraphRAGRetriever.from_documents(documents, None, kk=5)  # type: ignore[call-arg]
-    retriever = GraphRAGRetriever.load("kb", WordLlama(), read_only=True, refresh_every=10, k=5)
+    retriever = GraphRAGRetriever.load("kb", WordLlama(), read_only=True, k=5)
     await retriever.aadd_documents(documents)
     GraphRAGRetriever(index=retriever.index, k=3, candidates=50)
     GraphRAGRetriever(index=retriever.index, kk=3)  # type: ignore[call-arg]
@@ -81,7 +81,7 @@ async def constructors_of_llama_index(
     LlamaRetriever.from_nodes(nodes, kk=5)  # type: ignore[call-arg]
     LlamaRetriever.from_property_graph(graph, path="kb", similarity_top_k=5)
     LlamaRetriever.from_property_graph(graph, kk=5)  # type: ignore[call-arg]
-    retriever = LlamaRetriever.from_persist_dir("kb", read_only=True, refresh_every=10, transformations=[])
+    retriever = LlamaRetriever.from_persist_dir("kb", read_only=True, transformations=[])
     await retriever.ainsert_nodes(nodes)
     LlamaRetriever(retriever.index, similarity_top_k=3, candidates=50)
     LlamaRetriever(retriever.index, kk=3)  # type: ignore[call-arg]

@@ -16,7 +16,7 @@ from graphrag_core.errors import ReadOnlyIndex
 from graphrag_core.testing import HashEmbedder
 
 INDEX = KnowledgeIndex.open(os.environ["KB"], HashEmbedder(), read_only=os.environ.get("KB_WRITES") != "1")
-RETRIEVER = GraphRetriever(INDEX, k=3, refresh_every=0)
+RETRIEVER = GraphRetriever(INDEX, k=3)
 
 
 def answer(path: str, query: str) -> tuple[int, bytes]:

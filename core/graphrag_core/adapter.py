@@ -79,7 +79,6 @@ class RetrieverOptions(SettingOptions, total=False):
 
     add_metadata: Iterable[str]
     cache: Any
-    refresh_every: float | None
 
 
 class IndexOptions(TypedDict, total=False):

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from graphrag_core import forks
-from graphrag_core.errors import DatabaseError, InputError, check_integer, check_number
+from graphrag_core.errors import DatabaseError, InputError, check_integer
 from graphrag_core.filters import Filter, Where, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import unit_vector
@@ -109,10 +109,6 @@ class GraphRetriever:
         The settings of every question. To change them, make another retriever.
     cache
         True for a new :class:`~graphrag_core.Cache`, or a cache to share; False or None for none.
-    refresh_every
-        Seconds after which a query calls :meth:`refresh`. Not needed: every query sees what other processes wrote.
-    clock
-        Returns the time in seconds, for ``refresh_every``.
     fields
         Fields of :class:`~graphrag_core.SearchSettings`, such as ``k`` and ``graph``, which replace the
         fields of ``settings``. None counts as not given.
@@ -139,8 +135,6 @@ class GraphRetriever:
         settings: SearchSettings = _DEFAULTS,
         *,
         cache: Cache | bool | None = True,
-        refresh_every: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
         **fields: Any,
     ) -> None:
         if not isinstance(settings, SearchSettings):
@@ -150,20 +144,13 @@ class GraphRetriever:
         self.cache = Cache() if cache is True else None if cache is False else cache
         if self.cache is not None and not callable(getattr(self.cache, "put", None)):
             raise InputError(f"{cache!r} is not a cache: it needs get(key) and put(key, value)")
-        self.refresh_every = None if refresh_every is None else check_number(refresh_every, "refresh_every")
-        self._clock = clock
-        self._refreshed = -math.inf
         self._warned: dict[str, float] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.index!r}, {self.settings!r})"
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_refreshed": -math.inf}
-
     def refresh(self) -> bool:
         """Return whether anything was written since the last call. Every query sees it anyway."""
-        self._refreshed = self._clock()
         return self.index.refresh()
 
     def retrieve(
@@ -360,9 +347,6 @@ class GraphRetriever:
             why, advice = "nothing was searched: the question is empty", "the question is empty: ask in words"
             remarks = Lazy.of(Remarks(decided=why, advice=advice))
             return Result(plan.text, plan.settings.method, graph_ran=False, remarks=remarks)
-        waited = self._clock() - self._refreshed
-        if self.refresh_every is not None and self.index.read_only and waited >= self.refresh_every:
-            self.refresh()  # a writer sees everything
         start, engine, stored = time.perf_counter(), self.index.engine, None
         if self.cache is not None:
             with suppress(TypeError):  # a custom strategy that cannot be hashed

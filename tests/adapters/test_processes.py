@@ -30,7 +30,7 @@ def test_a_child_reads(framework, tmp_path):
 
 @pytest.mark.parametrize("number", [0, 1], ids=["embedder of the core", "embedder of the framework"])
 def test_a_pickled_retriever_opens_the_folder(framework, tmp_path, number):
-    settings = {"k": 1, "refresh_every": 5, **framework.where(team="b")}
+    settings = {"k": 1, **framework.where(team="b")}
     embedder = framework.embedders()[number]
     with (
         framework.build(DOCUMENTS, embedder, path=tmp_path / "kb", **settings) as retriever,

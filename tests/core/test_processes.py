@@ -64,12 +64,12 @@ def test_a_pickled_index_opens_the_folder_for_reading(tmp_path, monkeypatch):
 
 def test_a_pickled_retriever_has_its_settings_and_an_empty_cache(tmp_path):
     with opened(tmp_path / "kb") as index:
-        retriever = GraphRetriever(index, k=2, method="keyword", cache=Cache(seconds=5), refresh_every=3)
+        retriever = GraphRetriever(index, k=2, method="keyword", cache=Cache(seconds=5))
         expected = ids(retriever)
         copied = pickle.loads(pickle.dumps(retriever))
         with copied.index:
             settings = copied.settings
-            assert (settings.k, settings.method, copied.refresh_every, copied.cache.seconds) == (2, "keyword", 3, 5)
+            assert (settings.k, settings.method, copied.cache.seconds) == (2, "keyword", 5)
             assert len(copied.cache) == 0
             assert ids(copied) == expected
 

@@ -120,7 +120,7 @@ def _gateway(
         raise InputError(unknown_name(unknown, known, "limit"))
     chosen, model = servers.Limits(**given), options.make_llm(llm, timeout=_LLM_TIMEOUT)
     index = options.open_index(kb, embedder, write=write)
-    retriever = GraphRetriever(index, options.search_settings(), refresh_every=1.0)
+    retriever = GraphRetriever(index, options.search_settings())
     return servers.Gateway(index, retriever, keys=keys, where=scope, llm=model, write=write, limits=chosen, hosts=hosts)
 
 

@@ -80,7 +80,7 @@ class Gateway:
         hosts: Sequence[str] | None = None,
     ) -> None:
         self.index = index
-        self.retriever = GraphRetriever(index, refresh_every=1.0) if retriever is None else retriever
+        self.retriever = GraphRetriever(index) if retriever is None else retriever
         if self.retriever.index is not index:
             raise InputError("the retriever must search the index that is served: pass GraphRetriever(index)")
         self.keys = keys
