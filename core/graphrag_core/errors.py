@@ -154,14 +154,7 @@ class DatabaseError(StorageError):
 
 
 class ChangedMeanwhile(DatabaseError):
-    """Another process changed what a write relied on. Nothing was written; the same call may succeed.
-
-    ``names`` are names that were deleted meanwhile, so that their vectors are needed.
-    """
-
-    def __init__(self, message: str, names: Sequence[str] = ()) -> None:
-        super().__init__(message)
-        self.names = tuple(names)
+    """Another process changed what a write relied on. Nothing was written; the same call may succeed."""
 
 
 class MissingDependency(GraphRAGError, ImportError):

@@ -3,7 +3,6 @@
 Since version 2.3 ``np.unique`` hashes integers, which takes many times as long as sorting them.
 """
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,26 +71,3 @@ def best(
         keys, scores = keys[kept], scores[kept]
     order = np.lexsort((keys, -scores))
     return keys[order], scores[order]
-
-
-def ordered(
-    keys: npt.NDArray[np.int64],
-    criteria: Sequence[npt.NDArray[Any]],
-    id_order: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]],
-) -> npt.NDArray[np.int64]:
-    """Return the indices that sort keys by criteria in descending order. Ties are broken by ids, which are read then.
-
-    >>> ordered(np.array([7, 3, 5]), [np.array([1, 2, 1])], lambda tied: -tied).tolist()
-    [1, 0, 2]
-    """
-    columns = [-criterion for criterion in reversed(criteria)]
-    order = np.lexsort(columns)
-    same = np.ones(max(len(order) - 1, 0), np.bool_)
-    for column in columns:
-        same &= column[order[1:]] == column[order[:-1]]
-    if not same.any():
-        return order
-    tied = order[np.append(same, False) | np.append(False, same)]
-    places = np.zeros(len(keys), np.int64)
-    places[tied] = id_order(keys[tied])
-    return np.lexsort([places, *columns])

@@ -16,6 +16,7 @@ from graphrag_core.errors import EmbedderError, InputError, optional_import
 from graphrag_core.ports import Matrix
 
 _BATCH_CHARACTERS = 400_000  # about 100,000 tokens; OpenAI accepts 300,000 in a request
+_OPENAI = "https://api.openai.com/v1"
 _LOCAL = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -87,7 +88,7 @@ class OpenAIEmbedder:
         self.identity = " ".join(filter(None, (f"{self._kind}:{model}", *map(str.strip, details))))
 
     def _default_url(self) -> str:
-        return os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
+        return os.environ.get("OPENAI_BASE_URL") or _OPENAI
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_client": None, "_api_key": None}
@@ -136,6 +137,8 @@ class OpenAIEmbedder:
         package = _import_openai()
         key = (self._api_key or os.environ.get(self._key_variable, "")).strip()
         more: dict[str, Any] = {"dimensions": self.dimensions} if self.dimensions else {}
+        if not key and self.base_url == _OPENAI:
+            raise EmbedderError(f"{_OPENAI} needs an API key: set {self._key_variable}")
         if not key:
             more["extra_headers"] = {"Authorization": package.Omit()}
         if self._client is None or self._process != os.getpid():  # the connections are those of the parent

@@ -251,20 +251,14 @@ class Pipeline:
     def write(
         self, parsed: Sequence[ParsedDocument], removed: Sequence[str], settings: Mapping[str, str], embeddings: Vectors
     ) -> None:
-        """Write documents, and vectors of their new names; with more as long as other processes delete names."""
+        """Write documents, and vectors of their new names."""
         owners = self._embedded_names(parsed) if self.embed_names else {}
         names = self.engine.new_names(owners) if owners else []
         vectors: dict[str, Matrix] = {}
-        while True:
-            if self.embedder is not None and names:
-                matrix = self.embedder.documents(names, [owners[name] for name in names], embeddings)
-                vectors |= dict(zip(names, matrix, strict=True))
-            try:
-                return self.engine.write(parsed, removed, name_vectors=vectors, settings=settings)
-            except ChangedMeanwhile as error:
-                names = [name for name in error.names if name not in vectors]
-                if not names:
-                    raise
+        if self.embedder is not None and names:
+            matrix = self.embedder.documents(names, [owners[name] for name in names], embeddings)
+            vectors = dict(zip(names, matrix, strict=True))
+        self.engine.write(parsed, removed, name_vectors=vectors, settings=settings)
 
     def _embedded_names(self, parsed: Sequence[ParsedDocument]) -> dict[str, str]:
         """Return the names to embed, all but addresses of sections, each with the id of a document that has it."""
