@@ -176,7 +176,10 @@ def test_a_folder_is_opened_again(framework, tmp_path):
     with framework.load(tmp_path / "kb", HashEmbedder(), k=3) as retriever:
         assert framework.ids(framework.retrieve(retriever, QUESTION)) == before[:3]
         framework.add(retriever, [Document("new", "Keyring has a new office in Riga.")])
-        with framework.load(tmp_path / "kb", HashEmbedder()), pytest.raises(IndexClosed, match="second time"):
+        with (
+            framework.load(tmp_path / "kb", HashEmbedder()),
+            pytest.raises(IndexClosed, match="opened for writing again"),
+        ):
             framework.add(retriever, [Document("more", "More.")])
     with framework.load(str(tmp_path / "kb"), HashEmbedder(), read_only=True) as retriever:
         assert "new" in framework.ids(framework.retrieve(retriever, "Riga"))

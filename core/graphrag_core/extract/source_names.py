@@ -162,29 +162,31 @@ class _Phrases:
     """Names of several words, and Chinese and Japanese ones, to be found in texts in any case."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._by_first: dict[str, list[tuple[list[str], str]]] = {}
+        self._by_words: dict[tuple[str, ...], list[str]] = {}
+        self._lengths: dict[str, dict[int, None]] = {}  # of the names that begin with a word
         self._cjk: list[str] = []
         for name in dict.fromkeys(names):
             if name.isascii() and name.isalnum():
                 continue
             words = normalise(name).split(" ")
             if 2 <= len(words) <= _LONGEST_PHRASE and FUNCTION.isdisjoint(words) and min(map(len, words)) > 1:
-                self._by_first.setdefault(words[0], []).append((words, name))
+                self._by_words.setdefault(tuple(words), []).append(name)
+                self._lengths.setdefault(words[0], {})[len(words)] = None
             elif not name.isascii() and _CJK_NAME.fullmatch(name):
                 self._cjk.append(name)
 
     def find(self, text: str) -> Iterator[NameMatch]:
         """Yield the names in a text: their words, with one character between them."""
-        words = [*map(str.lower, WORD_OR_IDENTIFIER.findall(text))] if self._by_first else []
+        words = [*map(str.lower, WORD_OR_IDENTIFIER.findall(text))] if self._lengths else []
         found: list[re.Match[str]] = []
-        for at in compress(range(len(words)), map(self._by_first.__contains__, words)):
-            for phrase, name in self._by_first[words[at]]:
-                last = at + len(phrase)
-                if words[at:last] == phrase:
+        for at in compress(range(len(words)), map(self._lengths.__contains__, words)):
+            for length in self._lengths[words[at]]:
+                phrase = tuple(words[at : at + length])
+                if len(phrase) == length and (names := self._by_words.get(phrase)):
                     found = found or [*WORD_OR_IDENTIFIER.finditer(text)]
-                    start, end = found[at].start(), found[last - 1].end()
-                    if end - start == sum(map(len, phrase)) + len(phrase) - 1:
-                        yield NameMatch(name, start, end)
+                    start, end = found[at].start(), found[at + length - 1].end()
+                    if end - start == sum(map(len, phrase)) + length - 1:
+                        yield from (NameMatch(name, start, end) for name in names)
         for name in self._cjk:
             at = text.find(name)
             while at >= 0:
