@@ -10,6 +10,7 @@ _MOST_LEFT, _MOST_LEFT_IN_INDEX = 0.15, 0.5  # of the letters and digits outside
 _LEAST_TERMS, _LEAST_LINES = 5, 3
 _LEAST_SORTED = 0.8  # of the neighbours in an index
 _LONGEST_TERM = 8  # words
+_ENDS = (".", "!", "?", ";", "。")  # of sentences
 
 _HEADING = re.compile(r"^(?:#{1,6}[ \t].*|(?:\|[ \t]*)?[^\W\d_][^\w\n]*)$", re.MULTILINE)  # or the letter above terms
 _LINK = re.compile(r"\[[^\[\]\n]{0,100}(?<![.?!])\]\((?!\w+:)[^()\s]{1,500}\)|\{(?:ref|doc)\}`[^`\n]{1,200}`")
@@ -58,7 +59,7 @@ def is_navigation(chunk: Chunk) -> bool:
         most = _MOST_LEFT_IN_INDEX if in_index else _MOST_LEFT
         return size <= most * sum(map(str.isalnum, _HEADING.sub("", visible(chunk.text))))
     terms = [line for line in map(str.casefold, text.split("\n")) if line.strip(" \t|*+-`")]
-    are_terms = all(line.count(" ") <= _LONGEST_TERM and line.rstrip()[-1] not in ".!?;。" for line in terms)
+    are_terms = all(line.count(" ") <= _LONGEST_TERM and not line.rstrip().endswith(_ENDS) for line in terms)
     return in_index and are_terms and len(terms) >= _LEAST_TERMS and _share_sorted(terms) >= _LEAST_SORTED
 
 
