@@ -8,7 +8,9 @@ _PAIRS = """
     implements implemented_by, extends extended_by, provides provided_by, produces produced_by, creates created_by,
     writes written_by, reads read_by, causes caused_by, affects affected_by, cites cited_by, references referenced_by,
     mentions mentioned_by, describes described_by, owns owned_by, manages managed_by, leads led_by, works_for employs,
-    related_to related_to, similar_to similar_to
+    introduces introduced_by, defines defined_by, refers_to referred_to_by, supports supported_by,
+    replaces replaced_by, delegates_to delegated_to_by, stores stored_in, maintains maintained_by,
+    founded founded_by, developed developed_by, related_to related_to, similar_to similar_to
 """
 _INVERSES: dict[str, str] = {}
 for _name, _inverse in (pair.split() for pair in _PAIRS.split(",")):
