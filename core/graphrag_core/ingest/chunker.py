@@ -13,12 +13,13 @@ from graphrag_core.errors import InputError
 from graphrag_core.ingest.titles import heading_text, headings_of, is_markdown, page_number, page_of, title_of
 from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.text import Tokenizer, estimate_tokens, normalise, sentences, token_counter, unwrap
-from graphrag_core.text.markup import visible
+from graphrag_core.text.markup import plain, visible
 from graphrag_core.text.scanner import BLOCKS, scan
 
-_VERSION = 6  # changes when the same settings give other passages
+_VERSION = 7  # changes when the same settings give other passages
 _Marked = TypeVar("_Marked", Mark, "_Entry")
 _TINY_SECTION = 40  # tokens; sections below are joined with those beside them
+_SCRAP, _LONGEST_SCRAP = 80, 400  # characters of a section that is no passage of its own, without and with markup
 _FEWEST_ENTRIES = 3  # of a list of definitions that is divided
 _FULL_ENTRY = 128  # tokens; shorter entries share a passage with the next ones
 _LONGEST_LABELS = 400  # characters of labels before a heading
@@ -148,7 +149,7 @@ class Chunker:
         blocks = [mark for mark in whole.marks if mark.kind in BLOCKS]
         entries = _entries(text, blocks, [mark for mark in whole.marks if mark.kind == "term"])
         paths = _heading_paths(text, headings, whole.title, headings_of(whole.metadata, whole.title))
-        sections = self._joined(self._sections(text, headings, paths))
+        sections = self._without_scraps(text, self._joined(self._sections(text, headings, paths)))
         for section in chain.from_iterable(self._divided(text, section, entries) for section in sections):
             if section.tokens <= self.whole_until:
                 yield section
@@ -232,6 +233,30 @@ class Chunker:
             current, can_join, depth = section, is_tiny, len(section.path)
         if current:
             yield current
+
+    def _without_scraps(self, text: str, sections: Iterable[_Section]) -> Iterator[_Section]:
+        """Join sections of a few words, such as a figure's caption, with the one before, or else with the next.
+
+        The joined section has the headings of the longer one.
+        """
+        current: _Section | None = None
+        for section in sections:
+            if current and (self._is_scrap(text, section) or self._is_scrap(text, current)):
+                longer, tokens = max(current, section, key=attrgetter("tokens")), current.tokens + section.tokens
+                if tokens <= self.whole_until or longer.tokens > self.whole_until:
+                    current = _Section(current.start, section.end, longer.path, tokens)
+                    continue
+            if current:
+                yield current
+            current = section
+        if current:
+            yield current
+
+    @staticmethod
+    def _is_scrap(text: str, section: _Section) -> bool:
+        """Return whether a section with its heading has only a few characters."""
+        own = text[section.start : section.end].strip()
+        return len(own) < _LONGEST_SCRAP and len(plain(own).strip("# ")) < _SCRAP
 
     # -- passages of a long section
 
