@@ -193,7 +193,7 @@ def added_metadata(result: Result, hit: Hit, names: tuple[str, ...]) -> dict[str
     """Return what is added to the metadata of a retrieved passage: what has one of the names, and is known.
 
     A passage of a document that was split has ``document_id`` also if that is not among the names, and one that an
-    expansion query found has ``origin`` and ``graph_expansion``, as in document 002.
+    expansion query found has ``origin`` and ``graph_expansion``, as in design 002.
     """
     chunk = hit.chunk
     expansion = {"origin": hit.origin, "graph_expansion": hit.graph_expansion} if hit.graph_expansion else {}

@@ -7,7 +7,8 @@
 ...     GraphRetriever(index, KG2RAG).retrieve("What does the Auth Service need?").hits[0].graph_expansion
 'Auth Service OAuth Provider'
 
-docs/seeds.md lists what each consists of. A field is changed as in any other settings: ``KG2RAG.replace(k=10)``.
+docs/seeds.md lists what each consists of, by the number of its document, 000 to 004. A field is changed as
+in any other settings: ``KG2RAG.replace(k=10)``.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ from graphrag_core.strategies import (
 # No document has our second stage, our scores or our format of the context.
 _PUBLISHED = SearchSettings(candidates=100, gate=Gate(), reranker=False, context=ContextFormat(published=True))
 
-_NO_LIMIT = 1_000_000  # tokens: only the block of document 000 and the context of document 001 have a budget
+_NO_LIMIT = 1_000_000  # tokens: only the block of design 000 and the context of design 001 have a budget
 
 HYBRID = _PUBLISHED.replace(
     method="hybrid",

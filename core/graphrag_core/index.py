@@ -83,7 +83,7 @@ class KnowledgeIndex:
     ) -> None:
         check_integer(batch_size, "batch_size")
         self.embedding = None if embedder is None else CheckedEmbedder(embedder)
-        self.engine: IndexEngine = _embedded_engine() if engine is None else engine
+        self.engine: IndexEngine = _new_engine() if engine is None else engine
         self.path = self.engine.path
         self.batch_size = batch_size
         self._copied: dict[str, Any] = {
@@ -175,7 +175,7 @@ class KnowledgeIndex:
     @staticmethod
     def exists(path: str | Path) -> bool:
         """Return whether a folder, or a PostgreSQL database, holds an index."""
-        from graphrag_core.engine.connect import exists  # noqa: PLC0415 - see _embedded_engine
+        from graphrag_core.engine.connect import exists  # noqa: PLC0415 - see _new_engine
 
         return exists(path)
 
@@ -377,17 +377,17 @@ def open_engine(path: str | Path, *, read_only: bool) -> IndexEngine:
         )
     if isinstance(path, Path) and path.parts[:1] in (("postgresql:",), ("postgres:",)):
         raise InputError("the address of a database must be a str: a Path changes it")
-    return _embedded_engine(path, read_only=read_only)
+    return _new_engine(path, read_only=read_only)
 
 
 def stored_settings(path: str | Path) -> Mapping[str, str]:
     """Return the settings that are stored with an index; none if there is no index. No search index is opened."""
-    from graphrag_core.engine.connect import stored_settings as stored_in  # noqa: PLC0415 - see _embedded_engine
+    from graphrag_core.engine.connect import stored_settings as stored_in  # noqa: PLC0415 - see _new_engine
 
     return stored_in(path)
 
 
-def _embedded_engine(path: str | Path | None = None, **settings: Any) -> IndexEngine:
+def _new_engine(path: str | Path | None = None, **settings: Any) -> IndexEngine:
     # FAISS, tantivy and scipy take longer to import than all the rest.
     from graphrag_core.engine.engine import IndexEngine  # noqa: PLC0415
 

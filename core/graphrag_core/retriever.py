@@ -212,7 +212,7 @@ class GraphRetriever:
         return self.run(plan)
 
     async def aretrieve(self, question: str, **given: Any) -> Result:
-        """Async version of :meth:`retrieve`: what the embedder and a reranker can await is awaited."""
+        """Async version of :meth:`retrieve`: a reranker is awaited if it can be, and the rest runs in a thread."""
         return await self.arun(self.plan(question, **given))
 
     def plan(

@@ -242,7 +242,7 @@ class _Writer:
         return f"{label} {name}" if numbered or name == chunk_id else f"{label} {name} ({chunk_id})"
 
     def _render_passages(self, chosen: _Pieces) -> str:
-        """Return sections and passages with rules between them; published, with the line breaks of document 001."""
+        """Return sections and passages with rules between them; published, with the line breaks of design 001."""
         sections = _sections(chosen)
         parts = []
         if _ENTITY in sections:
@@ -278,7 +278,7 @@ class _Writer:
     def _published_block(
         self, first: _Pieces, longer: _Pieces, others: _Pieces, *, related: bool
     ) -> tuple[_Pieces, _Render]:
-        """Return the block of document 000. If the question names no entity, those of the first facts are shown."""
+        """Return the block of design 000. If the question names no entity, those of the first facts are shown."""
         entities = self.result.entities or self._of_first_facts()
         headings, descriptions, links = _Pieces(), _Pieces(), list[_Pieces]()
         for at, entity in enumerate(entities):
@@ -402,7 +402,7 @@ def _render_graph(chosen: _Pieces) -> str:
 
 
 def _published_sections(chosen: _Pieces) -> Iterator[str]:
-    """Yield the sections of the block of document 000, one for each entity."""
+    """Yield the sections of the block of design 000, one for each entity."""
     entities = sorted(piece for piece in chosen if piece.slot[0] == _ENTITY)
     for _, pieces in groupby(entities, key=lambda piece: piece.slot[1]):
         parts = groupby(pieces, key=lambda piece: piece.slot[2])

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from graphrag_core.context.retrieved import Hit, Retrieved, Step
+from graphrag_core.context.retrieved import Hit, Retrieved, Signal, Step
 from graphrag_core.model import Chunk, Fact
 from graphrag_core.text import CJK, REFERS_TO, label, sentences, unwrap
 from graphrag_core.text.markup import plain, without_places
@@ -94,7 +94,7 @@ def how_found(hit: Hit) -> str:
         parts.append(f"{'' if parts else 'found by the '}graph rank {hit.channels['graph'].rank}")
     words = ", ".join(f"'{word}'" for word in (hit.covers or hit.words)[:_MAX_WORDS])
     link = hit.link
-    reasons = {
+    reasons: dict[Signal, str] = {
         "words": f"contains {words}" if words else "has words like those of the question",
         "links": f"linked to passage {link.rank} by {link.entity}" if link else "linked to passages above",
         "graph": "its rank in the graph",

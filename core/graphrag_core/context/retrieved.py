@@ -344,7 +344,7 @@ class Retrieved:
         return len(self.hits)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON-compatible values, in the form of document 001.
+        """Return the result as JSON-compatible values, in the form of design 001.
 
         Returns
         -------

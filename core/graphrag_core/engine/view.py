@@ -149,7 +149,7 @@ class View:
     def after(
         self, generation: int, token: str, segment: Segment | None, vectors: Matrix | None, removal: Removal
     ) -> View:
-        """Return the view after a change: passages that come, and passages that go. The newest view may be changed."""
+        """Return the view after passages came and went. Columns of the newest view grow in place."""
         new = object.__new__(View)
         new.__dict__.update(self.__dict__)
         new.generation, new.token, new._derived = generation, token, {}

@@ -74,7 +74,7 @@ def _are_of_one_source(*documents: Document | None) -> bool:
 
 @dataclass(eq=False, kw_only=True)
 class Pipeline:
-    """Prepares documents and writes them to an engine. The parameters are those of ``KnowledgeIndex``."""
+    """Prepares documents and writes them to an engine. Most parameters are those of ``KnowledgeIndex``."""
 
     engine: IndexEngine
     embedder: CheckedEmbedder | None
@@ -134,7 +134,7 @@ class Pipeline:
             self.edges = stored_edges(stored)
         return stored
 
-    # -- the page
+    # -- adding documents
 
     def add(self, documents: Iterable[Document], vectors: Vectors = _NONE, embeddings: Vectors = _NONE) -> Added:
         """Add documents batch by batch; each batch is one transaction.

@@ -70,9 +70,9 @@ class PageRank(GraphStrategy):
     iterations: int = 15
     candidates: int = 60
 
-    def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:
+    def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:
         """Return the chunks with the highest PageRank, best first."""
-        facts, scores = self._best_facts(query, plain[0][:_FROM])
+        facts, scores = self._best_facts(query, text_ranking[0][:_FROM])
         rows = query.snapshot.fact_rows(facts)
         entities = np.concatenate([query.entities, rows.entities])
         rarity = query.snapshot.entity_counts(entities).clip(1) ** -0.5
@@ -83,7 +83,7 @@ class PageRank(GraphStrategy):
         classes: list[tuple[Keys, npt.NDArray[Any], float]] = [
             (entities[:named], rarity[:named], self.entity_weight),
             (entities[named:], of_facts, self.fact_weight),
-            (plain[0][: self.passages], plain[1][: self.passages], self.passage_weight),
+            (text_ranking[0][: self.passages], text_ranking[1][: self.passages], self.passage_weight),
             (carried.passages, 1 / np.arange(1, len(carried.passages) + 1), self.carried_weight),
         ]
         seeds = [(nodes, part * (weight / part.sum())) for nodes, part, weight in classes if part.sum() > 0]
