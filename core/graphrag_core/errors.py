@@ -34,7 +34,7 @@ or not there, and the index answers from one generation.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from operator import index as as_integer
@@ -206,11 +206,6 @@ def optional_import(package: str, extra: str, purpose: str) -> Iterator[None]:
 
 
 _OTHER_NAMES = {"similarity_top_k": "k", "top_k": "k", "limit": "k", "n_results": "k", "search_type": "method"}
-
-
-def did_you_mean(names: Sequence[str]) -> str:
-    """Return the question whether one of some names was meant; an empty text for none."""
-    return f"did you mean {' or '.join(map(repr, names))}?" if names else ""
 
 
 def unknown_name(name: str, known: Iterable[str], kind: str) -> str:
