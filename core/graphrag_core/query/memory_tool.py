@@ -47,19 +47,6 @@ SEARCH_ARGUMENTS = (
            "Leave out passages to which the graph leads by a weaker relation: its strength, from 0 to 1. "
            "By default the setting of the retriever.", 0, 1),
 )  # fmt: skip
-FACT_ARGUMENTS = (
-    Option("subject", REQUIRED, str, "Whom or what the fact is about, by name. Call the person you talk to User."),
-    Option("relation", REQUIRED, str, "The relation in one or two words, such as prefers or works_on."),
-    Option("object", REQUIRED, str, "The other end of the relation: a name, or a value."),
-    Option("literal", False, bool,
-           "Whether the object is a value, such as a date or a wish, and not the name of a thing."),
-    Option("supersedes", False, bool,
-           "Whether this replaces what was true before: there can be only one such object at a time."),
-    Option("valid_from", None, str, "The date from which it is true, such as 2024-05-01."),
-    Option("valid_to", None, str, "The date until which it is true."),
-    Option("confidence", 1.0, float, "How certain the fact is, from 0 to 1.", 0, 1),
-)  # fmt: skip
-"""What a fact is told with: arguments of :meth:`Memory.remember <graphrag_core.memory.Memory.remember>`."""
 
 
 def search_arguments() -> type[BaseModel]:
