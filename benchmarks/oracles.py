@@ -9,10 +9,9 @@ scores of equal ids differ by at most 0.001. Texts and values of ``to_dict()`` t
 (numbers from 0.001 on), but they do not make a row unequal, and neither does the order of equal scores. The exit code
 is 1 if a row is below that. Then follows the recall of both, by the rule of ``quality.py``.
 
-The other commit is unpacked into ``.oracles/<sha>/tree``. Its environment, ``.oracles/<sha>/venv``, searches this tree,
-then the packages of the environment that runs this file. pip installs there what ``pyproject.toml`` of the commit needs
-besides, so it works offline as long as nothing is missing. Records of the other commit are kept and used again as long
-as ``oracles_record.py``, the filters and the number of questions are the same; ``make clean`` removes them.
+The other commit is unpacked into ``.oracles/<sha>`` and runs with the packages of the environment that runs this file.
+Records of the other commit are kept and used again as long as ``oracles_record.py``, the filters and the number of
+questions are the same; ``make clean`` removes them.
 
 Of each set 60 questions are compared, spread evenly, unless ``--questions`` says otherwise (0: all). Recording all sets
 of one version takes about 15 minutes of one core, 10 of them for reading and indexing; with all questions, half an
@@ -24,37 +23,27 @@ from __future__ import annotations
 import argparse
 import gzip
 import hashlib
-import io
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tarfile
-import venv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import oracles_record
 import quality
+from latency import ROOT, unpacked
 
 from graphrag_core import Chunk
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-ROOT = Path(__file__).parents[1]
 CACHE = ROOT / ".oracles"
 DESIGNS = tuple(f"{oracles_record.DESIGN}{name}" for name in json.loads(oracles_record.CASES.read_text("utf-8")))
 SETS = (*quality.SETS, *DESIGNS)
 QUESTIONS = 60
-EXTRAS = ("wordllama", "files", "langchain", "llama")
 EQUAL_IDS = 0.99  # of the questions of a row
 TOLERANCE = 0.001  # of scores and other numbers
 LISTED = 3  # questions of a row
@@ -69,48 +58,25 @@ Key = tuple[str, str]
 # -- recording
 
 
-def environment_of(sha: str) -> Path:
-    """Return the Python of a commit's environment, which is made if it is missing."""
-    tree, folder = CACHE / sha / "tree", CACHE / sha / "venv"
-    python, done = folder / "bin" / "python", folder / "done"
-    if done.exists():
-        return python
-    shutil.rmtree(CACHE / sha, ignore_errors=True)
-    archive = subprocess.run(["git", "archive", sha], cwd=ROOT, capture_output=True, check=True).stdout  # noqa: S603, S607
-    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
-        packed.extractall(tree, filter="data")
-    venv.create(folder)
-    packages = next(folder.glob("lib/python*/site-packages"))
-    shared = [entry for entry in sys.path if Path(entry).name == "site-packages"]
-    (packages / "oracles.pth").write_text("\n".join(map(str, [tree / "core", tree, *shared])), "utf-8")
-    project = tomllib.loads((tree / "pyproject.toml").read_text("utf-8"))["project"]
-    needed = chain(project["dependencies"], *(project["optional-dependencies"].get(name, ()) for name in EXTRAS))
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--prefer-binary", "--disable-pip-version-check"]
-    subprocess.run([*pip, *needed, "langchain-text-splitters"], check=True)  # noqa: S603
-    done.touch()
-    return python
-
-
-def record(python: str | Path, source: Path, folder: Path, chosen: argparse.Namespace, sets: Sequence[str]) -> None:
-    """Run the recorder with the Python of a tree, on one thread."""
-    command = [str(python), str(ROOT / "benchmarks" / "oracles_record.py"), str(folder), str(source)]
+def record(source: Path, folder: Path, chosen: argparse.Namespace, sets: Sequence[str]) -> None:
+    """Run the recorder with the packages of a tree, on one thread."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "oracles_record.py"), str(folder), str(source)]
     command += ["--sets", *sets, "--filters", *chosen.filters, "--questions", str(chosen.questions)]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    subprocess.run(command, check=True, env={**environment, **DETERMINISTIC})  # noqa: S603
+    path = os.pathsep.join([str(source / "core"), str(source)])
+    subprocess.run(command, check=True, env={**os.environ, **DETERMINISTIC, "PYTHONPATH": path})  # noqa: S603
 
 
 def record_both(sha: str, chosen: argparse.Namespace) -> tuple[Path, Path]:
     """Record what is missing of another commit, and the working tree; return the folders."""
     recorder = [path.read_bytes() for path in (Path(oracles_record.__file__), oracles_record.CASES)]
     version = hashlib.sha256(b"".join([*recorder, repr((chosen.filters, chosen.questions)).encode()])).hexdigest()[:12]
-    python = environment_of(sha)
-    before, after = CACHE / sha / version, CACHE / "working-tree"
+    before, after = CACHE / f"{sha}-{version}", CACHE / "working-tree"
     if missing := [name for name in chosen.sets if not oracles_record.path_of(before, name).exists()]:
         print(f"recording {sha[:10]}", flush=True)
-        record(python, CACHE / sha / "tree", before, chosen, missing)
+        record(unpacked(sha), before, chosen, missing)
     print("recording the working tree", flush=True)
     shutil.rmtree(after, ignore_errors=True)
-    record(sys.executable, ROOT, after, chosen, chosen.sets)
+    record(ROOT, after, chosen, chosen.sets)
     return before, after
 
 
