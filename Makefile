@@ -116,7 +116,7 @@ bench-peers: $(VENV)/.dev
 bench-hops: $(VENV)/.dev
 	$(BIN)/python benchmarks/hops.py $(V)
 
-# Ids, scores, contexts and recall of the working tree beside another commit, through public names. The commit is unpacked into
+# Ids, scores and contexts of the working tree beside another commit, through public names. The commit is unpacked into
 # .oracles and recorded once: make oracles-check FROM=HEAD~3 SETS="docs_dev musique_train" QUESTIONS=30 FILTERS=half V=--verbose
 oracles-check: $(VENV)/.dev
 	$(BIN)/python benchmarks/oracles.py --from $(or $(FROM),HEAD) $(if $(SETS),--sets $(SETS)) $(if $(FILTERS),--filters $(FILTERS)) \

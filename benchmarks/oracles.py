@@ -7,7 +7,7 @@ the documents and with one that keeps a tenth, ``result.context()`` and ``result
 A row of the table is a set, a method and a filter. It is *equal* if 99 % of its questions have the same ids and if
 scores of equal ids differ by at most 0.001. Texts and values of ``to_dict()`` that differ are counted and listed
 (numbers from 0.001 on), but they do not make a row unequal, and neither does the order of equal scores. The exit code
-is 1 if a row is below that. Then follows the recall of both, by the rule of ``quality.py``.
+is 1 if a row is below that. ``make bench-quality`` measures recall.
 
 The other commit is unpacked into ``.oracles/<sha>`` and runs with the packages of the environment that runs this file.
 Records of the other commit are kept and used again as long as ``oracles_record.py``, the filters and the number of
@@ -33,12 +33,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import oracles_record
 import quality
 from latency import ROOT, unpacked
-
-from graphrag_core import Chunk
 
 CACHE = ROOT / ".oracles"
 DESIGNS = tuple(f"{oracles_record.DESIGN}{name}" for name in json.loads(oracles_record.CASES.read_text("utf-8")))
@@ -85,30 +82,17 @@ def record_both(sha: str, chosen: argparse.Namespace) -> tuple[Path, Path]:
 
 @dataclass(frozen=True)
 class Recording:
-    """The answers of one version for one set, by method and filter and then by question, and the passages in them."""
+    """The answers of one version for one set, by method and filter and then by question."""
 
     answers: dict[Key, dict[int, dict[str, Any]]]
-    passages: dict[str, tuple[str, str]]
 
     @classmethod
     def read(cls, folder: Path, name: str) -> Recording:
-        recording = cls({}, {})
+        recording = cls({})
         with gzip.open(oracles_record.path_of(folder, name), "rt", encoding="utf-8") as file:
             for line in map(json.loads, file):
-                if "passages" in line:
-                    recording.passages.update(line["passages"])
-                else:
-                    recording.answers.setdefault((line["method"], line["filter"]), {})[line["row"]] = line
+                recording.answers.setdefault((line["method"], line["filter"]), {})[line["row"]] = line
         return recording
-
-    def recall(self, name: str, key: Key) -> Any:
-        """Return the mean of each column of ``quality.COLUMNS``, in percent."""
-        rows = oracles_record.lines(quality.SHARED / "data" / name.partition(":")[0] / "questions.jsonl")
-        found = [
-            quality.recall(rows[row], [Chunk(hit, *self.passages[hit]) for hit, _ in answer["hits"]])
-            for row, answer in self.answers[key].items()
-        ]
-        return 100 * np.mean(found, axis=0)
 
 
 @dataclass
@@ -188,7 +172,7 @@ def compare(before: Recording, after: Recording) -> dict[Key, Row]:
 def report(sets: Sequence[str], before: Path, after: Path, *, listed: int | None = LISTED) -> bool:
     """Print the tables; return whether all rows are equal."""
     print(f"\n{'':<44}{'questions':>10}{'same ids':>10}{'score':>9}{'context':>9}{'to_dict':>9}")
-    unequal, recalls = 0, {}
+    unequal = 0
     for name in sets:
         old, new = Recording.read(before, name), Recording.read(after, name)
         for key, row in compare(old, new).items():
@@ -200,26 +184,8 @@ def report(sets: Sequence[str], before: Path, after: Path, *, listed: int | None
             if listed is not None and len(row.listed) > listed:
                 print(f"    and {len(row.listed) - listed} more: --verbose lists all")
             unequal += not row.is_equal
-            if name not in DESIGNS and key[1] == "none":
-                recalls[name, key[0]] = old.recall(name, key), new.recall(name, key)
-    if recalls:
-        show_recalls(recalls)
     print(f"\n{f'{unequal} rows are not equal' if unequal else 'all rows are equal'}")
     return not unequal
-
-
-def show_recalls(recalls: Mapping[tuple[str, str], tuple[Any, Any]]) -> None:
-    print(f"\n{'':<44}" + "".join(f"{column:<26}" for column in quality.COLUMNS[1:3]).rstrip())
-    for (name, method), pair in recalls.items():
-        print(recall_line(f"{name}, {method}", *pair))
-    for method in dict.fromkeys(method for _, method in recalls):
-        pairs = [pair for (_, one), pair in recalls.items() if one == method]
-        print(recall_line(f"mean of sets ({len(pairs)}), {method}", *np.mean(pairs, axis=0)))
-
-
-def recall_line(title: str, before: Any, after: Any) -> str:
-    columns = (f"{before[at]:5.1f} -> {after[at]:5.1f} ({after[at] - before[at]:+.2f})" for at in (1, 2))
-    return f"{title:<44}" + "".join(f"{column:<26}" for column in columns).rstrip()
 
 
 def main() -> None:
