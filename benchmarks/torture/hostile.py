@@ -386,9 +386,7 @@ def run(seconds: float, seed: int | None = None, *, timed: bool = True) -> list[
         _attack_text(texts, name, 0.8 * seconds / len(readers), seed, _SIZE, timed)
     _attack_files(files, 0.2 * seconds, seed)
     print(f"seed of the hostile input: {seed}", *texts.failures, *files.failures, sep="\n", flush=True)
-    grows = (
-        f"time grows at most with length to the {texts.steepest:.1f}" if timed else "read, growth not measured"
-    )
+    grows = f"time grows at most with length to the {texts.steepest:.1f}" if timed else "read, growth not measured"
     return [
         Row("hostile texts", texts.inputs, len(texts.failures), grows),
         Row("hostile files", files.inputs, len(files.failures), "read, or left out with one line"),
