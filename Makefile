@@ -107,17 +107,16 @@ bench-serve: $(VENV)/.dev
 	$(BIN)/python benchmarks/serve.py $(SIZE)
 
 # Beside FAISS, bm25s, LlamaIndex, LangChain, LightRAG and HippoRAG, each in an environment of its own; writes
-# its section of benchmarks/RESULTS.md. A part: make bench-peers PEERS="faiss_flat bm25s" SETS=musique_train. REUSE=1 keeps what was measured,
-# REPORT=1 measures nothing and writes the page from what is stored.
+# its section of benchmarks/RESULTS.md. A part: make bench-peers PEERS="faiss_flat bm25s" SETS=musique_train. REUSE=1 keeps what was measured.
 bench-peers: $(VENV)/.dev
 	PYTHONPATH=benchmarks $(BIN)/python -m peers.run $(if $(PEERS),--peers $(PEERS)) $(if $(SETS),--sets $(SETS)) \
-		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(REUSE),--reuse) $(if $(REPORT),--report)
+		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(REUSE),--reuse)
 
 # Functions and modules that one query and one add run through. List them: make bench-hops V=-v
 bench-hops: $(VENV)/.dev
 	$(BIN)/python benchmarks/hops.py $(V)
 
-# Ids, scores, contexts and recall of the working tree beside another commit, through public names. The commit is unpacked into
+# Ids, scores and contexts of the working tree beside another commit, through public names. The commit is unpacked into
 # .oracles and recorded once: make oracles-check FROM=HEAD~3 SETS="docs_dev musique_train" QUESTIONS=30 FILTERS=half V=--verbose
 oracles-check: $(VENV)/.dev
 	$(BIN)/python benchmarks/oracles.py --from $(or $(FROM),HEAD) $(if $(SETS),--sets $(SETS)) $(if $(FILTERS),--filters $(FILTERS)) \

@@ -7,7 +7,6 @@ set, scored with numbers that were fitted on the other sets alone, without varia
 
 - log loss, and how far the scores are from the share of right hits, on average over ten bins (error);
 - first: the mean score of the first hit, and how often it is right; the same without the graph;
-- AUC: how often a right hit has a higher score than a wrong one;
 - foreign: of 20 questions of the other set, asked with the graph, how many have a first score below 0.15.
 
 Then the reliability over all sets, each scored without its own numbers, and the numbers that are fitted on all sets,
@@ -140,13 +139,6 @@ def log_loss(scores: Values, right: Flags) -> float:
     return float(-np.log(np.where(right, scores, 1 - scores).clip(1e-9)).mean())
 
 
-def auc(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_]) -> float:
-    """Return the probability that a right hit has a higher score than a wrong one."""
-    ranks = np.argsort(np.argsort(scores))
-    right, wrong = int(labels.sum()), int((~labels).sum())
-    return float(ranks[labels].sum() - right * (right - 1) / 2) / max(right * wrong, 1)
-
-
 def reliability(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_]) -> list[tuple[float, int, float, float]]:
     """Return for each tenth of the scores that has hits: where it starts, hits, their mean score, the right share."""
     tenth = np.minimum((scores * 10).astype(int), 9)
@@ -161,7 +153,7 @@ def error(scores: npt.NDArray[Any], labels: npt.NDArray[np.bool_]) -> float:
 
 def main(embedders: Sequence[str]) -> None:
     sets = {(name, embedder): hits_of(name, embedder) for embedder in embedders for name in SETS}
-    print(f"{'':<36}{'log loss':>9}{'error':>7}{'first':>14}{'without graph':>15}{'AUC':>6}{'foreign':>9}")
+    print(f"{'':<36}{'log loss':>9}{'error':>7}{'first':>14}{'without graph':>15}{'foreign':>9}")
     found = []
     for (name, embedder), hits in sets.items():
         others = [part for (other, _), part in sets.items() if family(other) != family(name)]
@@ -175,7 +167,7 @@ def main(embedders: Sequence[str]) -> None:
         low = 20 * (scores[first & hits.foreign & hits.with_graph] < LOW).mean()
         print(
             f"{name + ', ' + embedder:<36}{log_loss(scores, hits.right):>9.3f}{error(scores, hits.right):>7.3f}"
-            f"{cells[0]:>14}{cells[1]:>15}{auc(scores, hits.right):>6.2f}{low:>9.1f}"
+            f"{cells[0]:>14}{cells[1]:>15}{low:>9.1f}"
         )
     scores, right, first = (np.concatenate(column) for column in zip(*found, strict=True))
     print(f"\nall sets: log loss {log_loss(scores, right):.3f}, error {error(scores, right):.3f}, "

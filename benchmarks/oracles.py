@@ -7,12 +7,11 @@ the documents and with one that keeps a tenth, ``result.context()`` and ``result
 A row of the table is a set, a method and a filter. It is *equal* if 99 % of its questions have the same ids and if
 scores of equal ids differ by at most 0.001. Texts and values of ``to_dict()`` that differ are counted and listed
 (numbers from 0.001 on), but they do not make a row unequal, and neither does the order of equal scores. The exit code
-is 1 if a row is below that. Then follows the recall of both, by the rule of ``quality.py``.
+is 1 if a row is below that. ``make bench-quality`` measures recall.
 
-The other commit is unpacked into ``.oracles/<sha>/tree``. Its environment, ``.oracles/<sha>/venv``, searches this tree,
-then the packages of the environment that runs this file. pip installs there what ``pyproject.toml`` of the commit needs
-besides, so it works offline as long as nothing is missing. Records of the other commit are kept and used again as long
-as ``oracles_record.py``, the filters and the number of questions are the same; ``make clean`` removes them.
+The other commit is unpacked into ``.oracles/<sha>`` and runs with the packages of the environment that runs this file.
+Records of the other commit are kept and used again as long as ``oracles_record.py``, the filters and the number of
+questions are the same; ``make clean`` removes them.
 
 Of each set 60 questions are compared, spread evenly, unless ``--questions`` says otherwise (0: all). Recording all sets
 of one version takes about 15 minutes of one core, 10 of them for reading and indexing; with all questions, half an
@@ -24,37 +23,24 @@ from __future__ import annotations
 import argparse
 import gzip
 import hashlib
-import io
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tarfile
-import venv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import oracles_record
 import quality
+from latency import ROOT, unpacked
 
-from graphrag_core import Chunk
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-ROOT = Path(__file__).parents[1]
 CACHE = ROOT / ".oracles"
 DESIGNS = tuple(f"{oracles_record.DESIGN}{name}" for name in json.loads(oracles_record.CASES.read_text("utf-8")))
 SETS = (*quality.SETS, *DESIGNS)
 QUESTIONS = 60
-EXTRAS = ("wordllama", "files", "langchain", "llama")
 EQUAL_IDS = 0.99  # of the questions of a row
 TOLERANCE = 0.001  # of scores and other numbers
 LISTED = 3  # questions of a row
@@ -69,48 +55,25 @@ Key = tuple[str, str]
 # -- recording
 
 
-def environment_of(sha: str) -> Path:
-    """Return the Python of a commit's environment, which is made if it is missing."""
-    tree, folder = CACHE / sha / "tree", CACHE / sha / "venv"
-    python, done = folder / "bin" / "python", folder / "done"
-    if done.exists():
-        return python
-    shutil.rmtree(CACHE / sha, ignore_errors=True)
-    archive = subprocess.run(["git", "archive", sha], cwd=ROOT, capture_output=True, check=True).stdout  # noqa: S603, S607
-    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
-        packed.extractall(tree, filter="data")
-    venv.create(folder)
-    packages = next(folder.glob("lib/python*/site-packages"))
-    shared = [entry for entry in sys.path if Path(entry).name == "site-packages"]
-    (packages / "oracles.pth").write_text("\n".join(map(str, [tree / "core", tree, *shared])), "utf-8")
-    project = tomllib.loads((tree / "pyproject.toml").read_text("utf-8"))["project"]
-    needed = chain(project["dependencies"], *(project["optional-dependencies"].get(name, ()) for name in EXTRAS))
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--prefer-binary", "--disable-pip-version-check"]
-    subprocess.run([*pip, *needed, "langchain-text-splitters"], check=True)  # noqa: S603
-    done.touch()
-    return python
-
-
-def record(python: str | Path, source: Path, folder: Path, chosen: argparse.Namespace, sets: Sequence[str]) -> None:
-    """Run the recorder with the Python of a tree, on one thread."""
-    command = [str(python), str(ROOT / "benchmarks" / "oracles_record.py"), str(folder), str(source)]
+def record(source: Path, folder: Path, chosen: argparse.Namespace, sets: Sequence[str]) -> None:
+    """Run the recorder with the packages of a tree, on one thread."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "oracles_record.py"), str(folder), str(source)]
     command += ["--sets", *sets, "--filters", *chosen.filters, "--questions", str(chosen.questions)]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    subprocess.run(command, check=True, env={**environment, **DETERMINISTIC})  # noqa: S603
+    path = os.pathsep.join([str(source / "core"), str(source)])
+    subprocess.run(command, check=True, env={**os.environ, **DETERMINISTIC, "PYTHONPATH": path})  # noqa: S603
 
 
 def record_both(sha: str, chosen: argparse.Namespace) -> tuple[Path, Path]:
     """Record what is missing of another commit, and the working tree; return the folders."""
     recorder = [path.read_bytes() for path in (Path(oracles_record.__file__), oracles_record.CASES)]
     version = hashlib.sha256(b"".join([*recorder, repr((chosen.filters, chosen.questions)).encode()])).hexdigest()[:12]
-    python = environment_of(sha)
-    before, after = CACHE / sha / version, CACHE / "working-tree"
+    before, after = CACHE / f"{sha}-{version}", CACHE / "working-tree"
     if missing := [name for name in chosen.sets if not oracles_record.path_of(before, name).exists()]:
         print(f"recording {sha[:10]}", flush=True)
-        record(python, CACHE / sha / "tree", before, chosen, missing)
+        record(unpacked(sha), before, chosen, missing)
     print("recording the working tree", flush=True)
     shutil.rmtree(after, ignore_errors=True)
-    record(sys.executable, ROOT, after, chosen, chosen.sets)
+    record(ROOT, after, chosen, chosen.sets)
     return before, after
 
 
@@ -119,30 +82,17 @@ def record_both(sha: str, chosen: argparse.Namespace) -> tuple[Path, Path]:
 
 @dataclass(frozen=True)
 class Recording:
-    """The answers of one version for one set, by method and filter and then by question, and the passages in them."""
+    """The answers of one version for one set, by method and filter and then by question."""
 
     answers: dict[Key, dict[int, dict[str, Any]]]
-    passages: dict[str, tuple[str, str]]
 
     @classmethod
     def read(cls, folder: Path, name: str) -> Recording:
-        recording = cls({}, {})
+        recording = cls({})
         with gzip.open(oracles_record.path_of(folder, name), "rt", encoding="utf-8") as file:
             for line in map(json.loads, file):
-                if "passages" in line:
-                    recording.passages.update(line["passages"])
-                else:
-                    recording.answers.setdefault((line["method"], line["filter"]), {})[line["row"]] = line
+                recording.answers.setdefault((line["method"], line["filter"]), {})[line["row"]] = line
         return recording
-
-    def recall(self, name: str, key: Key) -> Any:
-        """Return the mean of each column of ``quality.COLUMNS``, in percent."""
-        rows = oracles_record.lines(quality.SHARED / "data" / name.partition(":")[0] / "questions.jsonl")
-        found = [
-            quality.recall(rows[row], [Chunk(hit, *self.passages[hit]) for hit, _ in answer["hits"]])
-            for row, answer in self.answers[key].items()
-        ]
-        return 100 * np.mean(found, axis=0)
 
 
 @dataclass
@@ -222,7 +172,7 @@ def compare(before: Recording, after: Recording) -> dict[Key, Row]:
 def report(sets: Sequence[str], before: Path, after: Path, *, listed: int | None = LISTED) -> bool:
     """Print the tables; return whether all rows are equal."""
     print(f"\n{'':<44}{'questions':>10}{'same ids':>10}{'score':>9}{'context':>9}{'to_dict':>9}")
-    unequal, recalls = 0, {}
+    unequal = 0
     for name in sets:
         old, new = Recording.read(before, name), Recording.read(after, name)
         for key, row in compare(old, new).items():
@@ -234,26 +184,8 @@ def report(sets: Sequence[str], before: Path, after: Path, *, listed: int | None
             if listed is not None and len(row.listed) > listed:
                 print(f"    and {len(row.listed) - listed} more: --verbose lists all")
             unequal += not row.is_equal
-            if name not in DESIGNS and key[1] == "none":
-                recalls[name, key[0]] = old.recall(name, key), new.recall(name, key)
-    if recalls:
-        show_recalls(recalls)
     print(f"\n{f'{unequal} rows are not equal' if unequal else 'all rows are equal'}")
     return not unequal
-
-
-def show_recalls(recalls: Mapping[tuple[str, str], tuple[Any, Any]]) -> None:
-    print(f"\n{'':<44}" + "".join(f"{column:<26}" for column in quality.COLUMNS[1:3]).rstrip())
-    for (name, method), pair in recalls.items():
-        print(recall_line(f"{name}, {method}", *pair))
-    for method in dict.fromkeys(method for _, method in recalls):
-        pairs = [pair for (_, one), pair in recalls.items() if one == method]
-        print(recall_line(f"mean of sets ({len(pairs)}), {method}", *np.mean(pairs, axis=0)))
-
-
-def recall_line(title: str, before: Any, after: Any) -> str:
-    columns = (f"{before[at]:5.1f} -> {after[at]:5.1f} ({after[at] - before[at]:+.2f})" for at in (1, 2))
-    return f"{title:<44}" + "".join(f"{column:<26}" for column in columns).rstrip()
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
 """Record what one version of the library answers; ``oracles.py`` runs this file with the Python of each version.
 
 The file must run with old commits and with the current tree, so it uses documented names of the library and nothing
-else of its repository. It writes one compressed file of JSON lines for each set: an answer per line, and last the
-passages that were found. Names of sets are those of ``quality.py`` and ``design:NAME`` for a published design, which is
-asked about the documents of its tests (``oracles_designs.json``).
+else of its repository. It writes one compressed file of JSON lines for each set, an answer per line. Names of sets are
+those of ``quality.py`` and ``design:NAME`` for a published design, which is asked about the documents of its tests
+(``oracles_designs.json``).
 """
 
 from __future__ import annotations
@@ -210,17 +210,13 @@ def answers_of_design(name: str, filters: Sequence[str]) -> Iterator[dict[str, A
 # -- what is recorded
 
 
-def answers_of_set(
-    name: str, filters: Sequence[str], limit: int, passages: dict[str, tuple[str, str]]
-) -> Iterator[dict[str, Any]]:
-    """Yield the answers of a set, and note the document and the text of each passage that was found."""
+def answers_of_set(name: str, filters: Sequence[str], limit: int) -> Iterator[dict[str, Any]]:
     with index_of(name) as index:
         retriever = GraphRetriever(index, k=DEPTH, cache=False)
         for chosen in filters:
             for method, settings in METHODS.items():
                 for row, question in questions_of(name, limit):
                     result = retriever.retrieve(question, where=FILTERS[chosen], **settings)
-                    passages.update({hit.chunk.id: (hit.chunk.document_id, hit.chunk.text) for hit in result.hits})
                     yield {"row": row, "method": method, "filter": chosen, **answer(result, {})}
 
 
@@ -241,18 +237,15 @@ def record(folder: Path, names: Sequence[str], filters: Sequence[str] = tuple(FI
     """Write the answers of sets into a folder, a file for each; a file that exists is complete."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
-        start, passages = time.process_time(), dict[str, tuple[str, str]]()
+        start = time.process_time()
         is_design = name.startswith(DESIGN)
         found = (
-            answers_of_design(name.removeprefix(DESIGN), filters)
-            if is_design
-            else answers_of_set(name, filters, limit, passages)
+            answers_of_design(name.removeprefix(DESIGN), filters) if is_design else answers_of_set(name, filters, limit)
         )
         file = path_of(folder, name)
         unfinished = file.with_suffix(".unfinished")
         with gzip.open(unfinished, "wt", encoding="utf-8", compresslevel=1) as out:
             out.writelines(json.dumps(one) + "\n" for one in found)
-            out.write(json.dumps({"passages": passages}) + "\n")
         unfinished.replace(file)
         print(f"  {name}: {time.process_time() - start:.0f} s", flush=True)
 

@@ -4,8 +4,7 @@ Every peer gets the same passages, embeddings, questions and triples, in an envi
 the protocol is described in ``peers.protocol``, what each peer is set to in its runner. Recall is computed here, with
 paired bootstrap intervals of the difference to our default. A run of all peers and sets writes
 its section of ``benchmarks/RESULTS.md``; a part prints the same tables (``make bench-peers PEERS="faiss_flat bm25s"
-SETS=musique_train``). ``REUSE=1`` keeps what earlier runs measured on the same input, and ``REPORT=1`` writes the
-page from that alone; both need the same ``SECONDS``.
+SETS=musique_train``). ``REUSE=1`` keeps what earlier runs measured on the same input, with the same ``SECONDS``.
 
 The sets are read from ``../shared/data`` (or ``SHARED``), as in ``quality.py``. "musique_train:triples" is that set
 with the triples that GPT-3.5 extracted from it, for everyone, ours included.
@@ -240,8 +239,6 @@ def _outcome(peer: Peer, name: str, chosen: argparse.Namespace) -> str:
     digest, path = _digest(folder_of(name)), folder_of(name) / f"{peer.name}.outcome.json"
     stored = json.loads(path.read_text("utf-8")) if chosen.reuse and path.exists() else {}
     if stored.get("digest") != digest:
-        if chosen.report:
-            return "not measured yet"
         start = time.monotonic()
         problem = measure(peer, name)
         stored = {"digest": digest, "problem": problem, "date": time.strftime("%Y-%m-%d")}
@@ -269,28 +266,21 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sets", nargs="+", choices=SETS, metavar="SET")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="CPU time to ask questions, for each variant")
     parser.add_argument("--reuse", action="store_true", help="keep what was measured on the same input")
-    parser.add_argument("--report", action="store_true", help="write RESULTS.md from what is stored, measure nothing")
-    chosen = parser.parse_args()
-    chosen.reuse |= chosen.report
-    chosen.write = chosen.report or (chosen.peers is None and chosen.sets is None)
-    return chosen
+    return parser.parse_args()
 
 
 def main() -> None:
     chosen = _arguments()
     peers = [peer for peer in PEERS if not chosen.peers or peer.name in ("ours", *chosen.peers)]
-    problems = {} if chosen.report else {peer.name: problem for peer in peers if (problem := install(peer))}
+    problems = {peer.name: problem for peer in peers if (problem := install(peer))}
     peers = [peer for peer in peers if peer.name not in problems]
     sets = []
     for name in chosen.sets or SETS:
-        if chosen.report and not (folder_of(name) / "ours.outcome.json").exists():
-            problems[f"all peers on {name}"] = "not measured yet"
-            continue
         evaluated, failed = _evaluate(name, peers, chosen)
         sets.append(evaluated)
         problems |= {f"{peer} on {name}": problem for peer, problem in failed.items()}
     text = report.markdown(sets, problems, chosen.seconds)
-    if chosen.write:
+    if not chosen.peers and not chosen.sets:
         before, _, rest = RESULTS.read_text("utf-8").partition(MARKS[0])
         RESULTS.write_text(f"{before}{MARKS[0]}{text}{MARKS[1]}{rest.partition(MARKS[1])[2]}", "utf-8")
     print(text)

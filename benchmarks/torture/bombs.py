@@ -1,7 +1,4 @@
-"""Small files that expand, nest or repeat without end: each is read or refused in little memory and CPU time.
-
-Run all of them: ``PYTHONPATH=benchmarks python -m torture.bombs``. It prints what each costs, and every failure.
-"""
+"""Small files that expand, nest or repeat without end: each is read or refused in little memory and CPU time."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from typing import NamedTuple
 import openpyxl
 
 from graphrag_apps.documents import load_documents
-from torture.report import Row, table
+from torture.report import Row
 
 MEMORY = 1_500_000_000  # bytes of address space beyond what a process has
 SECONDS = 60  # of CPU time; what reads most of a bomb takes a few
@@ -209,7 +206,3 @@ def run() -> list[Row]:
         if found is not None:
             seconds, megabytes = max(seconds, found.seconds), max(megabytes, found.megabytes)
     return [Row("files that expand", len(BOMBS), failures, f"at most {seconds:.0f} s of CPU time and {megabytes:,} MB")]
-
-
-if __name__ == "__main__":
-    print(table(run()))

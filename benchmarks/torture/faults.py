@@ -1,7 +1,4 @@
-"""Faults of processes, threads, disks and files, until the time is up: prints counts and failures.
-
-Run by hand: ``PYTHONPATH=benchmarks python -m torture.faults 600``.
-"""
+"""Faults of processes, threads, disks and files, until the time is up: prints failures and returns counts."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ import test_crash  # type: ignore[import-not-found]  # noqa: E402
 
 from graphrag_core import KnowledgeIndex  # noqa: E402
 from graphrag_core.testing import HashEmbedder  # noqa: E402
-from torture.report import Row, table  # noqa: E402
+from torture.report import Row  # noqa: E402
 
 Run = tuple[str, str]
 """What a run ended in, and what went wrong, or nothing."""
@@ -133,9 +130,3 @@ def run(seconds: float, seed: int | None = None) -> list[Row]:
         rows = take_turns(parts, seconds)
     print(f"seed of the faults: {seed}", flush=True)
     return rows
-
-
-if __name__ == "__main__":
-    results = run(float(sys.argv[1]) if len(sys.argv) > 1 else 600.0)
-    print(table(results))
-    sys.exit(any(row.failures for row in results))

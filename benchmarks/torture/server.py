@@ -3,8 +3,6 @@
 Routes and parameters are those of the server's OpenAPI schema. Each request goes to two servers: in the second one the
 names, texts, ids and metadata that are secret to a tenant have other words. A client of another tenant must get the
 same answers from both, byte for byte.
-
-Run it for so many seconds: ``PYTHONPATH=benchmarks python -m torture.server 60``. It prints counts and every failure.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ from graphrag_apps.serve.app import Asked  # noqa: E402
 from graphrag_apps.serve.models import ExploreRequest  # noqa: E402
 from graphrag_core import Document, KnowledgeIndex  # noqa: E402
 from graphrag_core.testing import HashEmbedder  # noqa: E402
-from torture.report import Row, table  # noqa: E402
+from torture.report import Row  # noqa: E402
 
 MARK = "zqsecret"
 OTHER_MARK = "zqhidden"  # what the second server has instead
@@ -515,9 +513,3 @@ def run(seconds: float, seed: int | None = None) -> list[Row]:
             "bodies that do not end": slow(folder / "kb-slow", folder),
         }
     return [Row(title, count.statuses.total(), len(count.failures), count.outcomes) for title, count in counts.items()]
-
-
-if __name__ == "__main__":
-    results = run(float(sys.argv[1]) if len(sys.argv) > 1 else 60.0, int(sys.argv[2]) if len(sys.argv) > 2 else None)
-    print(table(results))
-    sys.exit(any(row.failures for row in results))

@@ -1,13 +1,8 @@
-"""Random tenants in one index: what each sees does not change, byte for byte, if others use other names and words.
-
-Run it for so many seconds: ``PYTHONPATH=benchmarks python -m torture.tenants 60``. It prints counts and every
-difference.
-"""
+"""Random tenants in one index: what each sees does not change, byte for byte, if others use other names and words."""
 
 from __future__ import annotations
 
 import random
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -20,7 +15,7 @@ from graphrag_core.context.settings import Style
 from graphrag_core.errors import InputError
 from graphrag_core.strategies import ExpansionQueries, Neighbourhood, PageRank, RelatedEntities
 from graphrag_core.testing import HashEmbedder
-from torture.report import Row, table
+from torture.report import Row
 
 NAMES = ("acme", "umbrella", "tyrell", "weyland")
 THINGS = (
@@ -248,9 +243,3 @@ def run(seconds: float, seed: int | None = None) -> list[Row]:
             f"the same whatever others call what is theirs, {seed - first:,} shared indexes",
         )
     ]
-
-
-if __name__ == "__main__":
-    results = run(float(sys.argv[1]) if len(sys.argv) > 1 else 60.0)
-    print(table(results))
-    sys.exit(any(row.failures for row in results))

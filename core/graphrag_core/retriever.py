@@ -21,7 +21,7 @@ from graphrag_core.ingest.remembered import Time, changes_between, seconds, visi
 from graphrag_core.ports import Matrix
 from graphrag_core.query.conversation import History, parse_history
 from graphrag_core.query.evidence import Evidence
-from graphrag_core.query.passages_around import SurroundingReader
+from graphrag_core.query.passages_around import expanded_passages
 from graphrag_core.query.plan import Embedded, Plan, awaited, embedded
 from graphrag_core.query.rerank import awaited_scores, by_scores, coroutine_of, scores_of
 from graphrag_core.query.search import search, to_result
@@ -315,8 +315,8 @@ class GraphRetriever:
         if result.embedder_failed:
             self._warn(result.fallback)
         if plan.settings.expand is not None:
-            reader = SurroundingReader(engine=self.index.engine, scope=plan.scope, at=plan.at)
-            around = reader([hit.chunk for hit in result.hits], plan.settings.expand)
+            chunks = [hit.chunk for hit in result.hits]
+            around = expanded_passages(engine, chunks, plan.settings.expand, plan.scope, plan.at)
             hits = (replace(hit, expanded=passage) for hit, passage in zip(result.hits, around, strict=True))
             result = replace(result, hits=tuple(hits))
         is_whole = result.is_complete or self.index.embedding is None

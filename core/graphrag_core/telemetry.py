@@ -31,8 +31,8 @@ class Stages:
     ['embed']
     """
 
-    def __init__(self, start: float | None = None) -> None:
-        self._ended: list[tuple[str, float]] = [("", time.perf_counter() if start is None else start)]
+    def __init__(self) -> None:
+        self._ended: list[tuple[str, float]] = [("", time.perf_counter())]
 
     def end(self, stage: str) -> None:
         """Note that a stage has ended. Raises :class:`DeadlineExceeded` if the time limit of this thread has passed."""

@@ -231,9 +231,9 @@ def _first_value(fields: Mapping[str, Any], names: Mapping[str, str], wanted: tu
     return "", ""
 
 
-def _field_lines(fields: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def _field_lines(fields: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line per value. The line of a nested value begins with the names of all fields above it."""
-    pending = list(reversed([(f"{prefix}{key}", value) for key, value in fields.items()]))
+    pending = list(reversed([(str(key), value) for key, value in fields.items()]))
     while pending:  # a stack: JSON nests deeper than Python's recursion limit allows
         path, value = pending.pop()
         path = path if len(path) <= _LONGEST_PATH else f"…{path[-_LONGEST_PATH:]}"

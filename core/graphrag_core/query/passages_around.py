@@ -1,4 +1,4 @@
-"""``SurroundingReader``: reads what surrounds passages: their sections, or the passages before and after them.
+"""``expanded_passages``: what surrounds passages: their sections, or the passages before and after them.
 
 The pieces of a source that an application cut are neighbours like the passages of one document. They are in the order
 of their pages and of their positions in the source, and where these are unknown in the order in which they were added.
@@ -7,14 +7,12 @@ of their pages and of their positions in the source, and where these are unknown
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphrag_core.context.expanded import Around, ExpandedPassage, Part
-from graphrag_core.errors import IndexClosed
 from graphrag_core.extract import source_and_rest, source_of
 from graphrag_core.filters import Filter, Group, Internal, attributes, parse_all
 from graphrag_core.ingest.remembered import visible
@@ -35,55 +33,35 @@ _MOST_PASSAGES = 256  # of a piece that was split again
 _MOST_CONDITIONS = 50
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SurroundingReader:
-    """Reads what surrounds passages, within the scope of a question.
+def expanded_passages(
+    engine: Engine, chunks: Sequence[Chunk], around: Around, scope: Filter | None, at: float
+) -> list[ExpandedPassage]:
+    """Return the expanded passage of each chunk within the scope of a question; the chunk alone if it has changed."""
+    scope, reach = visible(engine, scope, at), _REACH[around]
+    sources = {source_of(chunk.document_id, chunk.metadata): chunk for chunk in reversed(chunks)}
+    pieces = {source: _pieces(engine, chunk, source, scope) for source, chunk in sources.items()}
+    expanded = []
+    with engine.snapshot(scope) as snapshot:
+        found = snapshot.find_chunks([chunk.id for chunk in chunks])
+        firsts = {source: _in_order(snapshot, ids, source) for source, ids in pieces.items()}
+        for chunk in chunks:
+            own = np.array([found[chunk.id]] if chunk.id in found else [], np.int64)
+            keys = _keys_around(snapshot, own, firsts[source_of(chunk.document_id, chunk.metadata)], reach)
+            expanded.append(_expanded(chunk, snapshot.chunks(keys), around))
+    return expanded
 
-    Parameters
-    ----------
-    engine, scope, at
-        The index, and what the question saw of it.
-    """
 
-    engine: Engine
-    scope: Filter | None
-    at: float
-
-    def __reduce__(self) -> tuple[Any, ...]:  # a pickled result has no index
-        return type(None), ()
-
-    def __deepcopy__(self, memo: Any) -> SurroundingReader:  # immutable
-        return self
-
-    def __call__(self, chunks: Sequence[Chunk], around: Around) -> list[ExpandedPassage]:
-        """Return the expanded passage of each chunk; the chunk alone if it is gone or has changed since."""
-        try:
-            scope, reach = visible(self.engine, self.scope, self.at), _REACH[around]
-            sources = {source_of(chunk.document_id, chunk.metadata): chunk for chunk in reversed(chunks)}
-            pieces = {source: self._pieces(chunk, source, scope) for source, chunk in sources.items()}
-            with self.engine.snapshot(scope) as snapshot:
-                found = snapshot.find_chunks([chunk.id for chunk in chunks])
-                firsts = {source: _in_order(snapshot, ids, source) for source, ids in pieces.items()}
-                expanded = []
-                for chunk in chunks:
-                    own = np.array([found[chunk.id]] if chunk.id in found else [], np.int64)
-                    keys = _keys_around(snapshot, own, firsts[source_of(chunk.document_id, chunk.metadata)], reach)
-                    expanded.append(_expanded(chunk, snapshot.chunks(keys), around))
-        except IndexClosed as error:
-            raise IndexClosed(f"{error}. retrieve(..., expand={around!r}) reads the passages before") from error
-        return expanded
-
-    def _pieces(self, chunk: Chunk, source: str, scope: Filter | None) -> list[str]:
-        """Return the ids of the documents that may be pieces of the same source; none if they are too many."""
-        if source == chunk.document_id:
-            return []
-        named, rest = source_and_rest(chunk.metadata) or ("", {})
-        is_node = isinstance(chunk.metadata.get(ADAPTER_KEY), Mapping)
-        known = {**({ADAPTER_KEY: {"source": named}} if is_node else {}), **rest}
-        equal = (Internal(key, "in", (value,)) for key, value in attributes(known))
-        same = Group(all=True, parts=tuple(islice(equal, _MOST_CONDITIONS)))
-        ids = list(islice(self.engine.document_ids(parse_all(scope, same)), _MOST_PIECES + 1))
-        return ids if len(ids) <= _MOST_PIECES else []
+def _pieces(engine: Engine, chunk: Chunk, source: str, scope: Filter | None) -> list[str]:
+    """Return the ids of the documents that may be pieces of the same source; none if they are too many."""
+    if source == chunk.document_id:
+        return []
+    named, rest = source_and_rest(chunk.metadata) or ("", {})
+    is_node = isinstance(chunk.metadata.get(ADAPTER_KEY), Mapping)
+    known = {**({ADAPTER_KEY: {"source": named}} if is_node else {}), **rest}
+    equal = (Internal(key, "in", (value,)) for key, value in attributes(known))
+    same = Group(all=True, parts=tuple(islice(equal, _MOST_CONDITIONS)))
+    ids = list(islice(engine.document_ids(parse_all(scope, same)), _MOST_PIECES + 1))
+    return ids if len(ids) <= _MOST_PIECES else []
 
 
 def _in_order(snapshot: Snapshot, ids: Sequence[str], source: str) -> Keys:

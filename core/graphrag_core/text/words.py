@@ -98,7 +98,7 @@ CONNECTORS = (
 )
 """Lower-case words inside a name ("Bank of the West"), as alternatives of a regular expression."""
 
-# -- the dictionary. The list is made by ``benchmarks/word_list.py`` and has its licence at its start.
+# -- the dictionary. The list has its sources and its licence at its start.
 
 
 @cache  # takes 30 ms, and a question without a plural does not need it
