@@ -83,7 +83,7 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
 
     @override
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
-        """Return nodes as they were added; by default all within the retriever's filters."""
+        """Return nodes as they were added: by id, by filters, or all within the retriever's own filter."""
         chunks = (chunk for node_id in self._ids(node_ids, filters) for chunk in self._retriever.index.chunks(node_id))
         return [stored_node(chunk) for chunk in chunks]
 

@@ -258,7 +258,7 @@ class _Writer:
 
 
 def _written(ray: Any, dataset: Any, writer: _WriterSettings, workers: int | None) -> Iterator[_Done]:
-    """Let workers write a dataset; yield what each batch did."""
+    """Write a Ray dataset to the index with several workers; yield the result of each batch."""
     if workers is not None and workers < 1:
         raise InputError(f"workers={workers}: it must be at least 1")
     count = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)

@@ -99,7 +99,7 @@ def _copy_settings(old: IndexEngine, new: IndexEngine) -> None:
 
 
 def _copy_documents(old: IndexEngine, new: IndexEngine, batch_size: int) -> None:
-    """Write documents that the target lacks or has otherwise."""
+    """Write the documents that are missing from the target or differ there."""
     for ids in _batches(old.document_ids(), batch_size):
         digests, present = old.stored(ids), new.stored(ids)
         if needed := [key for key in ids if key in digests and present.get(key) != digests[key]]:

@@ -120,7 +120,7 @@ class NotAnIndex(StorageError):
 
 
 class DamagedIndex(StorageError):
-    """The records of an index are damaged. What is derived from them is rebuilt without an error."""
+    """The rows of an index are damaged. Damaged search arrays raise no error: they are rebuilt from the rows."""
 
 
 class UnsupportedFormat(StorageError):

@@ -269,7 +269,7 @@ class KnowledgeIndex:
         return report
 
     def erase(self) -> bool:
-        """Remove all traces of deleted documents from the files and release their space.
+        """Purge deleted documents from the files, the write-ahead log included, and free the disk space.
 
         Returns
         -------

@@ -59,7 +59,7 @@ class Box(Place):
 
     @property
     def text_x(self) -> float:
-        """The x of the text: its start in a passage, which has a badge, else its middle."""
+        """The x of the text: its start in a passage (after the badge), its middle elsewhere."""
         return self.left + BADGE + PADDING if self.node.kind == "passage" else self.x
 
     @property

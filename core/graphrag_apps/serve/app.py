@@ -263,7 +263,7 @@ def communities(gateway: Served, scope: Scope) -> Response:
 
 @api.get("/stats")
 def stats(gateway: Served, scope: Scope) -> Response:
-    """Return the size of what the key sees; without a filter also what tells of the whole index."""
+    """Return counts of what the key may see; a key without a filter also gets those of the whole index."""
     index = gateway.index
     if scope is None:
         return JSONResponse(asdict(index.stats()))

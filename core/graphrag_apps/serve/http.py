@@ -139,9 +139,9 @@ def _secret(headers: Headers) -> str | None:
 
 
 class Connection(H11Protocol):
-    """A connection that is closed if it keeps the server waiting: for a request, or to take its answer.
+    """An HTTP connection with timeouts for receiving a request and for sending the response.
 
-    If there are too many, the one that has waited longest is closed for a new one, also one whose body arrives.
+    At the connection limit a new connection replaces the one that has been idle or receiving for the longest time.
     """
 
     limits = Limits()

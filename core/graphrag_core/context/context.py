@@ -211,7 +211,7 @@ class _Writer:
     # -- passages
 
     def _passages(self, *, as_is: bool, numbered: bool) -> tuple[_Pieces, _Pieces]:
-        """Return each passage in its shortest form, and the longer ones, of all passages by turns."""
+        """Return the passages in their shortest form first, then the longer forms, round robin."""
         forms = []
         for place, hit in enumerate(self.result.hits):
             whole = len(hit.chunk.text if as_is else body_text(hit.chunk))

@@ -250,7 +250,7 @@ class Highlighter:
 
 
 def _asked(question: str) -> set[int]:
-    """Return the terms of a question, but for function words, and digits or letters alone as in 3.0 or "Ada's"."""
+    """Return the terms of a question without function words and single characters, as in 3.0 or "Ada's"."""
     words = (word for word in WORD.findall(question) if len(word) > 1 or not word.isascii())
     return _terms(" ".join(word for word in words if word.lower() not in QUESTION_STOP_WORDS))
 

@@ -120,7 +120,7 @@ class Forward:
 
     @classmethod
     def opened(cls, arrays: Arrays, name: str, types: Sequence[npt.DTypeLike]) -> Forward:
-        """Return the table that :meth:`write` wrote; an empty one if there is none."""
+        """Read the table that :meth:`write` wrote; return an empty one if it is missing."""
         columns = (Column(arrays.get(f"{name}.{at}", np.empty(0, dtype))) for at, dtype in enumerate(types))
         return cls(Column(arrays.get(f"{name}.starts", np.zeros(1, np.int64))), *columns)
 
@@ -200,7 +200,7 @@ class Inverse:
 
     @classmethod
     def opened(cls, arrays: Arrays, name: str, keys: npt.DTypeLike | None, types: Sequence[npt.DTypeLike]) -> Inverse:
-        """Return the table that :meth:`write` wrote; an empty one if there is none."""
+        """Read the table that :meth:`write` wrote; return an empty one if it is missing."""
         values = tuple(arrays.get(f"{name}.{at}", np.empty(0, dtype)) for at, dtype in enumerate(types))
         own = None if keys is None else arrays.get(f"{name}.keys", np.empty(0, keys))
         return cls(Part(own, arrays.get(f"{name}.starts", np.zeros(1, np.int64)), values))
@@ -269,7 +269,7 @@ class Inverse:
 
 
 def _first_to_merge(sizes: Sequence[int]) -> int:
-    """Return the first of the last parts that are merged: each is less than twice as long as those after it."""
+    """Return the index of the first part to merge: each merged part is less than twice as long as all after it."""
     first, size = len(sizes) - 1, sizes[-1]
     while first and sizes[first - 1] < _RATIO * size:
         first -= 1

@@ -59,7 +59,7 @@ _writers: weakref.WeakValueDictionary[Path, IndexEngine] = weakref.WeakValueDict
 def _of_rows(
     function: Callable[Concatenate[Records, _P], _T],
 ) -> Callable[Concatenate[IndexEngine, _P], _T]:
-    """Return a method that reads the rows of one generation with a method of ``Records``."""
+    """Return a method of the engine that calls a method of ``Records`` on the current generation."""
 
     @wraps(function)
     def read(engine: IndexEngine, /, *arguments: _P.args, **named: _P.kwargs) -> _T:
@@ -104,7 +104,7 @@ class IndexEngine:
             _writers[folder] = self
 
     def _renew(self) -> None:
-        """Make the locks, and forget what was read of rows: another database may have other rows of the same keys."""
+        """Create new locks and empty the caches: another database may have other rows with the same keys."""
         self._writing, self._applying = threading.RLock(), threading.RLock()
         self._cache, self._columns, self._names = RowCache(), AttributeColumns(), NameVectors()
         self.accesses = Accesses()
@@ -265,7 +265,7 @@ class IndexEngine:
                 self._replacing.start()
 
     def change(self, function: Callable[[Records], object]) -> None:
-        """Change rows of which the arrays know nothing, in a transaction."""
+        """Change rows that are not part of the search arrays, in a transaction."""
         self._check(writable=True)
 
         def run() -> None:
@@ -399,7 +399,7 @@ class IndexEngine:
         self._closed, self._released = self._closed or closed, True
 
     def _end(self) -> None:
-        """Store the accesses that were counted, and the base. Failure is logged only."""
+        """Write the access counts and replace the base if it is due. Errors are only logged."""
         try:
             if self.accesses.pending:
                 self.write()

@@ -30,7 +30,7 @@ def drop_bases(folder: Path, keep: Path | None) -> None:
 
 
 def write_synced(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Write a file and let the disk have it, or leave no file."""
+    """Write a file and sync it to disk; remove it if that fails."""
     try:
         with path.open("wb") as file:
             write(file)

@@ -88,7 +88,7 @@ class Relations:
         self.entities = distinct(self.entities, self.frontier)
 
     def _of_frontier(self) -> Edges:
-        """Return the edges from entities of the frontier, but for those that an earlier hop has read."""
+        """Return the edges from the entities of the frontier that no earlier hop has returned."""
         rows, is_stated = self._facts()
         fact = np.arange(len(rows.keys)).repeat(rows.counts)
         followed = (

@@ -71,7 +71,7 @@ class Session:
 
     @contextmanager
     def calling(self) -> Iterator[sqlite3.Connection]:
-        """Use the connection: no other thread does meanwhile, the process does not fork, and errors are ours."""
+        """Lock the connection, hold off forks, and translate errors of SQLite."""
         try:
             with forks.fork_waits(), self.lock:
                 yield self.connection
@@ -135,7 +135,7 @@ class Session:
         return sum(path.stat().st_size for path in self._database.folder.iterdir() if path.exists()), 0
 
     def restart(self) -> None:
-        """Begin again and see the last commit. In memory there is one state."""
+        """Start a new read transaction, which sees the last commit; nothing to do in memory."""
         if self._database.file is not None:
             self.roll_back()
             self.rows("BEGIN")
@@ -259,7 +259,7 @@ class Sqlite:
         return lock
 
     def _found(self) -> tuple[int, int] | None:
-        """Return what tells the database at the path from another one; None if there is none."""
+        """Return the identity (device and inode) of the database file at the path; None if there is none."""
         try:
             stat = Path(str(self.file)).stat()
         except OSError:
@@ -303,7 +303,7 @@ class Sqlite:
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """Lend a session that sees the last commit, and nothing that comes later."""
+        """Open a read transaction: a session that sees the last commit and no later one."""
         if self.file is None:
             with self._gate.reading():
                 yield self._main

@@ -66,7 +66,7 @@ class Removal(NamedTuple):
 
     @classmethod
     def none(cls) -> Removal:
-        """Return the removal of nothing."""
+        """Return an empty removal."""
         return cls(np.empty(0, np.int64), np.zeros(len(FIELDS), np.int64))
 
 

@@ -255,7 +255,7 @@ def _trimmed(words: Words, initial: bool) -> tuple[Words, bool]:
 
 
 def _names_of(run: str, words: Words, initial: bool, is_dated: bool) -> Iterator[tuple[str, int, bool]]:
-    """Yield the name of some words, and the year before it. ``initial``: a sentence or list item starts with them."""
+    """Yield the name in a sequence of words, and a year before it. ``initial``: they start a sentence or list item."""
     words, opens = _trimmed(words, initial)
     lower = [word.lower().rstrip(".,:") for word, _ in words]
     no_names = _NO_NAMES if opens or len(words) > 1 else _NEVER_NAMES
@@ -291,7 +291,7 @@ def _opens(word: str, following: str, initial: bool) -> bool:
 
 
 def _is_name(name: str, lower: list[str]) -> bool:
-    """Return whether some words can be a name."""
+    """Return whether a sequence of words can be a name."""
     if len(lower) > 1:  # not "A. R"
         return name.lower() not in GENERIC_HEADINGS and max(map(len, lower)) > 1
     if "." in name and (_LISTED.fullmatch(name) or _NO_CODE_NAME.fullmatch(name)):

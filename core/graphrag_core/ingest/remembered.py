@@ -194,7 +194,7 @@ def visible(engine: IndexEngine, scope: Filter | None, at: float) -> Filter | No
 
 
 def visible_by(settings: Mapping[str, str], scope: Filter | None, at: float) -> Filter | None:
-    """Return what :func:`visible` does, by the settings of the index."""
+    """Return the same as :func:`visible`, given the settings of the index."""
     if SETTING not in settings:
         return scope
     invalid = (
@@ -207,7 +207,7 @@ def visible_by(settings: Mapping[str, str], scope: Filter | None, at: float) -> 
 
 
 def changes_between(engine: IndexEngine, start: float, end: float) -> bool:
-    """Return whether some fact begins or ceases to be valid after ``start`` and until ``end``."""
+    """Return whether the validity of any fact begins or ends in the interval ``(start, end]``."""
     if end <= start or SETTING not in engine.settings():
         return False
     changes = tuple(

@@ -151,7 +151,7 @@ def _to(chunk: Chunk) -> Step:
 def _words_of(
     seen: Evidence, snapshot: Snapshot, shown: Keys
 ) -> tuple[list[tuple[tuple[str, ...], tuple[str, ...]]], tuple[str, ...]]:
-    """Return the words of a question in each of some chunks and those in none above it, and the words in no chunk.
+    """Return for each chunk the question's words in it and the new ones; and the words that no chunk contains.
 
     A chunk has a word if it has most of its terms, of which an identifier has several. Function words do not count.
     """

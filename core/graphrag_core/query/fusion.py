@@ -54,7 +54,7 @@ class Fusion(ABC):
         return self.fuse(plain, graph)
 
     def kept(self, query: Query, plain: Ranking, graph: Ranking | None) -> Keys | None:  # noqa: ARG002
-        """Return the chunks that the result may have, in the order of the ranking; None for its first ``k``.
+        """Return the chunks to which the result is limited; None to return the first ``k`` of the ranking.
 
         ``graph`` is None if the graph did not run.
         """

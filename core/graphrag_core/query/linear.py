@@ -285,7 +285,7 @@ def _each_once(*keys: Keys) -> Keys:
 
 
 def _named_document(query: Query) -> tuple[str, int]:
-    """Return the document that a question names, by its file or by a name that hardly another document mentions.
+    """Return the document that a question names: by its file, or by a name that almost only this document mentions.
 
     Its name and its number (:meth:`Snapshot.documents_of`); an empty name if there is none.
     """

@@ -138,7 +138,7 @@ def per_request(where: Where | OfRequest | None, name: str) -> Callable[[Any], F
 
 
 def _names_user(found: Any) -> bool:
-    """Return whether a filter is not empty, and no value in it is."""
+    """Return whether neither a filter nor any value in it is empty."""
     if isinstance(found, (Condition, Not, Group)):
         return all(value != "" for condition in conditions(found) for _, value in condition.values)  # "" is null, too
     return isinstance(found, Mapping) and not _is_empty(found)

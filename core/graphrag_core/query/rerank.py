@@ -82,7 +82,7 @@ class Reranker(ABC):
 
 
 def coroutine_of(score: ScoreTexts) -> Callable[[str, list[str]], Awaitable[Given]] | None:
-    """Return what can be awaited for scores; None for a plain function."""
+    """Return the coroutine function of a reranker; None if it is a plain function."""
     ascore: Any = getattr(score, "ascore", None)
     is_coroutine = any(map(inspect.iscoroutinefunction, (score, type(score).__call__)))
     return score if ascore is None and is_coroutine else ascore  # type: ignore[return-value]
@@ -113,7 +113,7 @@ def scores_of(score: ScoreTexts, question: str, passages: Sequence[Chunk]) -> li
 
 
 async def awaited_scores(score: ScoreTexts, question: str, passages: Sequence[Chunk]) -> list[float | None]:
-    """Return what :func:`scores_of` does; a coroutine function is awaited on the event loop."""
+    """Async version of :func:`scores_of`."""
     import asyncio  # noqa: PLC0415 - slow to import
 
     if (ascore := coroutine_of(score)) is None:

@@ -215,7 +215,7 @@ def read(
 
 
 def _missing(query: Query, settings: ResolvedSettings, vector: Embedded, graph: GraphSearch) -> tuple[str, ...]:
-    """Return what was unavailable."""
+    """Return a sentence for each part of the search that was not available."""
     snapshot = query.snapshot
     lacks_names = settings.recogniser.needs_name_vectors and snapshot.has_entities and not snapshot.has_name_vectors
     has_no_words = bool(query.text.strip()) and not WORD_OR_IDENTIFIER.search(query.text)
