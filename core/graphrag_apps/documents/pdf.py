@@ -37,6 +37,9 @@ _SHORTEST_KEY = 3  # letters of a title, by which it is recognised
 _MAX_PAGES = 20_000
 _MAX_CHARACTERS = 50_000_000
 _LONGEST_EDGE = 300  # characters of a page number, or of a line of a table of contents
+_MOST_SEARCHED = 100_000_000  # characters, once for each link of their page
+_MOST_LINKED = 50  # links in a line
+_MOST_LINES, _LONGEST_LINKED = 500, 1_000  # lines of a page, and characters of a line, in which links are looked for
 _MOST_INDENTATION = 100  # spaces
 _LOCK = threading.Lock()  # pdfium must not be called from two threads
 
@@ -59,12 +62,15 @@ def read_pdf(data: bytes) -> Content:
             try:
                 if len(file) > _MAX_PAGES:
                     raise FileError(f"has more than {_MAX_PAGES:,} pages: split it")
-                pages, links, characters = [], [], 0
+                pages, links, characters, left = [], list[Link](), 0, _MOST_SEARCHED
                 for number in range(len(file)):
                     page = file[number]
                     text_page = page.get_textpage()
                     pages.append(page_lines(text_page, number + 1))
-                    links += page_links(file, page, text_page, number + 1)
+                    length = text_page.count_chars() + 1  # pdfium compares each character with the place of a link
+                    found, read = page_links(file, page, text_page, number + 1, left // length)
+                    links += found
+                    left -= read * length
                     text_page.close()
                     characters += sum(len(line.text) for line in pages[-1])
                     if characters > _MAX_CHARACTERS:
@@ -314,9 +320,10 @@ def _with_links(lines: list[Line], links: Sequence[Link]) -> list[Line]:
         places[line.page].append(place)
     result = list(lines)
     for link in links:
-        own = (at for at in places[link.page] if link.bottom - 1 <= lines[at].base <= link.top)
-        source = next((at for at in own if link.words in lines[at].text and not lines[at].level), None)
-        below = (at for at in places[link.target_page] if lines[at].base <= link.target_top)
+        own = (at for at in places[link.page][:_MOST_LINES] if link.bottom - 1 <= lines[at].base <= link.top)
+        texts = ((at, lines[at].text[:_LONGEST_LINKED]) for at in own if not lines[at].level)
+        source = next((at for at, text in texts if link.words in text and len(result[at].links) < _MOST_LINKED), None)
+        below = (at for at in places[link.target_page][:_MOST_LINES] if lines[at].base <= link.target_top)
         target = next(below, None)
         if source is None or target is None or (link.words.isdigit() and target == places[link.target_page][0]):
             continue  # a number that leads to the top of a page is an entry of an index

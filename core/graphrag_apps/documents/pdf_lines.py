@@ -17,7 +17,6 @@ _HYPHENS = (0x02, 0xFFFE, 0xAD)  # a hyphen at the end of a line, as pdfium retu
 _WORD_GAP = 0.13  # of the font size: the gap between words is wider, the gap that kerning leaves is not
 _NO_GAP = 0.05
 _SUPERSCRIPT = 0.85  # of the size of its line, at most
-_MOST_LINKS = 2_000  # of a page
 _LONGEST_LINK = 200  # characters
 
 
@@ -169,14 +168,16 @@ def _is_monospaced(raw: Any, index: int) -> bool:
     return _MONOSPACED.search(name.value.decode("utf-8", "replace")) is not None
 
 
-def page_links(file: Any, page: Any, text_page: Any, number: int) -> list[Link]:
-    """Return the links of a page that lead to a page of the same file."""
+def page_links(file: Any, page: Any, text_page: Any, number: int, most: int) -> tuple[list[Link], int]:
+    """Return the links of a page that lead to a page of the same file, and how many of at most ``most`` were read."""
     import pypdfium2.raw as pdfium
 
     links: list[Link] = []
     place, link, box = ctypes.c_int(), pdfium.FPDF_LINK(), pdfium.FS_RECTF()
     flags, (x, top, zoom) = [ctypes.c_int() for _ in range(3)], [ctypes.c_float() for _ in range(3)]
-    while len(links) < _MOST_LINKS and pdfium.FPDFLink_Enumerate(page.raw, place, link):
+    read = 0
+    while read < most and pdfium.FPDFLink_Enumerate(page.raw, place, link):
+        read += 1
         target = pdfium.FPDFLink_GetDest(file.raw, link)
         target_page = pdfium.FPDFDest_GetDestPageIndex(file.raw, target) if target else -1
         if target_page < 0 or not pdfium.FPDFLink_GetAnnotRect(link, box):
@@ -186,4 +187,4 @@ def page_links(file: Any, page: Any, text_page: Any, number: int) -> list[Link]:
             pdfium.FPDFDest_GetLocationInPage(target, *flags, x, top, zoom)
             target_top = top.value if flags[1].value else math.inf
             links.append(Link(words, number, box.bottom, box.top, target_page + 1, target_top))
-    return links
+    return links, read
