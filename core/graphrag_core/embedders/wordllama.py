@@ -73,15 +73,11 @@ class WordLlama:
 
     def embed_tokens(self, counts: Keys, ids: npt.NDArray[np.integer[Any]]) -> Matrix:
         """Return one unit vector per text, as rows, given the number of tokens of each text and their ids."""
-        longest = np.argsort(-counts, kind="stable")
-        starts, total = (counts.cumsum() - counts)[longest], np.zeros((len(counts), self.dim), np.float32)
-        # The tokens at one place in all texts that are so long: no copy of all token vectors is made.
-        sizes = np.searchsorted(-counts[longest], -np.arange(counts.max(initial=0)))
-        for place, size in enumerate(sizes.tolist()):
-            total[:size] += self._weights[ids[starts[:size] + place]]
-        mean = np.empty_like(total)
-        mean[longest] = total / np.maximum(counts[longest], 1).astype(np.float32)[:, None]
-        return _unit(mean)
+        ends, ones = counts.cumsum(), np.ones(int(counts.max(initial=0)), np.float32)
+        total = np.empty((len(counts), self.dim), np.float32)
+        for row, (count, end) in enumerate(zip(counts.tolist(), ends.tolist(), strict=True)):
+            np.dot(ones[:count], self._weights[ids[end - count : end]], out=total[row])
+        return _unit(total / np.maximum(counts, 1).astype(np.float32)[:, None])
 
     def token_vectors(self, ids: npt.NDArray[np.integer[Any]]) -> Matrix:
         """Return the unit vectors of tokens, one row each: their first 64 dimensions, which tell as much."""

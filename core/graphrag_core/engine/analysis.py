@@ -136,11 +136,14 @@ def terms_of_names(norms: Sequence[str]) -> tuple[Keys, npt.NDArray[np.uint32]]:
     return np.arange(len(found)).repeat(counts), numbers
 
 
-def matched(numbers: npt.NDArray[np.uint32], wanted: Sequence[str]) -> Keys:
-    """Return for each hash the position of the wanted term that has it; -1 for none."""
-    if len(wanted) == 0:
-        return np.full(len(numbers), -1, np.int64)
+def matched(numbers: npt.NDArray[np.uint32], wanted: Sequence[str]) -> tuple[Keys, Keys]:
+    """Return the positions of the hashes that wanted terms have, and the position of the term of each."""
     own = np.array([crc32(term.encode("utf-8")) & _MASK for term in wanted], np.uint32)
-    order = own.argsort()
-    at = np.minimum(own[order].searchsorted(numbers), len(own) - 1)
-    return np.where(own[order[at]] == numbers, order[at], -1)
+    order = own.argsort(kind="stable")
+    own = own[order]
+    may_match = np.zeros(1 << 16, np.bool_)  # by the first bits of a hash: nearly all are of other terms
+    may_match[own >> 8] = True
+    at = np.flatnonzero(may_match.take(numbers >> 8))
+    place = np.minimum(own.searchsorted(numbers[at]), len(own) - 1)
+    same = own[place] == numbers[at] if len(own) else np.zeros(0, np.bool_)
+    return at[same], order[place[same]]

@@ -173,9 +173,8 @@ class Reads(ABC):
         table, masks = self.view.forward["term"], np.zeros((len(passages), len(terms)), np.uint32)
         begin, counts = table.locate(passages)
         at = ranges(begin, counts)
-        column = analysis.matched(table.values[0].take(at), terms)
-        hit = np.flatnonzero(column >= 0)
-        masks[np.arange(len(passages)).repeat(counts)[hit], column[hit]] = table.values[1].take(at[hit])
+        hit, column = analysis.matched(table.values[0].take(at), terms)
+        masks[np.arange(len(passages)).repeat(counts)[hit], column] = table.values[1].take(at[hit])
         bits = np.minimum(facts - starts[owners] + 1, LAST_FACT).astype(np.uint32)
         of_facts = masks[owners] >> bits[:, None] & 1
         return Sentences(masks & PASSAGE > 0, facts, owners, of_facts.astype(np.bool_))
@@ -214,9 +213,9 @@ class Reads(ABC):
         """Return which terms the names of entities contain: a row for each entity."""
         found = np.zeros((len(entities), len(terms)), np.bool_)
         counts, names = self.graph.names(entities)
-        sizes, numbers = self.view.forward["name_term"].gather(self.view["name"].find(names))
-        term = analysis.matched(numbers, terms)
-        found[np.arange(len(entities)).repeat(counts).repeat(sizes)[term >= 0], term[term >= 0]] = True
+        sizes, numbers = self.view.forward["name_term"].gather(names)
+        hit, term = analysis.matched(numbers, terms)
+        found[np.arange(len(entities)).repeat(counts).repeat(sizes)[hit], term] = True
         new_names = self.graph.new_names[0]
         for row, entity in enumerate(entities.tolist() if new_names else ()):
             if entity in new_names:
@@ -332,7 +331,7 @@ class Reads(ABC):
 
         With each fact's confidence and the time of its last access, or of its creation if it was never accessed.
         """
-        pending, subjects = self.accesses.pending, {*self.graph.names(np.array([entity]))[1].tolist()}
+        pending, subjects = self.accesses.pending, {*self.view["name"].take(self.graph.names(np.array([entity]))[1]).tolist()}
         both_ways = {*self.records.keys_of_name(EDGE)} if self.scope.has_edges else set()
         rows = [
             (key, confidence, pending[key][1] if key in pending else last)

@@ -127,7 +127,7 @@ class Scope:
         return found.astype(np.int64)
 
     def names(self, entities: Keys) -> Pairs:
-        """Return the names of entities that passages in scope write: how many each has, and their keys."""
+        """Return the names of entities that passages in scope write: how many each has, and which."""
         own = self._own(entities)
         counts, names = self._view.inverse["entity_names"].gather(own)
         if self.visible is not None:
@@ -135,7 +135,7 @@ class Scope:
             kept = ~several
             kept[several] = self._uses(names[several], own.repeat(counts)[several]) > 0
             counts, names = kept_rows(counts, kept), names[kept]
-        return counts, self._view["name"].take(names).astype(np.int64)
+        return counts, names.astype(np.int64)
 
     def _uses(self, names: Array, entities: Array) -> Numbers:
         """Return how many passages in scope write each name of an entity."""

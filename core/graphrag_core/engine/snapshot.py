@@ -38,7 +38,7 @@ class Snapshot(Reads):
     def _names_of(self, entities: Keys) -> list[dict[int, Name]]:
         """Return the names of each entity that documents write, by key and in the order of keys."""
         counts, names = self.graph.names(entities)
-        keys = names.tolist()
+        keys = self.view["name"].take(names).tolist()
         known = self.records.names(keys)
         ends = zip(counts.cumsum().tolist(), counts.tolist(), strict=True)
         return [{key: known[key] for key in keys[end - count : end]} for end, count in ends]
