@@ -100,15 +100,17 @@ class StoredFile(NamedTuple):
 
 
 class Adjacency(NamedTuple):
-    """The edges of some nodes, one node after the other: how many each has, and where they lead.
-
-    ``totals`` has for each node the sum of the weights of these edges.
-    """
+    """The edges of some nodes, one node after the other: how many each has, and where they lead."""
 
     counts: Keys
     targets: Keys
     weights: Scores
-    totals: Scores
+
+    @property
+    def totals(self) -> npt.NDArray[np.float64]:
+        """The sum of the weights of the edges of each node."""
+        owners = np.arange(len(self.counts)).repeat(self.counts)
+        return np.bincount(owners, self.weights, len(self.counts))
 
     @property
     def is_about(self) -> npt.NDArray[np.bool_]:

@@ -51,7 +51,7 @@ def _decided(seen: Evidence) -> str:
         if is_unknown or settings.scorer is not None:
             sources = [*(f"{name} search" for name in seen.plain.channels), *(["the graph"] if by_graph else [])]
             return f"the reranker ordered what {_listed(sources)} found"
-    if not by_graph and not seen.moved:
+    if not by_graph and not any(seen.moved):
         return _decided_alone(seen)
     return _decided_by_fusion(seen) if seen.ranked.named is None else _decided_by_signals(seen)
 
@@ -60,7 +60,7 @@ def _decided_by_signals(seen: Evidence) -> str:
     """Return what the second stage decided by."""
     ranked = seen.ranked
     named = _names(seen, ranked.named or ())
-    moved = [name for name in SIGNALS if name in seen.moved]
+    moved = [name for name in SIGNALS if any(name in own for own in seen.moved)]
     if ranked.trust >= 0.5 and len(seen.graph.ranking[0]):
         others = _signals(name for name in moved if name != "graph")
         also = f"; {others} moved passages, too" if others else ""
@@ -96,7 +96,7 @@ def _decided_by_fusion(seen: Evidence) -> str:
 
 def _trust(seen: Evidence) -> str:
     """Return the numbers behind what decided."""
-    if seen.terms is None:
+    if seen.ranked.terms is None:
         return ""
     ranked = seen.ranked
     document = f"; it names the document {ranked.document}" if ranked.document else ""

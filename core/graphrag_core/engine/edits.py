@@ -194,8 +194,7 @@ class EditedGraph:
         kept = ~among(targets, self._deleted)
         kept[kept] = once(owner[kept], targets[kept])
         owner, targets, weights = owner[kept], targets[kept], weights[kept]
-        totals = np.bincount(owner, weights, len(nodes)).astype(np.float32)
-        return Adjacency(np.bincount(owner, minlength=len(nodes)), targets, weights, totals)
+        return Adjacency(np.bincount(owner, minlength=len(nodes)), targets, weights)
 
     def degrees(self, nodes: Keys) -> Keys:
         found = self._graph.degrees(nodes)

@@ -38,8 +38,9 @@ class Reads(ABC):
 
     Attributes
     ----------
-    generation, numbering
-        The number of changes the index has seen. Snapshots of a generation with one numbering have the same keys.
+    generation, token, numbering
+        The number of changes the index has seen, and the token of the last one. Snapshots of a generation with one
+        numbering have the same keys.
     chunk_count, statistics_count
         The number of passages, and of those of all documents.
     first_entity, node_limit
@@ -48,8 +49,9 @@ class Reads(ABC):
         Whether passages have vectors, and whether they mention entities.
     unknown_keys
         The metadata keys of the scope that no document of the index has.
-    walk, degrees, entity_counts
-        The mentions of nodes, how many each has, and how many passages mention each entity.
+    walk, degrees, entity_counts, entity_ids, entities_of
+        The mentions of nodes, how many each has, how many passages mention each entity, the ids of entities, which
+        other snapshots know, and the entities that facts hold: how many each has, and which.
     are_triples, order, tokens
         Which facts have a relation; numbers that sort passages by id; the number of token ids of each passage, and the
         ids one passage after the other.
@@ -65,10 +67,11 @@ class Reads(ABC):
         edits = records.meta().get("edits", "")
         if edits or scope.has_edges:
             self.graph = EditedGraph(scope, edits, self.named_facts)
-        self.generation, self.numbering = view.generation, view.numbering
+        self.generation, self.token, self.numbering = view.generation, view.token, view.numbering
         self.unknown_keys, self.chunk_count, self.statistics_count = scope.unknown_keys, scope.size, view.size
         self.first_entity, self.node_limit = scope.first_entity, scope.node_limit
         self.walk, self.degrees, self.entity_counts = self.graph.walk, self.graph.degrees, self.graph.entity_counts
+        self.entities_of, self.entity_ids = self.graph.entities_of, self.graph.ids
         self.are_triples, self.order, self.tokens = scope.are_triples, view.id_order, view.forward["token"].gather
         self.has_vectors = view.vectors.dim > 0 and view.size > 0
         self.has_entities = scope.size > 0 and bool(view.exists.any())
@@ -232,7 +235,7 @@ class Reads(ABC):
         that it opens with.
         """
         edges = self.walk(passages)
-        counts, targets, weights, _ = edges
+        counts, targets, weights = edges
         has_subject = kept_rows(counts, weights == SUBJECT_WEIGHT) > 0
         without = np.flatnonzero(~has_subject & (counts > 0))
         if len(without):
@@ -250,7 +253,7 @@ class Reads(ABC):
         """
         is_entity = nodes >= self.first_entity
         walked = ~is_entity if to == "entities" else is_entity if to == "chunks" else nodes >= 0
-        counts, targets, weights, _ = self.walk(nodes[walked])
+        counts, targets, weights = self.walk(nodes[walked])
         owner = np.flatnonzero(walked).repeat(counts)
         if to != "chunks" and is_entity.any():
             of, others, sums = self._links(nodes[is_entity])
@@ -267,8 +270,7 @@ class Reads(ABC):
         if limit is not None:
             first = np.arange(len(owner)) - (counts.cumsum() - counts).repeat(counts) < limit
             owner, targets, weights, counts = owner[first], targets[first], weights[first], np.minimum(counts, limit)
-        totals = np.bincount(owner, weights, len(nodes)).astype(np.float32)
-        return Adjacency(counts, targets, weights, totals)
+        return Adjacency(counts, targets, weights)
 
     def _links(self, entities: Keys) -> tuple[Keys, Keys, Scores]:
         """Return the entities that share a fact with each: the position of the entity, the other one, and the weight.
@@ -331,7 +333,10 @@ class Reads(ABC):
 
         With each fact's confidence and the time of its last access, or of its creation if it was never accessed.
         """
-        pending, subjects = self.accesses.pending, {*self.view["name"].take(self.graph.names(np.array([entity]))[1]).tolist()}
+        pending, subjects = (
+            self.accesses.pending,
+            {*self.view["name"].take(self.graph.names(np.array([entity]))[1]).tolist()},
+        )
         both_ways = {*self.records.keys_of_name(EDGE)} if self.scope.has_edges else set()
         rows = [
             (key, confidence, pending[key][1] if key in pending else last)

@@ -171,22 +171,19 @@ class Scope:
     def walk(self, nodes: Keys) -> Adjacency:
         """Return the mentions of nodes: the entities of passages, and the passages of entities."""
         is_entity = nodes >= self.first_entity
-        if not is_entity.any():
-            counts, targets, weights = self._entities_of_passages(nodes)
-        elif is_entity.all():
-            counts, targets, weights = self._passages_of_entities(self._own(nodes))
-        else:
-            own = self._entities_of_passages(nodes[~is_entity])
-            others = self._passages_of_entities(self._own(nodes[is_entity]))
-            counts = np.empty(len(nodes), np.int64)
-            counts[~is_entity], counts[is_entity] = own[0], others[0]
-            starts, size = counts.cumsum() - counts, int(counts.sum())
-            targets, weights = np.empty(size, np.int64), np.empty(size, np.float32)
-            for which, (_, found, own_weights) in ((~is_entity, own), (is_entity, others)):
-                at = ranges(starts[which], counts[which])
-                targets[at], weights[at] = found, own_weights
-        totals = np.bincount(np.arange(len(nodes)).repeat(counts), weights, len(nodes)).astype(np.float32)
-        return Adjacency(counts, targets, weights, totals)
+        first = len(nodes) - int(np.count_nonzero(is_entity))
+        if not is_entity[first:].all():  # passages first, and then back into the order given
+            order = np.argsort(is_entity, kind="stable")
+            edges, back = self.walk(nodes[order]), np.argsort(order)
+            at = ranges((edges.counts.cumsum() - edges.counts)[back], edges.counts[back])
+            return Adjacency(edges.counts[back], edges.targets[at], edges.weights[at])
+        if first == 0:
+            return Adjacency(*self._passages_of_entities(self._own(nodes)))
+        own = self._entities_of_passages(nodes[:first])
+        if first == len(nodes):
+            return Adjacency(*own)
+        others = self._passages_of_entities(self._own(nodes[first:]))
+        return Adjacency(*(np.concatenate(pair) for pair in zip(own, others, strict=True)))
 
     def _entities_of_passages(self, passages: Keys) -> tuple[Numbers, Keys, Scores]:
         counts, codes = self._view.forward["mention"].gather(passages)

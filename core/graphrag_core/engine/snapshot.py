@@ -93,6 +93,11 @@ class Snapshot(Reads):
             known.update(zip(missing, self._described_all(np.array(missing, np.int64)), strict=True))
         return [known[key] for key in wanted]
 
+    def entities_with(self, ids: Sequence[int]) -> list[Entity]:
+        """Return the entities of some ids that still exist."""
+        found = self.graph.find(ids)
+        return self.entities(np.array([found[one][0] for one in ids if one in found], np.int64))
+
     def _described_all(self, keys: Keys) -> list[Entity]:
         """Return entities as documents describe them, addresses as the sections that they lead to."""
         graph, groups = self.graph, self._names_of(keys)
@@ -130,7 +135,7 @@ class Snapshot(Reads):
 
     def _section_labels(self, addresses: Keys) -> dict[int, str]:
         """Return the labels of the sections that addresses lead to."""
-        counts, passages, weights, _ = self.walk(addresses)
+        counts, passages, weights = self.walk(addresses)
         counts, passages = kept_rows(counts, weights == SUBJECT_WEIGHT), passages[weights == SUBJECT_WEIGHT]
         addresses, counts = addresses[counts > 0], counts[counts > 0]
         # The first in the order of ids, whatever the order in which documents were added.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from graphrag_core.model import Chunk, Entity
 from graphrag_core.ports import Keys, Ranking
 from graphrag_core.query.plan import Plan
 from graphrag_core.query.query import Carried, Expansion
+from graphrag_core.query.reasons import Reasons
 from graphrag_core.query.rerank import SCORED, Reranked
 from graphrag_core.query.settings import ResolvedSettings
 from graphrag_core.result import Signal
@@ -64,18 +65,16 @@ class Evidence:
         By key: the passages that may be shown or scored, and every entity that is named with them.
     named, carried
         The entities that the question names, and after them those of the conversation.
-    terms
-        The terms of the question; None if no reranker looked at them.
     state
-        The generation that the question saw, and what says whether keys are the same.
+        The generation that the question saw, its token, and what says whether keys are the same.
     unknown_keys
         The keys of the filter that no document has.
     has_vector, has_chunks, has_entities, has_vectors
         Whether the question has a vector; and what the index has, within the scope.
     missing, failed
         What was unavailable, and whether the embedder failed.
-    moved, hits, best_score
-        Of the hits: the signals that moved some, their number, and the best score before ``score_threshold``.
+    reasons, hits, best_score
+        Of the hits: what explains them, their number, and the best score before ``score_threshold``.
     """
 
     plan: Plan
@@ -88,8 +87,7 @@ class Evidence:
     entities: Mapping[int, Entity]
     named: Keys
     carried: Carried
-    terms: Sequence[str] | None
-    state: tuple[int, object]
+    state: tuple[int, str, object]
     unknown_keys: tuple[str, ...]
     has_vector: bool
     has_chunks: bool
@@ -97,7 +95,7 @@ class Evidence:
     has_vectors: bool
     missing: tuple[str, ...]
     failed: bool
-    moved: Collection[Signal] = ()
+    reasons: Reasons | None = None
     hits: int = 0
     best_score: float | None = None
 
@@ -106,6 +104,11 @@ class Evidence:
         """The names of the entities that the question itself names."""
         own = self.named[: len(self.named) - len(self.carried.entities)]
         return tuple(self.entities[key].name for key in own.tolist())
+
+    @property
+    def moved(self) -> list[tuple[Signal, ...]]:
+        """The signals that moved each hit up."""
+        return [()] * self.hits if self.reasons is None else self.reasons.moved()
 
     @property
     def to_score(self) -> list[Chunk]:

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,22 +34,22 @@ _WORD = re.compile(rf"(?:(?![{CJK}])\w)+(?:[-_./:]{{1,2}}(?:(?![{CJK}])\w)+)*[+#
 _MAX_WORDS = 400
 
 
-def explain(engine: Engine, seen: Evidence, hits: Sequence[Hit], reasons: Sequence[Reason]) -> Explanation:
+def explain(engine: Engine, seen: Evidence, hits: Sequence[Hit]) -> Explanation:
     """Open a snapshot and compute the explanation of hits; those that are gone have no path.
 
-    It is computed from ids, since keys are valid in one snapshot only. ``reasons`` has of each hit its link to a better
-    one and what moved it.
+    It is computed from ids, since keys are valid in one snapshot only.
     """
     try:
         with engine.snapshot(partial(visible_by, scope=seen.plan.scope, at=seen.plan.at)) as snapshot:
-            return _explained(snapshot, seen, hits, reasons, shared_fields(engine.settings()))
+            return _explained(snapshot, seen, hits, shared_fields(engine.settings()))
     except IndexClosed as error:
         raise IndexClosed(f"{error}. retrieve(..., explain=True) explains a result before") from error
 
 
-def _explained(
-    snapshot: Snapshot, seen: Evidence, hits: Sequence[Hit], reasons: Sequence[Reason], fields: Collection[str]
-) -> Explanation:
+def _explained(snapshot: Snapshot, seen: Evidence, hits: Sequence[Hit], fields: Collection[str]) -> Explanation:
+    reasons = [
+        Reason(link=link, moved=moved) for link, moved in zip(_links(snapshot, seen, hits), seen.moved, strict=True)
+    ]
     found = snapshot.find_chunks([hit.chunk.id for hit in hits])
     places = [place for place, hit in enumerate(hits) if hit.chunk.id in found]
     keys = np.array([found[hits[place].chunk.id] for place in places], np.int64)
@@ -68,7 +68,7 @@ def _explained(
     subjects = _subjects_of(snapshot, keys if len(facts) else keys[:0])
     # By id and by alias: a fact may hold either.
     by_name = {name: one for one in (*known.values(), *asked) for name in (*map(normalise, one.aliases), one.id)}
-    words, uncovered = ([((), ())] * len(keys), ()) if seen.terms is None else _words_of(seen, snapshot, keys)
+    words, uncovered = ([((), ())] * len(keys), ()) if seen.ranked.terms is None else _words_of(seen, snapshot, keys)
 
     def step(key: int, is_fact: int) -> Step:
         one = read[key] if is_fact else known[key]
@@ -111,12 +111,28 @@ def _facts(query: Query, seen: Evidence, keys: Keys, paths: Sequence[EntityPath]
     """Return the facts that support the answer, most important first; those of a strategy that ranks facts."""
     snapshot, expansion = query.snapshot, seen.graph.expansion
     # The keys of facts are those of the question's snapshot.
-    followed = expansion.facts if seen.state == (snapshot.generation, snapshot.numbering) else None
+    followed = expansion.facts if seen.state == (snapshot.generation, snapshot.token, snapshot.numbering) else None
     if not seen.graph.ran:
         return keys[:0]
     if expansion.ranked_facts:
         return _find_facts(snapshot, expansion.ranked_facts) if followed is None else followed
     return choose_facts(query, paths, keys, keys[:0] if followed is None else followed)
+
+
+def _links(snapshot: Snapshot, seen: Evidence, hits: Sequence[Hit]) -> list[Link | None]:
+    """Return the strongest link of each hit to one above it, through the first of its entities by id."""
+    links: list[Link | None] = [None] * len(hits)
+    for place, linked in enumerate(() if seen.reasons is None else seen.reasons.linked()):
+        if linked is None:
+            continue
+        above, ids, kind = linked
+        named = snapshot.entities_with(ids)
+        if kind == "both_mention":  # a year that two passages share says nothing about them
+            named = [entity for entity in named if any(map(str.isalpha, entity.name))]
+        if named:
+            entity = min(named, key=attrgetter("id"))
+            links[place] = Link(above + 1, hits[above].chunk.id, entity.id, entity.name, kind)
+    return links
 
 
 def _named_link(link: Link | None, known: Mapping[str, Entity], fields: Collection[str]) -> Link | None:
@@ -155,7 +171,7 @@ def _words_of(
 
     A chunk has a word if it has most of its terms, of which an identifier has several. Function words do not count.
     """
-    question, terms = seen.plan.text, seen.terms or ()
+    question, terms = seen.plan.text, seen.ranked.terms or ()
     spans = [
         (match.start(), match.end(), {*snapshot.terms(match.group())}.intersection(terms))
         for match in islice(_WORD.finditer(question), _MAX_WORDS)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from graphrag_core.key_sets import among, distinct
-from graphrag_core.ports import Keys, Matrix, Ranking, Scores, Sentences
+from graphrag_core.ports import Keys, Ranking, Scores, Sentences
 from graphrag_core.query.query import Query
-from graphrag_core.query.reasons import Candidates, Flags, Links, Values
+from graphrag_core.query.reasons import Choice, Flags, Links, Values
 from graphrag_core.query.rerank import Reranked, Reranker
 from graphrag_core.result import Signal
 from graphrag_core.text.names import file_address
@@ -32,76 +33,6 @@ _FILE = re.compile(r"[\w-][\w.-]*\.[A-Za-z]{1,8}\b")
 _MOST_FILES = 20
 _FEWEST, _MOST = 3, 1_000  # passages that mention the name of a document; beyond, it is the topic of the collection
 _SHARE = 0.8  # of these passages are of one document
-
-
-def word_weights(counts: Keys, total: int) -> Values:
-    """Return the inverse document frequency of terms in ``counts`` of ``total`` passages, normalised to sum 1."""
-    weights: Values = np.log(1 + (total - counts + 0.5) / (counts + 0.5))
-    return weights / max(float(weights.sum()), 1e-9)
-
-
-class QuestionWords(NamedTuple):
-    """The words of a question, and how far passages contain each.
-
-    A word that is one token of the embedder counts by its similarity to the nearest token of a passage. A word of
-    several tokens is rare, and its pieces mean little: it counts by its stems, and so does every word without token
-    vectors.
-    """
-
-    terms: Sequence[str]  # the question as keyword search sees it
-    counts: Keys  # of passages that have each
-    term_weights: Values  # their inverse document frequencies, which sum to 1
-    weights: Values  # of the words: the largest of their terms
-    by_terms: Values  # one row for each term, one column for each word: its share in the word
-    places: Keys  # the words that are one token, and their vectors
-    vectors: Matrix | None = None
-
-    @classmethod
-    def of(cls, query: Query) -> QuestionWords:
-        """Return the words of a question."""
-        snapshot, embedder, text = query.snapshot, query.embedder, " ".join((query.text, *query.carried.names))
-        terms = snapshot.terms(text)
-        counts = snapshot.term_counts(terms)
-        weights = word_weights(counts, snapshot.statistics_count)
-        if not terms or embedder is None or not embedder.has_tokens or query.vector is None:
-            return cls(terms, counts, weights, weights, np.eye(len(terms)), np.empty(0, np.int64))
-        row_of = {term: row for row, term in enumerate(terms)}
-        words: dict[tuple[int, ...], str] = {}
-        for word in _WORD.findall(text):
-            if rows := tuple(row_of[term] for term in snapshot.terms(word) if term in row_of):
-                words.setdefault(rows, word)
-        by_terms = np.zeros((len(terms), len(words)))
-        for column, rows in enumerate(words):
-            by_terms[list(rows), column] = 1 / len(rows)
-        tokens = embedder.token_ids(list(words.values()))
-        places = np.array([place for place, ids in enumerate(tokens) if len(ids) == 1], np.int64)
-        vectors = embedder.token_vectors(np.array([tokens[place][0] for place in places], np.int64))
-        largest = np.array([weights[list(rows)].max() for rows in words])
-        return cls(terms, counts, weights, largest, by_terms, places, vectors)
-
-    def matches(self, query: Query, keys: Keys, covered: Flags) -> Values:
-        """Return how far chunks contain each word, times its weight: one row for each chunk.
-
-        ``covered`` says which chunks contain which terms. A word that none contains weighs nothing; the weights of the
-        others sum to 1.
-        """
-        values = covered @ self.by_terms
-        weights = np.where(values.any(axis=0), self.weights, 0)
-        if self.vectors is not None and query.embedder is not None and len(self.places):
-            counts, ids = query.snapshot.tokens(keys)
-            if len(rows := np.flatnonzero(counts)):
-                # The tokens of all chunks, each once: numbered by a table, which is faster than sorting.
-                place_of = np.full(_MOST_TOKENS, -1, np.int64)
-                place_of[ids] = 0
-                used = np.flatnonzero(place_of == 0)
-                place_of[used] = np.arange(len(used))
-                others, size = query.embedder.token_vectors(used), max(1, _MOST_PRODUCTS // self.vectors.size)
-                parts = [self.vectors @ others[first : first + size].T for first in range(0, len(others), size)]
-                similar = np.concatenate(parts, axis=1).clip(0, 1)[:, place_of[ids]]
-                starts = np.concatenate([[0], np.cumsum(counts[rows])[:-1]])
-                values[np.ix_(rows, self.places)] = np.maximum.reduceat(similar, starts, axis=1).T
-        weighed: Values = values * (weights / max(float(weights.sum()), 1e-9))
-        return weighed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,93 +62,154 @@ class Linear(Reranker):
 
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
         """Return all chunks of both rankings, best first, with the probability that each belongs to the answer."""
-        everything = _each_once(plain[0], graph[0])
-        words = QuestionWords.of(query)
-        if not words.terms or len(everything) == 0:
-            return Reranked(everything, self.probabilities(np.zeros(0), 0.0, 0.0, len(everything)), named=())
-        trust, share, named = _trust(query, words)
-        document, number = _named_document(query)
-        inside = plain[0][query.snapshot.documents_of(plain[0]) == number][:_INSIDE] if document else plain[0][:0]
+        snapshot, everything = query.snapshot, _each_once(plain[0], graph[0])
+        terms = snapshot.terms(" ".join((query.text, *query.carried.names)))
+        if not terms or len(everything) == 0:
+            return Reranked(everything, self._probabilities(np.zeros(0), 0.0, 0.0, len(everything)), named=())
+        counts = snapshot.term_counts(terms)
+        weights = word_weights(counts, snapshot.statistics_count)
+        of_named = snapshot.entity_counts(query.entities)
+        document, inside = _named_document(query, of_named, plain[0])
         keys = _each_once(plain[0][:_PLAIN], graph[0][:_GRAPH], inside)
-        sentences = query.snapshot.sentences(keys, words.terms)
-        matches = words.matches(query, keys, sentences.of_chunks)
+        sentences = snapshot.sentences(keys, terms)
+        links, in_names = self._links(query, keys, sentences, weights, terms)
+        trust, share, named = _trust(of_named, in_names, counts, weights)
+        matches = _matches(query, keys, terms, weights, sentences.of_chunks)
         # Plain search with its first passages in the order of their score and of the words they contain.
-        first = matches.sum(axis=1)[: len(plain[0][:_PLAIN])]
+        first = matches[: len(plain[0][:_PLAIN])].sum(axis=1)
         similar = (first - first.min(initial=np.inf)) / max(float(np.ptp(first)) if len(first) else 0.0, 1e-9)
         order = np.argsort(-(plain[1][:_PLAIN] + self.similar * similar).round(6), kind="stable")
         by_words = np.concatenate([plain[0][order], plain[0][len(order) :]])
-        nearest = plain[0][np.argsort(-query.snapshot.cosines(plain[0], query.vector), kind="stable")]
+        nearest = plain[0][np.argsort(-snapshot.cosines(plain[0], query.vector), kind="stable")]
+        of_document = np.isin(by_words, inside) if document else np.zeros(len(by_words), np.bool_)
         by_plain = _by_rank(keys, plain[0])
         signals: dict[Signal, Values] = {
             "plain": (1 - trust) * by_plain,
             "words": (1 - trust) * (_by_rank(keys, by_words) - by_plain),
             "graph": (self.graph + (1 - self.graph) * trust) * _by_rank(keys, graph[0]),
             "vector": (self.vector if query.vector is not None else 0) * _by_rank(keys, nearest),
-            "document": self.document * np.isin(keys, inside) * _by_rank(keys, by_words[np.isin(by_words, inside)]),
+            "document": self.document * _by_rank(keys, by_words[of_document], missing=0),
         }
-        links = self._links(query, keys, sentences, words)
-        static = np.sum([*signals.values()], axis=0)
+        static: Values = sum(signals.values(), np.zeros(len(keys)))
         order, sums, added, linked = _choose(static, self.cover * matches, self.link * links.strengths)
         ranking = _each_once(keys[order], by_words, everything)
-        contained = _contained(query, words.counts, sentences.of_chunks[order[:_TOGETHER]])
         sums -= signals["document"][order[: len(sums)]]  # every passage of it has that
-        scores = self.probabilities(sums, trust, contained, len(ranking))
-        candidates = Candidates(keys, plain[0], words.terms, signals, order, added, linked, links)
-        return Reranked(ranking, scores, trust, share, named, document, candidates)
+        contained = _contained(query, counts, sentences.of_chunks[order[:_TOGETHER]])
+        scores = self._probabilities(sums, trust, contained, len(ranking))
+        choice = Choice(keys, plain[0], signals, order, added, linked, links)
+        return Reranked(ranking, scores, trust, share, named, document, terms, choice)
 
     def rerank_plain(self, query: Query, plain: Ranking) -> Ranking:
         """Return plain search in its order, with probabilities by its ranks and by the words of the question."""
         snapshot, first = query.snapshot, plain[0][:_STEPS]
         terms = snapshot.terms(" ".join((query.text, *query.carried.names)))
         if not terms or len(first) == 0:
-            return plain[0], self.probabilities(np.zeros(0), 0.0, 0.0, len(plain[0]))
+            return plain[0], self._probabilities(np.zeros(0), 0.0, 0.0, len(plain[0]))
         counts, covered = snapshot.term_counts(terms), snapshot.sentences(first, terms).of_chunks
         weights = word_weights(counts, snapshot.statistics_count) * covered.any(axis=0)
         matches = covered * (weights / max(float(weights.sum()), 1e-9))
         contained = np.maximum.accumulate(matches)
         added = np.maximum(matches[1:] - contained[:-1], 0).sum(axis=1)
-        scores = _by_rank(first, first) * (1 + self.graph) + self.cover * np.append(matches[0].sum(), added)
+        by_rank = _OFFSET / (np.arange(len(first)) + _OFFSET)
+        scores = by_rank * (1 + self.graph) + self.cover * np.append(matches[0].sum(), added)
         together = _contained(query, counts, covered[:_TOGETHER])
-        return plain[0], self.probabilities(scores, 0.0, together, len(plain[0]))
+        return plain[0], self._probabilities(scores, 0.0, together, len(plain[0]))
 
-    def probabilities(self, scores: Values, trust: float, contained: float, count: int) -> Scores:
+    def _probabilities(self, scores: Values, trust: float, contained: float, count: int) -> Scores:
         """Return falling probabilities for a ranking whose first passages have these scores."""
         ranks = np.arange(1, count + 1)
-        known = np.concatenate([scores, np.full(max(0, count - len(scores)), scores[-1:].min(initial=0))])[:count]
+        known = np.full(count, scores[-1:].min(initial=0))
+        known[: len(scores)] = scores[:count]
         constant, of_score, of_rank, of_trust, of_words = self.probability
         logit = constant + of_score * known + of_rank * np.log(ranks) + of_trust * trust + of_words * contained
         falling: Scores = np.minimum.accumulate(1 / (1 + np.exp(-logit))).astype(np.float32)
         return falling * (1 - np.float32(1e-6) * ranks.astype(np.float32))
 
-    def _links(self, query: Query, keys: Keys, sentences: Sentences, words: QuestionWords) -> Links:
+    def _links(
+        self, query: Query, keys: Keys, sentences: Sentences, weights: Values, terms: Sequence[str]
+    ) -> tuple[Links, Flags]:
         """Return the links between chunks: one mentions what the other is about, or both mention a rare entity.
 
         A link is the stronger the more words of the question the sentence with the entity has, besides its name.
+        Also returns which terms the names of the question's entities contain.
         """
         snapshot = query.snapshot
         mentions = snapshot.mentions(keys)
+        row = np.arange(len(keys)).repeat(mentions.counts)
         entities = distinct(mentions.targets)
         column = entities.searchsorted(mentions.targets)
-        passages = snapshot.entity_counts(entities)
-        most = min(self.most_passages, max(_FEW, snapshot.chunk_count / 10))
-        usable = (np.bincount(column, minlength=len(entities)) > 1) & (passages <= most)
-        kept = usable[column]
-        row, column = np.arange(len(keys)).repeat(mentions.counts)[kept], (usable.cumsum() - 1)[column[kept]]
-        entities, passages = entities[usable], passages[usable]
+        several = np.bincount(column, minlength=len(entities)) > 1
+        passages = np.full(len(entities), np.iinfo(np.int64).max)
+        passages[several] = snapshot.entity_counts(entities[several])
+        usable = passages <= min(self.most_passages, max(_FEW, snapshot.chunk_count / 10))
+        entities, passages, kept = entities[usable], passages[usable], usable[column]
+        row, column = row[kept], (usable.cumsum() - 1)[column[kept]]
         held, subject = np.zeros((2, len(keys), len(entities)), np.bool_)
         held[row, column], subject[row, column] = True, mentions.is_about[kept]
+        of_names = snapshot.in_names(np.concatenate([query.entities, entities]), terms)
+        in_names = of_names[len(query.entities) :]
+        counts, holding = snapshot.entities_of(sentences.facts)
+        kept = among(holding, entities)
+        fact, column = np.arange(len(counts)).repeat(counts)[kept], entities.searchsorted(holding[kept])
         evidence = np.zeros(held.shape)
-        rows = snapshot.fact_rows(sentences.facts)
-        fact, kept = np.arange(len(rows.keys)).repeat(rows.counts), among(rows.entities, entities)
-        fact, column = fact[kept], entities.searchsorted(rows.entities[kept])
-        stated = sentences.of_facts[fact] & ~snapshot.in_names(entities, words.terms)[column]
-        np.maximum.at(evidence, (sentences.owners[fact], column), np.vecdot(stated, words.term_weights))
+        stated = sentences.of_facts[fact] & ~in_names[column]
+        np.maximum.at(evidence, (sentences.owners[fact], column), stated @ weights)
         rarity = np.where(among(entities, np.sort(query.entities)), 0, 2 / np.maximum(passages, 2))
         to_subject, to_mention = (held & ~subject) * (0.25 + evidence), held * rarity * (0.2 + 0.5 * evidence)
         strengths = np.maximum(_strongest(to_subject, subject), _strongest(to_mention, held))
         strengths = np.maximum(strengths, strengths.T)
         np.fill_diagonal(strengths, 0)
-        return Links(strengths, entities, held, subject, to_subject, to_mention)
+        links = Links(strengths, snapshot.entity_ids(entities), held, subject, to_subject, to_mention)
+        return links, of_names[: len(query.entities)]
+
+
+def word_weights(counts: Keys, total: int) -> Values:
+    """Return the inverse document frequency of terms in ``counts`` of ``total`` passages, normalised to sum 1."""
+    weights: Values = np.log(1 + (total - counts + 0.5) / (counts + 0.5))
+    return weights / max(float(weights.sum()), 1e-9)
+
+
+def _matches(query: Query, keys: Keys, terms: Sequence[str], term_weights: Values, covered: Flags) -> Values:
+    """Return how far chunks contain each word of the question, times its weight: one row for each chunk.
+
+    A word that is one token of the embedder counts by its similarity to the nearest token of a chunk. A word of several
+    tokens is rare, and its pieces mean little: it counts by its stems, and so does every word without token vectors.
+    ``covered`` says which chunks contain which terms. A word that none contains weighs nothing; the weights of the
+    others sum to 1.
+    """
+    snapshot, embedder, values, weights = query.snapshot, query.embedder, covered.astype(np.float64), term_weights
+    places, vectors, words = np.empty(0, np.int64), None, dict[tuple[int, ...], str]()
+    if embedder is not None and embedder.has_tokens and query.vector is not None:
+        row_of = {term: row for row, term in enumerate(terms)}
+        for word in _WORD.findall(" ".join((query.text, *query.carried.names))):
+            if rows := tuple(row_of[term] for term in snapshot.terms(word) if term in row_of):
+                words.setdefault(rows, word)
+    if words and embedder is not None:
+        values = np.stack([covered[:, rows].sum(axis=1) / len(rows) for rows in map(list, words)], axis=1)
+        weights = np.array([term_weights[list(rows)].max() for rows in words])
+        tokens = embedder.token_ids(list(words.values()))
+        places = np.array([place for place, ids in enumerate(tokens) if len(ids) == 1], np.int64)
+        vectors = embedder.token_vectors(np.array([tokens[place][0] for place in places], np.int64))
+    weights = np.where(values.any(axis=0), weights, 0)
+    if vectors is not None and embedder is not None and len(places):
+        counts, ids = snapshot.tokens(keys)
+        if len(there := np.flatnonzero(counts)):
+            similar = _similarities(vectors, ids, embedder.token_vectors)
+            starts = counts[there].cumsum() - counts[there]
+            values[np.ix_(there, places)] = np.maximum.reduceat(similar, starts, axis=0).clip(0, 1)
+    weighed: Values = values * (weights / max(float(weights.sum()), 1e-9))
+    return weighed
+
+
+def _similarities(vectors: npt.NDArray[np.float32], ids: Keys, token_vectors: Any) -> npt.NDArray[np.float32]:
+    """Return the cosines of some words with tokens, a row for each of ``ids``, which may repeat."""
+    place_of = np.zeros(_MOST_TOKENS, np.int32)  # the tokens, each once: a table is faster than sorting
+    place_of[ids] = 1
+    used = np.flatnonzero(place_of)
+    place_of[used] = np.arange(len(used))
+    others, size = token_vectors(used), max(1, _MOST_PRODUCTS // vectors.size)
+    parts = [others[first : first + size] @ vectors.T for first in range(0, len(others), size)]
+    return np.concatenate(parts).take(place_of.take(ids), axis=0)
 
 
 def _choose(static: Values, matches: Values, links: Values) -> tuple[Keys, Values, Values, Values]:
@@ -257,54 +249,60 @@ def _contained(query: Query, counts: Keys, covered: Flags) -> float:
     return float(covered.any(axis=0) @ word_weights(counts.clip(1), query.snapshot.statistics_count + _BACKGROUND))
 
 
-def _trust(query: Query, words: QuestionWords) -> tuple[float, float, list[int]]:
+def _trust(of_named: Keys, named: Flags, counts: Keys, weights: Values) -> tuple[float, float, list[int]]:
     """Return the trust in the graph, the share of the question that consists of rare known names, and these.
 
-    A name is as rare as its mentions and its rarest word are together: "File" is not, in a manual full of files.
+    ``of_named`` says how many passages mention each name, and ``named`` which words it has. A name is as rare as its
+    mentions and its rarest word are together: "File" is not, in a manual full of files.
     """
-    if len(query.entities) == 0:
+    if len(of_named) == 0:
         return 0.0, 0.0, []
-    mentions = query.snapshot.entity_counts(query.entities).clip(1).astype(np.float64)
-    named = query.snapshot.in_names(query.entities, words.terms)
-    of_words = np.where(named, words.counts, np.inf).min(axis=1)
+    mentions = of_named.clip(1).astype(np.float64)
+    of_words = np.where(named, counts, np.inf).min(axis=1)
     of_words = np.where(np.isfinite(of_words), of_words, mentions)
     rarity = np.minimum(1, _RARE / np.maximum(mentions, np.sqrt(mentions * of_words)))
-    share = float((named * rarity[:, None]).max(axis=0) @ words.term_weights)
-    deciding = np.flatnonzero((named @ words.term_weights) * rarity > 0.1 * share)
+    share = float((named * rarity[:, None]).max(axis=0) @ weights)
+    deciding = np.flatnonzero((named @ weights) * rarity > 0.1 * share)
     return min(1.0, share / _ENOUGH), share, deciding.tolist()
 
 
-def _by_rank(keys: Keys, ranking: Keys) -> Values:
+def _by_rank(keys: Keys, ranking: Keys, missing: float = _OFFSET / (_FAR + _OFFSET)) -> Values:
     """Return what the rank of each chunk counts."""
-    rank_of = {key: rank for rank, key in enumerate(ranking[:_FAR].tolist())}
-    return _OFFSET / np.array([rank_of.get(key, _FAR) + _OFFSET for key in keys.tolist()], np.float64)
+    values = np.full(len(keys), missing)
+    at, ranks = (keys[:, None] == ranking[:_FAR]).nonzero()
+    values[at] = _OFFSET / (ranks + _OFFSET)
+    return values
 
 
 def _each_once(*keys: Keys) -> Keys:
     return np.array(list(dict.fromkeys(np.concatenate(keys).tolist())), np.int64)
 
 
-def _named_document(query: Query) -> tuple[str, int]:
+def _named_document(query: Query, counts: Keys, ranking: Keys) -> tuple[str, Keys]:
     """Return the document that a question names: by its file, or by a name that almost only this document mentions.
 
-    Its name and its number (:meth:`Snapshot.documents_of`); an empty name if there is none.
+    Its name, empty if there is none, and its first chunks in the ranking. ``counts`` says how many passages mention
+    each of the question's entities.
     """
     snapshot = query.snapshot
     files = {file_address(name): name for name in _FILE.findall(query.text)[:_MOST_FILES]} if "." in query.text else {}
+    name, document = "", -1
     for address, entity in snapshot.find_entities(files).items() if files else ():
         numbers = distinct(snapshot.documents_of(snapshot.walk(np.array([entity])).targets))
         if len(numbers) == 1:
-            return files[address], int(numbers[0])
-    counts = snapshot.entity_counts(query.entities)
-    for entity in query.entities[(counts >= _FEWEST) & (counts <= _MOST)]:
+            name, document = files[address], int(numbers[0])
+            break
+    for entity in query.entities[(counts >= _FEWEST) & (counts <= _MOST)] if not name else ():
         chunks: Keys = snapshot.walk(np.array([entity])).targets
         numbers, of_each = np.unique(snapshot.documents_of(chunks[: _MOST + 1]), return_counts=True)
         if len(chunks) > _MOST or of_each.max() < _SHARE * len(chunks):  # in a scope not more than some are counted
             continue
         (known,) = snapshot.entities(np.array([entity]))
-        if any(_is_written_as_name(query.text, name) for name in (known.name, *known.aliases)):
-            return known.name, int(numbers[of_each.argmax()])
-    return "", -1
+        if any(_is_written_as_name(query.text, own) for own in (known.name, *known.aliases)):
+            name, document = known.name, int(numbers[of_each.argmax()])
+            break
+    inside = snapshot.documents_of(ranking) == document if name else np.zeros(len(ranking), np.bool_)
+    return name, ranking[inside][:_INSIDE]
 
 
 def _is_written_as_name(question: str, name: str) -> bool:

@@ -1,17 +1,15 @@
-"""Why a second stage put passages where they are: the links between them, and what moved each up."""
+"""Why the second stage put hits where they are: what moved each up, and its link to a better one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.model import Entity
 from graphrag_core.ports import Keys
-from graphrag_core.result import Link, LinkKind, Signal
+from graphrag_core.result import LinkKind, Signal
 
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -21,10 +19,11 @@ _LINK_KINDS: tuple[LinkKind, ...] = ("about", "mentions", "both_mention")
 
 
 class Links(NamedTuple):
-    """The links between candidates: how strong each is, and through which entity.
+    """The links between passages: how strong each is, and through which entity.
 
-    ``held`` and ``subject`` say which candidate mentions an entity and which is about it; ``to_subject`` and
-    ``to_mention`` are the strengths of an entity in a candidate, towards others that are about it or mention it.
+    ``held`` and ``subject`` say which passage mentions an entity and which is about it; ``to_subject`` and
+    ``to_mention`` are the strengths of an entity in a passage, towards others that are about it or mention it.
+    ``entities`` are ids, which other snapshots know, too.
     """
 
     strengths: Values
@@ -34,8 +33,14 @@ class Links(NamedTuple):
     to_subject: Values
     to_mention: Values
 
-    def strongest(self, one: int, other: int) -> tuple[Keys, LinkKind]:
-        """Return the entities of the strongest link between two candidates, and what it is to the first."""
+    def only(self, rows: Keys) -> Links:
+        """Return the links between some of the passages."""
+        shared = self.held[rows].sum(axis=0) > 1
+        tables = (table[rows][:, shared] for table in self[2:])
+        return Links(self.strengths[np.ix_(rows, rows)], self.entities[shared], *tables)
+
+    def strongest(self, one: int, other: int) -> tuple[list[int], LinkKind]:
+        """Return the entities of the strongest link between two passages, and what it is to the first."""
         about, other_about = self.subject[one], self.subject[other]
         values = np.stack(
             [
@@ -49,19 +54,17 @@ class Links(NamedTuple):
         entities = values[which] == best[which]
         both = entities & about & other_about
         if which == 2 and both.any():
-            return self.entities[both], "both_about"
-        return self.entities[entities], _LINK_KINDS[which]
+            return self.entities[both].tolist(), "both_about"
+        return self.entities[entities].tolist(), _LINK_KINDS[which]
 
 
-class Candidates(NamedTuple):
-    """What a second stage knows of its candidates.
+class Choice(NamedTuple):
+    """How the second stage chose its candidates.
 
     Attributes
     ----------
     keys, plain
         The candidates, and the ranking of plain search.
-    terms
-        The terms of the question.
     signals
         What each signal adds to the score of each candidate, besides new words and links.
     order, added, linked
@@ -72,54 +75,65 @@ class Candidates(NamedTuple):
 
     keys: Keys
     plain: Keys
-    terms: Sequence[str]
     signals: Mapping[Signal, Values]
     order: Keys
     added: Values
     linked: Values
     links: Links
 
-    def moved(self, shown: Keys) -> list[tuple[Signal, ...]]:
-        """Return for each of the chunks shown the signals by which it is above passages that plain search ranks higher.
-
-        A signal counts if it adds more to the chunk's score than to that of such a passage. Most important first.
-        """
-        place, plain_rank = np.empty(len(self.keys), np.int64), {key: at for at, key in enumerate(self.plain.tolist())}
+    def reasons(self, shown: Keys) -> Reasons:
+        """Return what explains the passages that are shown."""
+        hits, rows = (shown[:, None] == self.keys).nonzero()
+        place, ranks = np.empty(len(self.keys), np.int64), np.full(len(self.keys), len(self.plain))
         place[self.order] = np.arange(len(self.keys))
-        ranks = np.array([plain_rank.get(key, len(plain_rank)) for key in self.keys.tolist()])
-        at, rows = (shown[:, None] == self.keys).nonzero()
-        passed = (place > place[rows, None]) & (ranks < ranks[rows, None])
+        at, of_plain = (self.keys[:, None] == self.plain).nonzero()
+        ranks[at] = of_plain
         step = np.minimum(place[rows], len(self.added) - 1)
-        parts = {**self.signals, "words": self.signals["words"] + self.added[step], "links": self.linked[step]}
-        del parts["plain"]
-        values = np.stack([np.broadcast_to(own, passed.shape) for own in parts.values()])
-        own = values[:, np.arange(len(rows)), rows][:, :, None]
-        gains = np.where(passed, own - values, -np.inf).max(axis=2).T
-        moved: list[tuple[Signal, ...]] = [()] * len(shown)
-        for row in np.flatnonzero(passed.any(axis=1)).tolist():
-            names = [*zip(gains[row].tolist(), parts, strict=True)]
+        gains = {**self.signals, "words": self.signals["words"] + self.added[step], "links": self.linked[step]}
+        del gains["plain"]
+        passed = (place > place[rows, None]) & (ranks < ranks[rows, None])
+        few = {name: values.astype(np.float32) for name, values in gains.items()}
+        return Reasons(len(shown), hits, rows, passed, few, self.links.only(rows))
+
+
+class Reasons(NamedTuple):
+    """What explains some hits, in a few numbers for each.
+
+    ``size`` is their number, ``hits`` those that were candidates, and ``rows`` which candidates these are. ``passed`` says which candidates
+    each is above although plain search ranks them higher, ``gains`` what each signal added to all when it was chosen.
+    """
+
+    size: int
+    hits: Keys
+    rows: Keys
+    passed: Flags
+    gains: Mapping[Signal, npt.NDArray[np.float32]]
+    links: Links
+
+    def moved(self) -> list[tuple[Signal, ...]]:
+        """Return for each hit the signals by which it is above passages that plain search ranks higher.
+
+        A signal counts if it adds more to the hit's score than to that of such a passage. Most important first.
+        """
+        values = np.stack([np.broadcast_to(own, self.passed.shape) for own in self.gains.values()])
+        own = values[:, np.arange(len(self.rows)), self.rows][:, :, None]
+        gains = np.where(self.passed, own - values, -np.inf).max(axis=2, initial=-np.inf).T
+        moved: list[tuple[Signal, ...]] = [()] * self.size
+        for row in np.flatnonzero(self.passed.any(axis=1)).tolist():
+            names = [*zip(gains[row].tolist(), self.gains, strict=True)]
             names.sort(key=lambda pair: -pair[0])
-            moved[at[row]] = tuple(name for gain, name in names if gain >= _LEAST) or (names[0][1],)
+            moved[self.hits[row]] = tuple(name for gain, name in names if gain >= _LEAST) or (names[0][1],)
         return moved
 
-    def links_of(self, shown: Keys, ids: Sequence[str], known: Mapping[int, Entity]) -> list[Link | None]:
-        """Return the strongest link of each of the chunks shown, which have these ids, to one above it, if any.
+    def linked(self) -> Sequence[tuple[int, list[int], LinkKind] | None]:
+        """Return of each hit the strongest link to one above it, if any: that hit, the ids of entities, and the kind.
 
-        Of links that are equally strong, that to the best chunk, through the first entity by id. ``known`` has the
-        entities that two of the chunks hold.
+        Of links that are equally strong, that to the best hit.
         """
-        places, rows = (shown[:, None] == self.keys).nonzero()
-        strengths = self.links.strengths[np.ix_(rows, rows)].round(6)  # equal whatever the order of the sums
-        links: list[Link | None] = [None] * len(shown)
-        for at in range(1, len(rows)):
+        strengths = self.links.strengths.round(6)  # equal whatever the order of the sums
+        found: list[tuple[int, list[int], LinkKind] | None] = [None] * self.size
+        for at in range(1, len(self.rows)):
             above = int(strengths[at, :at].argmax())
-            if strengths[at, above] < _LEAST:
-                continue
-            linking, kind = self.links.strongest(rows[at], rows[above])
-            named = [known[key] for key in linking.tolist()]
-            if kind == "both_mention":  # a year that two passages share says nothing about them
-                named = [entity for entity in named if any(map(str.isalpha, entity.name))]
-            if named:
-                entity, other = min(named, key=attrgetter("id")), int(places[above])
-                links[places[at]] = Link(other + 1, ids[other], entity.id, entity.name, kind)
-        return links
+            if strengths[at, above] >= _LEAST:
+                found[self.hits[at]] = (int(self.hits[above]), *self.links.strongest(at, above))
+        return found

@@ -18,7 +18,7 @@ from graphrag_core.text import chunk_text, label
 from graphrag_core.text.markup import plain
 
 if TYPE_CHECKING:
-    from graphrag_core.query.reasons import Candidates
+    from graphrag_core.query.reasons import Choice
 
 Given = Iterable[float | None]
 ScoreTexts = Callable[[str, list[str]], Given | Awaitable[Given]]
@@ -51,8 +51,8 @@ class Reranked:
         reranker does not look at names.
     document
         The document that the question names; empty if it names none.
-    candidates
-        What the hits are explained with; None if nothing is known.
+    terms, choice
+        The terms of the question, and what the hits are explained with; None if the reranker does not say.
     """
 
     keys: Keys
@@ -61,7 +61,8 @@ class Reranked:
     share: float = 0.0
     named: Sequence[int] | None = None
     document: str = ""
-    candidates: Candidates | None = None
+    terms: Sequence[str] | None = None
+    choice: Choice | None = None
 
 
 class Reranker(ABC):

@@ -28,7 +28,7 @@ from graphrag_core.query.rerank import SCORED, Reranked
 from graphrag_core.query.settings import ResolvedSettings
 from graphrag_core.query.strategies.strategy import stated_strengths
 from graphrag_core.remarks import remarks
-from graphrag_core.result import CONFIDENCE_WITHOUT_GRAPH, Channel, Explanation, Hit, Lazy, Reason, Result, Step, Trace
+from graphrag_core.result import CONFIDENCE_WITHOUT_GRAPH, Channel, Explanation, Hit, Lazy, Result, Step, Trace
 from graphrag_core.telemetry import Stages
 from graphrag_core.text.names import with_arxiv_ids
 from graphrag_core.text.words import WORD_OR_IDENTIFIER
@@ -191,23 +191,19 @@ def read(
     query: Query, plan: Plan, vector: Embedded, plain: PlainSearch, graph: GraphSearch, ranked: Reranked
 ) -> Evidence:
     """Read the passages and entities that may be shown, and what the remarks need, while the snapshot is open."""
-    snapshot, settings, candidates = query.snapshot, plan.settings, ranked.candidates
-    kept, linking = None, query.entities[:0]
+    snapshot, settings, kept = query.snapshot, plan.settings, None
     if settings.method == "hybrid":
         kept = settings.fusion.kept(query, plain.ranking, graph.ranking if graph.ran else None)
     shown = ranked.keys[: settings.k] if kept is None else ranked.keys[np.isin(ranked.keys, kept)]
     wanted = shown if settings.scorer is None else distinct(shown, ranked.keys[: max(SCORED, settings.k)])
-    if candidates is not None:  # the entities that may link these passages with each other
-        held = candidates.links.held[np.isin(candidates.keys, wanted)]
-        linking = candidates.links.entities[held.sum(axis=0) > 1]
     via = [graph.expansion.via[key][0] for key in wanted.tolist() if key in graph.expansion.via]
-    keys = distinct(query.entities, linking, np.array(via, np.int64))
+    keys = distinct(query.entities, np.array(via, np.int64)) if via else query.entities
     return Evidence(
         plan=plan, settings=settings, plain=plain, graph=graph, ranked=ranked, kept=kept,
         passages=dict(zip(wanted.tolist(), snapshot.chunks(wanted), strict=True)),
         entities=dict(zip(keys.tolist(), snapshot.entities(keys), strict=True)),
-        named=query.entities, carried=query.carried, terms=None if candidates is None else candidates.terms,
-        state=(snapshot.generation, snapshot.numbering),
+        named=query.entities, carried=query.carried,
+        state=(snapshot.generation, snapshot.token, snapshot.numbering),
         unknown_keys=snapshot.unknown_keys[:_MAX_UNKNOWN], has_vector=query.vector is not None,
         has_chunks=snapshot.chunk_count > 0, has_entities=snapshot.has_entities, has_vectors=snapshot.has_vectors,
         missing=_missing(query, settings, vector, graph), failed=bool(query.failures),
@@ -235,23 +231,18 @@ def to_result(engine: IndexEngine, seen: Evidence, stages: Stages) -> Result:
     if settings.score_threshold is not None:
         above = int((np.round(scores, 6) >= round(settings.score_threshold, 6)).sum())
         keys, scores = keys[:above], scores[:above]
-    reasons = [Reason()] * len(keys)
-    if ranked.candidates is not None:
-        ids = [seen.passages[key].id for key in keys.tolist()]
-        links, moved = ranked.candidates.links_of(keys, ids, seen.entities), ranked.candidates.moved(keys)
-        reasons = [Reason(link=link, moved=names) for link, names in zip(links, moved, strict=True)]
     explanation: Lazy[Explanation] = Lazy(Explanation)
     hits = _hits(seen, keys, scores.tolist(), explanation)
     seen = replace(  # what a stored result needs: no passages besides its hits
         seen,
         passages={},
         entities={key: seen.entities[key] for key in seen.named.tolist()},
-        ranked=replace(ranked, keys=keys, scores=scores, candidates=None),
-        moved={name for reason in reasons for name in reason.moved},
+        ranked=replace(ranked, keys=keys, scores=scores, choice=None),
+        reasons=None if ranked.choice is None else ranked.choice.reasons(keys),
         hits=len(hits),
         best_score=best_score,
     )
-    explanation.compute = partial(explain, engine, seen, hits, reasons)
+    explanation.compute = partial(explain, engine, seen, hits)
     if plan.explain:
         _ = explanation.value
     stages.end("explain" if plan.explain else "hits")

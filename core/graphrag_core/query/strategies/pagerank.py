@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -73,13 +74,14 @@ class PageRank(GraphStrategy):
     def expand(self, query: Query, text_ranking: Ranking, k: int) -> Expansion:
         """Return the chunks with the highest PageRank, best first."""
         facts, scores = self._best_facts(query, text_ranking[0][:_FROM])
-        rows = query.snapshot.fact_rows(facts)
-        entities = np.concatenate([query.entities, rows.entities])
+        counts, holding = query.snapshot.entities_of(facts)
+        entities = np.concatenate([query.entities, holding])
         rarity = query.snapshot.entity_counts(entities).clip(1) ** -0.5
         named, carried = len(query.entities), query.carried
-        rarity[named - len(carried.entities) : named] *= self.carried_weight * carried.weights
+        if len(carried.entities):
+            rarity[named - len(carried.entities) : named] *= self.carried_weight * carried.weights
         # The entities of a fact share its score.
-        of_facts = np.repeat(scores / np.sqrt(rows.counts.clip(1)), rows.counts) * rarity[named:]
+        of_facts = np.repeat(scores / np.sqrt(counts.clip(1)), counts) * rarity[named:]
         classes: list[tuple[Keys, npt.NDArray[Any], float]] = [
             (entities[:named], rarity[:named], self.entity_weight),
             (entities[named:], of_facts, self.fact_weight),
@@ -123,64 +125,67 @@ class PageRank(GraphStrategy):
         """Return the chunks that forward push reaches, and their PageRank.
 
         The edges of a node are read when it is first pushed; from then on it is pushed in every round. In double
-        precision: the order of the sums, which is the order of the keys, must not show in a rounded score.
+        precision: the order of the sums must not show in a rounded score.
         """
+        first_entity, tolerance = snapshot.first_entity, self.tolerance
         # For each node its residual, 0 at first; where a list has it; and whether it was pushed.
-        size = snapshot.node_limit
-        try:
-            residual, last_seen, is_pushed = _SPARE.pop()
-        except IndexError:  # the first walk, or another thread has it
-            residual, last_seen, is_pushed = np.zeros(0), np.empty(0, np.int32), np.zeros(0, np.bool_)
-        if len(residual) < size:
-            residual, last_seen, is_pushed = np.zeros(size), np.empty(size, np.int32), np.zeros(size, np.bool_)
+        residual, last_seen, is_pushed = _scratch(snapshot.node_limit)
         np.add.at(residual, seeds, weights)
         new = _unique(seeds, last_seen)
-        nodes, counts, targets, shares, settled = new[:0], new[:0], new[:0], weights[:0], weights[:0]
-        rounds = min(_DISCOVERING + 1, self.iterations)
-        for number in range(1, rounds + 1):
+        nodes, owners, targets, shares, settled = new[:0], new[:0], new[:0], weights[:0], weights[:0]
+        for left in range(min(_DISCOVERING, self.iterations - 1), -1, -1):
             check_deadline()
             if len(new):
+                new = np.concatenate([new[new < first_entity], new[new >= first_entity]])  # as walk reads them
                 edges = snapshot.walk(new)
+                own = np.arange(len(new)).repeat(edges.counts)
+                per_weight = self.damping / np.maximum(np.bincount(own, edges.weights, len(new)), 1e-12)
                 is_pushed[new] = True
-                nodes, counts = np.concatenate([nodes, new]), np.concatenate([counts, edges.counts])
-                per_weight = self.damping / np.maximum(edges.totals.astype(np.float64), 1e-12)
-                shares = np.concatenate([shares, edges.weights * per_weight.repeat(edges.counts)])
+                owners, nodes = np.concatenate([owners, own + len(nodes)]), np.concatenate([nodes, new])
+                shares = np.concatenate([shares, edges.weights * per_weight[own]])
                 targets = np.concatenate([targets, edges.targets])
                 settled = np.concatenate([settled, np.zeros(len(new))])
             mass = residual[nodes]
             residual[nodes] = 0
             settled += mass
-            np.add.at(residual, targets, shares * mass.repeat(counts))
-            if number == rounds:
-                break
-            near = targets[residual[targets] > self.tolerance]
-            new = _unique(near[~is_pushed[near]], last_seen)
-            new = new[residual[new] > self.tolerance * snapshot.degrees(new)]
+            np.add.at(residual, targets, shares * mass[owners])
+            if left:
+                near = targets[residual[targets] > tolerance]
+                new = _unique(near[~is_pushed[near]], last_seen)
+                new = new[residual[new] > tolerance * snapshot.degrees(new)]
         # From here on the same nodes are pushed: only edges between them matter, and at the end the others.
         last_seen[nodes] = np.arange(len(nodes))
-        inside, owners = is_pushed[targets], np.arange(len(nodes)).repeat(counts)
+        inside = is_pushed[targets]
         start, end, share = owners[inside], last_seen[targets[inside]], shares[inside]
         mass, pushed = residual[nodes], np.zeros(len(nodes))
         for _ in range(self.iterations - _DISCOVERING - 1):
             pushed += mass
             mass = np.bincount(end, share * mass[start], len(nodes)).astype(np.float64, copy=False)
-        settled += pushed
+        outside = ~inside
         residual[nodes] = mass
-        np.add.at(residual, targets[~inside], shares[~inside] * pushed[owners[~inside]])
+        np.add.at(residual, targets[outside], shares[outside] * pushed[owners[outside]])
         everything = np.concatenate([nodes, targets])
-        reached = _unique(everything[everything < snapshot.first_entity], last_seen)
+        reached = _unique(everything[everything < first_entity], last_seen)
         last_seen[reached] = np.arange(len(reached))
-        are_chunks = nodes < snapshot.first_entity
-        rank = residual[reached]
-        rank[last_seen[nodes[are_chunks]]] += settled[are_chunks]
+        rank, are_chunks = residual[reached], nodes < first_entity
+        rank[last_seen[nodes[are_chunks]]] += (settled + pushed)[are_chunks]
         residual[everything] = 0
         is_pushed[nodes] = False
         _SPARE[:] = [(residual, last_seen, is_pushed)]
         return reached[rank > 0], (1 - self.damping) * rank[rank > 0]
 
 
-_SPARE: list[tuple[Doubles, npt.NDArray[np.int32], npt.NDArray[np.bool_]]] = []
+Scratch = tuple[Doubles, npt.NDArray[np.int32], npt.NDArray[np.bool_]]
+_SPARE: list[Scratch] = []
 """The arrays of the last walk, for the next one: making it takes time in proportion to the graph. At most one."""
+
+
+def _scratch(size: int) -> Scratch:
+    """Return arrays with a place for each node: those of the last walk, unless another thread has them."""
+    with suppress(IndexError):
+        if len((spare := _SPARE.pop())[0]) >= size:
+            return spare
+    return np.zeros(size), np.empty(size, np.int32), np.zeros(size, np.bool_)
 
 
 def _unique(nodes: Keys, scratch: npt.NDArray[np.int32]) -> Keys:
