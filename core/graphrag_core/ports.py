@@ -110,7 +110,7 @@ class Adjacency(NamedTuple):
     def totals(self) -> npt.NDArray[np.float64]:
         """The sum of the weights of the edges of each node."""
         owners = np.arange(len(self.counts)).repeat(self.counts)
-        return np.bincount(owners, self.weights, len(self.counts))
+        return np.bincount(owners, self.weights, len(self.counts)).astype(np.float64, copy=False)
 
     @property
     def is_about(self) -> npt.NDArray[np.bool_]:

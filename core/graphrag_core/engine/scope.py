@@ -183,7 +183,8 @@ class Scope:
         if first == len(nodes):
             return Adjacency(*own)
         others = self._passages_of_entities(self._own(nodes[first:]))
-        return Adjacency(*(np.concatenate(pair) for pair in zip(own, others, strict=True)))
+        counts, targets, weights = map(np.concatenate, zip(own, others, strict=True))
+        return Adjacency(counts, targets, weights)
 
     def _entities_of_passages(self, passages: Keys) -> tuple[Numbers, Keys, Scores]:
         counts, codes = self._view.forward["mention"].gather(passages)

@@ -36,8 +36,11 @@ class Links(NamedTuple):
     def only(self, rows: Keys) -> Links:
         """Return the links between some of the passages."""
         shared = self.held[rows].sum(axis=0) > 1
-        tables = (table[rows][:, shared] for table in self[2:])
-        return Links(self.strengths[np.ix_(rows, rows)], self.entities[shared], *tables)
+        own = np.ix_(rows, shared)
+        return Links(
+            self.strengths[np.ix_(rows, rows)], self.entities[shared], self.held[own], self.subject[own],
+            self.to_subject[own], self.to_mention[own],
+        )  # fmt: skip
 
     def strongest(self, one: int, other: int) -> tuple[list[int], LinkKind]:
         """Return the entities of the strongest link between two passages, and what it is to the first."""
@@ -99,8 +102,9 @@ class Choice(NamedTuple):
 class Reasons(NamedTuple):
     """What explains some hits, in a few numbers for each.
 
-    ``size`` is their number, ``hits`` those that were candidates, and ``rows`` which candidates these are. ``passed`` says which candidates
-    each is above although plain search ranks them higher, ``gains`` what each signal added to all when it was chosen.
+    ``size`` is their number, ``hits`` those that were candidates, and ``rows`` which candidates these are. ``passed``
+    says which candidates each is above although plain search ranks them higher, ``gains`` what each signal added to all
+    when it was chosen.
     """
 
     size: int
