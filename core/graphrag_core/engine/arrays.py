@@ -141,7 +141,8 @@ class Forward:
 
     def gather(self, rows: Array, which: int = 0) -> tuple[Numbers, Array]:
         """Return the lengths of rows, and their values one row after the other."""
-        starts, counts = self.locate(rows)
+        starts = self.starts.take(rows)
+        counts = self.starts.take(rows + 1) - starts
         return counts, self.values[which].take(ranges(starts, counts))
 
     def write(self, base: BaseWriter, name: str, rows: Numbers, remap: Remap | None = None) -> None:

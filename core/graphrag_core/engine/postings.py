@@ -97,14 +97,12 @@ class Postings:
         for phrase in analysis.phrases(text):
             more = self._phrase(phrase, mask, bodies)
             keys, place = np.unique(np.concatenate([keys, more[0]]), return_inverse=True)
-            scores = _added_up(place, np.concatenate([scores, more[1]]), len(keys))
+            scores = np.bincount(place, np.concatenate([scores, more[1]]), len(keys)).astype(np.float64, copy=False)
         return best(keys, scores.astype(np.float32), k)
 
     def counts(self, terms: Sequence[str], visible: Flags | None) -> Keys:
         """Return how many passages have each term in their body, 0 for a term that no visible one has."""
-        keys = np.array([term_key(term) for term in terms], np.int64)
-        lists = self._lists(keys)
-        counts = self._frequencies(keys, lists)
+        lists, counts = self._lists(np.array([term_key(term) for term in terms], np.int64))
         if visible is not None:
             for at in np.flatnonzero(counts).tolist():
                 counts[at] *= any(visible[part.of(at)].any() for part in lists)
@@ -112,26 +110,21 @@ class Postings:
 
     # -- scores
 
-    def _lists(self, keys: Numbers) -> list[_Lists]:
-        found, lengths = [], self._lengths
+    def _lists(self, keys: Numbers) -> tuple[list[_Lists], Numbers]:
+        """Return the posting lists of some terms and fields, and how many living passages each has."""
+        found, lengths, frequencies = [], self._lengths, np.zeros(len(keys), np.int64)
         for at, part in enumerate(self._table.parts):
             starts, counts = part.locate(keys)
             if counts.any():
                 codes = (lengths.base if at == 0 else lengths.tail).reshape(-1)
                 passages, numbers = part.values
-                found.append(_Lists(passages, numbers, codes, 0 if at == 0 else len(lengths.base), starts, counts))
-        return found
-
-    def _frequencies(self, keys: Numbers, lists: Sequence[_Lists]) -> Numbers:
-        """Return how many living passages each list has."""
-        counts = np.zeros(len(keys), np.int64)
-        for part in lists:
-            counts += part.counts
-            if len(self._dead):
-                for at in np.flatnonzero(part.counts).tolist():
-                    few, many = sorted((part.of(at), self._dead), key=len)
-                    counts[at] -= np.count_nonzero(among(few.astype(many.dtype), many))
-        return counts
+                own = _Lists(passages, numbers, codes, 0 if at == 0 else len(lengths.base), starts, counts)
+                found.append(own)
+                frequencies += counts
+                for which in np.flatnonzero(counts).tolist() if len(self._dead) else ():
+                    few, many = sorted((own.of(which), self._dead), key=len)
+                    frequencies[which] -= np.count_nonzero(among(few.astype(many.dtype), many))
+        return found, frequencies
 
     def _weights(self, keys: Numbers, frequencies: Numbers) -> Values:
         idf = np.log(1 + (self._size - frequencies + 0.5) / (frequencies + 0.5))
@@ -139,13 +132,13 @@ class Postings:
         return weights
 
     def _scored(self, keys: Numbers, k: int, mask: Flags | None) -> tuple[Keys, Values]:
-        lists = self._lists(keys)
-        weights = self._weights(keys, self._frequencies(keys, lists))
+        lists, frequencies = self._lists(keys)
+        weights = self._weights(keys, frequencies)
         total = sum(int(part.counts.sum()) for part in lists)
         if total >= PRUNED_FROM and (candidates := self._candidates(keys, lists, weights, k, mask)) is not None:
             return self._of_candidates(keys, lists, weights, candidates)
         passages, scores = self._postings(keys, lists, weights, np.arange(len(keys)))
-        found = _added_up(passages, scores, len(self._lengths))
+        found = np.bincount(passages, scores, len(self._lengths)).astype(np.float64, copy=False)
         if mask is not None:
             found *= mask
         there = np.flatnonzero(found)
@@ -214,7 +207,8 @@ class Postings:
                 scores.append(
                     self._values(part, start + at[has], candidates[has], np.full(len(has), which), keys, weights)
                 )
-        return candidates, _added_up(np.concatenate(place), np.concatenate(scores), len(candidates))
+        found = np.bincount(np.concatenate(place), np.concatenate(scores), len(candidates))
+        return candidates, found.astype(np.float64, copy=False)
 
     # -- phrases
 
@@ -223,8 +217,7 @@ class Postings:
     ) -> tuple[Keys, Values]:
         """Return the passages that have a phrase in their body, and its score in each."""
         keys = np.array([term_key(term) for term in dict.fromkeys(phrase)], np.int64)
-        lists = self._lists(keys)
-        frequencies = self._frequencies(keys, lists)
+        lists, frequencies = self._lists(keys)
         common = np.empty(0, np.int64)
         if lists and frequencies.all():
             for place, at in enumerate(np.argsort(frequencies).tolist()):
@@ -248,8 +241,3 @@ class Postings:
 def term_key(term: str) -> int:
     """Return the key of a term in the first field; those of the other fields follow."""
     return hash64(term) >> FIELD_BITS << FIELD_BITS
-
-
-def _added_up(places: Numbers, scores: Values, size: int) -> Values:
-    """Return the sums of the scores of each place."""
-    return np.asarray(np.bincount(places, scores, size), np.float64)

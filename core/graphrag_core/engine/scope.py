@@ -183,8 +183,10 @@ class Scope:
         if first == len(nodes):
             return Adjacency(*own)
         others = self._passages_of_entities(self._own(nodes[first:]))
-        counts, targets, weights = map(np.concatenate, zip(own, others, strict=True))
-        return Adjacency(counts, targets, weights)
+        return Adjacency(
+            np.concatenate([own[0], others[0]]), np.concatenate([own[1], others[1]]),
+            np.concatenate([own[2], others[2]]),
+        )  # fmt: skip
 
     def _entities_of_passages(self, passages: Keys) -> tuple[Numbers, Keys, Scores]:
         counts, codes = self._view.forward["mention"].gather(passages)

@@ -46,7 +46,7 @@ class Vectors:
         self._flat: _Store | None = None  # FAISS over the tail, made by the first search
 
     def __len__(self) -> int:
-        return (0 if self._base is None else len(self._base)) + len(self._tail)
+        return (0 if self._base is None else self._base.size) + len(self._tail)
 
     @property
     def nbytes(self) -> int:
@@ -79,11 +79,13 @@ class Vectors:
             return [best(own, row, k) for row in scores]
         # A scope that would be searched exactly if it were alone is so among others, too.
         every = visible is not None and size < APPROXIMATE_FROM
+        if len(self._tail) and self._flat is None:
+            self._flat = _Store(self._tail.tail)
         nearest, first = [], 0
-        for part in self._parts():
-            inside = None if visible is None else visible[first : first + len(part)]
+        for part in filter(None, (self._base, self._flat)):
+            inside = None if visible is None else visible[first : first + part.size]
             nearest.append([first + found for found in part.nearest(queries, k, inside, every_list=every)])
-            first += len(part)
+            first += part.size
         rankings = []
         for query, *near in zip(queries, *nearest, strict=True):
             candidates = np.concatenate(near)
@@ -91,27 +93,21 @@ class Vectors:
             rankings.append(best(candidates, np.vecdot(self.take(candidates), query), k))
         return rankings
 
-    def _parts(self) -> Iterator[_Store]:
-        if self._base is not None and len(self._base):
-            yield self._base
-        if len(self._tail):
-            if self._flat is None:
-                self._flat = _Store(self._tail.tail)
-            yield self._flat
-
     def take(self, passages: Keys) -> Matrix:
         """Return the vectors of passages."""
         return _widened(self.codes(passages).view(np.int16))
 
     def codes(self, passages: Keys) -> Codes:
         """Return the vectors of passages as they are stored."""
-        first = 0 if self._base is None else len(self._base)
-        if self._base is None or len(self._tail) == 0:
-            return self._tail.take(passages) if self._base is None else self._base.codes_of(passages)
-        is_new = passages >= first
-        found = np.empty((len(passages), 2 * self.dim), np.uint8)
-        found[is_new] = self._tail.tail[passages[is_new] - first]
-        found[~is_new] = self._base.codes_of(passages[~is_new])
+        base = self._base
+        if base is None:
+            return self._tail.take(passages)
+        if len(self._tail) == 0:
+            return base.codes.take(passages if base.rows is None else base.rows.take(passages), axis=0)
+        is_new, found = passages >= base.size, np.empty((len(passages), 2 * self.dim), np.uint8)
+        found[is_new] = self._tail.tail[passages[is_new] - base.size]
+        old = passages[~is_new]
+        found[~is_new] = base.codes.take(old if base.rows is None else base.rows.take(old), axis=0)
         return found
 
     # -- the base
@@ -158,7 +154,7 @@ class Vectors:
         coarse.add(np.ascontiguousarray(centroids))
         lists, is_new = np.empty(len(passages), np.int64), np.ones(len(passages), np.bool_)
         if self._base is not None and self._base.centroids is not None:
-            is_new = passages >= len(self._base)
+            is_new = passages >= self._base.size
             lists[~is_new] = self._base.list_of(passages[~is_new])
         at = np.flatnonzero(is_new)
         for start in range(0, len(at), _PIECE):
@@ -185,45 +181,54 @@ class _Store:
         self, codes: Codes, rows: npt.NDArray[np.int32] | None = None, bounds: Keys | None = None,
         centroids: Matrix | None = None,
     ) -> None:  # fmt: skip
-        self._codes, self._rows, self._bounds, self.centroids = codes, rows, bounds, centroids
+        self.codes, self.rows, self._bounds, self.centroids = codes, rows, bounds, centroids
+        self.size = len(codes)
         self._coarse: Any = None
         self._index: Any = None
-
-    def __len__(self) -> int:
-        return len(self._codes)
-
-    def codes_of(self, rows: Keys) -> Codes:
-        return self._codes.take(rows if self._rows is None else self._rows.take(rows), axis=0)
 
     def nearest(self, queries: Matrix, k: int, visible: Flags | None, *, every_list: bool) -> list[Keys]:
         """Return for each query about the best ``k`` rows, and what ties with the last; exactly these without lists."""
         if self._index is None:
             self._index = self._flat() if self.centroids is None else self._lists()
-        selector, size, parameters = None, len(self), None
+        index, selector, size, parameters = self._index, None, self.size, None
         if visible is not None:
             selector = faiss.IDSelectorBitmap(np.packbits(visible, bitorder="little"))
             size = int(np.count_nonzero(visible))
             parameters = faiss.SearchParameters(sel=selector)
         if self.centroids is not None:
-            probed = self._index.nlist if every_list else max(_LEAST_PROBES, self._index.nlist // 8)
+            probed = index.nlist if every_list else max(_LEAST_PROBES, index.nlist // 8)
             parameters = faiss.SearchParametersIVF(sel=selector, nprobe=probed)
-        return _nearest(self._index, queries, k, size, parameters)
+        if (k := min(k, size)) < 1:
+            return [np.empty(0, np.int64) for _ in queries]
+        wanted, nearest = min(k + 8, size), list[Numbers]()
+        with _one_thread() if len(queries) <= _FEW_QUERIES or forks.is_child() else nullcontext():
+            all_scores, all_near = index.search(queries, wanted, params=parameters)
+        for query, scores, near in zip(queries, all_scores, all_near, strict=True):
+            more = wanted
+            # Ties are cut off, or what would be one if FAISS rounded as we do.
+            while near[-1] >= 0 and more < size and scores[-1] >= scores[k - 1] - _ROUNDING:
+                check_deadline()
+                more = min(4 * more, size)
+                with _one_thread():
+                    (scores,), (near,) = index.search(query[None, :], more, params=parameters)  # noqa: PLW2901
+            nearest.append(near[near >= 0])
+        return nearest
 
     def list_of(self, rows: Keys) -> Keys:
         """Return the list of each vector."""
-        return np.asarray(self._bounds).searchsorted(np.asarray(self._rows).take(rows), "right") - 1
+        return np.asarray(self._bounds).searchsorted(np.asarray(self.rows).take(rows), "right") - 1
 
     def _flat(self) -> Any:
-        index = faiss.IndexScalarQuantizer(self._codes.shape[1] // 2, _FLOAT16, faiss.METRIC_INNER_PRODUCT)
+        index = faiss.IndexScalarQuantizer(self.codes.shape[1] // 2, _FLOAT16, faiss.METRIC_INNER_PRODUCT)
         if _HAS_VIEWS:
-            index.codes = _view(self._codes)
+            index.codes = _view(self.codes)
         else:
-            faiss.copy_array_to_vector(self._codes.ravel(), index.codes)
-        index.is_trained, index.ntotal = True, len(self._codes)
+            faiss.copy_array_to_vector(self.codes.ravel(), index.codes)
+        index.is_trained, index.ntotal = True, len(self.codes)
         return index
 
     def _lists(self) -> Any:
-        centroids, rows = np.ascontiguousarray(self.centroids), np.asarray(self._rows)
+        centroids, rows = np.ascontiguousarray(self.centroids), np.asarray(self.rows)
         self._coarse = coarse = faiss.IndexFlatIP(centroids.shape[1])  # which the other index does not own
         coarse.add(centroids)
         index = _inverted(coarse)
@@ -235,13 +240,13 @@ class _Store:
             lists.code_size = 0  # ids are copied, and of the vectors nothing
         for number, (start, stop) in enumerate(parts):
             if stop > start:
-                pointers = faiss.swig_ptr(ids[start:stop]), faiss.swig_ptr(self._codes[start:stop])
+                pointers = faiss.swig_ptr(ids[start:stop]), faiss.swig_ptr(self.codes[start:stop])
                 lists.add_entries(number, stop - start, *pointers)
         if _HAS_VIEWS:
             lists.code_size = size
             lists.codes.clear()
             for start, stop in parts:
-                lists.codes.push_back(_view(self._codes[start:stop] if stop > start else self._codes[:0]))
+                lists.codes.push_back(_view(self.codes[start:stop] if stop > start else self.codes[:0]))
         index.ntotal = len(ids)
         return index
 
@@ -259,25 +264,6 @@ def _inverted(coarse: Any, lists: int = 0) -> Any:
     )  # fmt: skip
     index.is_trained = coarse.ntotal > 0
     return index
-
-
-def _nearest(index: Any, queries: Matrix, k: int, size: int, parameters: Any) -> list[Keys]:
-    """Return for each query the best ``k`` that FAISS finds, and what ties with the last. ``size`` can be found."""
-    if (k := min(k, size)) < 1:
-        return [np.empty(0, np.int64) for _ in queries]
-    wanted, nearest = min(k + 8, size), list[Numbers]()
-    with _one_thread() if len(queries) <= _FEW_QUERIES or forks.is_child() else nullcontext():
-        all_scores, all_near = index.search(queries, wanted, params=parameters)
-    for query, scores, near in zip(queries, all_scores, all_near, strict=True):
-        more = wanted
-        # Ties are cut off, or what would be one if FAISS rounded as we do.
-        while near[-1] >= 0 and more < size and scores[-1] >= scores[k - 1] - _ROUNDING:
-            check_deadline()
-            more = min(4 * more, size)
-            with _one_thread():
-                (scores,), (near,) = index.search(query[None, :], more, params=parameters)  # noqa: PLW2901
-        nearest.append(near[near >= 0])
-    return nearest
 
 
 @contextmanager
