@@ -389,7 +389,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
         plan = replace(plan, aembed=aembed)
         is_own = bundle.custom_embedding_strs and "".join(texts).strip()
-        return replace(plan, embed=embed, vector_key=tuple(texts)) if is_own else plan
+        return replace(plan, embed=embed, key=(plan.key, *texts)) if is_own else plan
 
     # -- nodes
 

@@ -65,7 +65,7 @@ class Linear(Reranker):
         snapshot, everything = query.snapshot, _each_once(plain[0], graph[0])
         terms = snapshot.terms(" ".join((query.text, *query.carried.names)))
         if not terms or len(everything) == 0:
-            return Reranked(everything, self._probabilities(np.zeros(0), 0.0, 0.0, len(everything)), named=())
+            return Reranked(everything, self.probabilities(np.zeros(0), 0.0, 0.0, len(everything)), named=())
         counts = snapshot.term_counts(terms)
         weights = word_weights(counts, snapshot.statistics_count)
         of_named = snapshot.entity_counts(query.entities)
@@ -95,7 +95,7 @@ class Linear(Reranker):
         ranking = _each_once(keys[order], by_words, everything)
         sums -= signals["document"][order[: len(sums)]]  # every passage of it has that
         contained = _contained(query, counts, sentences.of_chunks[order[:_TOGETHER]])
-        scores = self._probabilities(sums, trust, contained, len(ranking))
+        scores = self.probabilities(sums, trust, contained, len(ranking))
         choice = Choice(keys, plain[0], signals, order, added, linked, links)
         return Reranked(ranking, scores, trust, share, named, document, terms, choice)
 
@@ -104,7 +104,7 @@ class Linear(Reranker):
         snapshot, first = query.snapshot, plain[0][:_STEPS]
         terms = snapshot.terms(" ".join((query.text, *query.carried.names)))
         if not terms or len(first) == 0:
-            return plain[0], self._probabilities(np.zeros(0), 0.0, 0.0, len(plain[0]))
+            return plain[0], self.probabilities(np.zeros(0), 0.0, 0.0, len(plain[0]))
         counts, covered = snapshot.term_counts(terms), snapshot.sentences(first, terms).of_chunks
         weights = word_weights(counts, snapshot.statistics_count) * covered.any(axis=0)
         matches = covered * (weights / max(float(weights.sum()), 1e-9))
@@ -113,9 +113,9 @@ class Linear(Reranker):
         by_rank = _OFFSET / (np.arange(len(first)) + _OFFSET)
         scores = by_rank * (1 + self.graph) + self.cover * np.append(matches[0].sum(), added)
         together = _contained(query, counts, covered[:_TOGETHER])
-        return plain[0], self._probabilities(scores, 0.0, together, len(plain[0]))
+        return plain[0], self.probabilities(scores, 0.0, together, len(plain[0]))
 
-    def _probabilities(self, scores: Values, trust: float, contained: float, count: int) -> Scores:
+    def probabilities(self, scores: Values, trust: float, contained: float, count: int) -> Scores:
         """Return falling probabilities for a ranking whose first passages have these scores."""
         ranks = np.arange(1, count + 1)
         known = np.full(count, scores[-1:].min(initial=0))

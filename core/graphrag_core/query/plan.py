@@ -27,13 +27,14 @@ class Plan:
         The question and its settings; the method is the one that the router chose.
     at, as_of
         The time whose facts count, in seconds since the epoch; and the one that the caller asked for, None for now.
+    key
+        What the result depends on besides the generation, for the cache.
     scope
         The caller's filter.
+    vector
+        The vector of the question, if the caller has it.
     embed, aembed
-        Embed the question in the calling thread, and on the event loop. None if the index has no embedder, or the
-        embedder no coroutine.
-    vector_key
-        What identifies the vector in the cache, if it is not that of the text by the index's embedder.
+        What embeds the question in place of the index's embedder, in the calling thread and on the event loop.
     route
         Why the router chose the method.
     turns
@@ -45,11 +46,12 @@ class Plan:
     text: str
     settings: ResolvedSettings
     at: float
+    key: Hashable
     scope: Filter | None = None
     as_of: float | None = None
+    vector: Matrix | None = None
     embed: Callable[[], Matrix] | None = None
     aembed: Callable[[], Awaitable[Matrix]] | None = None
-    vector_key: Hashable = None
     route: str = ""
     turns: tuple[Turn, ...] = ()
     counts_access: bool = True
@@ -68,13 +70,15 @@ def embedded(index: KnowledgeIndex, plan: Plan) -> Embedded:
     """Return the question's vector, unless the method or the index needs none."""
     if plan.settings.method == "keyword":
         return Embedded()
-    if plan.embed is None:
+    if plan.vector is not None:
+        return Embedded(plan.vector)
+    if (embedder := index.embedding) is None:
         if index.engine.settings().get("embedder", NO_EMBEDDER) != NO_EMBEDDER:
             return Embedded(problem=f"{_NOT_EMBEDDED}: the index was opened without its embedder")
         is_missing = plan.settings.method == "vector"
         return Embedded(problem="the index has no vectors: keyword search answers" if is_missing else "")
     try:
-        return Embedded(plan.embed())
+        return Embedded(embedder.query(plan.text) if plan.embed is None else plan.embed())
     except Exception as error:  # noqa: BLE001 - raised below, unless keyword search answers
         return _failed(index, plan, error)
 
