@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -21,12 +20,10 @@ from graphrag_core.engine.arrays import Flags, Numbers
 from graphrag_core.engine.counters import Pairs, kept_rows, once
 from graphrag_core.engine.scope import Scope
 from graphrag_core.key_sets import among, distinct, ranges
+from graphrag_core.lazy import computed_once
 from graphrag_core.model import Fact
 from graphrag_core.ports import Adjacency, Keys
 from graphrag_core.text import hash64, normalise
-
-S = TypeVar("S")
-T = TypeVar("T")
 
 MENTION_WEIGHT, SUBJECT_WEIGHT = 1, 6
 """The weights of the edges between a chunk and what it mentions, or what it is about."""
@@ -35,22 +32,6 @@ FactReader = Callable[[Keys], Sequence[tuple[Sequence[int], Fact]]]
 """Returns the ids of the entities that facts name, in order, and the facts."""
 
 _NONE: Keys = np.empty(0, np.int64)
-
-
-class remembered(Generic[S, T]):  # noqa: N801 - used like a property
-    """A property that is computed when it is first read, and kept in the object under its name.
-
-    ``functools.cached_property`` has a lock before Python 3.12: a child of a process that forks while another thread
-    computes would wait for it for ever. Here concurrent first readers may each compute the value.
-    """
-
-    def __init__(self, function: Callable[[S], T]) -> None:
-        self._function = function
-        update_wrapper(self, function)  # type: ignore[arg-type]
-
-    def __get__(self, owner: S, _: type) -> T:
-        value = vars(owner)[self._function.__name__] = self._function(owner)
-        return value
 
 
 class EditedGraph:
@@ -72,7 +53,7 @@ class EditedGraph:
 
     # -- which entities are one
 
-    @remembered
+    @computed_once
     def _merged(self) -> tuple[Keys, Keys]:
         """The entities that are one with others, ascending, and the one that represents each."""
         groups = []
@@ -92,14 +73,14 @@ class EditedGraph:
         ascending = sorted(representative)
         return np.array(ascending, np.int64), np.array([representative[entity] for entity in ascending], np.int64)
 
-    @remembered
+    @computed_once
     def _deleted_entities(self) -> Keys:
         """The entities that edits deleted, without those that are merged with them."""
         ids = [hash64(norm) for details in self._details("delete_entity") for norm in details["of"]]
         found = self._graph.find(ids) if ids else {}
         return np.array([entity for entities in found.values() for entity in entities], np.int64)
 
-    @remembered
+    @computed_once
     def _deleted(self) -> Keys:
         """The entities that edits deleted, as they are represented, ascending."""
         return distinct(self._representing(self._deleted_entities))
@@ -136,7 +117,7 @@ class EditedGraph:
         kept[kept] = once(owner[kept], entities[kept])
         return kept_rows(counts, kept), entities[kept], kept
 
-    @remembered
+    @computed_once
     def new_names(self) -> tuple[dict[int, str], dict[int, int]]:
         """The new names of entities, and by name id the entity of each name that an edit introduced."""
         changes = []
@@ -204,7 +185,7 @@ class EditedGraph:
 
     # -- facts
 
-    @remembered
+    @computed_once
     def _gone(self) -> Keys:
         """The facts of deleted relations, and the triples that hold a deleted entity, ascending."""
         holding = self._facts_of_members(distinct(self._deleted_entities))

@@ -99,7 +99,7 @@ class Reads(ABC):
         def bodies(passages: Keys) -> list[str]:
             return [keyword_fields(c.title, c.headings, (), plain(c.text))[0] for c in self.chunks(passages)]
 
-        return self.view.postings().search(text, k, self.scope.filtered, bodies)
+        return self.view.postings.search(text, k, self.scope.filtered, bodies)
 
     def term_counts(self, terms: Sequence[str]) -> Keys:
         """Return how many passages of all documents contain each term in their title, headings or text.
@@ -107,7 +107,7 @@ class Reads(ABC):
         0 for a term that no passage in scope contains: a score must not tell whether other documents contain a word.
         """
         if missing := [term for term in terms if term not in self._counts]:
-            counts = self.view.postings().counts(missing, self.scope.filtered)
+            counts = self.view.postings.counts(missing, self.scope.filtered)
             self._counts.update(zip(missing, counts.tolist(), strict=True))
         return np.array([self._counts[term] for term in terms], np.int64)
 
@@ -133,7 +133,7 @@ class Reads(ABC):
         before = sizes.cumsum(dtype=np.int64) - sizes
         at, label = np.minimum(first + 1 + numbers, len(sizes) - 1), np.minimum(first, len(sizes) - 1)
         has = (counts >= 2)[place]
-        of_label = np.where(has & ~self.view["fact_triple"].take(facts), sizes[label].astype(np.int64), 0)
+        of_label = np.where(has & ~self.view.columns["fact_triple"].take(facts), sizes[label].astype(np.int64), 0)
         of_fact = np.where(has, sizes[at].astype(np.int64), 0)
         tokens = self.view.forward["token"]
         begin = tokens.starts.take(passages)
@@ -151,19 +151,19 @@ class Reads(ABC):
 
     def chunks(self, passages: Keys) -> list[Chunk]:
         """Return passages in the order given."""
-        return self.records.chunks(self.view["passage"].take(passages).tolist())
+        return self.records.chunks(self.view.columns["passage"].take(passages).tolist())
 
     def find_chunks(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the passages in scope with some ids."""
         keys = self.records.keys_of_passages(ids)
-        numbers = self.view["passage"].find(np.array([*keys.values()], np.int64))
+        numbers = self.view.columns["passage"].find(np.array([*keys.values()], np.int64))
         seen = self.view.alive if self.scope.visible is None else self.scope.visible
         pairs = zip(keys, numbers.tolist(), strict=True)
         return {name: number for name, number in pairs if number >= 0 and seen[number]}
 
     def documents_of(self, passages: Keys) -> Keys:
         """Return a number for each passage, which passages of the same document share."""
-        return self.view["passage_document"].take(passages).astype(np.int64)
+        return self.view.columns["passage_document"].take(passages).astype(np.int64)
 
     def sentences(self, passages: Keys, terms: Sequence[str]) -> Sentences:
         """Return which terms passages and each of their facts contain."""
@@ -262,7 +262,7 @@ class Reads(ABC):
         # Strongest first; of equal ones passages by key, then entities by id.
         to_entity = targets >= self.first_entity
         keys = np.empty(len(targets), np.int64)
-        keys[~to_entity] = self.view["passage"].take(targets[~to_entity])
+        keys[~to_entity] = self.view.columns["passage"].take(targets[~to_entity])
         keys[to_entity] = self.graph.ids(targets[to_entity])
         order = np.lexsort((keys, to_entity, np.zeros(len(owner)) if limit is None else -weights, owner))
         owner, targets, weights = owner[order], targets[order], weights[order]
@@ -284,7 +284,9 @@ class Reads(ABC):
         at = every.searchsorted(facts)
         wanted = np.where(sizes[at] > _MOST_LINKED, 0, sizes[at])
         owner, other = owner.repeat(wanted), held[ranges((sizes.cumsum() - sizes)[at], wanted)]
-        strength = (self.view["fact_weight"].take(facts) / 10).astype(np.float32).astype(np.float64).repeat(wanted)
+        strength = (
+            (self.view.columns["fact_weight"].take(facts) / 10).astype(np.float32).astype(np.float64).repeat(wanted)
+        )
         related = other != entities[owner]
         bits = self.node_limit.bit_length()
         codes, place = np.unique(owner[related] << bits | other[related], return_inverse=True)
@@ -296,7 +298,7 @@ class Reads(ABC):
 
     def fact_rows(self, facts: Keys) -> FactRows:
         """Return facts as columns, in the order given."""
-        passages, weights = self.view["fact_passage"].take(facts), self.view["fact_weight"].take(facts)
+        passages, weights = self.view.columns["fact_passage"].take(facts), self.view.columns["fact_weight"].take(facts)
         return FactRows(facts, passages.astype(np.int64), weights, *self.graph.entities_of(facts))
 
     def facts_of(
@@ -319,7 +321,7 @@ class Reads(ABC):
     def first_said(self, facts: Keys) -> Keys:
         """Return the positions of facts in the order of their ids; of those that say the same only the first."""
         order = np.argsort(self.fact_order(facts))
-        _, first = np.unique(self.view["fact_statement"].take(facts[order]), return_index=True)
+        _, first = np.unique(self.view.columns["fact_statement"].take(facts[order]), return_index=True)
         return order[np.sort(first)]
 
     def fact_order(self, facts: Keys) -> Keys:
@@ -335,7 +337,7 @@ class Reads(ABC):
         """
         pending, subjects = (
             self.accesses.pending,
-            {*self.view["name"].take(self.graph.names(np.array([entity]))[1]).tolist()},
+            {*self.view.columns["name"].take(self.graph.names(np.array([entity]))[1]).tolist()},
         )
         both_ways = {*self.records.keys_of_name(EDGE)} if self.scope.has_edges else set()
         rows = [
@@ -345,7 +347,7 @@ class Reads(ABC):
         ]
         keys, confidences, times = [*zip(*rows, strict=True)] or ((), (), ())
         wanted = np.array(keys, np.int64)
-        first = self.view.forward["fact"].starts.take(self.view["passage"].find(wanted >> FACT_BITS))
+        first = self.view.forward["fact"].starts.take(self.view.columns["passage"].find(wanted >> FACT_BITS))
         numbers = np.asarray(first + (wanted & ((1 << FACT_BITS) - 1)), np.int64)
         return numbers, np.array(confidences, np.float32), np.array(times, np.float64)
 
@@ -356,11 +358,11 @@ class Reads(ABC):
     def fact_keys(self, facts: Keys) -> Keys:
         """Return the keys of the rows of facts."""
         passages, numbers = self._fact_places(facts)
-        return self.view["passage"].take(passages) << FACT_BITS | numbers
+        return self.view.columns["passage"].take(passages) << FACT_BITS | numbers
 
     def _fact_places(self, facts: Keys) -> tuple[Keys, Keys]:
         """Return the passage of each fact, and its number in it."""
-        passages = self.view["fact_passage"].take(facts).astype(np.int64)
+        passages = self.view.columns["fact_passage"].take(facts).astype(np.int64)
         return passages, facts - self.view.forward["fact"].starts.take(passages)
 
 

@@ -62,25 +62,41 @@ class Scope:
         self.size = view.size if seen is None else int(np.count_nonzero(seen))
         self.visible = self._seen if seen is not None or view.dead else None
         self.entities: dict[int, Entity] = {}
-        self.first_entity = len(view["passage"])
-        self.node_limit = self.first_entity + len(view["entity"])
-        self.has_edges = len(view.edge_facts()) > 0
+        self.first_entity = len(view.columns["passage"])
+        self.node_limit = self.first_entity + len(view.columns["entity"])
+        self.has_edges = len(view.edge_facts) > 0
         self._exists = view.exists
-        if seen is not None and (addresses := np.flatnonzero(view["entity_address"].all())).size:
+        if seen is not None and (addresses := np.flatnonzero(view.columns["entity_address"].all())).size:
             exists = view.exists.copy()
             counts, codes = view.inverse["entity_passages"].gather(addresses)
             exists[addresses] = kept_rows(counts, (codes & SUBJECT > 0) & seen[codes >> PASSAGE_BITS]) > 0
             self._exists = exists
         self._all_exist = bool(self._exists.all())
-        self._counted = np.full(0 if seen is None else len(view["entity"]), -1, np.int32)  # -1: not counted yet
+        self._counted = np.full(0 if seen is None else len(view.columns["entity"]), -1, np.int32)  # -1: not counted yet
 
     def _nodes(self, entities: Numbers) -> Keys:
-        """Return the nodes of entities, which are given by their numbers in the view."""
-        return self._view.ranks(entities) + self.first_entity
+        """Return the nodes of entities, given by their numbers in the view: their places in the order of ids."""
+        if len(self._view.newer) == 0:
+            return entities + self.first_entity
+        first, of_newer = self._view.newer_ranks
+        size = len(self._view.columns["entity"].base)
+        ranks = entities + first.searchsorted(entities, "right")
+        is_new = entities >= size
+        ranks[is_new] = of_newer[entities[is_new] - size]
+        return ranks + self.first_entity
 
     def _own(self, nodes: Keys) -> Numbers:
         """Return the numbers in the view of entities, which are given as nodes."""
-        return self._view.entities_at(nodes - self.first_entity)
+        ranks, newer = nodes - self.first_entity, self._view.newer
+        if len(newer) == 0:
+            return ranks
+        first = self._view.newer_ranks[0]
+        places = first + np.arange(len(first))  # of the newer ones
+        at = places.searchsorted(ranks)
+        entities = ranks - at
+        is_new = places[np.minimum(at, len(places) - 1)] == ranks
+        entities[is_new] = newer[at[is_new]]
+        return entities
 
     # -- entities
 
@@ -95,11 +111,11 @@ class Scope:
         found = {ids[at]: [node] for at, node in pairs}
         counts, names = self._view.inverse["alias_names"].gather(wanted)
         if len(names):  # aliases that are written in scope, in the order of the ids of their entities
-            owners, entities = np.arange(len(counts)).repeat(counts), self._view["name_entity"].take(names)
+            owners, entities = np.arange(len(counts)).repeat(counts), self._view.columns["name_entity"].take(names)
             kept = self._exists[entities]
             kept[kept] = self._uses(names[kept], entities[kept]) > 0
             owners, entities = owners[kept], entities[kept].astype(np.int64)
-            order = np.lexsort((self._view["entity"].take(entities), owners))
+            order = np.lexsort((self._view.columns["entity"].take(entities), owners))
             for at, node in zip(owners[order].tolist(), self._nodes(entities[order]).tolist(), strict=True):
                 nodes = found.setdefault(ids[at], [])
                 nodes += [node] if node not in nodes else []
@@ -107,11 +123,11 @@ class Scope:
 
     def ids(self, entities: Keys) -> Keys:
         """Return the ids of entities."""
-        return self._view["entity"].take(self._own(entities))
+        return self._view.columns["entity"].take(self._own(entities))
 
     def are_addresses(self, entities: Keys) -> Flags:
         """Return whether each entity is the address of a section."""
-        return self._view["entity_address"].take(self._own(entities))
+        return self._view.columns["entity_address"].take(self._own(entities))
 
     def entity_counts(self, entities: Keys) -> Keys:
         """Return how many passages mention each entity."""
@@ -149,21 +165,21 @@ class Scope:
 
     def uses(self, names: Keys) -> Keys:
         """Return how many passages in scope write each name, given by key."""
-        numbers, found = self._view["name"].find(names), np.zeros(len(names), np.int64)
+        numbers, found = self._view.columns["name"].find(names), np.zeros(len(names), np.int64)
         known = numbers >= 0
-        found[known] = self._uses(numbers[known], self._view["name_entity"].take(numbers[known]))
+        found[known] = self._uses(numbers[known], self._view.columns["name_entity"].take(numbers[known]))
         return found
 
     def top(self, count: int) -> Keys:
         """Return the entities that the most passages mention, most first, without addresses."""
         view = self._view
-        things = self._exists & ~view["entity_address"].all()
+        things = self._exists & ~view.columns["entity_address"].all()
         if self.filtered is not None:
             uses = np.bincount(self._own(self.walk(np.flatnonzero(self._seen)).targets), minlength=len(things))
         else:
             uses = view.counters.take(np.arange(len(things)), 0)
         found = np.flatnonzero(things & (uses > 0))
-        found = found[np.lexsort((view["entity"].take(found), -uses[found]))[:count]]
+        found = found[np.lexsort((view.columns["entity"].take(found), -uses[found]))[:count]]
         return self._nodes(found)
 
     # -- mentions
@@ -190,7 +206,7 @@ class Scope:
 
     def _entities_of_passages(self, passages: Keys) -> tuple[Numbers, Keys, Scores]:
         counts, codes = self._view.forward["mention"].gather(passages)
-        entities = self._view["name_entity"].take(codes >> NAME_BITS)
+        entities = self._view.columns["name_entity"].take(codes >> NAME_BITS)
         kept = codes & AGAIN == 0
         if not self._all_exist:
             kept &= self._exists.take(entities)
@@ -219,16 +235,16 @@ class Scope:
 
     def are_edges(self, facts: Keys) -> Flags:
         """Return which facts are explicit edges."""
-        return among(facts, self._view.edge_facts())
+        return among(facts, self._view.edge_facts)
 
     def are_triples(self, facts: Keys) -> Flags:
         """Return which facts have a relation."""
-        return self._view["fact_triple"].take(facts)
+        return self._view.columns["fact_triple"].take(facts)
 
     def every_edge(self) -> Keys:
         """Return all explicit edges in scope."""
-        facts = self._view.edge_facts()
-        return facts[self._seen[self._view["fact_passage"].take(facts)]]
+        facts = self._view.edge_facts
+        return facts[self._seen[self._view.columns["fact_passage"].take(facts)]]
 
     def entities_of(self, facts: Keys) -> Pairs:
         """Return the entities that facts hold: how many each has, and which."""
@@ -241,7 +257,7 @@ class Scope:
         """Return the first ``limit`` facts that hold each entity: how many, and which."""
         counts, facts = self._view.inverse["entity_facts"].gather(self._own(entities))
         if self.visible is not None:
-            kept = self._seen[self._view["fact_passage"].take(facts)]
+            kept = self._seen[self._view.columns["fact_passage"].take(facts)]
             counts, facts = kept_rows(counts, kept), facts[kept]
         if limit is not None and (counts > limit).any():
             place = np.arange(len(facts)) - (counts.cumsum() - counts).repeat(counts)
@@ -261,10 +277,10 @@ def scope_of(view: View, records: Records, columns: AttributeColumns, scope: Sco
     elif isinstance(chosen, Group) and chosen.all and len(chosen.parts) == 2 and isinstance(chosen.parts[1], Hidden):
         hidden, chosen = chosen.parts[1].part, chosen.parts[0]
     gone = np.empty(0, np.int64) if hidden is None else np.flatnonzero(matching(view, records, columns, hidden))
-    known: dict[Any, Scope] = view.derived("scopes", dict)
+    known: dict[Any, Scope] = view.scopes
     key = chosen, gone.tobytes()
     if (found := known.get(key)) is None:
-        documents, unknown = view["passage_document"].all(), tuple[str, ...]()
+        documents, unknown = view.columns["passage_document"].all(), tuple[str, ...]()
         seen = view.alive.copy()
         if chosen is not None:
             chosen = marked(records, chosen)
@@ -280,7 +296,7 @@ def scope_of(view: View, records: Records, columns: AttributeColumns, scope: Sco
 
 def matching(view: View, records: Records, columns: AttributeColumns, chosen: Filter) -> Flags:
     """Return which documents match a filter, by key."""
-    documents = view["passage_document"]
+    documents = view.columns["passage_document"]
     last = documents.tail if len(documents.tail) else documents.base
     return columns.matches(chosen, int(last[-1]) + 1 if len(last) else 0, records.attribute)
 

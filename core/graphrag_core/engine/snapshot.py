@@ -38,7 +38,7 @@ class Snapshot(Reads):
     def _names_of(self, entities: Keys) -> list[dict[int, Name]]:
         """Return the names of each entity that documents write, by key and in the order of keys."""
         counts, names = self.graph.names(entities)
-        keys = self.view["name"].take(names).tolist()
+        keys = self.view.columns["name"].take(names).tolist()
         known = self.records.names(keys)
         ends = zip(counts.cumsum().tolist(), counts.tolist(), strict=True)
         return [{key: known[key] for key in keys[end - count : end]} for end, count in ends]
@@ -109,7 +109,7 @@ class Snapshot(Reads):
             ]
         # The types and descriptions that passages in scope give to names.
         rows = self.records.claims(every)
-        passages = self.view["passage"].find(np.array([row[0] for row in rows], np.int64))
+        passages = self.view.columns["passage"].find(np.array([row[0] for row in rows], np.int64))
         seen, claims = self.scope.visible, dict[int, list[tuple[str, str]]]()
         for (_, name, kind, description), passage in zip(rows, passages.tolist(), strict=True):
             if passage >= 0 and (seen is None or seen[passage]):

@@ -40,6 +40,7 @@ from graphrag_core.engine.rows import FIELDS
 from graphrag_core.engine.segments import Segment
 from graphrag_core.engine.vectors import Vectors
 from graphrag_core.key_sets import distinct, ranges
+from graphrag_core.lazy import computed_once
 from graphrag_core.ports import Keys, Matrix
 
 _COLUMNS: dict[str, npt.DTypeLike] = {
@@ -56,6 +57,9 @@ _INVERSE: dict[str, tuple[npt.DTypeLike | None, tuple[npt.DTypeLike, ...]]] = {
     "alias_names": (np.int64, (np.int32,)),
     "postings": (np.int64, (np.int32, np.uint8)),
 }  # fmt: skip
+
+
+_COMPUTED = ("newer_ranks", "postings", "edge_facts")  # for each view anew
 
 
 class Removal(NamedTuple):
@@ -103,21 +107,19 @@ class View:
         self.vectors = Vectors.opened(arrays)
         self.totals: Numbers = np.array(meta["totals"], np.int64)
         self._ranks, self._by_rank = array("id_ranks", np.int32), array("id_order", np.int32)
+        self.base_size = len(self._ranks)  # passages in the base
         self._gaps: dict[int, int] = {}  # ids of the base before a newer one, by the number of its passage
         self.size, self.dead = len(self.columns["passage"]), 0
         self._alive = _flags(np.ones(self.size, np.bool_))
         self._exists = _flags(exist(self.counters.sums, self.columns["entity_address"].base))
-        self._newer: Numbers = np.empty(0, np.int64)  # entities that the base lacks, in the order of their ids
-        self._derived: dict[str, Any] = {}
+        self.newer: Numbers = np.empty(0, np.int64)  # entities that the base lacks, in the order of their ids
+        self.scopes: dict[Any, Any] = {}  # by filter
         self.numbering = object()
 
     @classmethod
     def empty(cls) -> View:
         """Return the view of a new index."""
         return cls({"generation": 0, "token": "", "totals": [0] * len(FIELDS)}, {})
-
-    def __getitem__(self, column: str) -> Column:
-        return self.columns[column]
 
     @property
     def alive(self) -> Flags:
@@ -126,11 +128,6 @@ class View:
     @property
     def exists(self) -> Flags:
         return self._exists.tail
-
-    @property
-    def base_size(self) -> int:
-        """The number of passages in the base."""
-        return len(self._ranks)
 
     @property
     def changed(self) -> int:
@@ -151,8 +148,8 @@ class View:
     ) -> View:
         """Return the view after passages came and went. Columns of the newest view grow in place."""
         new = object.__new__(View)
-        new.__dict__.update(self.__dict__)
-        new.generation, new.token, new._derived = generation, token, {}
+        new.__dict__.update({name: value for name, value in self.__dict__.items() if name not in _COMPUTED})
+        new.generation, new.token, new.scopes = generation, token, {}
         new.columns, new.forward, new.inverse = {**self.columns}, {**self.forward}, {**self.inverse}
         touched = [np.empty(0, np.int64)]
         if segment is not None and len(segment["passage"]) + len(segment["name"]):
@@ -161,7 +158,7 @@ class View:
         if len(removal.passages):
             touched.append(new._remove(removal))
         entities = distinct(*touched)
-        flags = exist(new.counters.take(entities), new["entity_address"].take(entities))
+        flags = exist(new.counters.take(entities), new.columns["entity_address"].take(entities))
         if (new.exists[entities] != flags).any():
             exists = new.exists.copy()  # a view that was published before keeps its flags
             exists[entities] = flags
@@ -180,12 +177,12 @@ class View:
 
     def _add_names(self, segment: Segment) -> None:
         """Add the names of a segment, and new entities in the order in which their names came."""
-        ids, first = segment["name_entity"], len(self["name"])
+        ids, first = segment["name_entity"], len(self.columns["name"])
         own, earliest, place = np.unique(ids, return_index=True, return_inverse=True)
         known = self.entities_of(own)
         unknown = np.flatnonzero(known < 0)
         unknown = unknown[np.argsort(earliest[unknown])]
-        size = len(self["entity"])
+        size = len(self.columns["entity"])
         known[unknown] = size + np.arange(len(unknown))
         entities = known[place].astype(np.int32)
         self._append(
@@ -194,8 +191,8 @@ class View:
         )  # fmt: skip
         self._exists = self._exists.appended(np.zeros(len(unknown), np.bool_))
         order = np.argsort(own[unknown], kind="stable")
-        at = self["entity"].take(self._newer).searchsorted(own[unknown][order])
-        self._newer = np.insert(self._newer, at, size + order)
+        at = self.columns["entity"].take(self.newer).searchsorted(own[unknown][order])
+        self.newer = np.insert(self.newer, at, size + order)
         names = np.arange(first, first + len(ids), dtype=np.int32)
         is_alias = segment["name_spelling"] != ids
         self._enter("entity_names", Part.of(entities, names))
@@ -204,8 +201,8 @@ class View:
 
     def _add_passages(self, segment: Segment, vectors: Matrix | None) -> Numbers:
         """Add the passages of a segment with their facts and mentions; return the entities that they touch."""
-        first, count = len(self["passage"]), len(segment["passage"])
-        first_fact, held = len(self["fact_passage"]), segment["fact_entity_count"]
+        first, count = len(self.columns["passage"]), len(segment["passage"])
+        first_fact, held = len(self.columns["fact_passage"]), segment["fact_entity_count"]
         passages = np.arange(first, first + count, dtype=np.int32)
         columns = ("passage", "passage_document", "passage_length", "fact_weight", "fact_triple", "fact_statement")
         self._append(**{name: segment[name] for name in columns}, fact_passage=passages.repeat(segment["fact_count"]))
@@ -221,14 +218,14 @@ class View:
         self._enter("postings", Part(segment["posting"], segment["posting_start"], values))
         self.totals = self.totals + segment["lengths"]
         # mentions
-        names, flags = self["name"].find(segment["mention"]), segment["mention_flags"]
+        names, flags = self.columns["name"].find(segment["mention"]), segment["mention_flags"]
         self._extend("mention", segment["mention_count"], (names << NAME_BITS | flags).astype(np.int32))
         self.uses = self.uses.added(names, np.ones(len(names), np.int32))
         once = flags & AGAIN == 0
         codes = passages.repeat(segment["mention_count"]) << PASSAGE_BITS | (flags & (SUBJECT | IN_TITLE))
-        self._enter("entity_passages", Part.of(self["name_entity"].take(names)[once], codes[once]))
+        self._enter("entity_passages", Part.of(self.columns["name_entity"].take(names)[once], codes[once]))
         # facts
-        entities = self["name_entity"].take(self["name"].find(segment["fact_entity"]))
+        entities = self.columns["name_entity"].take(self.columns["name"].find(segment["fact_entity"]))
         self._extend("fact_entity", held, entities)
         facts = np.arange(first_fact, first_fact + len(held), dtype=np.int32).repeat(held)
         self._enter("entity_facts", Part.of(entities, facts))
@@ -236,7 +233,7 @@ class View:
 
     def _remove(self, removal: Removal) -> Numbers:
         """Remove passages; return the entities that they mention."""
-        gone = self["passage"].find(np.sort(removal.passages))
+        gone = self.columns["passage"].find(np.sort(removal.passages))
         gone = gone[gone >= 0]
         entities = self._count(-1, gone)
         names = self.forward["mention"].gather(gone)[1].astype(np.int64) >> NAME_BITS
@@ -254,11 +251,13 @@ class View:
         counts, codes = self.forward["mention"].gather(passages)
         once = codes & AGAIN == 0
         owners = passages.repeat(counts)[once]
-        entities = self["name_entity"].take(codes[once] >> NAME_BITS).astype(np.int64)
+        entities = self.columns["name_entity"].take(codes[once] >> NAME_BITS).astype(np.int64)
         facts = ranges(*self.forward["fact"].locate(passages))
-        held = self.forward["fact_entity"].gather(facts[self["fact_triple"].take(facts)])[1].astype(np.int64)
-        documents = self["passage_document"].take(owners).astype(np.int64)
-        found, changes = usage(documents, owners, entities, codes[once], self["entity_address"].take(entities), held)
+        held = self.forward["fact_entity"].gather(facts[self.columns["fact_triple"].take(facts)])[1].astype(np.int64)
+        documents = self.columns["passage_document"].take(owners).astype(np.int64)
+        found, changes = usage(
+            documents, owners, entities, codes[once], self.columns["entity_address"].take(entities), held
+        )
         self.counters = self.counters.added(found, (sign * changes).astype(np.int32))
         return found
 
@@ -269,12 +268,12 @@ class View:
 
         Without lists of vectors it depends on the rows alone.
         """
-        alive, facts = self.alive, self.alive[self["fact_passage"].all()]
-        names = self.uses.take(np.arange(len(self["name"]))) > 0
+        alive, facts = self.alive, self.alive[self.columns["fact_passage"].all()]
+        names = self.uses.take(np.arange(len(self.columns["name"]))) > 0
         is_kept = {"passage": alive, "fact": facts, "name": names}
-        entities = np.zeros(len(self["entity"]), np.bool_)
-        entities[self["name_entity"].all()[names]] = True
-        by_id = self.entities_at(np.arange(len(entities)))
+        entities = np.zeros(len(self.columns["entity"]), np.bool_)
+        entities[self.columns["name_entity"].all()[names]] = True
+        by_id = np.argsort(self.columns["entity"].all(), kind="stable")
         by_id = by_id[entities[by_id]]
         place = {kind: np.cumsum(flags, dtype=np.int32) - np.int32(1) for kind, flags in is_kept.items()}
         place["entity"] = np.empty(len(entities), np.int32)
@@ -300,7 +299,7 @@ class View:
             self.inverse[name].write(base, name, _keeper(is_kept[kind], bits), to(kind, bits), own)
         base.put("counters.sums", self.counters.take(by_id))
         base.put("uses.sums", self.uses.take(rows["name"]))
-        numbers = self["passage"].find(in_order)
+        numbers = self.columns["passage"].find(in_order)
         numbers = numbers[numbers >= 0]
         order = place["passage"][numbers[alive[numbers]]]
         ranks = np.empty(len(order), np.int32)
@@ -314,7 +313,7 @@ class View:
 
     def entities_of(self, ids: Numbers) -> Numbers:
         """Return the entities of ids; -1 for unknown ones."""
-        column, newer = self["entity"], self._newer
+        column, newer = self.columns["entity"], self.newer
         found = np.full(len(ids), -1, np.int64)
         for known, entities in ((column.base, None), (column.take(newer), newer)):
             if len(known):
@@ -323,64 +322,27 @@ class View:
                 found[hit] = at[hit] if entities is None else entities[at[hit]]
         return found
 
-    def ranks(self, entities: Numbers) -> Numbers:
-        """Return the places of entities in the order of ids, whatever the order in which they came."""
-        if len(self._newer) == 0:
-            return entities
-        first, among_newer = self._newer_ranks()
-        size = len(self["entity"].base)
-        ranks = entities + first.searchsorted(entities, "right")
-        is_new = entities >= size
-        ranks[is_new] = among_newer[entities[is_new] - size]
-        return ranks
+    @computed_once
+    def newer_ranks(self) -> tuple[Numbers, Numbers]:
+        """Before which entity of the base each newer one comes, in the order of ids; and the rank of each newer one."""
+        column = self.columns["entity"]
+        first = column.base.searchsorted(column.take(self.newer))
+        ranks = np.empty(len(self.newer), np.int64)
+        ranks[self.newer - len(column.base)] = first + np.arange(len(first))
+        return first, ranks
 
-    def entities_at(self, ranks: Numbers) -> Numbers:
-        """Return the entities at some places in the order of ids."""
-        if len(self._newer) == 0:
-            return ranks
-        first, _ = self._newer_ranks()
-        newer = first + np.arange(len(first))  # the places of the newer ones
-        at = newer.searchsorted(ranks)
-        entities = ranks - at
-        is_new = newer[np.minimum(at, len(newer) - 1)] == ranks
-        entities[is_new] = self._newer[at[is_new]]
-        return entities
-
-    def _newer_ranks(self) -> tuple[Numbers, Numbers]:
-        """Return before which entity of the base each newer one comes, in order of id; and the rank of each newer."""
-
-        def compute() -> tuple[Numbers, Numbers]:
-            column = self["entity"]
-            first = column.base.searchsorted(column.take(self._newer))
-            ranks = np.empty(len(self._newer), np.int64)
-            ranks[self._newer - len(column.base)] = first + np.arange(len(first))
-            return first, ranks
-
-        return self.derived("newer", compute)  # type: ignore[no-any-return]
-
+    @computed_once
     def postings(self) -> Postings:
-        """Return the posting lists of this view."""
+        """The posting lists."""
         alive = self.alive if self.dead else None
-        return self.derived(  # type: ignore[no-any-return]
-            "postings",
-            lambda: Postings(self.inverse["postings"], self["passage_length"], self.totals, alive, self.size),
-        )
+        return Postings(self.inverse["postings"], self.columns["passage_length"], self.totals, alive, self.size)
 
+    @computed_once
     def edge_facts(self) -> Numbers:
-        """Return the facts that are explicit edges, ascending."""
-
-        def compute() -> Numbers:
-            entities = self.entities_of(np.array([EDGE_ID], np.int64))
-            facts = self.inverse["entity_facts"].gather(entities[entities >= 0])[1].astype(np.int64)
-            return np.asarray(facts[self.alive[self["fact_passage"].take(facts)]], np.int64)
-
-        return self.derived("edges", compute)  # type: ignore[no-any-return]
-
-    def derived(self, name: str, compute: Callable[[], Any]) -> Any:
-        """Return a value that is computed once for this view."""
-        if name not in self._derived:
-            self._derived[name] = compute()
-        return self._derived[name]
+        """The facts that are explicit edges, ascending."""
+        entities = self.entities_of(np.array([EDGE_ID], np.int64))
+        facts = self.inverse["entity_facts"].gather(entities[entities >= 0])[1].astype(np.int64)
+        return np.asarray(facts[self.alive[self.columns["fact_passage"].take(facts)]], np.int64)
 
     def id_order(self, passages: Keys) -> Keys:
         """Return numbers that sort passages by id."""
