@@ -17,23 +17,12 @@ import numpy as np
 from graphrag_core.engine.arrays import BaseWriter, map_base
 from graphrag_core.engine.codes import are_damaged
 from graphrag_core.engine.records import Records
-from graphrag_core.engine.rows import damaged
-from graphrag_core.engine.schema import LISTED, listed
-from graphrag_core.engine.segments import (
-    FACT_BITS,
-    Assigned,
-    Batch,
-    Segment,
-    document_checksum,
-    names_arrays,
-    passage_checksum,
-    together,
-)
-from graphrag_core.engine.values import unpack_names
+from graphrag_core.engine.rows import checksum, damaged, unpack_names
+from graphrag_core.engine.schema import LISTED
+from graphrag_core.engine.segments import FACT_BITS, Assigned, Batch, name_of, names_arrays
 from graphrag_core.engine.view import Removal, View
 from graphrag_core.errors import GraphRAGError
 from graphrag_core.filters import attributes
-from graphrag_core.text import hash64, normalise
 
 _WRONG_VALUES = (ValueError, LookupError, ArithmeticError, TypeError, AttributeError, struct.error, zlib.error)
 
@@ -41,22 +30,19 @@ _WRONG_VALUES = (ValueError, LookupError, ArithmeticError, TypeError, AttributeE
 def rebuilt(records: Records) -> View:
     """Return the view of the rows, from the rows alone."""
     generation, token = records.generation()
-    rows: Any = records.rows("SELECT key, surface, entity FROM names ORDER BY key")
-    nothing = Batch([]).segment(Assigned(0, 0, np.empty(0, np.int64), np.empty(0, np.bool_)))
-    names = {**nothing, **names_arrays(rows, [normalise(surface) for _, surface, _ in rows])}
+    rows = records.rows("SELECT key, surface, entity FROM names ORDER BY key")
+    none = np.empty(0, np.int64)
+    names = Batch([]).segment(Assigned(none, none, none, none > 0))
+    names = {**names, **names_arrays([(key, name_of(surface), entity) for key, surface, entity in rows])}
     view = View.empty().after(generation, token, names, None, Removal.none())
     known = {(surface, entity): key for key, surface, entity in rows}
     for page in records.document_pages("key"):
-        segments = list[Segment]()
-        vectors = list[Any]()
-        wanted = listed([row[0] for row in page])
-        for key, first, parsed in records.parsed_where(f"d.key {LISTED}", (wanted,), accesses=True):
-            batch = Batch([parsed])
-            own = np.array([known[name] for name in batch.names], np.int64)
-            segments.append(batch.segment(Assigned(key, first, own, np.zeros(len(own), np.bool_))))
-            vectors.append(parsed.chunk_vectors)
-        matrix = None if any(own is None for own in vectors) else np.concatenate(vectors)
-        view = view.after(generation, token, together(segments), matrix, Removal.none())
+        found = records.parsed_where(f"d.key {LISTED}", [row[0] for row in page], accesses=True)
+        batch = Batch([parsed for _, _, parsed in found])
+        keys, first = (np.array([row[at] for row in found], np.int64) for at in (0, 1))
+        own = np.array([known[name] for name in batch.names], np.int64)
+        segment = batch.segment(Assigned(keys, first, own, np.zeros(len(own), np.bool_)))
+        view = view.after(generation, token, segment, batch.vectors, Removal.none())
     return view
 
 
@@ -68,8 +54,7 @@ def damage_reported(records: Records) -> Iterator[None]:
     except GraphRAGError:
         raise
     except _WRONG_VALUES as error:  # not what a database raises, which its session names
-        checks = (_settings, _documents, _attributes, _names, _segments)
-        if (problem := next((problem for check in checks for problem in _found(check, records)), None)) is not None:
+        if (problem := next(_problems_of_rows(records), None)) is not None:
             raise damaged(problem) from error
         raise
 
@@ -84,12 +69,16 @@ def problems(records: Records, view: View, base: Path | None) -> Iterator[str]:
         own, expected = _checksums(view, in_order), _checksums(rebuilt(records), in_order)
         yield from (f"the arrays {name!r} differ from the rows" for name in expected if own.get(name) != expected[name])
 
-    for check in (_settings, _documents, _attributes, _names, _segments):
-        yield from _found(check, records)
+    yield from _problems_of_rows(records)
     yield from _found(of_arrays, records, "arrays" if base is None else f"arrays ({base.name})")
 
 
-def _found(check: Callable[[Records], Iterator[str]], records: Records, what: str = "records") -> Iterator[str]:
+def _problems_of_rows(records: Records) -> Iterator[str]:
+    for check in (_settings, _documents, _attributes, _names, _segments):
+        yield from _found(check, records, "records")
+
+
+def _found(check: Callable[[Records], Iterator[str]], records: Records, what: str) -> Iterator[str]:
     """Yield the problems that a check finds. What it raises is a problem, too: damaged rows raise anything."""
     try:
         yield from (f"{what}: {problem}" for problem in check(records))
@@ -114,35 +103,34 @@ def _checksums(view: View, in_order: Any) -> dict[str, Any]:
 
 def check_settings(records: Records) -> None:
     """Raise ``DamagedIndex`` if the settings differ from their checksum."""
-    if (problem := next(_settings(records, deep=False), None)) is not None:
-        raise damaged(problem)
-
-
-def _settings(records: Records, *, deep: bool = True) -> Iterator[str]:
-    if deep:
-        yield from (str(row[0]) for row in records.session.problems())
     meta = records.meta()
     if "generation" in meta and meta.get("checksum") != records.meta_checksum(meta):
-        yield "the settings of the index differ from their checksum"
+        raise damaged("the settings of the index differ from their checksum")
+
+
+def _settings(records: Records) -> Iterator[str]:
+    yield from (str(row[0]) for row in records.problems())
+    check_settings(records)
 
 
 def _documents(records: Records) -> Iterator[str]:
     count, rows = 0, records.rows
     for documents in records.document_pages("*"):
-        for *row, _, _, checksum in documents:
+        for *row, _, _, expected in documents:
             span = row[7], row[7] + row[8]
-            passages = rows("SELECT * FROM passages WHERE key >= ? AND key < ? ORDER BY key", span)
+            passages = rows("SELECT * FROM passages WHERE key >= ? AND key < ? ORDER BY key", *span)
             count += len(passages)
             of_facts = span[0] << FACT_BITS, span[1] << FACT_BITS
-            facts = rows("SELECT * FROM facts WHERE key >= ? AND key < ? ORDER BY key", of_facts)
-            sql = "SELECT passage, name, type, description FROM claims WHERE passage >= ? AND passage < ? ORDER BY "
             of = defaultdict[int, list[tuple[object, ...]]](list)
-            for fact in facts:
+            for fact in rows("SELECT * FROM facts WHERE key >= ? AND key < ? ORDER BY key", *of_facts):
                 of[fact[0] >> FACT_BITS].append(fact[:-2])
-            for claim in rows(f"{sql}rowid", span):
+            sql = (
+                "SELECT passage, name, type, description FROM claims WHERE passage >= ? AND passage < ? ORDER BY rowid"
+            )
+            for claim in rows(sql, *span):
                 of[claim[0]].append(claim)
-            wrong = document_checksum(tuple(row), [own for key in range(*span) for own in of[key]]) != checksum
-            wrong |= any(passage_checksum(passage[:-1]) != passage[-1] for passage in passages)
+            wrong = checksum((tuple(row), [own for key in range(*span) for own in of[key]])) != expected
+            wrong |= any(checksum(passage[:-1]) != passage[-1] for passage in passages)
             if wrong or [passage[0] for passage in passages] != [*range(*span)]:
                 yield f"document {row[1]!r} is damaged: its rows differ from their checksum"
     if count != records.count("passages"):
@@ -168,7 +156,7 @@ def _names(records: Records) -> Iterator[str]:
     counted = {key: uses for key, _, _, uses in stored}
     if wrong := [key for key in used.keys() | counted.keys() if used[key] != counted.get(key, 0)]:
         yield f"{len(wrong)} names are counted wrongly, such as key {min(wrong)}"
-    if wrong := [key for key, surface, spelling, _ in stored if hash64(normalise(surface)) != spelling]:
+    if wrong := [key for key, surface, spelling, _ in stored if name_of(surface).name_id != spelling]:
         yield f"{len(wrong)} names are damaged, such as key {min(wrong)}"
     for key, vector in records.rows("SELECT key, vector FROM name_vectors"):
         if key not in counted or are_damaged(np.frombuffer(vector, np.uint8)[None, :]).any():
@@ -176,8 +164,7 @@ def _names(records: Records) -> Iterator[str]:
 
 
 def _segments(records: Records) -> Iterator[str]:
-    for generation, arrays, removed, checksum in records.rows(
-        "SELECT generation, arrays, removed, checksum FROM segments"
-    ):
-        if zlib.crc32(removed, zlib.crc32(arrays)) != checksum:
+    rows = records.rows("SELECT generation, arrays, removed, checksum FROM segments")
+    for generation, arrays, removed, expected in rows:
+        if zlib.crc32(removed, zlib.crc32(arrays)) != expected:
             yield f"the segment of generation {generation} is damaged"

@@ -29,8 +29,8 @@ def connect(path: str | Path | None, *, read_only: bool) -> Database:
 def stored_settings(path: str | Path) -> dict[str, str]:
     """Return the settings that are stored with an index, none if there is none. No array is read."""
     try:
-        with closing(connect(path, read_only=True)) as database, database.reading() as session:
-            return {name: value for name, value in session.settings().items() if name not in INTERNAL}
+        with closing(connect(path, read_only=True)) as database, database.reading() as records:
+            return {name: value for name, value in records.meta().items() if name not in INTERNAL}
     except (NotAnIndex, UnsupportedFormat):
         return {}
 

@@ -32,14 +32,13 @@ from graphrag_core.engine.connect import Database, connect
 from graphrag_core.engine.name_vectors import NameVectors
 from graphrag_core.engine.reads import EmbedTokens
 from graphrag_core.engine.records import INTERNAL, Records
-from graphrag_core.engine.rows import Accesses, damaged
+from graphrag_core.engine.rows import Accesses, RowCache, Unstorable, damaged
 from graphrag_core.engine.scope import Scoped, marked, matching, scope_of
 from graphrag_core.engine.segments import Batch, together
 from graphrag_core.engine.snapshot import Snapshot
 from graphrag_core.engine.statistics import statistics
-from graphrag_core.engine.values import RowCache
 from graphrag_core.engine.view import Removal, Stored, View
-from graphrag_core.errors import GraphRAGError, IndexClosed, InputError, ReadOnlyIndex
+from graphrag_core.errors import ExtractionError, GraphRAGError, IndexClosed, InputError, ReadOnlyIndex
 from graphrag_core.filters import Filter
 from graphrag_core.model import Stats, Verification
 from graphrag_core.ports import Matrix, ParsedDocument
@@ -93,7 +92,7 @@ class IndexEngine:
             other.close(f"{self.path} was opened for writing again in this process: use the newer object")
         self._database: Database = connect(self._place, read_only=self.read_only)
         try:
-            with self._opened_rows() as records:
+            with self._database.reading() as records, checks.damage_reported(records):
                 self._view = self._loaded(records)
         except BaseException:
             self._database.close()
@@ -106,8 +105,7 @@ class IndexEngine:
     def _renew(self) -> None:
         """Create new locks and empty the caches: another database may have other rows with the same keys."""
         self._writing, self._applying = threading.RLock(), threading.RLock()
-        self._cache, self._columns, self._names = RowCache(), AttributeColumns(), NameVectors()
-        self.accesses = Accesses()
+        self._columns, self._names, self.accesses = AttributeColumns(), NameVectors(), Accesses()
 
     def _check(self, *, writable: bool = False) -> None:
         if self._closed:
@@ -132,14 +130,14 @@ class IndexEngine:
     def _loaded(self, records: Records) -> View:
         """Return the view of the rows' generation: from the base and the segments, or from the rows."""
         checks.check_settings(records)
-        self._cache, self._columns, self._names = RowCache(), AttributeColumns(), NameVectors()
-        records.cache = self._cache
+        self._columns, self._names = AttributeColumns(), NameVectors()
+        records.cache = self._database.cache = RowCache()
         self._base, self._base_name = None, ""
         name = records.meta().get("base", "")
         try:
             view = View.empty()
             if name:
-                path, meta, arrays = records.session.base(name)
+                path, meta, arrays = records.base(name)
                 view = View(meta, arrays)
             if (found := self._followed(view, records)) is not None:
                 if name:
@@ -189,15 +187,8 @@ class IndexEngine:
     def reading(self) -> Iterator[tuple[View, Records]]:
         """Hold one generation: its arrays, and its rows."""
         self._check()
-        with self._opened_rows() as records:
+        with self._database.reading() as records, checks.damage_reported(records):
             yield self._current(records), records
-
-    @contextmanager
-    def _opened_rows(self) -> Iterator[Records]:
-        with self._database.reading() as session:
-            records = Records(session, self._cache)
-            with checks.damage_reported(records):
-                yield records
 
     @contextmanager
     def snapshot(self, scope: Scoped = None) -> Iterator[Snapshot]:
@@ -245,21 +236,26 @@ class IndexEngine:
             accesses, token = {**self.accesses.pending}, secrets.token_hex(6)
 
             def store() -> Stored:
-                with self._database.transaction() as session:
-                    return Records(session, self._cache).store(
+                with self._database.transaction() as records:
+                    return records.store(
                         batch, removed, name_vectors or {}, settings or {}, expected or {}, accesses, token
                     )
 
-            stored = self._database.repeated(store)
+            try:
+                stored = self._database.repeated(store)
+            except Unstorable as error:
+                raise ExtractionError(f"an extractor returned a value that cannot be stored ({error})") from error
             self.accesses.forget(accesses)
             with self._applying:
                 if self._view.token == stored.previous:
                     self._view = self._view.after(
-                        stored.generation, token, stored.segment, batch.vectors(), stored.removal
+                        stored.generation, token, stored.segment, batch.vectors, stored.removal
                     )
-        self._written += len(batch)
+        self._written += len(batch.passages)
         self._database.tidy(has_deleted=len(stored.removal.passages) > 0)
-        if self._is_due(is_bulk=len(batch) >= _BULK) and (self._replacing is None or not self._replacing.is_alive()):
+        if self._is_due(is_bulk=len(batch.passages) >= _BULK) and (
+            self._replacing is None or not self._replacing.is_alive()
+        ):
             self._replacing = threading.Thread(target=self._replace_quietly, name="graphrag-base", daemon=True)
             with suppress(RuntimeError):  # the process has no more threads, or ends
                 self._replacing.start()
@@ -269,8 +265,8 @@ class IndexEngine:
         self._check(writable=True)
 
         def run() -> None:
-            with self._database.transaction() as session:
-                function(Records(session, self._cache))
+            with self._database.transaction() as records:
+                function(records)
 
         with self._writing:
             self._database.repeated(run)
@@ -313,8 +309,7 @@ class IndexEngine:
             meta, arrays = map_base(source)
             with self._writing:
                 self._check(writable=True)
-                with transaction as session:
-                    records = Records(session, self._cache)
+                with transaction as records:
                     found = self._followed(View(meta, arrays), records)
                     if found is None:  # another base was written meanwhile
                         raise damaged("the changes after the base are missing")
@@ -322,8 +317,7 @@ class IndexEngine:
                 with self._applying:
                     self._view = found
                     self._base, self._base_name = source if isinstance(source, Path) else None, name
-                self._database.release()
-        self._database.drop_bases(self._base)
+                self._database.release(self._base)
 
     def _join(self) -> None:
         """Wait for the thread that replaces the base. It needs the lock of writers, which must not be held here."""
@@ -345,13 +339,10 @@ class IndexEngine:
         self._check(writable=True)
         self._join()
         with self._writing:
-            emptied = self._database.truncate_log()  # the rest writes to the log, but no deleted text
             if self._view.changed:
                 self._replace()
-            self._database.drop_bases(self._base)
-            if emptied:  # else the log would grow by the whole database
-                self._database.vacuum()
-            return self._database.truncate_log() or emptied
+            self._database.release(self._base)
+            return self._database.vacuum()
 
     def backup(self, path: str | Path) -> None:
         """Copy the rows of the last commit into a new folder, also while another thread or process writes.

@@ -24,8 +24,9 @@ from graphrag_core import forks
 from graphrag_core.engine import files
 from graphrag_core.engine.address import Address, shown
 from graphrag_core.engine.arrays import Arrays, map_base
-from graphrag_core.engine.rows import Row, Unstorable
-from graphrag_core.engine.schema import FORMAT
+from graphrag_core.engine.records import Records
+from graphrag_core.engine.rows import Row, RowCache
+from graphrag_core.engine.schema import FORMAT, parameters
 from graphrag_core.engine.server_errors import ERRORS, NO_TABLES, explained
 from graphrag_core.engine.statements import COLUMNS, KINDS, creation, of_many, translated
 from graphrag_core.errors import (
@@ -61,28 +62,23 @@ _CONNECTING: dict[str, Any] = {"autocommit": True, "application_name": "hybrid-g
 _PLANNER = ["jit", "enable_seqscan", "enable_hashjoin", "enable_mergejoin", "enable_material"]
 
 
-class Session:
+class Session(Records):
     """A transaction. Changes are sent together with the next statement that reads, or with the end."""
 
     shared = True
 
     def __init__(self, database: Postgres, connection: Connection, *first: Statement) -> None:
-        self._database, self.connection, self._first = database, connection, first
+        self._database, self.connection, self._first, self.cache = database, connection, first, database.cache
         self._begin()
 
     def _begin(self) -> None:
         self._queue: list[Statement] = [*self._first]
-        self._settings: dict[str, str] = dict(self._send(_SETTINGS, (self._database.index,)))
+        self._meta = dict(self._send(_SETTINGS, (self._database.index,)))
 
     def restart(self) -> None:
-        """Begin again, and see the last commit."""
         with self._database.errors():
             self.connection.commit()
         self._begin()
-
-    def settings(self) -> dict[str, str]:
-        """Return the settings, as they were when the transaction began."""
-        return self._settings
 
     def _send(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Send what waits and a statement in one round trip; return the rows of the statement."""
@@ -95,10 +91,8 @@ class Session:
                 cursor.execute(sql, parameters)
             return cursor.fetchall() if cursor.description else []
 
-    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """Return the rows of a statement. Lists have each value once."""
-        distinct = [[*dict.fromkeys(one)] if isinstance(one, list) else one for one in parameters]
-        return self._send(translated(sql, self._database.index), distinct)
+    def rows(self, sql: str, *values: Any) -> list[Row]:
+        return self._send(translated(sql, self._database.index), parameters(values))
 
     def insert(self, table: str, rows: Sequence[Row]) -> None:
         """Insert rows, all in one statement."""
@@ -113,38 +107,24 @@ class Session:
             sql = f"INSERT INTO {table} (index, {', '.join(columns)}) SELECT %s, * FROM unnest({', '.join(marks)})"
             self._queue.append((sql, (self._database.index, *values)))
 
-    def many(self, sql: str, parameters: Sequence[Row]) -> None:
+    def many(self, sql: str, rows: Sequence[Row]) -> None:
         """Run a statement for each row of parameters: as one, so that no two rows may change the same."""
-        if parameters:
-            columns = [[*own] for own in zip(*parameters, strict=True)]
+        if rows:
+            columns = [[*own] for own in zip(*rows, strict=True)]
             kinds = tuple(KINDS[type(own[0])] for own in columns)
             self._queue.append((of_many(sql, self._database.index, kinds), columns))
 
     def put(self, settings: Mapping[str, str]) -> None:
-        """Store settings."""
         sql = (
             "INSERT INTO settings SELECT %s, * FROM unnest(%b::text[], %b::text[]) "
             "ON CONFLICT (index, name) DO UPDATE SET value = excluded.value"
         )
         self._queue.append((sql, (self._database.index, [*settings], [*settings.values()])))
 
-    def flush(self) -> None:
-        """Send the changes that wait. Raise ``Unstorable`` if the server cannot store a value."""
-        try:
-            self._send("SELECT")
-        except (InputError, UnicodeEncodeError) as error:
-            raise Unstorable(str(error)) from error
-
     def end(self) -> str | None:
         """Send the changes that wait; return the number of the transaction, if it has changed anything."""
         found: str | None = self._send("SELECT pg_current_xact_id_if_assigned()::text")[0][0]
         return found
-
-    def definitions(self) -> list[Row]:
-        """Return nothing: the version of the tables is that of the database."""
-        return []
-
-    problems = definitions
 
     def sizes(self) -> tuple[int, int]:
         """Return the bytes of all tables, of all indexes together, and of rows in memory."""
@@ -156,7 +136,7 @@ class Session:
 
     def base(self, name: str) -> tuple[Path, dict[str, Any], Arrays]:
         """Return the file of a base, its properties and its arrays. It is downloaded if this host lacks it."""
-        path = files.base_file(self._database.cache(), name)
+        path = files.base_file(self._database.cache_folder(), name)
         with FileLock(path.parent / "download.lock", thread_local=False):
             try:
                 return path, *map_base(path, check=False)
@@ -184,6 +164,7 @@ class Postgres:
 
     def __init__(self, url: str, *, read_only: bool) -> None:
         self.address, self.shown, self.read_only = Address.parse(url), shown(url), read_only
+        self.cache = RowCache()
         with self.errors(), psycopg.connect(self.address.conninfo, **_CONNECTING) as connection:
             self._check_tables(connection)
             self._configure(connection)
@@ -373,7 +354,7 @@ class Postgres:
 
     # -- the base
 
-    def cache(self) -> Path:
+    def cache_folder(self) -> Path:
         """Return the folder in which this host keeps bases of the index."""
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "hybrid-graphrag"
         user = os.getuid() if hasattr(os, "getuid") else 0
@@ -392,7 +373,7 @@ class Postgres:
     ) -> Iterator[tuple[str, Path, AbstractContextManager[Session]] | None]:
         """Store a base: its name, its file, and the transaction that names it. None if another process stores one."""
         name = f"{generation} {token_hex(6)}"
-        path = files.base_file(self.cache(), name)
+        path = files.base_file(self.cache_folder(), name)
         lock = "pg_advisory_xact_lock" if wait else "pg_try_advisory_xact_lock"
         with self._lent() as connection:
             connection.execute("BEGIN")
@@ -407,8 +388,8 @@ class Postgres:
             connection.execute("DELETE FROM pieces WHERE index = %s AND token <> %s", (self.index, name))
             yield name, path, self._locked(connection)
 
-    def drop_bases(self, keep: Path | None) -> None:
-        """Delete the files of all bases but one."""
+    def release(self, keep: Path | None) -> None:
+        """Delete the files of all bases but one. The server gives pages back itself."""
         if keep is not None:
             files.drop_bases(keep.parent, keep)
 
@@ -417,14 +398,7 @@ class Postgres:
     def tidy(self, *, has_deleted: bool) -> None:
         """Do nothing: there is no log of ours."""
 
-    def truncate_log(self) -> bool:
-        """Return whether there is no log of ours with deleted text: there never is."""
-        return True
-
-    def release(self) -> None:
-        """Do nothing: the server gives pages back itself."""
-
-    def vacuum(self) -> None:
+    def vacuum(self) -> bool:
         """Let the server release the space of deleted rows, if the role owns the tables; else it does so later."""
         try:
             with self._lent() as connection:
@@ -432,6 +406,7 @@ class Postgres:
                     connection.execute(f"VACUUM (ANALYZE) {self.address.schema}.{table}")
         except GraphRAGError as error:
             _log.warning("the tables could not be vacuumed: %s", error)
+        return True
 
     def copy_to(self, path: str | Path) -> NoReturn:
         """Raise an error: a database is backed up with its own programs."""

@@ -1,12 +1,19 @@
-"""Parts of rows, accesses of facts, and checks before a write."""
+"""How values are stored in rows and read back: texts, names, vectors, passages, facts and documents."""
 
+from __future__ import annotations
+
+import json
 import threading
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
-from graphrag_core.errors import ChangedMeanwhile, DamagedIndex, IdTaken
-from graphrag_core.model import FactSource, FactStatus
+import numpy as np
+
+from graphrag_core.engine.codes import decode
+from graphrag_core.errors import DamagedIndex, InputError
+from graphrag_core.model import Chunk, Document, Fact, FactSource, FactStatus, FileMark
+from graphrag_core.ports import Matrix
 from graphrag_core.text import chunk_text
 from graphrag_core.text.markup import plain
 
@@ -16,6 +23,9 @@ ADDRESS = "→"
 
 LETTERS = {word: word[0] for word in (*get_args(FactSource), *get_args(FactStatus))}
 """How the sources and statuses of facts are stored."""
+
+_SOURCES: dict[str, Any] = {LETTERS[word]: word for word in get_args(FactSource)}
+_STATUSES: dict[str, Any] = {LETTERS[word]: word for word in get_args(FactStatus)}
 
 Texts = tuple[str, ...]
 """The texts of the fields, body first; missing fields are empty."""
@@ -28,7 +38,7 @@ passages with titles, where 0.3 to 0.6 for the title is best.
 """
 
 
-class Unstorable(ValueError):
+class Unstorable(InputError):
     """A database cannot store a value."""
 
 
@@ -47,43 +57,12 @@ class Name(NamedTuple):
     name_id: int
 
 
-def without_markup(text: str, start: int, stop: int) -> str:
-    """Return a slice of a text as one line of prose."""
-    return " ".join(plain(text[start:stop]).split())
+class RowCache:
+    """Rows that were read, by key: they never change."""
 
-
-def keyword_fields(title: str, headings: Sequence[str], subjects: Iterable[str], text: str) -> Texts:
-    """Return the fields by which keyword search finds a chunk: body, title, headings and what the chunk defines.
-
-    ``text`` is the text of the chunk without markup. A chunk defines its subjects besides title and headings, without
-    the addresses of sections.
-    """
-    path = " - ".join(filter(None, (title, *headings)))
-    terms = [name for name in subjects if name not in path and not name.startswith(ADDRESS)]
-    return chunk_text(path, text), title, " - ".join(headings), "\n".join(terms)
-
-
-# -- writing
-
-
-def check_expected(stored: Mapping[str, str], expected: Mapping[str, str]) -> None:
-    """Raise if a setting has not the value that a writer expects."""
-    for name, value in expected.items():
-        if stored.get(name, "") != value:
-            raise ChangedMeanwhile(
-                f"another process has changed the setting {name!r} meanwhile: read it again and retry"
-            )
-
-
-def check_unique(ids: Sequence[str], stored: Iterable[str], *, of_chunks: bool = False) -> None:
-    """Raise if an id of a document or a chunk comes twice in a batch, or is stored already."""
-    seen = set(stored)
-    for one in ids:
-        if one in seen:
-            if of_chunks:
-                raise IdTaken(one, "another document has a chunk of this id: change one of the two ids")
-            raise IdTaken(one, "is already stored: remove it in the same write")
-        seen.add(one)
+    def __init__(self) -> None:
+        self.names: dict[int, Name] = {}
+        self.chunks: dict[int, Chunk] = {}
 
 
 class Accesses:
@@ -114,9 +93,115 @@ class Accesses:
                     self.pending[fact] = (more - count, last)
 
 
-def statement_number(text: str, relation: str | None, names: bytes) -> int:
-    """Return a number that is the same for facts that say the same. ``names`` are the keys of their names."""
-    words = zlib.crc32(" ".join(text.lower().split()).encode("utf-8", "surrogatepass"))
-    return (
-        words if relation is None else zlib.crc32(names, zlib.crc32(relation.encode("utf-8", "surrogatepass"), words))
-    )
+# -- texts
+
+
+def without_markup(text: str, start: int, stop: int) -> str:
+    """Return a slice of a text as one line of prose."""
+    return " ".join(plain(text[start:stop]).split())
+
+
+def keyword_fields(title: str, headings: Sequence[str], subjects: Iterable[str], text: str) -> Texts:
+    """Return the fields by which keyword search finds a chunk: body, title, headings and what the chunk defines.
+
+    ``text`` is the text of the chunk without markup. A chunk defines its subjects besides title and headings, without
+    the addresses of sections.
+    """
+    path = " - ".join(filter(None, (title, *headings)))
+    terms = [name for name in subjects if name not in path and not name.startswith(ADDRESS)]
+    return chunk_text(path, text), title, " - ".join(headings), "\n".join(terms)
+
+
+def storable(texts: Iterable[str]) -> list[str]:
+    """Return the texts that a database can store."""
+    return [text for text in texts if "\x00" not in text and text.encode("utf-8", "replace").decode() == text]
+
+
+def packed(data: bytes) -> bytes:
+    """Return bytes compressed, if that makes them shorter. The first byte says so."""
+    short = zlib.compress(data, 6, -15)
+    return b"\x01" + short if len(short) < len(data) else b"\x00" + data
+
+
+def unpacked(stored: bytes) -> bytes:
+    """Return the bytes that :func:`packed` stored."""
+    return zlib.decompress(stored[1:], -15) if stored[:1] == b"\x01" else stored[1:]
+
+
+def checksum(values: object) -> int:
+    """Return the checksum of rows."""
+    return zlib.crc32(repr(values).encode())
+
+
+# -- rows
+
+
+def from_json(text: str | bytes) -> Any:
+    """Return a stored value."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise damaged(f"a value cannot be decoded: {error}") from error
+
+
+def unpack_names(data: bytes) -> list[int]:
+    """Return the packed keys of names."""
+    if len(data) % 4:
+        raise damaged("the names of a passage or a fact have another length")
+    keys: list[int] = np.frombuffer(data, "<i4").tolist()
+    return keys
+
+
+def decoded(kind: str, codes: Sequence[bytes]) -> Matrix | None:
+    """Return the vectors of codes, one row each; None for none."""
+    if not codes:
+        return None
+    if len({*map(len, codes)}) > 1:
+        raise damaged("a vector has another length")
+    return decode(kind, np.frombuffer(b"".join(codes), np.uint8).reshape(len(codes), -1))
+
+
+def chunk_of(row: Row) -> Chunk:
+    """Return a passage from the columns that are selected for it."""
+    _, chunk_id, document_id, stored, title, ordinal, start, metadata, headings, page = row
+    try:
+        text = unpacked(stored).decode()
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise damaged(f"the text of {chunk_id!r} cannot be decoded: {error}") from error
+    above = tuple(from_json(headings)) if headings else ()
+    return Chunk(chunk_id, document_id, text, title, ordinal, start, from_json(metadata), above, page)
+
+
+def fact_of(
+    row: Row,
+    passage: str,
+    entities: Iterable[str] = (),
+    *,
+    fact_id: str = "",
+    chunk_id: str = "",
+    accesses: bool = True,
+) -> Fact:
+    """Return a fact of a passage, whose whole text is given; without ``accesses`` as if it was never used."""
+    source: Any
+    status: Any
+    _, start, stop, text, is_plain, _, relation, weight, confidence, source, status, value, *times, last, count = row
+    if text is None:
+        text = without_markup(passage, start, stop) if is_plain else passage[start:stop].replace("\n", " ")
+    if count and not accesses:
+        last, count = None, 0
+    created, valid_from, valid_to = times
+    return Fact(
+        tuple(entities), text, relation or "", weight, confidence, _SOURCES.get(source, source),
+        _STATUSES.get(status, status), value or "", created, last, count, None if start is None else (start, stop),
+        fact_id, chunk_id, valid_from, valid_to,
+    )  # fmt: skip
+
+
+def document_of(row: Sequence[Any], chunks: Iterable[Chunk], file: FileMark | None = None) -> Document:
+    """Return a document from its id, title and metadata, and from its passages in order, which may overlap."""
+    document_id, title, metadata = row
+    pieces, end = [], 0
+    for chunk in chunks:
+        pieces.append(chunk.text[end - chunk.start :])
+        end += len(pieces[-1])
+    return Document(document_id, "".join(pieces), title, from_json(metadata), file)

@@ -1,16 +1,7 @@
-"""The tables of an index, and what a database brings for :mod:`~graphrag_core.engine.records`.
+"""The tables of an index, as SQLite has them."""
 
-Statements are written for SQLite. :mod:`~graphrag_core.engine.statements` has them for PostgreSQL.
-"""
-
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol
-
-from graphrag_core.engine.arrays import Arrays
-from graphrag_core.engine.rows import Row
+from collections.abc import Sequence
+from typing import Any
 
 FORMAT = 7
 SCHEMA = """
@@ -55,32 +46,16 @@ CREATE TABLE segments (
 """
 
 LISTED = "IN (SELECT value FROM json_each(?))"
-"""A condition on a column; its parameter is made by :func:`listed`."""
+"""A condition on a column; its parameter is a list."""
 
 WANTED = "json_each(?) AS wanted CROSS JOIN"
 """Joins a table with a list of keys; faster than ``LISTED`` where all of them exist."""
 
 
-def listed(values: Iterable[Any]) -> list[Any]:
-    """Return values as the parameter of ``LISTED``."""
-    found: list[Any] = values.tolist() if hasattr(values, "tolist") else [*values]
-    return found
-
-
-class Session(Protocol):
-    """A transaction of a database: what :mod:`~graphrag_core.engine.sqlite` and ``postgres`` bring."""
-
-    shared: bool
-    """Whether other processes may write."""
-
-    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]: ...
-    def insert(self, table: str, rows: Sequence[Row]) -> None: ...
-    def many(self, sql: str, parameters: Sequence[Row]) -> None: ...
-    def settings(self) -> dict[str, str]: ...
-    def put(self, settings: Mapping[str, str]) -> None: ...
-    def flush(self) -> None: ...
-    def restart(self) -> None: ...
-    def definitions(self) -> list[Row]: ...
-    def problems(self) -> list[Row]: ...
-    def base(self, name: str) -> tuple[Path | None, dict[str, Any], Arrays]: ...
-    def sizes(self) -> tuple[int, int]: ...
+def parameters(values: Sequence[Any]) -> list[Any]:
+    """Return the parameters of a statement: collections as lists, in which each value comes once."""
+    return [
+        value if value is None or isinstance(value, str | bytes | int | float) else
+        [*dict.fromkeys(value.tolist() if hasattr(value, "tolist") else value)]
+        for value in values
+    ]  # fmt: skip

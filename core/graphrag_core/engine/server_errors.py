@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
+from graphrag_core.engine.rows import Unstorable
 from graphrag_core.errors import (
     DatabaseError,
     DiskError,
     GraphRAGError,
-    InputError,
     MissingDependency,
     NotAnIndex,
     ReadOnlyIndex,
@@ -49,8 +49,8 @@ _MEANINGS: tuple[tuple[tuple[type[Exception], ...], type[GraphRAGError], str], .
      "max_connections, use a pooler, or set a smaller pool=... in the addresses")),
     ((sql.InvalidCatalogName,), DatabaseError, _NO_DATABASE),
     ((sql.InvalidPassword, sql.InvalidAuthorizationSpecification), DatabaseError, _NO_ACCESS),
-    ((sql.ProgramLimitExceeded,), InputError, "{text}: shorten the id, or the path of the file, to 2,500 bytes"),
-    ((psycopg.DataError,), InputError, "{text}: a text has a character that the server cannot store: remove it"),
+    ((sql.ProgramLimitExceeded,), Unstorable, "{text}: shorten the id, or the path of the file, to 2,500 bytes"),
+    ((psycopg.DataError,), Unstorable, "{text}: a text has a character that the server cannot store: remove it"),
     # A standby removes rows that the question reads.
     ((sql.SerializationFailure, sql.DeadlockDetected), DatabaseError, ("{text}; nothing was changed: retry, and if a "
      "standby does this often, set its hot_standby_feedback to on, or raise its max_standby_streaming_delay")),

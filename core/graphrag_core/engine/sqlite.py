@@ -2,7 +2,7 @@
 
 A folder has ``records.sqlite`` (with a write-ahead log beside it while it is open), the base that the rows name, and
 ``writer.lock``. The writer has a connection for its transactions. Each read borrows another one and sees one state.
-In memory there is one connection: a write waits for the reads of other threads.
+In memory there is one connection, which one thread at a time uses.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import logging
 import sqlite3
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
@@ -24,8 +23,9 @@ from filelock import FileLock, Timeout
 from graphrag_core import forks
 from graphrag_core.engine import files
 from graphrag_core.engine.arrays import Arrays, map_base
-from graphrag_core.engine.rows import Row, Unstorable
-from graphrag_core.engine.schema import FORMAT, SCHEMA
+from graphrag_core.engine.records import Records
+from graphrag_core.engine.rows import Row, RowCache, Unstorable
+from graphrag_core.engine.schema import FORMAT, SCHEMA, parameters
 from graphrag_core.errors import (
     DamagedIndex,
     DiskError,
@@ -55,13 +55,11 @@ _UNSTORABLE = (
 _ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter if a message of SQLite quotes damaged text
 
 
-class Session:
+class Session(Records):
     """A connection, which sees one state of the database during a transaction."""
 
-    shared = False
-
     def __init__(self, database: Sqlite) -> None:
-        self._database, self.lock = database, threading.RLock()
+        self._database, self.lock, self.cache = database, threading.RLock(), database.cache
         file = database.file
         name = ":memory:" if file is None else f"{file.resolve().as_uri()}?mode={database.mode}"
         try:
@@ -73,21 +71,28 @@ class Session:
     def calling(self) -> Iterator[sqlite3.Connection]:
         """Lock the connection, hold off forks, and translate errors of SQLite."""
         try:
-            with forks.fork_waits(), self.lock:
+            with self.lock, forks.fork_waits():
                 yield self.connection
         except _ERRORS as error:
             raise self._database.translated(error, in_transaction=self.connection.in_transaction) from error
 
-    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """Return the rows of a statement."""
+    def restart(self, begin: str = "BEGIN") -> None:
+        """Roll back a transaction, if there is one, and begin another one, which sees the last commit."""
+        self.cache, self._meta = self._database.cache, None
         with self.calling() as connection:
-            values = [json.dumps(one) if isinstance(one, list) else one for one in parameters]
-            return connection.execute(sql, values).fetchall()
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if begin:
+                connection.execute(begin)
 
-    def many(self, sql: str, parameters: Sequence[Row]) -> None:
-        """Run a statement for each row of parameters."""
+    def rows(self, sql: str, *values: Any) -> list[Row]:
         with self.calling() as connection:
-            connection.executemany(sql, parameters)
+            found = [json.dumps(one) if isinstance(one, list) else one for one in parameters(values)]
+            return connection.execute(sql, found).fetchall()
+
+    def many(self, sql: str, rows: Sequence[Row]) -> None:
+        with self.calling() as connection:
+            connection.executemany(sql, rows)
 
     def insert(self, table: str, rows: Sequence[Row]) -> None:
         """Insert rows, many in one statement: Python's sqlite3 releases and takes the GIL once per statement."""
@@ -101,93 +106,23 @@ class Session:
                 except _UNSTORABLE as error:
                     raise Unstorable(str(error)) from error
 
-    def flush(self) -> None:
-        """Do nothing: rows were inserted before."""
-
-    def settings(self) -> dict[str, str]:
-        """Return the settings."""
-        return dict(self.rows("SELECT name, value FROM meta"))
-
     def put(self, settings: Mapping[str, str]) -> None:
-        """Store settings."""
         self.many("INSERT OR REPLACE INTO meta VALUES (?, ?)", [*settings.items()])
 
-    def definitions(self) -> list[Row]:
-        """Return the definitions of the tables."""
-        return self.rows("SELECT name, sql FROM sqlite_master ORDER BY name")
-
     def problems(self) -> list[Row]:
-        """Return what SQLite finds damaged."""
         return [row for row in self.rows("PRAGMA integrity_check") if row[0] != "ok"]
 
     def base(self, name: str) -> tuple[Path | None, dict[str, Any], Arrays]:
-        """Return the file of a base, its properties and its arrays."""
         if self._database.folder is None:
             raise LookupError("there is no base in memory")
         path = files.base_file(self._database.folder, name)
         return path, *map_base(path)
 
     def sizes(self) -> tuple[int, int]:
-        """Return the bytes on disk and of rows in memory."""
         if self._database.folder is None:
             (pages,), (size,) = self.rows("PRAGMA page_count")[0], self.rows("PRAGMA page_size")[0]
             return 0, pages * size
         return sum(path.stat().st_size for path in self._database.folder.iterdir() if path.exists()), 0
-
-    def restart(self) -> None:
-        """Start a new read transaction, which sees the last commit; nothing to do in memory."""
-        if self._database.file is not None:
-            self.roll_back()
-            self.rows("BEGIN")
-
-    def roll_back(self) -> None:
-        """End a transaction, if there is one."""
-        with self.calling() as connection:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-
-
-class Gate:
-    """Lets a write to the only state of an index in memory wait for the reads of other threads.
-
-    A thread that reads may read again inside, and a thread that writes may read. One thread at a time writes.
-    """
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._readers = Counter[int]()  # by thread
-        self._writer: int | None = None
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        me = threading.get_ident()  # the generator of a caller may end in another thread
-        with self._changed:
-            self._changed.wait_for(lambda: self._writer in (None, me) or self._readers[me] > 0)
-            self._readers[me] += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._readers[me] -= 1
-                self._changed.notify_all()
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        me = threading.get_ident()
-        if self._readers[me]:
-            raise RuntimeError(
-                "an index in memory cannot be changed while the same thread reads it: leave the snapshot first. If a "
-                "query of this thread was interrupted, close the index and open it again"
-            )
-        try:
-            with self._changed:
-                self._writer = me
-                self._changed.wait_for(lambda: not any(self._readers.values()))
-            yield
-        finally:
-            with self._changed:
-                self._writer = None
-                self._changed.notify_all()
 
 
 class Sqlite:
@@ -199,7 +134,8 @@ class Sqlite:
         self.folder, self.read_only = folder, read_only
         self.file = None if folder is None else folder / "records.sqlite"
         self.mode = "ro" if read_only else "rwc"
-        self._gate = Gate()
+        self.cache = RowCache()
+        self._reads = 0  # of the thread that has the lock of an index in memory
         self._idle: list[Session] = []
         self._sessions: list[Session] = []
         self._lock: FileLock | None = None
@@ -297,6 +233,7 @@ class Sqlite:
         if not self.read_only:
             run("PRAGMA synchronous = FULL")
             run("PRAGMA secure_delete = ON")
+        session.definitions = run("SELECT name, sql FROM sqlite_master ORDER BY name")
         return session
 
     # -- reading and writing
@@ -305,8 +242,12 @@ class Sqlite:
     def reading(self) -> Iterator[Session]:
         """Open a read transaction: a session that sees the last commit and no later one."""
         if self.file is None:
-            with self._gate.reading():
-                yield self._main
+            with self._main.lock:  # one thread at a time: there is one state
+                self._reads += 1
+                try:
+                    yield self._main
+                finally:
+                    self._reads -= 1
             return
         if self.read_only and (found := self._found()) not in (None, self._identity):
             self._idle, self._identity = [], found  # the path leads to another index now
@@ -320,22 +261,24 @@ class Sqlite:
             yield session
         finally:
             with suppress(IndexClosed):
-                session.roll_back()
+                session.restart("")
                 idle.append(session)
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
         """Run statements in one transaction: all or nothing."""
         main = self._main
-        alone: AbstractContextManager[Any] = main.lock if self.file is not None else self._gate.writing()
-        with forks.fork_waits(), alone:
-            main.roll_back()  # what an interrupt left open
-            main.rows("BEGIN IMMEDIATE")
+        with main.lock, forks.fork_waits():
+            if self._reads:
+                raise RuntimeError(
+                    "an index in memory cannot be changed while the same thread reads it: leave the snapshot first"
+                )
+            main.restart("BEGIN IMMEDIATE")  # after what an interrupt left open
             try:
                 yield main
                 main.rows("COMMIT")
             finally:
-                main.roll_back()
+                main.restart("")
 
     def repeated(self, action: Callable[[], _T]) -> _T:
         """Run an action."""
@@ -344,7 +287,7 @@ class Sqlite:
     def settings(self) -> dict[str, str]:
         """Return the settings of the index."""
         with self.reading() as session:
-            return session.settings()
+            return session.meta()
 
     # -- files
 
@@ -353,11 +296,11 @@ class Sqlite:
         if has_deleted or self._has_old_text:
             self._has_old_text = True
             try:
-                self._has_old_text = not self.truncate_log()
+                self._has_old_text = not self._truncate_log()
             except GraphRAGError as error:
                 _log.warning("the write-ahead log could not be emptied: %s", error)
 
-    def truncate_log(self) -> bool:
+    def _truncate_log(self) -> bool:
         """Move the write-ahead log into the file and empty it; return whether no reader kept it."""
         if self.file is None:
             return True
@@ -369,14 +312,20 @@ class Sqlite:
             finally:
                 main.rows(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT}")
 
-    def release(self) -> None:
-        """Give the pages back that nothing uses any more."""
+    def release(self, keep: Path | None) -> None:
+        """Give the pages back that nothing uses any more, and delete all bases but one."""
         with self._main.calling() as connection:
             connection.executescript("PRAGMA incremental_vacuum")  # execute would free a single page
+        if self.folder is not None:
+            files.drop_bases(self.folder, keep)
 
-    def vacuum(self) -> None:
-        """Write the file again without free pages."""
+    def vacuum(self) -> bool:
+        """Write the file again without free pages, and empty the log; return False if a reader keeps some of it."""
+        if not self._truncate_log():  # it would grow by the whole database
+            return False
         self._main.rows("VACUUM")
+        self._truncate_log()
+        return True
 
     def copy_to(self, path: str | Path) -> None:
         """Copy the last committed state into a new folder, beside readers and writers. SQLite copies all or nothing."""
@@ -402,8 +351,8 @@ class Sqlite:
         """Close the database; a writer empties its log first."""
         try:
             if self._sessions and not self.read_only:
-                self._main.roll_back()
-                self.truncate_log()
+                self._main.restart("")
+                self._truncate_log()
         finally:
             self._release()
 
@@ -438,11 +387,6 @@ class Sqlite:
             files.write_synced(path, write)
             yield name, path, self.transaction()
 
-    def drop_bases(self, keep: Path | None) -> None:
-        """Delete all bases but one."""
-        if self.folder is not None:
-            files.drop_bases(self.folder, keep)
-
     # -- forks
 
     def after_fork_in_child(self) -> None:
@@ -450,9 +394,8 @@ class Sqlite:
 
         A database in memory is the child's own copy.
         """
-        self._gate = Gate()
         if self.file is None:
-            self._main.lock = threading.RLock()
+            self._main.lock, self._reads = threading.RLock(), 0
             return
         self.read_only, self.mode = True, "ro"
         if self._lock is not None:

@@ -19,7 +19,7 @@ def statistics(snapshot: Snapshot) -> Stats:
     every_hidden = graph.every_hidden() if isinstance(graph, EditedGraph) else np.empty(0, np.int64)
     hidden = snapshot.fact_keys(every_hidden)
     relations = records.relations(hidden)
-    on_disk, in_memory = records.session.sizes()
+    on_disk, in_memory = records.sizes()
     top = snapshot.entities(snapshot.top_entities(_TOP))
     return Stats(
         documents=records.count("documents"),
