@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from graphrag_core.errors import InputError
+from graphrag_core.errors import ChangedMeanwhile, InputError
 from graphrag_core.filters import Filter, Group, Internal, Where, parse
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.pipeline import Pipeline
@@ -94,9 +96,19 @@ class Memory:
             ended = self._rivals(fact, scope, begins) if supersedes and fact.status != "rejected" else []
             fact = replace(fact, valid_from=begins) if ended else fact
             changed = [fact, *(replace(known, valid_to=begins) for known in ended)]
-            documents = [remembered.to_document(one, scope, self._pipeline.salt()) for one in changed]
+            documents = [remembered.to_document(one, scope, self._salt()) for one in changed]
             self._pipeline.add(documents)
         return remembered.to_fact(documents[0])
+
+    def _salt(self) -> str:
+        """Return the random salt of the index, which is created with its first use.
+
+        It is hashed with the content of which an id is made, so that nobody can test by an id whether it is stored.
+        """
+        if "salt" not in self._engine.settings():
+            with suppress(ChangedMeanwhile):  # another process was faster
+                self._engine.write(settings={"salt": secrets.token_hex(16)}, expected={"salt": ""})
+        return self._engine.settings()["salt"]
 
     def _updated(self, fact: Fact, scope: Mapping[str, Any], status: FactStatus | None, now: float) -> Fact:
         """Return a fact as an update of the same stored fact, if there is one."""

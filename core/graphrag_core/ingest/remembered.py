@@ -180,7 +180,7 @@ def seconds(time: Time, name: str) -> float:
 
 
 def may_hide(document: Document) -> bool:
-    """Return whether a remembered document may have to be hidden from a query."""
+    """Return whether a document is a remembered fact that may have to be hidden from a query."""
     stored = document.metadata.get(FACT_KEY, {})
     return stored.get("status") == "rejected" or "valid_from" in stored or "valid_to" in stored
 
