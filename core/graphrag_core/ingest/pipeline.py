@@ -7,7 +7,6 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -19,14 +18,13 @@ from graphrag_core import forks
 from graphrag_core.errors import DocumentError, EmbedderMismatch, ExtractionError, InputError, ReadOnlyIndex
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.chunker import Chunker, whole_document
-from graphrag_core.ingest.edges import SETTING as EDGES
-from graphrag_core.ingest.edges import Edge, stored_edges, with_edges
+from graphrag_core.ingest.edges import Edge, with_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder, Vectors, embedded_texts, unit_vector, with_tokens
 from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.ingest.titles import stated_title
 from graphrag_core.ingest.validation import extract, names_of, to_json, validate
 from graphrag_core.model import Added, Chunk, Document
-from graphrag_core.ports import Extractor, Matrix, ParsedDocument
+from graphrag_core.ports import Matrix, ParsedDocument
 from graphrag_core.research import FINDINGS, is_finding, without_labels
 from graphrag_core.telemetry import Stages
 from graphrag_core.text import fingerprint, normalise
@@ -83,7 +81,7 @@ class Pipeline:
     engine: IndexEngine
     embedder: CheckedEmbedder | None
     chunker: Chunker | None
-    extractor: Extractor | None
+    extractor: Any  # None for the default one, which is imported when it is used
     embed_names: bool
     batch_size: int
     progress: bool | None
@@ -141,13 +139,8 @@ class Pipeline:
             )
         if built_with:
             self.embed_names = json.loads(stored["embeds"])["names"]
-            self.edges = stored_edges(stored)
+            self.edges = tuple((source, target) for source, target in json.loads(stored.get("edges", "[]")))
         return stored
-
-    @cached_property
-    def _extractor(self) -> Extractor:
-        """The extractor. The default one is imported when it is used: that takes long."""
-        return extractors.SentenceExtractor() if self.extractor is None else self.extractor
 
     # -- adding documents
 
@@ -187,7 +180,14 @@ class Pipeline:
         stages.end("embed")
         # Another process may have added or deleted the same documents of a shared index meanwhile.
         removed = [*changed] if self.engine.shared else replaced
-        self.engine.write(parsed, removed, name_vectors=names, settings=self._new_settings(parsed, settings))
+        settings = {} if settings.get("embedder") else {
+            "embedder": NO_EMBEDDER if self.embedder is None else self.embedder.identity,
+            "dim": str(0 if self.embedder is None else self.embedder.dim or 0),
+            "embeds": json.dumps({"names": self.embed_names}), "edges": json.dumps(self.edges),
+        }  # fmt: skip
+        if any(remembered.may_hide(one) for one in changed.values() if FACT_KEY in one.metadata):
+            settings[remembered.SETTING] = "yes"
+        self.engine.write(parsed, removed, name_vectors=names, settings=settings)
         stages.end("write")
         passages = sum(len(one.chunks) for one in parsed)
         stages.emit("add", {"documents": len(changed), "passages": passages, "replaced": len(replaced)})
@@ -197,7 +197,9 @@ class Pipeline:
 
     def _digests(self, documents: Iterable[Document]) -> dict[str, str]:
         """Return for each document a hash of its content and of the settings it is parsed with."""
-        extractor = str(getattr(self._extractor, "identity", type(self._extractor).__qualname__))
+        if self.extractor is None:
+            self.extractor = extractors.SentenceExtractor()
+        extractor = str(getattr(self.extractor, "identity", type(self.extractor).__qualname__))
         digests = {}
         for one in documents:
             parts = [one.text, one.title, to_json(dict(one.metadata))]
@@ -226,7 +228,7 @@ class Pipeline:
             chunk for one, chunks in pairs if FACT_KEY not in one.metadata
             for chunk in (without_labels(one, chunks) if is_finding(one) else chunks)
         ]  # fmt: skip
-        found, parsed = iter(extract(self._extractor, texts)), []
+        found, parsed = iter(extract(self.extractor, texts)), []
         for document, chunks in pairs:
             is_told = FACT_KEY in document.metadata
             own = [remembered.extract(chunks[0])] if is_told else [*islice(found, len(chunks))]
@@ -291,21 +293,6 @@ class Pipeline:
             names = self.engine.new_names(owners)
             texts |= {name: owners[name] for name in names}
         return rows, texts, names
-
-    def _new_settings(self, parsed: Iterable[ParsedDocument], stored: Mapping[str, str]) -> dict[str, str]:
-        """Return the settings to write with documents: of an empty index all, else those that they change."""
-        settings: dict[str, str] = {}
-        if not stored.get("embedder"):
-            settings = {
-                "embedder": NO_EMBEDDER if self.embedder is None else self.embedder.identity,
-                "dim": str(0 if self.embedder is None else self.embedder.dim or 0),
-                "embeds": json.dumps({"names": self.embed_names}),
-            }
-            if self.edges:
-                settings[EDGES] = json.dumps(self.edges)
-        if any(map(remembered.may_hide, (one.document for one in parsed))):
-            settings[remembered.SETTING] = "yes"
-        return settings
 
     # -- other writes, and what adding would embed
 

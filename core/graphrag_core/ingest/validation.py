@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from numbers import Integral, Real
+from operator import index
 from typing import Any
 
 from graphrag_core.errors import DocumentError, ExtractionError, GraphRAGError, InputError
@@ -16,6 +17,8 @@ from graphrag_core.model import Chunk, Document, Extraction, Fact, Mention
 from graphrag_core.ports import Extractor
 from graphrag_core.research import is_finding, with_finding
 from graphrag_core.text import normalise
+
+_Fields = Mapping[str, Callable[[Any], Any]]
 
 to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
@@ -144,25 +147,34 @@ def extract(extractor: Extractor, chunks: Sequence[Chunk]) -> list[Extraction]:
     for chunk, extraction in zip(chunks, extractions, strict=True):
         try:
             raw = with_finding(chunk, extraction) if is_finding(chunk) else extraction
-            checked: Extraction = _plain(raw, Extraction)
-            if any(fact.span and fact.span[1] > len(chunk.text) for fact in checked.facts):
-                raise ValueError("the span of a fact ends after the text of its chunk")  # noqa: TRY301 - as the others
+            found.append(_storable(raw, len(chunk.text)))
         except Exception as error:  # properties and iterators of foreign types may raise anything
             raise ExtractionError(
                 f"{kind} returned a value for document {chunk.document_id!r} that cannot be stored: {error}"
             ) from error
-        named = tuple(mention for mention in checked.mentions if mention.name)
-        facts = tuple(fact for fact in checked.facts if fact.status != "rejected")
-        found.append(replace(checked, mentions=named, facts=facts))
     return found
 
 
-def _plain(value: Any, kind: type[Any]) -> Any:
-    """Return an extraction, a mention or a fact with checked values of plain types."""
+def _storable(extraction: Any, length: int) -> Extraction:
+    """Return an extraction from a text of a length."""
+    whole = _plain(extraction, Extraction, {"problem": _text})
+    mentions = [_plain(mention, Mention, _MENTION) for mention in whole.mentions]
+    facts = [_plain(fact, Fact, _FACT) for fact in whole.facts]
+    if not all(0 <= fact.span[0] <= fact.span[1] <= length for fact in facts if fact.span):
+        raise ValueError("the span of a fact is not (start, end) inside the text of its chunk")
+    named = tuple(mention for mention in mentions if mention.name)
+    stored: Extraction = replace(
+        whole, mentions=named, facts=tuple(fact for fact in facts if fact.status != "rejected")
+    )
+    return stored
+
+
+def _plain(value: Any, kind: type[Any], fields: _Fields) -> Any:
+    """Return a value with fields of plain types; ``fields`` has a function that checks and converts each."""
     if not isinstance(value, kind):
         raise TypeError(f"it is {type(value).__qualname__}, not {kind.__name__}")
     converted, defaults = {}, kind.__dataclass_fields__
-    for name, convert in _FIELDS[kind].items():
+    for name, convert in fields.items():
         if (given := getattr(value, name)) is not defaults[name].default:
             try:
                 converted[name] = convert(given)
@@ -180,20 +192,20 @@ def _text(value: Any) -> str:
     return str.__str__(value).encode("utf-8", "ignore").decode("utf-8").replace("\x00", "")
 
 
-def clean_name(name: str) -> str:
+def clean_name(name: Any) -> str:
     r"""Return a name as it is stored; empty if it has no letter or digit.
 
     >>> clean_name("  Auth\n Service "), clean_name("--")
     ('Auth Service', '')
     """
-    name = " ".join(name.split())[:_LONGEST_NAME].rstrip()
+    name = " ".join(_text(name).split())[:_LONGEST_NAME].rstrip()
     return name if normalise(name) else ""
 
 
 def _names(value: Any) -> tuple[str, ...]:
     if isinstance(value, (str, bytes)):
         raise TypeError(f"{value!r:.80} is not a tuple")
-    return tuple(filter(None, map(clean_name, map(_text, value))))
+    return tuple(filter(None, map(clean_name, value)))
 
 
 def _number(value: Any, least: float, most: float, kind: Any = Real) -> Any:
@@ -205,8 +217,8 @@ def _number(value: Any, least: float, most: float, kind: Any = Real) -> Any:
 
 
 def _span(value: Any) -> tuple[int, int]:
-    start, end = value
-    return _number(start, 0, end, Integral), _number(end, 0, _LARGEST, Integral)
+    start, end = map(index, value)
+    return start, end
 
 
 def _status(value: Any) -> str:
@@ -218,22 +230,13 @@ def _no_time(value: Any) -> None:
     raise ValueError(f"{value!r:.80}: tell a fact that is valid for a time with index.memory.remember")
 
 
-_weight, _share = partial(_number, least=0, most=1e6), partial(_number, least=0, most=1)
-_count, _time = partial(_number, least=0, most=_LARGEST, kind=Integral), partial(_number, least=-1e18, most=1e18)
-_FIELDS: Mapping[type[Any], Mapping[str, Callable[[Any], Any]]] = {
-    Extraction: {
-        "mentions": lambda values: tuple([_plain(value, Mention) for value in values]),
-        "facts": lambda values: tuple([_plain(value, Fact) for value in values]), "problem": _text,
-    },
-    Mention: {
-        "name": lambda name: clean_name(_text(name)), "type": _text, "description": _text, "aliases": _names,
-        "subject": bool,
-    },
-    Fact: {
-        "entities": _names, "text": _text, "relation": _text, "value": _text, "source": _text, "status": _status,
-        "weight": _weight, "confidence": _share, "created": _time, "last_accessed": _time, "access_count": _count,
-        "span": _span, "valid_from": _no_time, "valid_to": _no_time,
-    },
+_time = partial(_number, least=-1e18, most=1e18)
+_MENTION: _Fields = {"name": clean_name, "type": _text, "description": _text, "aliases": _names, "subject": bool}
+_FACT: _Fields = {
+    "entities": _names, "text": _text, "relation": _text, "value": _text, "source": _text, "status": _status,
+    "weight": partial(_number, least=0, most=1e6), "confidence": partial(_number, least=0, most=1),
+    "created": _time, "last_accessed": _time, "access_count": partial(_number, least=0, most=_LARGEST, kind=Integral),
+    "span": _span, "valid_from": _no_time, "valid_to": _no_time,
 }  # fmt: skip
 
 
