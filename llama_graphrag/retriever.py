@@ -397,8 +397,9 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         """Add nodes and replace those with a known id; unchanged nodes are skipped. Return the counts."""
         documents, vectors, texts = self._prepared(nodes)
         if texts:
-            embedded = self.index.embedding.documents(list(texts.values()), list(texts))  # type: ignore[union-attr]
-            vectors |= zip(texts, embedded, strict=True)
+            owners = {text: name for name, text in texts.items()}
+            embedded = self.index.embedding.documents(owners)  # type: ignore[union-attr]
+            vectors |= {name: embedded[text] for name, text in texts.items()}
         return self._add(documents, vectors=vectors)
 
     async def ainsert_nodes(self, nodes: Iterable[BaseNode], **_: Any) -> Added:

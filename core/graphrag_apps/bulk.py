@@ -190,7 +190,7 @@ def _blocks(ray: Any, documents: Iterable[Document]) -> Iterator[Any]:
     if isinstance(documents, Document):
         raise InputError("index_documents takes an iterable of documents: index_documents([document], url)")
     ids: set[int] = set()
-    for block in batches(documents, _BLOCK, _CHARACTERS):
+    for block in batches(iter(documents), _BLOCK, _CHARACTERS):
         yield ray.data.from_items([_row(document) for document in validate(block, ids)])
 
 

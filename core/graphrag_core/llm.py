@@ -12,16 +12,12 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
 
-from graphrag_core.embedders.openai import describe
-from graphrag_core.errors import GraphRAGError, InputError, LLMError, LLMUnreachable, optional_import
+from graphrag_core.embedders.openai import DEFAULT_URL, Endpoint
+from graphrag_core.errors import GraphRAGError, InputError, LLMError, LLMUnreachable
 
-DEFAULT_URL = "https://api.openai.com/v1"
-"""The endpoint of a model that is named without one."""
-
-KEY_VARIABLE = "OPENAI_API_KEY"
+KEY_VARIABLE = Endpoint.key_variable
 """The environment variable with the API key."""
 
-_CHECK_TIMEOUT = 10.0  # seconds
 _LONGEST = 4_000_000  # characters of an answer
 _MAX_FAILURES = 3  # consecutive calls that failed after all retries
 
@@ -72,7 +68,7 @@ def open_llm(value: str, url: str | None = None, *, timeout: float = 120.0) -> O
     return OpenAIChat(model, base_url, api_key=os.environ.get(KEY_VARIABLE, ""), timeout=timeout)
 
 
-class OpenAIChat:
+class OpenAIChat(Endpoint):
     """A model behind an OpenAI-compatible endpoint: OpenAI, Ollama, vLLM, llama.cpp, LM Studio and others.
 
     Safe to use from several threads. :meth:`stream` writes an answer in pieces; calling the object with a prompt
@@ -107,26 +103,10 @@ class OpenAIChat:
         *,
         temperature: float | None = 0.0,
     ) -> None:
-        with optional_import("openai", "openai", "--llm"):
-            import openai  # noqa: PLC0415 - slow to import
-        self.model = model
-        self.base_url = base_url.rstrip("/")
-        if api_key is None:
-            api_key = os.environ.get(KEY_VARIABLE, "") if self.base_url == DEFAULT_URL else ""
-        self._has_key = bool(api_key.strip())
-        self._failures, self._failure = 0, ""
+        is_foreign = base_url.rstrip("/") != DEFAULT_URL
+        super().__init__(model, base_url, "" if api_key is None and is_foreign else api_key, timeout, retries=2)
+        self._failures: list[str] = []  # of the last calls, each after all retries
         self._options: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
-        if not self._has_key:  # the client insists on one; local servers need none
-            self._options["extra_headers"] = {"Authorization": openai.Omit()}
-        self._client = openai.OpenAI(api_key=api_key.strip() or "none", base_url=self.base_url, timeout=timeout)
-
-    def __repr__(self) -> str:
-        return f"OpenAIChat({self.model!r}, {self.base_url!r})"
-
-    def close(self) -> None:
-        """Close idle connections. The model can be used again."""
-        self._client.close()
-        self._client = self._client.copy()
 
     def stream(self, messages: Sequence[Message]) -> Generator[str, None, None]:
         """Yield the answer to a conversation, in pieces. Closing the generator closes the connection.
@@ -136,7 +116,7 @@ class OpenAIChat:
         LLMError
             The server does not answer, answers with an error, or stops in the middle of an answer.
         """
-        finished = False
+        finished, problem = False, f"the answer of {self.model} at {self.base_url} broke off"
         try:
             with closing(self._create(messages, stream=True)) as chunks:
                 for choice in (choice for chunk in chunks for choice in chunk.choices):
@@ -146,56 +126,44 @@ class OpenAIChat:
         except LLMError:
             raise
         except Exception as error:
-            why = error or type(error).__name__
-            raise self._error(f"the answer of {self.model} at {self.base_url} broke off ({why}): ask again") from error
+            raise self._failed(f"{problem} ({error or type(error).__name__}): ask again") from error
         if not finished:
-            raise self._error(f"the answer of {self.model} at {self.base_url} broke off before its end: ask again")
+            raise self._failed(f"{problem} before its end: ask again")
 
     def __call__(self, prompt: str) -> str:
         """Return the model's answer to a prompt. Stops calling a server that no longer answers."""
-        if self._failures >= _MAX_FAILURES:
-            raise self._error(f"{self.base_url} has stopped answering: {self._failure}", LLMUnreachable)
+        if len(self._failures) >= _MAX_FAILURES:
+            message = f"{self.base_url} has stopped answering: {self._failures[-1]}"
+            raise LLMUnreachable(message, endpoint=self.base_url, model=self.model)
         try:
-            completion = self._create([Message(role="user", content=prompt)])
-            answer = completion.choices[0].message.content or ""
+            answer = self._create([Message(role="user", content=prompt)]).choices[0].message.content or ""
         except LLMUnreachable as error:
-            self._failures += 1  # without a lock: an increment lost between threads does no harm
-            self._failure = str(error)
+            self._failures.append(str(error))
             raise
         except (AttributeError, IndexError, TypeError, ValueError) as error:
-            raise self._error(f"{self.base_url} did not return a chat completion ({error})") from error
-        self._failures = 0
+            raise self._failed(f"{self.base_url} did not return a chat completion ({error})") from error
+        self._failures.clear()
         return str(answer)
 
     def check(self) -> None:
         """Raise :class:`~graphrag_core.errors.LLMUnreachable` if the server does not answer or rejects the key."""
-        import openai  # noqa: PLC0415 - as above
-
-        headers = self._options.get("extra_headers")
         try:
-            self._client.with_options(max_retries=0).models.list(extra_headers=headers, timeout=_CHECK_TIMEOUT)
-        except (openai.APIConnectionError, openai.AuthenticationError, openai.PermissionDeniedError) as error:
-            raise self._failed(error) from error
-        except openai.OpenAIError:
-            pass  # it answers; some servers cannot list models
+            self.request(
+                lambda client, options: client.with_options(max_retries=0).models.list(timeout=10.0, **options)
+            )
+        except LLMError as error:
+            if getattr(error.__cause__, "status_code", 401) in (401, 403):  # else it answers; some cannot list models
+                raise
 
     def _create(self, messages: Sequence[Message], **more: Any) -> Any:
         """Return the response of the server, or its pieces."""
-        import openai  # noqa: PLC0415 - as above
+        given = {"model": self.model, "messages": list(messages), **self._options, **more}
+        return self.request(lambda client, options: client.chat.completions.create(**given, **options))
 
-        create: Any = self._client.chat.completions.create
-        try:
-            return create(model=self.model, messages=list(messages), **self._options, **more)
-        except openai.OpenAIError as error:
-            raise self._failed(error) from error
-
-    def _failed(self, error: Any) -> LLMError:
-        """Return the error of a request: whether another one can succeed, and what to do."""
-        status = getattr(error, "status_code", None) or 500  # none without an answer
+    def _failed(self, message: str, error: Any = None) -> LLMError:
+        """Return an error; that of a request says whether another one can succeed."""
+        status = 0 if error is None else getattr(error, "status_code", None) or 500  # without an answer
         kind = LLMUnreachable if status in (401, 403, 429) or status >= 500 else LLMError
-        return self._error(describe(error, self.base_url, self.model, KEY_VARIABLE, has_key=self._has_key), kind)
-
-    def _error(self, message: str, kind: type[LLMError] = LLMError) -> LLMError:
         return kind(message, endpoint=self.base_url, model=self.model)
 
 
@@ -232,41 +200,30 @@ def as_chat_model(llm: Any) -> ChatModel:
 
 def checked_stream(model: ChatModel, messages: Sequence[Message]) -> Generator[str, None, None]:
     """Yield the pieces of an answer. Whatever the model raises is an ``LLMError`` with the text written before."""
-    written: list[str] = []
-    length, pieces = 0, model.stream(messages)
+    written, name = "", str(getattr(model, "model", "") or type(model).__qualname__)
+    pieces = model.stream(messages)
     try:
-        try:
-            for text in map(_checked_text, pieces):
-                written.append(text)
-                length += len(text)
-                if length > _LONGEST:
-                    problem = f"wrote more than {_LONGEST:,} characters and does not stop: use another one"
-                    raise LLMError(f"the language model {_name(model)} {problem}", model=_name(model))
-                yield text
-        finally:
-            if callable(close := getattr(pieces, "close", None)):
-                close()
+        for piece in pieces:
+            if not isinstance(piece, str):
+                raise TypeError(f"a piece of the answer is {type(piece).__name__}, not str")  # noqa: TRY301
+            text = piece.encode("utf-8", "replace").decode("utf-8")
+            written += text
+            if len(written) > _LONGEST:
+                problem = f"wrote more than {_LONGEST:,} characters and does not stop: use another one"
+                raise LLMError(f"the language model {name} {problem}", model=name)  # noqa: TRY301
+            yield text
     except LLMError as error:
-        error.partial = error.partial or "".join(written)
+        error.partial = error.partial or written
         raise
     except GraphRAGError:
         raise
     except Exception as error:
-        name, partial = _name(model), "".join(written)
-        reason = f"{'broke off' if partial else 'failed'} ({type(error).__name__}: {error})"
+        reason = f"{'broke off' if written else 'failed'} ({type(error).__name__}: {error})"
         message = f"the language model {name} {reason}: check its settings, or ask again"
-        raise LLMError(message, model=name, partial=partial) from error
-
-
-def _name(model: ChatModel) -> str:
-    return str(getattr(model, "model", "") or type(model).__qualname__)
-
-
-def _checked_text(piece: Any) -> str:
-    if not isinstance(piece, str):
-        kind = type(piece).__name__
-        raise TypeError(f"stream() yielded {kind}, not str; a function from a prompt to a text can be passed instead")
-    return piece.encode("utf-8", "replace").decode("utf-8")
+        raise LLMError(message, model=name, partial=written) from error
+    finally:
+        if callable(close := getattr(pieces, "close", None)):
+            close()
 
 
 class _Function:
@@ -277,7 +234,4 @@ class _Function:
         self.model = getattr(function, "__qualname__", type(function).__qualname__)
 
     def stream(self, messages: Sequence[Message]) -> Iterator[str]:
-        answer = self._function("\n\n".join(message["content"] for message in messages))
-        if not isinstance(answer, str):
-            raise TypeError(f"the function returned {type(answer).__name__}, not str")
-        yield answer
+        yield self._function("\n\n".join(message["content"] for message in messages))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from graphrag_core.errors import InputError
-from graphrag_core.filters import Filter, Group, Internal, Where, parse
+from graphrag_core.errors import ChangedMeanwhile, InputError
+from graphrag_core.filters import Internal, Where, parse, parse_all
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.pipeline import Pipeline
 from graphrag_core.ingest.remembered import FACT_KEY, Time
@@ -89,31 +91,30 @@ class Memory:
             "created": now, "valid_from": valid_from, "valid_to": valid_to,
         })  # fmt: skip
         with self._pipeline.writing():
-            fact = self._updated(fact, scope, status, now)
-            begins = now if fact.valid_from is None else fact.valid_from
-            ended = self._rivals(fact, scope, begins) if supersedes and fact.status != "rejected" else []
-            fact = replace(fact, valid_from=begins) if ended else fact
-            changed = [fact, *(replace(known, valid_to=begins) for known in ended)]
-            documents = [remembered.to_document(one, scope, self._pipeline.salt()) for one in changed]
-            self._pipeline.add(documents)
-        return remembered.to_fact(documents[0])
+            triple, about = remembered.triple_of(fact), remembered.about_key(subject, relation)
+            documents = self.documents(remembered.condition("about", "eq", ("text", about)))
+            known = [remembered.to_fact(one) for one in documents if remembered.scope_of(one) == scope]
+            known.sort(key=lambda one: (-math.inf if one.valid_from is None else one.valid_from, one.created or 0.0))
+            stored = [one for one in known if remembered.triple_of(one) == triple]
+            fact = _updated(fact, stored, status, now)
+            begins, ended = now if fact.valid_from is None else fact.valid_from, []
+            if supersedes and fact.status != "rejected":
+                rivals = (one for one in known if one not in stored and one.status != "rejected")
+                ended = [replace(one, valid_to=begins) for one in rivals if _is_valid(one, begins)]
+            changed = [replace(fact, valid_from=begins) if ended else fact, *ended]
+            added = [remembered.to_document(one, scope, self._salt()) for one in changed]
+            self._pipeline.add(added)
+        return remembered.to_fact(added[0])
 
-    def _updated(self, fact: Fact, scope: Mapping[str, Any], status: FactStatus | None, now: float) -> Fact:
-        """Return a fact as an update of the same stored fact, if there is one."""
-        stored = self._facts_with(scope, "triple", remembered.triple_of(fact))
-        start = fact.valid_from
-        same = [known for known in stored if (_is_valid(known, now) if start is None else known.valid_from == start)]
-        if same:
-            known = same[-1]
-            spelling = known if bool(known.value) == bool(fact.value) else fact  # the first spelling is kept
-            return replace(
-                spelling, confidence=fact.confidence, source=fact.source, status=status or known.status,
-                created=known.created, valid_from=known.valid_from,
-                valid_to=known.valid_to if fact.valid_to is None else fact.valid_to, chunk_id=known.chunk_id,
-            )  # fmt: skip
-        if stored and start is None and fact.valid_to is None:  # true again
-            return replace(fact, valid_from=now, status=status or stored[-1].status)
-        return fact
+    def _salt(self) -> str:
+        """Return the random salt of the index, which is created with its first use.
+
+        It is hashed with the content of which an id is made, so that nobody can test by an id whether it is stored.
+        """
+        if "salt" not in self._engine.settings():
+            with suppress(ChangedMeanwhile):  # another process was faster
+                self._engine.write(settings={"salt": secrets.token_hex(16)}, expected={"salt": ""})
+        return self._engine.settings()["salt"]
 
     def confirm(self, fact: str | Fact, *, where: Where | None = None) -> Fact:
         """Confirm a remembered fact, also a rejected one; return it.
@@ -149,10 +150,7 @@ class Memory:
                 "forget needs facts, a subject, a relation or a filter; where={} matches every remembered fact"
             )
         with self._pipeline.writing():
-            if subject is None and relation is None:
-                known = set(self._engine.document_ids(_filter(where)))
-            else:
-                known = {fact.chunk_id for fact in self.facts(subject=subject, relation=relation, where=where)}
+            known = {fact.chunk_id for fact in self.facts(subject=subject, relation=relation, where=where)}
             if facts is not None:
                 known &= set(map(_document_id, [facts] if isinstance(facts, (str, Fact)) else facts))
             return self._pipeline.delete(sorted(known))
@@ -184,11 +182,8 @@ class Memory:
 
     def documents(self, where: Where | None = None) -> Iterator[Document]:
         """Yield the documents in which the facts are stored."""
-        return self._documents(_filter(where))
-
-    def _documents(self, scope: Filter) -> Iterator[Document]:
-        documents = map(self._engine.document, list(self._engine.document_ids(scope)))
-        return (document for document in documents if document is not None)
+        ids = list(self._engine.document_ids(parse_all(Internal(f"{FACT_KEY}.subject", "exists", ()), where)))
+        return (document for document in map(self._engine.document, ids) if document is not None)
 
     def _set_status(self, fact: str | Fact, status: FactStatus, where: Where | None) -> Fact:
         document_id = _document_id(fact)
@@ -208,22 +203,22 @@ class Memory:
             self._pipeline.add([changed_document])
         return remembered.to_fact(changed_document)
 
-    def _rivals(self, fact: Fact, scope: Mapping[str, Any], at: float) -> list[Fact]:
-        """Return the facts of a scope, valid at a time, with a fact's subject and relation and another object."""
-        known = self._facts_with(scope, "about", remembered.about_key(fact.entities[0], fact.relation))
-        triple = remembered.triple_of(fact)
-        others = (one for one in known if remembered.triple_of(one) != triple and one.status != "rejected")
-        return [one for one in others if _is_valid(one, at)]
 
-    def _facts_with(self, scope: Mapping[str, Any], key: str, value: str) -> list[Fact]:
-        """Return the facts of exactly this scope whose key has a value, oldest first."""
-        facts = [
-            remembered.to_fact(document)
-            for document in self._documents(remembered.condition(key, "eq", ("text", value)))
-            if remembered.scope_of(document) == scope
-        ]
-        starts = {fact.id: -math.inf if fact.valid_from is None else fact.valid_from for fact in facts}
-        return sorted(facts, key=lambda fact: (starts[fact.id], fact.created or 0.0))
+def _updated(fact: Fact, stored: Sequence[Fact], status: FactStatus | None, now: float) -> Fact:
+    """Return a fact as an update of the last of the ``stored`` ones, of the same triple, that is valid then."""
+    start = fact.valid_from
+    same = [known for known in stored if (_is_valid(known, now) if start is None else known.valid_from == start)]
+    if same:
+        known = same[-1]
+        spelling = known if bool(known.value) == bool(fact.value) else fact  # the first spelling is kept
+        return replace(
+            spelling, confidence=fact.confidence, source=fact.source, status=status or known.status,
+            created=known.created, valid_from=known.valid_from,
+            valid_to=known.valid_to if fact.valid_to is None else fact.valid_to, chunk_id=known.chunk_id,
+        )  # fmt: skip
+    if stored and start is None and fact.valid_to is None:  # true again
+        return replace(fact, valid_from=now, status=status or stored[-1].status)
+    return fact
 
 
 def _document_id(fact: str | Fact) -> str:
@@ -232,12 +227,6 @@ def _document_id(fact: str | Fact) -> str:
     if not isinstance(document_id, str) or not document_id:
         raise InputError(f"{fact!r:.80} is not a fact: pass a fact or its id")
     return document_id.removesuffix("/0")
-
-
-def _filter(where: Where | None) -> Filter:
-    """Return a filter for remembered facts, and for another filter if one is given."""
-    is_fact = Internal(f"{FACT_KEY}.subject", "exists", ())
-    return is_fact if where is None else Group(all=True, parts=(is_fact, parse(where)))
 
 
 def _is_valid(fact: Fact, at: float) -> bool:

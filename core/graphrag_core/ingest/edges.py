@@ -21,9 +21,6 @@ from graphrag_core.text import EDGE, fingerprint, normalise, title_names
 ID = "$id"
 """The field that is a document's id, and the metadata ``id`` if there is one. ``"id"`` is the same."""
 
-SETTING = "edges"
-"""The setting of an index under which its edges are stored."""
-
 Edge = tuple[str, str]
 Edges = Iterable[str | Sequence[Any]]
 """Pairs of a source field and a target field; one text stands for a pair of the same field."""
@@ -69,14 +66,9 @@ def _field(field: Any) -> str:
     return ID if field.strip() in ("id", ID) else field.strip()
 
 
-def stored_edges(settings: Mapping[str, str]) -> tuple[Edge, ...]:
-    """Return the edges that are stored with an index."""
-    return tuple((source, target) for source, target in json.loads(settings.get(SETTING, "[]")))
-
-
 def shared_fields(settings: Mapping[str, str]) -> frozenset[str]:
-    """Return the fields whose shared values are entities: the types of these."""
-    return frozenset(source for source, target in stored_edges(settings) if source == target)
+    """Return the fields whose shared values are entities, of an index with these settings: the types of these."""
+    return frozenset(source for source, target in json.loads(settings.get("edges", "[]")) if source == target)
 
 
 def values(document: Document, field: str) -> list[str]:

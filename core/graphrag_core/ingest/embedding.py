@@ -1,16 +1,17 @@
-"""What is embedded of documents, by an embedder whose output is checked: usable vectors, or an error."""
+"""An embedder whose output is checked, usable vectors or an error; and the texts of passages that are embedded."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.errors import DocumentError, EmbedderError, GraphRAGError, InputError
+from graphrag_core.errors import EmbedderError, GraphRAGError, InputError
 from graphrag_core.model import Chunk, Extraction
 from graphrag_core.ports import Embedder, Matrix, ParsedDocument
 from graphrag_core.text import chunk_text, fact_text, label
@@ -22,7 +23,6 @@ Vectors = Mapping[str, Sequence[float]]
 DEFAULT_VECTOR_WEIGHT = 0.5  # of vector search, for an embedder that does not state it
 
 _Error = TypeVar("_Error", bound=GraphRAGError)
-_TINY = 1e-12
 _ROUNDING = 2e-6  # how far the norm of a unit vector in single precision may be from 1
 
 
@@ -106,7 +106,7 @@ def _unit_vectors(values: object) -> Matrix:
         wide = vectors.astype(np.float64)
         norms = np.sqrt(np.vecdot(wide, wide))[..., None]
         norms[np.abs(norms - 1) < _ROUNDING] = 1
-        unit: Matrix = (vectors / np.maximum(norms, _TINY)).astype(np.float32)
+        unit: Matrix = (vectors / np.maximum(norms, 1e-12)).astype(np.float32)
     return unit
 
 
@@ -125,18 +125,58 @@ class CheckedEmbedder:
                 raise InputError(f"{kind} is not an embedder: it needs embed_documents(list[str]) and embed_query(str)")
         self.embedder = embedder
         self.identity = identity_of(embedder)
-        self.local = getattr(embedder, "local", False) is True
         weight = getattr(embedder, "vector_weight", None)
         self.vector_weight = float(weight) if isinstance(weight, (int, float)) else DEFAULT_VECTOR_WEIGHT
         self.embed_tokens: Any = getattr(embedder, "embed_tokens", None)
         self.token_vectors: Any = getattr(embedder, "token_vectors", None)
-        methods = getattr(embedder, "token_ids", None), self.embed_tokens, self.token_vectors
-        self.has_tokens = all(map(callable, methods))
+        self.has_tokens = all(map(callable, (getattr(embedder, "token_ids", 0), self.embed_tokens, self.token_vectors)))
         self.dim: int | None = None
 
-    def token_ids(self, texts: Sequence[str]) -> list[npt.NDArray[np.uint16]]:
+    def documents(self, texts: Mapping[str, str], known: Vectors = MappingProxyType({})) -> dict[str, Matrix]:
+        """Return the unit vector of each text, by text: that of ``known``, or a new one.
+
+        The values of ``texts`` are the ids of the documents that have the text, for error messages.
+        """
+        found: dict[str, Matrix] = {}
+        missing, given = [text for text in texts if text not in known], [text for text in texts if text in known]
+        for own in filter(None, (missing, given)):
+            owners = [texts[text] for text in own]
+            raw = [known[text] for text in own] if own is given else self._call("embed_documents", own, owners[0])
+            vectors = self._checked(raw, owners)
+            self.dim = vectors.shape[1]
+            found |= zip(own, vectors, strict=True)
+        return found
+
+    def query(self, text: str) -> Matrix:
+        """Return the unit vector of a question."""
+        try:
+            raw = self.embedder.embed_query(text)
+        except Exception as error:
+            raise self._error(error, "a question") from error
+        return self.checked_query(raw)
+
+    def checked_query(self, raw: object) -> Matrix:
+        """Return what the embedder returned for a question as a unit vector."""
+        vector: Matrix = self._checked([raw], ["the question"])[0]
+        return vector
+
+    def queries(self, texts: Sequence[str]) -> Matrix:
+        """Return the unit vector of each question: in one call if the embedder has ``embed_queries``."""
+        if not callable(getattr(self.embedder, "embed_queries", None)):
+            return np.stack([self.query(text) for text in texts]) if texts else np.empty((0, self.dim or 0), np.float32)
+        return self._checked(self._call("embed_queries", list(texts), "the question"), ["the question"] * len(texts))
+
+    async def awaited_documents(self, texts: Sequence[str], vectors: Awaitable[Any]) -> dict[str, Matrix]:
+        """Return the vectors that an embedder computes on the event loop, by text."""
+        try:
+            raw = await vectors
+        except Exception as error:
+            raise self._error(error, f"{len(texts)} texts") from error
+        return dict(zip(texts, self._checked(raw, [text[:40] for text in texts]), strict=True))
+
+    def token_ids(self, texts: list[str]) -> list[npt.NDArray[np.uint16]]:
         """Return the ids of the tokens of each text, in order."""
-        ids = [np.asarray(one) for one in self._call(f"{len(texts)} texts", "token_ids", list(texts))]
+        ids = [np.asarray(one) for one in self._call("token_ids", texts, "".join(texts[:1])[:40])]
         if len(ids) != len(texts) or any(one.dtype != np.uint16 or one.ndim != 1 for one in ids):
             raise EmbedderError(
                 f"{self.identity} returned invalid token ids for {len(texts)} texts: token_ids must return one 1-D "
@@ -144,70 +184,25 @@ class CheckedEmbedder:
             )
         return ids
 
-    def documents(self, texts: Sequence[str], owners: Sequence[str], embeddings: Vectors | None = None) -> Matrix:
-        """Return a unit vector for each text.
-
-        ``owners`` are the ids of the documents of the texts, for error messages. ``embeddings`` are known vectors of
-        texts; the others are embedded.
-        """
-        if not texts:
-            return np.empty((0, self.dim or 0), np.float32)
-        known: dict[str, Any] = {text: embeddings[text] for text in texts if text in embeddings} if embeddings else {}
-        missing = [text for text in texts if text not in known]
-        vectors = np.empty((0, self.dim or 0), np.float32)
-        if missing:
-            of_first = f"{len(missing)} texts, the first of document {owners[0]!r}"
-            vectors = self._checked(self._call(of_first, "embed_documents", missing), len(missing), owners)
-        if known:
-            known |= zip(missing, vectors, strict=True)
-            vectors = self._checked([known[text] for text in texts], len(texts), owners)
-        self.dim = vectors.shape[1]
-        return vectors
-
-    def query(self, text: str) -> Matrix:
-        """Return the unit vector of a question."""
-        return self.checked_query(self._call("a question", "embed_query", text))
-
-    def checked_query(self, raw: object) -> Matrix:
-        """Return what the embedder returned for a question as a unit vector."""
-        vector: Matrix = self._checked([raw], 1, ["the question"])[0]
-        return vector
-
-    def queries(self, texts: Sequence[str]) -> Matrix:
-        """Return the unit vector of each question: in one call if the embedder has ``embed_queries``."""
-        if not callable(getattr(self.embedder, "embed_queries", None)):
-            return np.stack([self.query(text) for text in texts]) if texts else np.empty((0, self.dim or 0), np.float32)
-        raw = self._call(f"{len(texts)} questions", "embed_queries", list(texts))
-        return self._checked(raw, len(texts), ["the question"] * len(texts))
-
-    async def awaited_documents(self, texts: Sequence[str], vectors: Awaitable[Any]) -> dict[str, Matrix]:
-        """Return the vectors that an embedder computes on the event loop, by text; see :meth:`documents`."""
+    def _call(self, method: str, texts: list[str], first: str) -> Any:
         try:
-            raw = await vectors
+            return getattr(self.embedder, method)(texts)
         except Exception as error:
-            raise self._error(error, f"{len(texts)} texts") from error
-        return dict(zip(texts, self._checked(raw, len(texts), [text[:40] for text in texts]), strict=True))
-
-    def _call(self, texts: str, method: str, *given: Any) -> Any:
-        """Call a method of the embedder. What it raises becomes an :class:`EmbedderError` that says for which texts."""
-        try:
-            return getattr(self.embedder, method)(*given)
-        except Exception as error:
-            raise self._error(error, texts) from error
+            raise self._error(error, f"{len(texts)} texts, the first of document {first!r}") from error
 
     def _error(self, error: Exception, texts: str) -> EmbedderError:
         message = f"{self.identity} raised {type(error).__name__} on {texts}: {error}"
         return combined_error(EmbedderError, message, error)
 
-    def _checked(self, raw: object, count: int, owners: Sequence[str]) -> Matrix:
-        """Return as many vectors as there are texts, of the documents ``owners``."""
-        first = f"for {count} texts, the first of document {owners[0]!r}"
+    def _checked(self, raw: object, owners: Sequence[str]) -> Matrix:
+        """Return what the embedder returned for texts of these documents as unit vectors."""
+        first = f"for {len(owners)} texts, the first of document {owners[0]!r}"
         try:
             vectors = _unit_vectors(raw)
         except Exception as error:  # __array__ of a foreign type may raise anything
             problem = f"returned vectors of different lengths, or not numbers, {first}"
             raise EmbedderError(f"{self.identity} {problem}: {error}") from error
-        if vectors.ndim != 2 or len(vectors) != count or vectors.shape[1] == 0:
+        if vectors.ndim != 2 or len(vectors) != len(owners) or vectors.shape[1] == 0:
             problem = f"returned an array of shape {vectors.shape} {first}: it must return one vector for each text"
         elif self.dim is not None and vectors.shape[1] != self.dim:
             problem = f"returned vectors of dimension {vectors.shape[1]}, the index has {self.dim}, {first}"
@@ -227,78 +222,27 @@ def embedded_texts(parsed: ParsedDocument) -> list[str]:
     return [chunk_text(label(chunk.title, chunk.headings), plain(chunk.text)) for chunk in parsed.chunks]
 
 
-def stored_vectors(stored: Iterable[ParsedDocument]) -> dict[tuple[str, str], Matrix]:
-    """Return the vectors of the passages of stored documents, by document id and text."""
-    return {
-        (one.document.id, text): vector
-        for one in stored
-        if one.chunk_vectors is not None
-        for text, vector in zip(embedded_texts(one), one.chunk_vectors, strict=True)
-    }
-
-
-def with_vectors(
-    embedder: CheckedEmbedder | None, parsed: Sequence[ParsedDocument], stored: Sequence[ParsedDocument],
-    given: Vectors, embeddings: Vectors,
-) -> Sequence[ParsedDocument]:  # fmt: skip
-    """Return documents with the vectors and the tokens of their chunks; without an embedder as they are.
-
-    The vectors of ``stored`` documents are kept where the text stays, ``given`` are vectors that were passed for
-    documents, and ``embeddings`` for texts.
-    """
-    if embedder is None:
-        return parsed
-    known = stored_vectors(stored)
-    rows = {one.document.id: _given(embedder, one, given) for one in parsed if one.document.id in given}
-    texts = {one.document.id: embedded_texts(one) for one in parsed if one.document.id not in rows}
-    new = {text: name for name, own in texts.items() for text in own if (name, text) not in known}
-    fresh = dict(zip(new, embedder.documents([*new], [*new.values()], embeddings), strict=True))
-    for name, own in texts.items():
-        rows[name] = np.stack([known[name, text] if (name, text) in known else fresh[text] for text in own])
-    found = [replace(one, chunk_vectors=rows[one.document.id]) for one in parsed]
-    return _with_tokens(embedder, found) if embedder.has_tokens else found
-
-
-def _given(embedder: CheckedEmbedder, parsed: ParsedDocument, given: Vectors) -> Matrix:
-    """Return the vector that was passed for a document, which must be a single chunk."""
-    document_id, chunks = parsed.document.id, parsed.chunks
-    if len(chunks) > 1:
-        raise DocumentError(
-            document_id,
-            f"a vector was passed for it, but it was cut into {len(chunks)} chunks: "
-            "leave the vector out, or keep documents whole with chunker=None",
-        )
-    try:
-        unit = unit_vector(given[document_id], embedder.dim)
-    except ValueError as error:
-        raise DocumentError(document_id, f"its vector {error}") from error
-    embedder.dim = len(unit)
-    return unit[None, :]
-
-
-def _with_tokens(embedder: CheckedEmbedder, parsed: Sequence[ParsedDocument]) -> list[ParsedDocument]:
-    """Return documents with the tokens of each chunk: of its label, its facts and the rest, packed."""
-    pieces = [[_pieces(*pair) for pair in zip(one.chunks, one.extractions, strict=True)] for one in parsed]
-    ids = iter(embedder.token_ids([text for own in pieces for texts in own for text in texts]))
+def with_tokens(embedder: CheckedEmbedder, parsed: Sequence[ParsedDocument]) -> list[ParsedDocument]:
+    """Return documents with the tokens of each chunk, packed: of its label, its facts and the rest of its text."""
+    parts = [[_parts(*pair) for pair in zip(one.chunks, one.extractions, strict=True)] for one in parsed]
+    ids = iter(embedder.token_ids([text for own in parts for texts in own for text in texts]))
     found = []
-    for one, own in zip(parsed, pieces, strict=True):
+    for one, own in zip(parsed, parts, strict=True):
         tokens = [[next(ids).astype("<u2") for _ in texts] for texts in own]
-        counts = [np.array([*map(len, parts)], "<u2").tobytes() for parts in tokens]
-        packed = [np.concatenate(parts).tobytes() for parts in tokens]
-        found.append(replace(one, chunk_tokens=packed, token_counts=counts))
+        counts = [np.array([*map(len, each)], "<u2").tobytes() for each in tokens]
+        found.append(replace(one, chunk_tokens=[np.concatenate(e).tobytes() for e in tokens], token_counts=counts))
     return found
 
 
-def _pieces(chunk: Chunk, extraction: Extraction) -> list[str]:
-    """Return the label of a chunk, its facts, and the rest of its text."""
+def _parts(chunk: Chunk, extraction: Extraction) -> list[str]:
     name, text, at = label(chunk.title, chunk.headings), plain(chunk.text), 0
-    pieces, rest = [name], []
+    parts, rest = [name], []
     for fact in extraction.facts:
         if fact.relation:
-            pieces.append(fact_text(name, fact.text, fact.relation, (*fact.entities, fact.value)))
+            parts.append(fact_text(name, fact.text, fact.relation, (*fact.entities, fact.value)))
             continue
-        pieces.append(fact.text)
+        parts.append(fact.text)
         if (start := text.find(fact.text, at)) >= 0:
             rest.append(text[at:start])
             at = start + len(fact.text)
-    return [*pieces, " ".join([*rest, text[at:]])]
+    return [*parts, " ".join([*rest, text[at:]])]

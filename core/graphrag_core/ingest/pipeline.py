@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import json
-import secrets
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain, islice, repeat
+from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from graphrag_core import extract as extractors
 from graphrag_core import forks
-from graphrag_core.errors import ChangedMeanwhile, EmbedderMismatch, ExtractionError, InputError, ReadOnlyIndex
+from graphrag_core.errors import DocumentError, EmbedderMismatch, ExtractionError, InputError, ReadOnlyIndex
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.chunker import Chunker, whole_document
-from graphrag_core.ingest.edges import SETTING as EDGES
-from graphrag_core.ingest.edges import Edge, stored_edges, with_edges
-from graphrag_core.ingest.embedding import CheckedEmbedder, Vectors, embedded_texts, stored_vectors, with_vectors
+from graphrag_core.ingest.edges import Edge, with_edges
+from graphrag_core.ingest.embedding import CheckedEmbedder, Vectors, embedded_texts, unit_vector, with_tokens
 from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.ingest.titles import stated_title
-from graphrag_core.ingest.validation import extract, names_of, storable, to_json, validate
+from graphrag_core.ingest.validation import extract, names_of, to_json, validate
 from graphrag_core.model import Added, Chunk, Document
-from graphrag_core.ports import Extractor, Matrix, ParsedDocument
-from graphrag_core.research import FINDINGS, is_finding, with_finding, without_labels
+from graphrag_core.ports import Matrix, ParsedDocument
+from graphrag_core.research import FINDINGS, is_finding, without_labels
 from graphrag_core.telemetry import Stages
 from graphrag_core.text import fingerprint, normalise
 
@@ -38,38 +38,40 @@ NO_EMBEDDER = "none"
 """What an index that was filled without an embedder stores as the embedder's identity."""
 
 _NONE: Vectors = MappingProxyType({})
-_WHOLE = "whole 2"  # the identity of a document that is not split
 _CHARACTERS = 100_000  # of a batch of an iterator: an interrupted run loses no more work than that
 _MOST_BATCHES = 4  # that the pieces of one source may fill together
 
 
-def batches(documents: Iterable[Document], size: int, characters: float | None = None) -> Iterator[list[Document]]:
-    """Yield documents in batches of a size, or of a number of characters if that is reached before.
+def batches(documents: Iterable[Document], size: int, characters: int = _CHARACTERS) -> Iterator[Sequence[Document]]:
+    """Yield documents, which may be invalid, in batches of a size.
 
-    Of a list only the size counts, and the pieces of a source stay together. Of an iterator, the next document is read
-    when the batch before was taken.
+    The pieces of a source stay together in a list. A batch of an iterator ends at a number of characters, too, and
+    the next document is read when the batch before was taken.
     """
-    is_list = isinstance(documents, Sequence)
-    most = characters or (float("inf") if is_list else _CHARACTERS)
-    following: Iterable[Document | None] = chain(islice(documents, 1, None), [None]) if is_list else repeat(None)
+    if isinstance(documents, Sequence):
+        stop = 0
+        while (start := stop) < len(documents):
+            stop = min(start + size, len(documents))
+            most = min(start + _MOST_BATCHES * size, len(documents))
+            while stop < most and _source(documents[stop]) and _source(documents[stop]) == _source(documents[stop - 1]):
+                stop += 1
+            yield documents[start:stop]
+        return
     batch: list[Document] = []
     length = 0
-    for document, after in zip(documents, following):  # noqa: B905 - one may be endless
+    for document in documents:
         batch.append(document)
         length += len(document.text) if isinstance(getattr(document, "text", None), str) else 0  # else reported later
-        is_full = len(batch) >= size or length >= most
-        if is_full and not (len(batch) < _MOST_BATCHES * size and _are_of_one_source(document, after)):
+        if len(batch) >= size or length >= characters:
             yield batch
             batch, length = [], 0
     if batch:
         yield batch
 
 
-def _are_of_one_source(*documents: Document | None) -> bool:
-    """Return whether documents, which may be invalid, are pieces of the same source."""
-    metadata = [getattr(document, "metadata", None) for document in documents]
-    first, second = (extractors.source_and_rest(one) if isinstance(one, Mapping) else None for one in metadata)
-    return first is not None and first == second
+def _source(document: Document) -> object:
+    metadata = getattr(document, "metadata", None)
+    return extractors.source_and_rest(metadata) if isinstance(metadata, Mapping) else None
 
 
 @dataclass(eq=False, kw_only=True)
@@ -79,7 +81,7 @@ class Pipeline:
     engine: IndexEngine
     embedder: CheckedEmbedder | None
     chunker: Chunker | None
-    extractor: Extractor | None
+    extractor: Any  # None for the default one, which is imported when it is used
     embed_names: bool
     batch_size: int
     progress: bool | None
@@ -88,7 +90,7 @@ class Pipeline:
     def __post_init__(self) -> None:
         self.edges = self.wanted_edges or ()
         self.finished = 0  # batches that were written, or had nothing new
-        self.lock = threading.RLock()
+        self.after_fork_in_child()
         forks.watch(self)
         self.read_settings()
         if self.wanted_edges is not None and set(self.wanted_edges) != set(self.edges):
@@ -109,13 +111,15 @@ class Pipeline:
         with self.lock:
             yield
 
-    def read_settings(self) -> dict[str, str]:
+    def read_settings(self, *, to_add: bool = False) -> dict[str, str]:
         """Take over the settings that are stored with the index, which another process may have written; return them.
 
         Raises
         ------
         EmbedderMismatch
             The index was built with another embedder, or without one.
+        InputError
+            Documents are to be added to an index with vectors, without an embedder.
         """
         stored = self.engine.settings()
         built_with, place = stored.get("embedder", ""), self.engine.path or "the index"
@@ -129,9 +133,13 @@ class Pipeline:
                     "embedder, or index the documents again into another folder"
                 )  # fmt: skip
             self.embedder.dim = int(stored.get("dim", "0")) or None
+        elif to_add and built_with not in ("", NO_EMBEDDER):
+            raise InputError(
+                f"the index was built with {built_with}: adding documents needs an embedder, open it with that one"
+            )
         if built_with:
             self.embed_names = json.loads(stored["embeds"])["names"]
-            self.edges = stored_edges(stored)
+            self.edges = tuple((source, target) for source, target in json.loads(stored.get("edges", "[]")))
         return stored
 
     # -- adding documents
@@ -143,7 +151,7 @@ class Pipeline:
         """
         added, seen = Added(), set[int]()
         total = len(documents) if isinstance(documents, Sized) else None
-        with self.writing(), self.progress_bar("indexing", total) as bar:
+        with self.writing(), self._progress_bar("indexing", total) as bar:
             try:
                 for batch in batches(documents, self.batch_size):
                     added += self._add_batch(validate(batch, seen), vectors, embeddings)
@@ -156,22 +164,30 @@ class Pipeline:
 
     def _add_batch(self, documents: Sequence[Document], vectors: Vectors, embeddings: Vectors) -> Added:
         """Add valid documents, all or nothing."""
-        changed, replaced, digests = self._changed(documents)
-        written = {document.id for document in changed}  # with their files; those of the others are stored now
-        marks = {one.id: one.file for one in documents if one.file is not None and one.id not in written}
+        digests = self._digests(documents)
+        stored = self.engine.stored([*digests])
+        changed = {one.id: one for one in documents if stored.get(one.id) != digests[one.id]}
+        replaced = [name for name in changed if name in stored]
+        marks = {one.id: one.file for one in documents if one.file is not None and one.id not in changed}
         if marks:
             self.engine.change(lambda records: records.mark_files(marks))
         if not changed:
             return Added(unchanged=len(documents))
-        stages, settings = Stages(), self._check_can_add(vectors)
-        extracted = self.extract(changed, self.split(changed), digests)
+        stages, settings = Stages(), self.read_settings(to_add=True)
+        parsed = self._parse([*changed.values()], digests)
         stages.end("extract")
-        known = self.engine.parsed(replaced) if replaced else ()
-        parsed = with_vectors(self.embedder, extracted, known, vectors, embeddings)
+        parsed, names = self._embed(parsed, self.engine.parsed(replaced) if replaced else (), vectors, embeddings)
         stages.end("embed")
         # Another process may have added or deleted the same documents of a shared index meanwhile.
-        removed = [document.id for document in changed] if self.engine.shared else replaced
-        self.write(parsed, removed, self._new_settings(changed, settings), embeddings)
+        removed = [*changed] if self.engine.shared else replaced
+        settings = {} if settings.get("embedder") else {
+            "embedder": NO_EMBEDDER if self.embedder is None else self.embedder.identity,
+            "dim": str(0 if self.embedder is None else self.embedder.dim or 0),
+            "embeds": json.dumps({"names": self.embed_names}), "edges": json.dumps(self.edges),
+        }  # fmt: skip
+        if any(remembered.may_hide(one) for one in changed.values() if FACT_KEY in one.metadata):
+            settings[remembered.SETTING] = "yes"
+        self.engine.write(parsed, removed, name_vectors=names, settings=settings)
         stages.end("write")
         passages = sum(len(one.chunks) for one in parsed)
         stages.emit("add", {"documents": len(changed), "passages": passages, "replaced": len(replaced)})
@@ -179,105 +195,104 @@ class Pipeline:
 
     # -- the steps
 
-    def _changed(self, documents: Sequence[Document]) -> tuple[list[Document], list[str], dict[str, str]]:
-        """Return the documents that are new or have changed, the ids of those that are stored, and all digests."""
-        digests = {document.id: self.digest(document) for document in documents}
-        stored = self.engine.stored([*digests])
-        changed = [document for document in documents if stored.get(document.id) != digests[document.id]]
-        return changed, [document.id for document in changed if document.id in stored], digests
-
-    def digest(self, document: Document) -> str:
-        """Return a hash of a document's content and of the settings it is parsed with."""
-        parts = [document.text, document.title, to_json(dict(document.metadata))]
-        if FACT_KEY in document.metadata:
-            return fingerprint([*parts, "remembered 1"])
-        chunks = _WHOLE if self.chunker is None or self.chunker.keeps_whole(document) else self.chunker.identity
-        extractor = self._used_extractor()
-        identity = str(getattr(extractor, "identity", type(extractor).__qualname__))
-        return fingerprint([*parts, chunks, identity, *([FINDINGS] if is_finding(document) else [])])
-
-    def _used_extractor(self) -> Extractor:
-        """Return the extractor. The default one is imported when it is used: that takes long."""
-        return extractors.SentenceExtractor() if self.extractor is None else self.extractor
-
-    def _check_can_add(self, vectors: Vectors) -> dict[str, str]:
-        """Return the stored settings. Raise :class:`InputError` if documents cannot be added without an embedder."""
-        stored = self.read_settings()
-        built_with = stored.get("embedder", "")
-        if self.embedder is None and vectors:
-            raise InputError("vectors were passed to an index without an embedder: leave them out, or pass an embedder")
-        if self.embedder is None and built_with not in ("", NO_EMBEDDER):
-            raise InputError(
-                f"the index was built with {built_with}: adding documents needs an embedder, open it with that one"
-            )
-        return stored
-
-    def split(self, documents: Sequence[Document]) -> list[list[Chunk]]:
-        """Return the passages of documents. The pieces of a source have its title."""
-        chunked = []
+    def _digests(self, documents: Iterable[Document]) -> dict[str, str]:
+        """Return for each document a hash of its content and of the settings it is parsed with."""
+        if self.extractor is None:
+            self.extractor = extractors.SentenceExtractor()
+        extractor = str(getattr(self.extractor, "identity", type(self.extractor).__qualname__))
+        digests = {}
         for one in documents:
+            parts = [one.text, one.title, to_json(dict(one.metadata))]
             if FACT_KEY in one.metadata:
-                chunked.append([Chunk(one.id, one.id, one.text, one.title, metadata=one.metadata)])
+                parts.append("remembered 1")
             else:
-                chunked.append([whole_document(one)] if self.chunker is None else self.chunker.split(one))
-        if len(documents) > 1:
-            _give_source_titles(documents, chunked)
-        return chunked
+                chunker = None if self.chunker is None or self.chunker.keeps_whole(one) else self.chunker.identity
+                parts += [chunker or "whole 2", extractor, *([FINDINGS] if is_finding(one) else [])]
+            digests[one.id] = fingerprint(parts)
+        return digests
 
-    def extract(
-        self, documents: Sequence[Document], chunked: Sequence[Sequence[Chunk]], digests: Mapping[str, str]
-    ) -> list[ParsedDocument]:
-        """Extract from the passages of documents, all at once. Remembered facts are read from their metadata.
+    def _parse(self, documents: Sequence[Document], digests: Mapping[str, str]) -> list[ParsedDocument]:
+        """Split documents, and extract from their passages, all at once. Told facts are read from their metadata.
 
         A document of which a part failed has no digest: it is extracted from again when it is next added.
         """
+        chunked: list[list[Chunk]] = [
+            [Chunk(one.id, one.id, one.text, one.title, metadata=one.metadata)] if FACT_KEY in one.metadata
+            else [whole_document(one)] if self.chunker is None else self.chunker.split(one)
+            for one in documents
+        ]  # fmt: skip
+        if len(documents) > 1:
+            _give_source_titles(documents, chunked)
+        pairs = [*zip(documents, chunked, strict=True)]
         texts = [
-            chunk for one, chunks in zip(documents, chunked, strict=True) if FACT_KEY not in one.metadata
+            chunk for one, chunks in pairs if FACT_KEY not in one.metadata
             for chunk in (without_labels(one, chunks) if is_finding(one) else chunks)
         ]  # fmt: skip
-        found = iter(extract(self._used_extractor(), texts))
-        parsed = []
-        for document, chunks in zip(documents, chunked, strict=True):
+        found, parsed = iter(extract(self.extractor, texts)), []
+        for document, chunks in pairs:
             is_told = FACT_KEY in document.metadata
             own = [remembered.extract(chunks[0])] if is_told else [*islice(found, len(chunks))]
-            if not is_told and is_finding(document):
-                own = [storable(with_finding(*pair), pair[0], "findings") for pair in zip(chunks, own, strict=True)]
             digest = "" if any(extraction.problem for extraction in own) else digests[document.id]
             metadata, names = to_json(dict(document.metadata)), [*map(names_of, own)]
             one = ParsedDocument(document, metadata, digest, chunks, own, names)
             parsed.append(with_edges(one, self.edges) if self.edges and not is_told else one)
         return parsed
 
-    def write(
-        self, parsed: Sequence[ParsedDocument], removed: Sequence[str], settings: Mapping[str, str], embeddings: Vectors
-    ) -> None:
-        """Write documents, and vectors of their new names."""
-        owners = self._embedded_names(parsed) if self.embed_names else {}
-        names = self.engine.new_names(owners) if owners else []
-        vectors: dict[str, Matrix] = {}
-        if self.embedder is not None and names:
-            matrix = self.embedder.documents(names, [owners[name] for name in names], embeddings)
-            vectors = dict(zip(names, matrix, strict=True))
-        self.engine.write(parsed, removed, name_vectors=vectors, settings=settings)
+    def _embed(
+        self, parsed: list[ParsedDocument], stored: Sequence[ParsedDocument], vectors: Vectors, embeddings: Vectors
+    ) -> tuple[list[ParsedDocument], dict[str, Matrix]]:
+        """Return documents with the vectors and the tokens of their passages; and the vectors of new names.
 
-    def _embedded_names(self, parsed: Sequence[ParsedDocument]) -> dict[str, str]:
-        """Return the names to embed, all but addresses of sections, each with the id of a document that has it."""
-        return {name: one.document.id for one in parsed for names in one.names for name in names if name[:1] != "→"}
+        ``stored`` are earlier versions of the documents: the vectors of texts that stay are kept.
+        """
+        embedder = self.embedder
+        if embedder is None:
+            if vectors:
+                raise InputError(
+                    "vectors were passed to an index without an embedder: leave them out, or pass an embedder"
+                )
+            return parsed, {}
+        given = {}
+        for one in parsed:
+            if (name := one.document.id) in vectors:
+                if len(one.chunks) > 1:
+                    problem = f"a vector was passed for it, but it was cut into {len(one.chunks)} chunks"
+                    raise DocumentError(name, f"{problem}: leave it out, or keep documents whole with chunker=None")
+                try:
+                    given[name] = unit_vector(vectors[name], embedder.dim)
+                except ValueError as error:
+                    raise DocumentError(name, f"its vector {error}") from error
+                embedder.dim = len(given[name])
+        rows, texts, names = self._to_embed(parsed, stored, given)
+        fresh = embedder.documents(texts, embeddings)
+        whole = [
+            replace(one, chunk_vectors=np.stack([fresh[row] if isinstance(row, str) else row for row in own]))
+            for one, own in zip(parsed, rows, strict=True)
+        ]
+        return with_tokens(embedder, whole) if embedder.has_tokens else whole, {name: fresh[name] for name in names}
 
-    def _new_settings(self, documents: Iterable[Document], stored: Mapping[str, str]) -> dict[str, str]:
-        """Return the settings to write with documents: of an empty index all, else those that they change."""
-        settings: dict[str, str] = {}
-        if not stored.get("embedder"):
-            settings = {
-                "embedder": NO_EMBEDDER if self.embedder is None else self.embedder.identity,
-                "dim": str(0 if self.embedder is None else self.embedder.dim or 0),
-                "embeds": json.dumps({"names": self.embed_names}),
-            }
-            if self.edges:
-                settings[EDGES] = json.dumps(self.edges)
-        if any(FACT_KEY in document.metadata and remembered.may_hide(document) for document in documents):
-            settings[remembered.SETTING] = "yes"
-        return settings
+    def _to_embed(
+        self, parsed: Sequence[ParsedDocument], stored: Sequence[ParsedDocument], given: Mapping[str, Any]
+    ) -> tuple[list[list[Any]], dict[str, str], list[str]]:
+        """Return for each document the known vectors of its passages, or their texts; the texts to embed; new names.
+
+        The texts have the ids of documents as values.
+        """
+        known = {
+            (one.document.id, text): vector for one in stored if one.chunk_vectors is not None
+            for text, vector in zip(embedded_texts(one), one.chunk_vectors, strict=True)
+        }  # fmt: skip
+        rows, texts, names = [], dict[str, str](), list[str]()
+        for one in parsed:
+            name = one.document.id
+            own = [given[name]] if name in given else [known.get((name, text), text) for text in embedded_texts(one)]
+            texts |= {row: name for row in own if isinstance(row, str)}
+            rows.append(own)
+        if self.embed_names:  # but no addresses of sections
+            owners = {name: one.document.id for one in parsed for own in one.names for name in own if name[:1] != "→"}
+            names = self.engine.new_names(owners)
+            texts |= {name: owners[name] for name in names}
+        return rows, texts, names
 
     # -- other writes, and what adding would embed
 
@@ -287,8 +302,8 @@ class Pipeline:
         A document whose extraction fails keeps what it has, and is reported.
         """
         again = Added()
-        with self.writing(), self.progress_bar("extracting", len(self.engine)) as bar:
-            self._check_can_add(_NONE)
+        with self.writing(), self._progress_bar("extracting", len(self.engine)) as bar:
+            self.read_settings(to_add=True)
             pages = self.engine.read(lambda records: list(records.document_pages("key, id, metadata")))
             known = [Document(row[1], "", metadata=json.loads(row[2])) for page in pages for row in page]
             for batch in batches(known, self.batch_size):
@@ -301,14 +316,14 @@ class Pipeline:
         """Write stored documents again. If the extractor raises an error, each source is extracted from alone."""
         documents = [one.document for one in stored]
         try:
-            parsed = self.extract(documents, self.split(documents), {one.id: self.digest(one) for one in documents})
+            parsed = self._parse(documents, self._digests(documents))
         except ExtractionError as error:
             groups = extractors.sources([one.chunks[0] for one in stored])
             if len(groups) == 1:
                 return Added(unchanged=len(stored), problems={document.id: str(error) for document in documents})
             return sum((self._add_again([stored[position] for position in group]) for group in groups), Added())
-        whole = with_vectors(self.embedder, [one for one in parsed if one.digest], stored, _NONE, _NONE)
-        self.write(whole, [one.document.id for one in whole], {}, _NONE)
+        whole, names = self._embed([one for one in parsed if one.digest], stored, _NONE, _NONE)
+        self.engine.write(whole, [one.document.id for one in whole], name_vectors=names)
         return Added(replaced=len(whole), unchanged=len(parsed) - len(whole), problems=_problems(parsed))
 
     def delete(self, document_ids: Sequence[str]) -> int:
@@ -320,17 +335,6 @@ class Pipeline:
                 self.engine.flush()
             return len(existing)
 
-    def salt(self) -> str:
-        """Return the random salt of the index, which is created with its first use.
-
-        It is hashed with the content of which an id is made, so that nobody can test by an id whether it is stored.
-        """
-        with self.writing():
-            if "salt" not in self.engine.settings():
-                with suppress(ChangedMeanwhile):  # another process was faster
-                    self.engine.write(settings={"salt": secrets.token_hex(16)}, expected={"salt": ""})
-            return self.engine.settings()["salt"]
-
     def to_embed(self, documents: Iterable[Document], vectors: Collection[str] = ()) -> list[str]:
         """Return the texts that adding documents would embed, each once. Nothing is embedded or written.
 
@@ -338,17 +342,14 @@ class Pipeline:
         """
         if self.embedder is None:
             return []
-        changed, replaced, digests = self._changed(validate(documents))
-        parsed = self.extract(changed, self.split(changed), digests)
-        known = stored_vectors(self.engine.parsed(replaced))
-        new = [
-            text for one in parsed if one.document.id not in vectors for text in embedded_texts(one)
-            if (one.document.id, text) not in known
-        ]  # fmt: skip
-        names = self._embedded_names(parsed) if self.embed_names else {}
-        return list(dict.fromkeys([*new, *(self.engine.new_names(names) if names else ())]))
+        valid = validate(documents)
+        digests = self._digests(valid)
+        stored = self.engine.stored([*digests])
+        changed = [one for one in valid if stored.get(one.id) != digests[one.id]]
+        again = self.engine.parsed([one.id for one in changed])
+        return [*self._to_embed(self._parse(changed, digests), again, dict.fromkeys(vectors))[1]]
 
-    def progress_bar(self, text: str, total: int | None) -> tqdm[None]:
+    def _progress_bar(self, text: str, total: int | None) -> tqdm[None]:
         """Return a progress bar, which is shown on a terminal unless ``progress`` says otherwise."""
         from tqdm import tqdm  # noqa: PLC0415 - takes long to import
 

@@ -50,7 +50,7 @@ def to_document(fact: Fact, metadata: Mapping[str, Any], salt: str = "") -> Docu
     subject, target = fact.entities[0], fact.value or fact.entities[1]
     stored: dict[str, Any] = {
         "subject": subject, "relation": fact.relation, "object": target,
-        "about": about_key(subject, fact.relation), "triple": triple_of(fact),
+        "about": about_key(subject, fact.relation),
     }  # fmt: skip
     if fact.value:
         stored["literal"] = True
@@ -59,7 +59,7 @@ def to_document(fact: Fact, metadata: Mapping[str, Any], salt: str = "") -> Docu
     document_id = fact.chunk_id
     if not document_id:
         scope = json.dumps(dict(metadata), sort_keys=True)
-        document_id = "fact:" + fingerprint([salt, stored["triple"], str(fact.valid_from), scope])[:16]
+        document_id = "fact:" + fingerprint([salt, triple_of(fact), str(fact.valid_from), scope])[:16]
     return Document(document_id, fact.text, metadata={**metadata, FACT_KEY: stored})
 
 
@@ -127,10 +127,9 @@ def check_scope(metadata: Mapping[str, Any]) -> dict[str, Any]:
             f"the metadata must be a mapping such as {{'user': 'ada'}} without the reserved key {FACT_KEY!r}"
         )
     try:
-        stored: dict[str, Any] = json.loads(json.dumps(json_value(dict(metadata), "metadata")))
+        return dict(json_value(dict(metadata), "metadata"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"the metadata cannot be stored: {error}") from error
-    return stored
 
 
 def scope_of(document: Document) -> dict[str, Any]:
@@ -180,7 +179,7 @@ def seconds(time: Time, name: str) -> float:
 
 
 def may_hide(document: Document) -> bool:
-    """Return whether a remembered document may have to be hidden from a query."""
+    """Return whether a document is a remembered fact that may have to be hidden from a query."""
     stored = document.metadata.get(FACT_KEY, {})
     return stored.get("status") == "rejected" or "valid_from" in stored or "valid_to" in stored
 

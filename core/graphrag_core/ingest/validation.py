@@ -3,9 +3,10 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain
 from numbers import Integral, Real
+from operator import index
 from typing import Any
 
 from graphrag_core.errors import DocumentError, ExtractionError, GraphRAGError, InputError
@@ -14,14 +15,13 @@ from graphrag_core.ingest import remembered
 from graphrag_core.ingest.embedding import combined_error
 from graphrag_core.model import Chunk, Document, Extraction, Fact, Mention
 from graphrag_core.ports import Extractor
+from graphrag_core.research import is_finding, with_finding
 from graphrag_core.text import normalise
 
 _Fields = Mapping[str, Callable[[Any], Any]]
 
 to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
-_MOST_WEIGHT = 1e6
-_FARTHEST = 1e18  # seconds
 _LARGEST = 2**63 - 1  # that a database stores
 _LONGEST_NAME = 300
 
@@ -40,7 +40,7 @@ def validate(documents: Iterable[Any], seen: set[int] | None = None) -> list[Doc
     hashes = set[int]() if seen is None else seen
     checked: list[Document] = []
     for document in documents:
-        _check_texts(document)
+        _check(document)
         if document.metadata:
             document = replace(document, metadata=_stored_metadata(document))  # noqa: PLW2901 - as it is stored
         if remembered.FACT_KEY in document.metadata:
@@ -55,7 +55,7 @@ def validate(documents: Iterable[Any], seen: set[int] | None = None) -> list[Doc
     return checked
 
 
-def _check_texts(document: Any) -> None:
+def _check(document: Any) -> None:
     """Check the types of a document's parts, and its texts."""
     if not isinstance(document, Document):
         kind = type(document)
@@ -87,7 +87,7 @@ def _check_characters(document_id: str, name: str, text: str) -> None:
 
 
 def _stored_metadata(document: Document) -> Mapping[str, Any]:
-    """Return metadata as it is stored; the same object if nothing changes."""
+    """Return metadata as it is stored."""
     try:
         metadata: Mapping[str, Any] = json_value(document.metadata, "metadata")
         text, depth = to_json(dict(metadata)), _depth(metadata)
@@ -118,7 +118,9 @@ def _depth(value: Any) -> int:
 
 
 def extract(extractor: Extractor, chunks: Sequence[Chunk]) -> list[Extraction]:
-    """Return one extraction for each chunk, as it can be stored, without rejected facts.
+    """Return one extraction for each chunk, as it can be stored: without rejected facts and names without a letter.
+
+    Chunks of research findings have what their metadata says, too.
 
     Raises
     ------
@@ -127,9 +129,9 @@ def extract(extractor: Extractor, chunks: Sequence[Chunk]) -> list[Extraction]:
     """
     if not chunks:
         return []
-    kind, first = type(extractor).__qualname__, chunks[0].document_id
+    kind, first, found = type(extractor).__qualname__, chunks[0].document_id, []
     try:
-        found = list(extractor.extract(chunks))
+        extractions = list(extractor.extract(chunks))
     except GraphRAGError:
         raise
     except Exception as error:
@@ -137,31 +139,34 @@ def extract(extractor: Extractor, chunks: Sequence[Chunk]) -> list[Extraction]:
         on = f"document {first!r}{f' and {others} others' if others else ''}"
         message = f"{kind} raised {type(error).__name__} on {on}: {error}"
         raise combined_error(ExtractionError, message, error) from error
-    if len(found) != len(chunks):
+    if len(extractions) != len(chunks):
         raise ExtractionError(
-            f"{kind} returned {len(found)} extractions for {len(chunks)} chunks "
+            f"{kind} returned {len(extractions)} extractions for {len(chunks)} chunks "
             f"(the first of document {first!r}): it must return one for each chunk, in order"
         )
-    return [storable(extraction, chunk, kind) for extraction, chunk in zip(found, chunks, strict=True)]
+    for chunk, extraction in zip(chunks, extractions, strict=True):
+        try:
+            raw = with_finding(chunk, extraction) if is_finding(chunk) else extraction
+            found.append(_storable(raw, len(chunk.text)))
+        except Exception as error:  # properties and iterators of foreign types may raise anything
+            raise ExtractionError(
+                f"{kind} returned a value for document {chunk.document_id!r} that cannot be stored: {error}"
+            ) from error
+    return found
 
 
-def storable(extraction: Any, chunk: Chunk, kind: str) -> Extraction:
-    """Return an extraction with values of plain types that can be stored, without rejected facts.
-
-    ``kind`` is the name of the extractor, for errors. Names without a letter or digit are left out.
-    """
-    try:
-        plain: Extraction = _plain(extraction, Extraction, _EXTRACTION)
-        mentions = [_plain(mention, Mention, _MENTION) for mention in plain.mentions]
-        facts = [_plain(fact, Fact, _FACT) for fact in plain.facts]
-        if any(fact.span and fact.span[1] > len(chunk.text) for fact in facts):
-            raise ValueError("the span of a fact ends after the text of its chunk")  # noqa: TRY301 - as the others
-    except Exception as error:  # properties and iterators of foreign types may raise anything
-        raise ExtractionError(
-            f"{kind} returned a value for document {chunk.document_id!r} that cannot be stored: {error}"
-        ) from error
+def _storable(extraction: Any, length: int) -> Extraction:
+    """Return an extraction from a text of a length."""
+    whole = _plain(extraction, Extraction, {"problem": _text})
+    mentions = [_plain(mention, Mention, _MENTION) for mention in whole.mentions]
+    facts = [_plain(fact, Fact, _FACT) for fact in whole.facts]
+    if not all(0 <= fact.span[0] <= fact.span[1] <= length for fact in facts if fact.span):
+        raise ValueError("the span of a fact is not (start, end) inside the text of its chunk")
     named = tuple(mention for mention in mentions if mention.name)
-    return replace(plain, mentions=named, facts=tuple(fact for fact in facts if fact.status != "rejected"))
+    stored: Extraction = replace(
+        whole, mentions=named, facts=tuple(fact for fact in facts if fact.status != "rejected")
+    )
+    return stored
 
 
 def _plain(value: Any, kind: type[Any], fields: _Fields) -> Any:
@@ -187,21 +192,20 @@ def _text(value: Any) -> str:
     return str.__str__(value).encode("utf-8", "ignore").decode("utf-8").replace("\x00", "")
 
 
-@lru_cache(maxsize=8_192)
-def clean_name(name: str) -> str:
+def clean_name(name: Any) -> str:
     r"""Return a name as it is stored; empty if it has no letter or digit.
 
     >>> clean_name("  Auth\n Service "), clean_name("--")
     ('Auth Service', '')
     """
-    name = " ".join(name.split())[:_LONGEST_NAME].rstrip()
+    name = " ".join(_text(name).split())[:_LONGEST_NAME].rstrip()
     return name if normalise(name) else ""
 
 
 def _names(value: Any) -> tuple[str, ...]:
     if isinstance(value, (str, bytes)):
         raise TypeError(f"{value!r:.80} is not a tuple")
-    return tuple(filter(None, map(clean_name, map(_text, value))))
+    return tuple(filter(None, map(clean_name, value)))
 
 
 def _number(value: Any, least: float, most: float, kind: Any = Real) -> Any:
@@ -213,15 +217,12 @@ def _number(value: Any, least: float, most: float, kind: Any = Real) -> Any:
 
 
 def _span(value: Any) -> tuple[int, int]:
-    start, end = (_number(end, 0, _LARGEST, Integral) for end in value)
-    if start > end:
-        raise ValueError(f"{value!r:.80} is not (start, end)")
+    start, end = map(index, value)
     return start, end
 
 
 def _status(value: Any) -> str:
-    if value not in remembered.STATUSES:
-        raise ValueError(f"{value!r:.80} is not one of {', '.join(remembered.STATUSES)}")
+    remembered.check_status(value)
     return _text(value)
 
 
@@ -229,15 +230,11 @@ def _no_time(value: Any) -> None:
     raise ValueError(f"{value!r:.80}: tell a fact that is valid for a time with index.memory.remember")
 
 
-_time = partial(_number, least=-_FARTHEST, most=_FARTHEST)
-_EXTRACTION: _Fields = {"mentions": tuple, "facts": tuple, "problem": _text}
-_MENTION: _Fields = {
-    "name": lambda name: clean_name(_text(name)), "type": _text, "description": _text, "aliases": _names,
-    "subject": bool,
-}  # fmt: skip
+_time = partial(_number, least=-1e18, most=1e18)
+_MENTION: _Fields = {"name": clean_name, "type": _text, "description": _text, "aliases": _names, "subject": bool}
 _FACT: _Fields = {
     "entities": _names, "text": _text, "relation": _text, "value": _text, "source": _text, "status": _status,
-    "weight": partial(_number, least=0, most=_MOST_WEIGHT), "confidence": partial(_number, least=0, most=1),
+    "weight": partial(_number, least=0, most=1e6), "confidence": partial(_number, least=0, most=1),
     "created": _time, "last_accessed": _time, "access_count": partial(_number, least=0, most=_LARGEST, kind=Integral),
     "span": _span, "valid_from": _no_time, "valid_to": _no_time,
 }  # fmt: skip
