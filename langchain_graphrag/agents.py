@@ -10,7 +10,9 @@ Needs the package ``langchain``, which has the agents; the rest of the adapter n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import HumanMessage
@@ -35,7 +37,8 @@ class RetrieveMiddleware(AgentMiddleware[Any, Any]):
     """Adds what a retriever finds for the last message of the user to the system message of each model call.
 
     The messages of the agent stay as they are, so nothing of an earlier question is sent again. Those before the last
-    question are the ``history`` of the retriever, so that a follow-up question finds what it refers to.
+    question are the ``history`` of the retriever, so that a follow-up question finds what it refers to. Passages that
+    a message holds already, such as the answer of a tool, are left out.
 
     Parameters
     ----------
@@ -98,12 +101,19 @@ class RetrieveMiddleware(AgentMiddleware[Any, Any]):
         return last.text.strip(), {"filter": where, "history": request.messages[: places[-1]]}
 
     def _with(self, request: ModelRequest[Any], found: Any) -> ModelRequest[Any]:
-        if not found:
+        read = _words(" ".join(message.text for message in request.messages))
+        hits = [hit for hit in found.result.hits if _words(hit.chunk.text) not in read] if found else []
+        if not hits:
             return request
-        context = _INTRODUCTION + found.result.context(self.max_tokens)
+        context = _INTRODUCTION + replace(found.result, hits=tuple(hits)).context(self.max_tokens)
         message = getattr(request, "system_message", None)  # LangChain 1.0 has a text only
         if message is not None and not isinstance(message.content, str):
             blocks = [*message.content, {"type": "text", "text": context}]
             return request.override(system_message=message.model_copy(update={"content": blocks}))
         prompt = f"{request.system_prompt}\n\n{context}" if request.system_prompt else context
         return request.override(system_prompt=prompt)  # type: ignore[call-arg]
+
+
+def _words(text: str) -> str:
+    """Return the words of a text, so that a passage is known again without its layout."""
+    return " ".join(["", *re.findall(r"[^\W_]+", text), ""])

@@ -13,8 +13,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 import graphrag_core
 from graphrag_core import Chunk, Result
-from graphrag_core.adapter import added_metadata, metadata_of, to_core
+from graphrag_core.adapter import added_metadata, to_core
 from graphrag_core.errors import DocumentError, InputError
+from graphrag_core.model import ADAPTER_KEY
 from graphrag_core.result import joined_hits
 from graphrag_core.text import fingerprint
 
@@ -57,7 +58,8 @@ def to_core_documents(
 
 def to_document(stored: graphrag_core.Document | Chunk) -> Document:
     """Return a stored document, or a passage of it, as it was added; raw HTML as its readable text."""
-    return Document(id=stored.id, page_content=stored.text, metadata=metadata_of(stored))
+    metadata = {key: value for key, value in stored.metadata.items() if key != ADAPTER_KEY}
+    return Document(id=stored.id, page_content=stored.text, metadata=metadata)
 
 
 class Documents(list[Document]):

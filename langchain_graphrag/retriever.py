@@ -21,6 +21,7 @@ from typing_extensions import Self, Unpack, override
 
 from graphrag_core import Cache, Chunker, GraphRetriever, KnowledgeIndex, SearchSettings
 from graphrag_core.adapter import (
+    EXPLAINED,
     AdapterRetriever,
     IndexOptions,
     RetrieverOptions,
@@ -29,6 +30,7 @@ from graphrag_core.adapter import (
     open_index,
     overrides,
     to_history,
+    with_keywords,
 )
 from graphrag_core.errors import InputError
 from graphrag_core.filters import Filter, Where, parse_all
@@ -109,12 +111,14 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
     _core: GraphRetriever = PrivateAttr()
 
+    @with_keywords
     def __init__(self, *, index: KnowledgeIndex, **fields: Unpack[RetrieverFields]) -> None:
         others: dict[str, Any] = {**fields}
         given = {name: others.pop(name) for name in type(self).model_fields if name in others}
         given["filter"] = parse_all(given.get("filter"))  # read once
         given["add_metadata"] = checked_names(given.get("add_metadata", ("section", "page")))
-        others["reranker"] = _to_reranker(others.get("reranker"))
+        if isinstance(reranker := others.get("reranker"), BaseDocumentCompressor):
+            others["reranker"] = compressor_reranker(reranker)
         core = GraphRetriever(
             index, given.get("settings") or SearchSettings(), cache=given.get("cache", True), **others
         )
@@ -152,6 +156,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     # -- constructors
 
     @classmethod
+    @with_keywords
     def from_documents(
         cls, documents: Iterable[Document], embedding: Embedder | None, **settings: Unpack[NewOptions]
     ) -> Self:
@@ -180,6 +185,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return retriever
 
     @classmethod
+    @with_keywords
     def from_vectorstore(
         cls,
         store: VectorStore,
@@ -224,6 +230,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return retriever
 
     @classmethod
+    @with_keywords
     def load(cls, path: str | Path, embedding: Embedder | None, **settings: Unpack[Options]) -> Self:
         """Return a retriever for the index in a folder, or at the address of a PostgreSQL database.
 
@@ -266,7 +273,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         self, documents: Iterable[Document], *, embeddings: Iterable[Any] | None = None
     ) -> list[str]:
         """Async version of :meth:`add_documents`; awaits the embedding model if it has its own coroutine."""
-        model = self._embeddings
+        model: Any = self.index.embedding and self.index.embedding.embedder
         embed = model.aembed_documents if overrides(model, Embeddings, "aembed_documents") else None
         core, vectors = await run_in_executor(None, to_core_documents, documents, embeddings)
         await self._aadd(core, vectors, embed)
@@ -297,11 +304,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         stored = (self.index.get(document_id) for document_id in self._in_scope(wanted))
         return [to_document(document) for document in stored if document is not None]
 
-    @property
-    def _embeddings(self) -> Any:
-        """The embedding model of the index as the user passed it, or None."""
-        return self.index.embedding and self.index.embedding.embedder
-
     # -- queries
 
     @property
@@ -316,7 +318,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     ) -> list[Document]:
         token = CALLBACKS.set(run_manager.get_child())
         try:
-            result = self.search(query, **{"explain": self._explains, **settings})
+            result = self.search(query, **{"explain": not EXPLAINED.isdisjoint(self.add_metadata), **settings})
         finally:
             CALLBACKS.reset(token)
         return to_documents(result, self.add_metadata)
@@ -327,25 +329,27 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     ) -> list[Document]:
         token = CALLBACKS.set(run_manager.get_child())
         try:
-            result = await self.asearch(query, **{"explain": self._explains, **settings})
+            result = await self.asearch(query, **{"explain": not EXPLAINED.isdisjoint(self.add_metadata), **settings})
         finally:
             CALLBACKS.reset(token)
         return await run_in_executor(None, to_documents, result, self.add_metadata)
 
-    def _plan(self, query: str, given: Mapping[str, Any]) -> Plan:
+    def _plan(self, query: str, given: Mapping[str, Any], *, awaits: bool = False) -> Plan:
         settings = {name: value for name, value in given.items() if value is not None}
-        where = parse_all(self.filter, _take_filter(settings))
-        settings["history"] = to_history(settings.get("history"), BaseMessage, message_text)
-        settings["reranker"] = _to_reranker(settings.get("reranker"))
-        plan = self._core.plan(query, **{"settings": self.settings, **settings, "where": where})
-        embedding, model = self.index.embedding, self._embeddings
-        if embedding is None or "embedding" in settings or not overrides(model, Embeddings, "aembed_query"):
+        settings["where"] = parse_all(self.filter, settings.pop("filter", None), settings.get("where"))
+        if "history" in settings:
+            settings["history"] = to_history(settings["history"], BaseMessage, message_text)
+        if isinstance(reranker := settings.get("reranker"), BaseDocumentCompressor):
+            settings["reranker"] = compressor_reranker(reranker)
+        plan, embedding = self._core.plan(query, **settings), self.index.embedding
+        if not awaits or embedding is None or "embedding" in settings:
             return plan
+        model: Any = embedding.embedder
 
         async def aembed() -> Any:
             return embedding.checked_query(await model.aembed_query(query))
 
-        return replace(plan, aembed=aembed)
+        return replace(plan, aembed=aembed) if overrides(model, Embeddings, "aembed_query") else plan
 
 
 class _BoundRetriever(RunnableBinding[str, list[Document]]):
@@ -362,11 +366,6 @@ class _BoundRetriever(RunnableBinding[str, list[Document]]):
 def _take_filter(arguments: dict[str, Any]) -> Filter | None:
     """Remove the filters from arguments, and return what matches all of them."""
     return parse_all(arguments.pop("filter", None), arguments.pop("where", None))
-
-
-def _to_reranker(reranker: Any) -> Any:
-    """Return a compressor as a reranker of the core, and everything else as it is."""
-    return compressor_reranker(reranker) if isinstance(reranker, BaseDocumentCompressor) else reranker
 
 
 def _upserted(items: Iterable[Document], added: list[str]) -> UpsertResponse:

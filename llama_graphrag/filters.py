@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
 from graphrag_core.errors import FilterError
-from graphrag_core.filters import DOCUMENT_ID, Filter, Group, Internal, Not, Where, parse
+from graphrag_core.filters import DOCUMENT_ID, Filter, Group, Internal, Not, Where, parse, parse_all
 from llama_graphrag.nodes import SOURCE
 
+_FILTERS = ("filters", "node_ids", "doc_ids")
 _RESERVED = {"and", "or", "not"}
 _SOURCE_KEYS = {"ref_doc_id", "doc_id", "document_id"}  # names of the source id in LlamaIndex's vector stores
 
@@ -54,12 +56,16 @@ def _joined(condition: FilterCondition, parts: tuple[Filter, ...], *, has_empty:
     return Not(either) if parts else None
 
 
-def ids_where(node_ids: Iterable[str] | None, doc_ids: Iterable[str] | None) -> list[Where]:
-    """Return filters for nodes by their ids and by the ids of their source documents, if they are given.
+def take_scope(settings: dict[str, Any]) -> Filter | None:
+    """Remove ``where``, ``filters``, ``node_ids`` and ``doc_ids`` from settings; return one filter for all of them.
 
-    A passage that was indexed without LlamaIndex counts as a node with the id of its document.
+    Nodes are found by ``doc_ids`` if these are ids of their source documents. A passage that was indexed without
+    LlamaIndex counts as a node with the id of its document.
     """
-    parts: list[Where] = []
+    where, filters, node_ids, doc_ids = (settings.pop(name, None) for name in ("where", *_FILTERS))
+    parts: list[Where | None] = [where]
+    if filters is not None:
+        parts.append(to_where(filters))
     if node_ids is not None:
         parts.append({DOCUMENT_ID: {"in": _listed("node_ids", node_ids)}})
     if doc_ids is not None:
@@ -68,7 +74,7 @@ def ids_where(node_ids: Iterable[str] | None, doc_ids: Iterable[str] | None) -> 
         is_node = Internal(SOURCE, "exists", ())  # no document may be one
         of_nodes, of_others = Group(all=True, parts=(is_node, named)), Group(all=True, parts=(Not(is_node), listed))
         parts.append(Group(all=False, parts=(of_nodes, of_others)))
-    return parts
+    return parse_all(*parts)
 
 
 def _listed(name: str, ids: Iterable[str]) -> list[str]:

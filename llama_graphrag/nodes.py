@@ -31,7 +31,7 @@ from llama_index.core.settings import Settings
 from llama_index.core.storage.docstore.utils import json_to_doc
 
 from graphrag_core import Chunk, Document, Result
-from graphrag_core.adapter import CITATION, added_metadata, metadata_of, to_core
+from graphrag_core.adapter import CITATION, added_metadata, to_core
 from graphrag_core.errors import DocumentError, InputError
 from graphrag_core.extract.knowledge import KnowledgeExtractor, strength_of
 from graphrag_core.filters import json_value
@@ -215,24 +215,19 @@ def is_node(document: Document) -> bool:
 
 def stored_node(chunk: Chunk) -> BaseNode:
     """Return the node of a chunk as it was inserted."""
-    rest = _rest(chunk)
-    metadata = json.loads(json.dumps(metadata_of(chunk)))  # a copy: the core may cache the result
-    if rest is None:  # a passage that was indexed without LlamaIndex
+    stored = chunk.metadata.get(ADAPTER_KEY)
+    own = {key: value for key, value in chunk.metadata.items() if key != ADAPTER_KEY}
+    metadata = json.loads(json.dumps(own))  # a copy: the core may cache the result
+    if not isinstance(stored, dict):  # a passage that was indexed without LlamaIndex
         hidden = [FACT_KEY] if FACT_KEY in metadata else []
         return TextNode(
             id_=chunk.id, text=chunk.text, start_char_idx=chunk.start, end_char_idx=chunk.start + len(chunk.text),
             metadata=metadata, excluded_embed_metadata_keys=[*hidden], excluded_llm_metadata_keys=[*hidden],
             relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=chunk.document_id)},
         )  # fmt: skip
+    rest = json.loads(stored["kept"][0][0])
     data = {"text": chunk.text, **rest["node"], "id_": chunk.id, "metadata": metadata}
     return json_to_doc({DATA_KEY: data, TYPE_KEY: rest["type"]})
-
-
-def _rest(chunk: Chunk) -> dict[str, Any] | None:
-    """Return what is stored of a node besides text and metadata."""
-    stored = chunk.metadata.get(ADAPTER_KEY)
-    # The LangChain adapter stores a list under the same key.
-    return dict(json.loads(stored["kept"][0][0])) if isinstance(stored, dict) else None
 
 
 # -- hits to nodes
@@ -275,8 +270,8 @@ def _has_knowledge(node: BaseNode) -> bool:
 
 def knowledge_of(chunk: Chunk) -> Mapping[str, Any] | None:
     """Return the knowledge stored with a chunk's node."""
-    rest = _rest(chunk)
-    return rest.get("knowledge") if rest else None
+    stored = chunk.metadata.get(ADAPTER_KEY)
+    return json.loads(stored["kept"][0][0]).get("knowledge") if isinstance(stored, dict) else None
 
 
 def description_of(item: LabelledNode | Relation) -> str:

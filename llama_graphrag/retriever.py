@@ -35,6 +35,7 @@ from typing_extensions import Self, Unpack
 
 from graphrag_core import GraphRetriever, KnowledgeIndex, SearchSettings, extract
 from graphrag_core.adapter import (
+    EXPLAINED,
     AdapterRetriever,
     IndexOptions,
     RetrieverOptions,
@@ -43,6 +44,7 @@ from graphrag_core.adapter import (
     closed_on_error,
     open_index,
     to_history,
+    with_keywords,
 )
 from graphrag_core.errors import InputError
 from graphrag_core.filters import Filter, parse_all
@@ -50,7 +52,7 @@ from graphrag_core.ingest.edges import ID, Edge, Edges, parse_edges
 from graphrag_core.ingest.remembered import Time
 from graphrag_core.model import Added
 from graphrag_core.query.plan import Plan
-from llama_graphrag.filters import ids_where, to_where
+from llama_graphrag.filters import take_scope, to_where
 from llama_graphrag.models import EmbedModel, LlamaEmbedder, message_text, to_embedder
 from llama_graphrag.nodes import (
     SOURCE,
@@ -66,12 +68,12 @@ from llama_graphrag.vector_store import GraphRAGVectorStore
 
 _log = logging.getLogger(__name__)
 _OF_CALL: ContextVar[Mapping[str, Any]] = ContextVar("settings", default={})  # noqa: B039 - never changed
-_FILTERS = ("filters", "node_ids", "doc_ids")  # arguments of a call that narrow the scope
 
 
 class RetrieverFields(RetrieverOptions, total=False):
     """Keywords of :class:`GraphRAGRetriever`."""
 
+    similarity_top_k: int | None
     filters: MetadataFilters | None
     node_ids: Sequence[str] | None
     doc_ids: Sequence[str] | None
@@ -134,15 +136,15 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     pickled and deep-copied, as :class:`graphrag_core.KnowledgeIndex` says.
     """
 
+    @with_keywords
     def __init__(
         self, index: KnowledgeIndex, settings: SearchSettings | None = None, **fields: Unpack[RetrieverFields]
     ) -> None:
         others: dict[str, Any] = {**fields}
         own = ("callback_manager", "object_map", "objects", "verbose")
         super().__init__(**{name: others.pop(name) for name in own if name in others})
-        self._filters = others.pop("filters", None)
-        ids = ids_where(others.pop("node_ids", None), others.pop("doc_ids", None))
-        self._scope = parse_all(to_where(self._filters), *ids)  # read once
+        self._filters = others.get("filters")
+        self._scope = take_scope(others)  # read once
         self._as_of = others.pop("as_of", None)
         self._memory: BaseMemory | None = None
         self.transformations = others.pop("transformations", None)
@@ -181,6 +183,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     # -- constructors
 
     @classmethod
+    @with_keywords
     def from_documents(
         cls, documents: Sequence[Document], embed_model: EmbedModel | None = None, **settings: Unpack[NewOptions]
     ) -> Self:
@@ -204,6 +207,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         return retriever
 
     @classmethod
+    @with_keywords
     def from_nodes(
         cls, nodes: Iterable[BaseNode], embed_model: EmbedModel | None = None, **settings: Unpack[NewOptions]
     ) -> Self:
@@ -236,6 +240,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         return retriever
 
     @classmethod
+    @with_keywords
     def from_index(
         cls,
         index: VectorStoreIndex,
@@ -254,6 +259,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         return cls.from_nodes(read_vector_index(index, read), **_like(index, embed_model, settings))
 
     @classmethod
+    @with_keywords
     def from_property_graph(
         cls,
         store: PropertyGraphStore | PropertyGraphIndex,
@@ -268,6 +274,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         return cls.from_nodes(read_property_graph(store), **_like(store, embed_model, settings))
 
     @classmethod
+    @with_keywords
     def from_persist_dir(
         cls, path: str | Path, embed_model: EmbedModel | None = None, **settings: Unpack[Options]
     ) -> Self:
@@ -341,6 +348,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     # -- queries
 
+    @with_keywords
     def retrieve(self, str_or_query_bundle: QueryType, **settings: Unpack[SearchOptions]) -> list[NodeWithScore]:
         """Return the nodes for a query, best first; ``settings`` as for :meth:`search`, for this call alone."""
         token = _OF_CALL.set({**settings})
@@ -349,6 +357,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         finally:
             _OF_CALL.reset(token)
 
+    @with_keywords
     async def aretrieve(self, str_or_query_bundle: QueryType, **settings: Unpack[SearchOptions]) -> list[NodeWithScore]:
         """Async version of :meth:`retrieve`."""
         token = _OF_CALL.set({**settings})
@@ -359,27 +368,30 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = None if self._memory is None else self._memory.get_all()
-        result = self.search(query_bundle, **{"explain": self._explains, "history": history, **_OF_CALL.get()})
+        result = self.search(
+            query_bundle,
+            **{"explain": not EXPLAINED.isdisjoint(self.add_metadata), "history": history, **_OF_CALL.get()},
+        )
         return to_nodes(result, self.add_metadata)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = None if self._memory is None else await self._memory.aget_all()
-        result = await self.asearch(query_bundle, **{"explain": self._explains, "history": history, **_OF_CALL.get()})
+        result = await self.asearch(
+            query_bundle,
+            **{"explain": not EXPLAINED.isdisjoint(self.add_metadata), "history": history, **_OF_CALL.get()},
+        )
         return await asyncio.to_thread(to_nodes, result, self.add_metadata)
 
-    def _plan(self, query: QueryType, given: Mapping[str, Any]) -> Plan:
+    def _plan(self, query: QueryType, given: Mapping[str, Any], *, awaits: bool = False) -> Plan:
         bundle = QueryBundle(query) if isinstance(query, str) else query
-        filters, node_ids, doc_ids = (given.get(name) for name in _FILTERS)
-        settings = {name: value for name, value in given.items() if name not in _FILTERS}
-        settings = _core_settings({"as_of": self._as_of, **settings, "embedding": bundle.embedding})
-        settings["history"] = to_history(settings.get("history"), ChatMessage, message_text)
-        where = parse_all(self.scope, to_where(filters), *ids_where(node_ids, doc_ids), settings.get("where"))
-        settings |= {"settings": settings.get("settings") or self.settings, "where": where}
-        plan = self._core.plan(bundle.query_str, **settings)
-        embedding, texts = self.index.embedding, list(bundle.embedding_strs)
+        settings = _core_settings({"as_of": self._as_of, **given, "embedding": bundle.embedding})
+        settings["where"] = parse_all(self._scope, take_scope(settings))
+        if settings.get("history") is not None:
+            settings["history"] = to_history(settings["history"], ChatMessage, message_text)
+        plan, embedding = self._core.plan(bundle.query_str, **settings), self._core.index.embedding
         if bundle.embedding is not None or embedding is None or not isinstance(embedding.embedder, LlamaEmbedder):
             return plan
-        model = embedding.embedder.model
+        model, texts = embedding.embedder.model, bundle.embedding_strs
 
         async def aembed() -> Any:
             return embedding.checked_query(await model.aget_agg_embedding_from_queries(texts))
@@ -387,9 +399,9 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         def embed() -> Any:  # the mean of texts in place of the question
             return embedding.checked_query(model.get_agg_embedding_from_queries(texts))
 
-        plan = replace(plan, aembed=aembed)
-        is_own = bundle.custom_embedding_strs and "".join(texts).strip()
-        return replace(plan, embed=embed, key=(plan.key, *texts)) if is_own else plan
+        if bundle.custom_embedding_strs and "".join(texts).strip():
+            plan = replace(plan, embed=embed, key=(plan.key, *texts))
+        return replace(plan, aembed=aembed) if awaits else plan
 
     # -- nodes
 

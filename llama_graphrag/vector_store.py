@@ -11,15 +11,21 @@ from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
     MetadataFilters,
     VectorStoreQuery,
+    VectorStoreQueryMode,
     VectorStoreQueryResult,
 )
 from pydantic import PrivateAttr
 from typing_extensions import override
 
 from graphrag_core.errors import InputError
-from graphrag_core.filters import parse_all
-from llama_graphrag.filters import ids_where, to_where
+from llama_graphrag.filters import take_scope
 from llama_graphrag.nodes import stored_node
+
+_METHODS = {  # of a query's mode; the default one is that of the retriever
+    VectorStoreQueryMode.DEFAULT: None,
+    VectorStoreQueryMode.HYBRID: "hybrid",
+    VectorStoreQueryMode.TEXT_SEARCH: "keyword",
+}
 
 
 class GraphRAGVectorStore(BasePydanticVectorStore):
@@ -91,30 +97,36 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
     def query(self, query: VectorStoreQuery, **settings: Any) -> VectorStoreQueryResult:
         """Return the nodes for a query, which needs the text of the question, unless the method is ``"vector"``.
 
+        The mode ``HYBRID`` stands for the method ``"hybrid"``, ``TEXT_SEARCH`` for ``"keyword"``; there are no others.
         ``settings`` as for :meth:`GraphRAGRetriever.search <llama_graphrag.GraphRAGRetriever.search>`.
         """
         bundle, given = self._read(query)
-        return _to_result(self._retriever.retrieve(bundle, **given, **settings))
+        return _to_result(self._retriever.retrieve(bundle, **{**given, **settings}))
 
     @override
     async def aquery(self, query: VectorStoreQuery, **settings: Any) -> VectorStoreQueryResult:
         bundle, given = self._read(query)
-        return _to_result(await self._retriever.aretrieve(bundle, **given, **settings))
+        return _to_result(await self._retriever.aretrieve(bundle, **{**given, **settings}))
 
     def _ids(self, node_ids: Sequence[str] | None, filters: MetadataFilters | None) -> list[str]:
-        where = parse_all(self._retriever.scope, to_where(filters), *ids_where(node_ids, None))
+        where = take_scope({"where": self._retriever.scope, "filters": filters, "node_ids": node_ids})
         return list(self._retriever.index.document_ids(where))
 
     def _read(self, query: VectorStoreQuery) -> tuple[QueryBundle, dict[str, Any]]:
         """Return the question and the settings of a query."""
-        if not (query.query_str or "").strip() and self._retriever.settings.method != "vector":
+        if query.mode not in _METHODS:
+            raise InputError(
+                f"the query mode {query.mode} is not supported: use one of {', '.join(mode.name for mode in _METHODS)}"
+            )
+        given = {"method": _METHODS[query.mode] or self._retriever.settings.method, "k": query.similarity_top_k}
+        if not (query.query_str or "").strip() and given["method"] != "vector":
             raise InputError(
                 "the query has no query_str, which keyword and graph search need: pass it, or use a retriever with "
                 "method='vector'"
             )
         ids = {"node_ids": query.node_ids or None, "doc_ids": query.doc_ids or None}  # LlamaIndex may pass empty lists
         bundle = QueryBundle(query.query_str or "the vector", embedding=query.query_embedding)
-        return bundle, {"k": query.similarity_top_k, "filters": query.filters, **ids}
+        return bundle, {**given, "filters": query.filters, **ids}
 
 
 def _to_result(found: Sequence[NodeWithScore]) -> VectorStoreQueryResult:

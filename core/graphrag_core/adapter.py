@@ -7,13 +7,13 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
-from inspect import signature
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, get_args
 
-from typing_extensions import Self, Unpack
+from typing_extensions import Self, Unpack, get_type_hints
 
 from graphrag_core.context.expanded import Around
 from graphrag_core.engine.address import shown
@@ -23,7 +23,7 @@ from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.remembered import Time
 from graphrag_core.ingest.titles import stated_title
-from graphrag_core.model import ADAPTER_KEY, Added, Chunk, Document
+from graphrag_core.model import Added, Document
 from graphrag_core.ports import Embedder
 from graphrag_core.query.plan import Plan
 from graphrag_core.query.settings import Method, SearchSettings
@@ -40,10 +40,14 @@ ADDED = (*CITATION, "score", "channels", "path", "graphrag")
 ``path`` and ``graphrag`` take time, as they have to be explained.
 """
 
-_INDEX_OPTIONS = {*signature(KnowledgeIndex).parameters, *signature(KnowledgeIndex.open).parameters} - {"settings"}
+EXPLAINED = {"path", "graphrag"}
+"""What of it is part of an explanation."""
+
+_INDEX_OPTIONS = {**signature(KnowledgeIndex).parameters, **signature(KnowledgeIndex.open).parameters}
 _NAMED = 5  # blank documents that a warning names
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 Embed = Callable[[Any], Awaitable[Any]]
 """The coroutine function of an embedding model: it returns a vector for each text."""
@@ -58,7 +62,6 @@ class SettingOptions(TypedDict, total=False):
 
     method: Method | None
     k: int | None
-    similarity_top_k: int | None
     graph: Any
     use_graph: bool | None
     gate: Any
@@ -98,6 +101,7 @@ class IndexOptions(TypedDict, total=False):
 class SearchOptions(SettingOptions, total=False):
     """Keywords of a question in both adapters: settings, filters, and what ``GraphRetriever.retrieve`` takes."""
 
+    similarity_top_k: int | None
     settings: SearchSettings | None
     where: Where | None
     filter: Any
@@ -109,6 +113,33 @@ class SearchOptions(SettingOptions, total=False):
     history: Iterable[Any] | None
     count_access: bool
     explain: bool
+
+
+class _Default:
+    """A default value that is not shown."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+def with_keywords(method: _F) -> _F:
+    """Show in ``help()`` the keywords of a method that ends with ``**settings: Unpack[Options]``, with their types.
+
+    ``**of_parts`` stands for settings of parts, which are no names in Python: ``**{"gate.min_score": 0.3}``.
+    """
+    *given, settings = signature(method).parameters.values()
+    options = get_type_hints(get_args(get_type_hints(method)[settings.name])[0])
+    defaults: dict[str, Any] = {name: one.default for name, one in _INDEX_OPTIONS.items()}
+    defaults |= {one.name: one.default for one in fields(SearchSettings)}
+    shown = {name: value for name, value in defaults.items() if isinstance(value, (bool, int, str))}
+    keywords = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=shown.get(name, _Default()), annotation=kind)
+        for name, kind in options.items()
+        if name not in {one.name for one in given}
+    ]
+    parts = settings.replace(name="of_parts", annotation=Any)
+    method.__signature__ = signature(method).replace(parameters=[*given, *keywords, parts])  # type: ignore[attr-defined]
+    return method
 
 
 def open_index(
@@ -125,8 +156,8 @@ def open_index(
     """
     if embedder is not None:
         CheckedEmbedder(embedder)  # raises before a folder is made
-    options = {name: settings[name] for name in _INDEX_OPTIONS & settings.keys()}
-    others = {name: settings[name] for name in settings.keys() - _INDEX_OPTIONS}
+    others = dict(settings)
+    options = {name: others.pop(name) for name in settings if name in _INDEX_OPTIONS and name != "settings"}
     exists = path is not None and KnowledgeIndex.exists(path)
     if not exists and embedder is not None and options.get("embed_names") is None:
         recogniser = others.get("recogniser") or getattr(others.get("settings"), "recogniser", None)
@@ -173,11 +204,6 @@ def to_core(document_id: str, text: str, metadata: Mapping[str, Any]) -> Documen
     return replace(document, title="") if document.title and stated_title(metadata) else document
 
 
-def metadata_of(stored: Document | Chunk) -> dict[str, Any]:
-    """Return the metadata of a stored document, or of a passage of it, without what an adapter added."""
-    return {key: value for key, value in stored.metadata.items() if key != ADAPTER_KEY}
-
-
 def checked_names(add_metadata: Iterable[str]) -> tuple[str, ...]:
     """Return the names of what is added to the metadata of retrieved passages, or raise :class:`InputError`."""
     if isinstance(add_metadata, str):
@@ -196,19 +222,24 @@ def added_metadata(result: Result, hit: Hit, names: tuple[str, ...]) -> dict[str
     expansion query found has ``origin`` and ``graph_expansion``, as in design 002.
     """
     chunk = hit.chunk
-    expansion = {"origin": hit.origin, "graph_expansion": hit.graph_expansion} if hit.graph_expansion else {}
-    if chunk.id != chunk.document_id and "document_id" not in names:
-        names = (*names, "document_id")
-    values: dict[str, Callable[[], Any]] = {
-        "section": lambda: " › ".join(chunk.headings) or None,
-        "page": lambda: chunk.page,
-        "document_id": lambda: chunk.document_id,
-        "score": lambda: hit.score,
-        "channels": lambda: {name: asdict(channel) for name, channel in hit.channels.items()},
-        "path": lambda: [asdict(step) for step in hit.path],
-        "graphrag": lambda: result.details(hit),
+    values: dict[str, Any] = {
+        "section": " › ".join(chunk.headings) or None,
+        "page": chunk.page,
+        "document_id": chunk.document_id,
+        "score": hit.score,
     }
-    return expansion | {name: value for name in names if (value := values[name]()) is not None}
+    if "channels" in names:
+        values["channels"] = {name: asdict(channel) for name, channel in hit.channels.items()}
+    if "path" in names:
+        values["path"] = [asdict(step) for step in hit.path]
+    if "graphrag" in names:
+        values["graphrag"] = result.details(hit)
+    added = {name: values[name] for name in names if values[name] is not None}
+    if chunk.id != chunk.document_id:
+        added["document_id"] = chunk.document_id
+    if hit.graph_expansion:
+        added |= {"origin": hit.origin, "graph_expansion": hit.graph_expansion}
+    return added
 
 
 class AdapterRetriever:
@@ -221,11 +252,12 @@ class AdapterRetriever:
         scope: Any
         add_metadata: Any
 
-        def _plan(self, query: Any, given: Mapping[str, Any]) -> Plan:
-            """Return a question of the framework with the settings that a caller gave."""
+        def _plan(self, query: Any, given: Mapping[str, Any], *, awaits: bool = False) -> Plan:
+            """Return a question of the framework with the settings that a caller gave; it may await the embedding."""
 
     # -- questions
 
+    @with_keywords
     def search(self, query: Any, **settings: Unpack[SearchOptions]) -> Result:
         """Return the core's result: hits with scores and paths, facts, ``context()``, ``explain()``.
 
@@ -240,9 +272,10 @@ class AdapterRetriever:
         """
         return self._core.run(self._plan(query, settings))
 
+    @with_keywords
     async def asearch(self, query: Any, **settings: Unpack[SearchOptions]) -> Result:
         """Async version of :meth:`search`: what the embedding model and a reranker can await is awaited."""
-        return await self._core.arun(self._plan(query, settings))
+        return await self._core.arun(self._plan(query, settings, awaits=True))
 
     def warm(self, questions: Iterable[str] | int = 10, *, background: bool = False) -> int | Future[int]:
         """Run questions in advance to fill the cache, within the retriever's :attr:`scope`; return how many.
@@ -256,11 +289,6 @@ class AdapterRetriever:
         """
         ask = partial(self.search, count_access=False)
         return self._core.warm_by(ask, questions, self.scope, background=background)
-
-    @property
-    def _explains(self) -> bool:
-        """Whether something that is added to the metadata is part of an explanation."""
-        return not {"path", "graphrag"}.isdisjoint(self.add_metadata)
 
     # -- the index
 

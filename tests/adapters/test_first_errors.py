@@ -1,6 +1,8 @@
-"""What people meet first: a setting in capitals, a document of another library, no embedding model."""
+"""What people meet first: the keywords, a setting in capitals, a document of another library, no embedding model."""
 
 from __future__ import annotations
+
+import pydoc
 
 import pytest
 from langchain_core.documents import Document as LangChainDocument
@@ -39,3 +41,11 @@ def test_llama_index_without_an_embedding_model_names_one(monkeypatch):
     monkeypatch.delenv("IS_TESTING", raising=False)
     with pytest.raises(InputError, match=r"LocalEmbedding\(\)"):
         llama_graphrag.GraphRAGRetriever.from_documents([LlamaDocument(text="Keyring keeps secrets.")])
+
+
+@pytest.mark.parametrize("name", ["from_documents", "search"])
+def test_help_shows_the_keywords_with_their_types(framework, name):
+    shown = pydoc.render_doc(getattr(framework.GraphRAGRetriever, name), renderer=pydoc.plaintext)
+    for keyword in ("k: int | None = 5", "use_graph: bool | None = True", "score_threshold: float | None"):
+        assert keyword in shown
+    assert ("path: str | pathlib.Path | None" in shown) == (name == "from_documents")

@@ -101,3 +101,13 @@ async def test_the_messages_before_the_last_question_are_the_history_of_the_retr
         said = [("user", "What is the Tariff Engine?"), ("ai", "It computes prices."), ("user", "Who owns it?")]
         _ = await agent.ainvoke({"messages": said}) if awaited else agent.invoke({"messages": said})
         assert texts[0] in model.seen[0][0].text
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+async def test_passages_that_a_message_holds_are_left_out(retriever, awaited):
+    model = Scripted(messages=iter([AIMessage("Yes.")] * 2), seen=[])
+    agent = create_agent(model, system_prompt="Be brief.", middleware=[RetrieveMiddleware(retriever)])
+    await call(agent, f"## Source\n{TEXTS[0].replace(' ', chr(10))}\n{QUESTION}", awaited)
+    assert model.seen[0][0].text == "Be brief."
+    await call(agent, QUESTION, awaited)
+    assert TEXTS[0] in model.seen[1][0].text

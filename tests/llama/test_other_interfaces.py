@@ -12,7 +12,7 @@ from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
-from llama_index.core.vector_stores.types import VectorStoreQuery
+from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 from llama_support import Hashed, ids
 
 from graphrag_core.errors import InputError
@@ -98,3 +98,17 @@ class TestVectorStore:
             store.query(VectorStoreQuery(query_embedding=vector, similarity_top_k=2))
         found = store.query(VectorStoreQuery(query_embedding=vector, query_str=QUESTION, similarity_top_k=2))
         assert len(found.ids) == len(found.nodes) == len(found.similarities) == 2
+
+    @pytest.mark.parametrize("mode", VectorStoreQueryMode)
+    def test_a_mode_is_a_method_or_an_error(self, retriever, mode):
+        methods = {"default": "hybrid", "hybrid": "hybrid", "text_search": "keyword"}
+        index = VectorStoreIndex.from_vector_store(retriever.as_vector_store(), embed_model=Hashed())
+        found = index.as_retriever(similarity_top_k=2, vector_store_query_mode=mode)
+        if mode.value in methods:
+            expected = retriever.retrieve(QUESTION, k=2, method=methods[mode.value])
+            assert [(one.node_id, one.score) for one in found.retrieve(QUESTION)] == [
+                (one.node_id, one.score) for one in expected
+            ]
+        else:
+            with pytest.raises(InputError, match="is not supported: use one of DEFAULT, HYBRID, TEXT_SEARCH"):
+                found.retrieve(QUESTION)
