@@ -722,7 +722,7 @@ def test_mail_is_read_without_the_message_below_it_and_without_signatures_and_pa
         "first.eml": f"{head}\nShe said:\n\n> Crane 4 is broken.\n",
         "signed.eml": f"{head}\n-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\nIt is repaired.\n"
         "-----BEGIN PGP SIGNATURE-----\n\niQIzBAEBCAAdFiEE\n-----END PGP SIGNATURE-----\n",
-        "patch.eml": f"{head}\n# Mend it.\n\nSigned-off-by: Bo\n---\ndiff --git a/crane.c b/crane.c\n+[turn](left)\n-- \n2.7\n",
+        "patch.eml": f"{head}\n# Mend it.\n\nSigned-off-by: Bo\n---\ndiff --git a/a.c b/a.c\n+[turn](left)\n-- \n2.7\n",
     }
     for name, text in bodies.items():
         (tmp_path / name).write_text(text)
@@ -735,7 +735,7 @@ def test_mail_is_read_without_the_message_below_it_and_without_signatures_and_pa
         "first.eml": "She said:\n\n> Crane 4 is broken.",
         "signed.eml": "It is repaired.",
         "patch.eml": "\\# Mend it.\n\nSigned-off-by: Bo\n\n---\n"
-        "```diff\ndiff --git a/crane.c b/crane.c\n+[turn](left)\n```\n-- \n2.7",
+        "```diff\ndiff --git a/a.c b/a.c\n+[turn](left)\n```\n-- \n2.7",
     }
 
 
@@ -917,7 +917,7 @@ def test_truncated_office_files_are_reported(tmp_path):
     found, problems = load(tmp_path)
     assert found == {}
     reasons = sorted(problem.reason for problem in problems)
-    assert reasons[0] == "encrypted, or in the Word format before 2007: save it again without a password"
+    assert reasons[0] == "encrypted, or in the format before 2007: save it again without a password"
     assert len(reasons) == 5
     assert all("damaged" in reason for reason in reasons[1:])
 
