@@ -711,7 +711,7 @@ def test_a_workbook_gives_a_document_per_row_of_a_table_and_per_other_sheet(tmp_
 # -- mail, books, notebooks
 
 
-def test_a_reply_is_read_without_the_message_below_it_and_without_signatures(tmp_path):
+def test_mail_is_read_without_the_message_below_it_and_without_signatures_and_patches_are_code(tmp_path):
     head = "From: ada@port.example\nSubject: Re: Crane 4\nMessage-ID: <2@port>\n"
     reply = "In-Reply-To: <1@port>\n\n"
     bodies = {
@@ -722,6 +722,7 @@ def test_a_reply_is_read_without_the_message_below_it_and_without_signatures(tmp
         "first.eml": f"{head}\nShe said:\n\n> Crane 4 is broken.\n",
         "signed.eml": f"{head}\n-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\nIt is repaired.\n"
         "-----BEGIN PGP SIGNATURE-----\n\niQIzBAEBCAAdFiEE\n-----END PGP SIGNATURE-----\n",
+        "patch.eml": f"{head}\n# Mend it.\n\nSigned-off-by: Bo\n---\ndiff --git a/a.c b/a.c\n+[turn](left)\n-- \n2.7\n",
     }
     for name, text in bodies.items():
         (tmp_path / name).write_text(text)
@@ -733,6 +734,8 @@ def test_a_reply_is_read_without_the_message_below_it_and_without_signatures(tmp
         "quoted.eml": "> Is crane 4 broken?",
         "first.eml": "She said:\n\n> Crane 4 is broken.",
         "signed.eml": "It is repaired.",
+        "patch.eml": "\\# Mend it.\n\nSigned-off-by: Bo\n\n---\n"
+        "```diff\ndiff --git a/a.c b/a.c\n+[turn](left)\n```\n-- \n2.7",
     }
 
 
@@ -758,7 +761,9 @@ def test_mail_has_its_headers_and_its_text(tmp_path):
     page["Subject"] = "Tides"
     page.set_content("<p>See <a href='https://example.org/t'>the table</a>.</p>", subtype="html")
     (tmp_path / "tides.eml").write_bytes(page.as_bytes())
+    (tmp_path / "none.eml").write_text("To: unlisted-recipients:; (none)\n\nThe library cannot parse this header.")
     found, _ = load(tmp_path)
+    assert found["none.eml"].metadata["to"] == "unlisted-recipients:; (none)"
     crane = found["crane.eml"]
     assert crane.title == "Crane 4 is down"
     assert crane.text == (
@@ -912,7 +917,7 @@ def test_truncated_office_files_are_reported(tmp_path):
     found, problems = load(tmp_path)
     assert found == {}
     reasons = sorted(problem.reason for problem in problems)
-    assert reasons[0] == "encrypted, or in the Word format before 2007: save it again without a password"
+    assert reasons[0] == "encrypted, or in the format before 2007: save it again without a password"
     assert len(reasons) == 5
     assert all("damaged" in reason for reason in reasons[1:])
 

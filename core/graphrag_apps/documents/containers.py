@@ -19,7 +19,7 @@ from graphrag_apps.documents.rows import parse_json
 from graphrag_core.errors import FileError
 from graphrag_core.text.content import Content, decode, decode_lines, is_file_encoding
 from graphrag_core.text.html import html_content
-from graphrag_core.text.markdown import anchor, fenced
+from graphrag_core.text.markdown import anchor, escape, fenced, line
 
 _HEADERS = ("from", "to", "cc", "date")
 _MAX_UNPACKED = 200_000_000  # bytes of one chapter or all; protects against zip bombs
@@ -38,6 +38,9 @@ _ARMOUR = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _ORIGINAL = re.compile(r"^-{2,} ?(?:Original Message|Forwarded message|Ursprüngliche Nachricht) ?-{2,}$", re.IGNORECASE)
+_PATCH = re.compile(r"^(?:diff --git |Index: .*\n===|--- .*\n\+\+\+ ).*\n(?:.*\n)*?(?=-- $|\Z)", re.MULTILINE)
+_UNDERLINED = re.compile(r"^(.+)\n(-{3,}|={3,})[ \t]*$", re.MULTILINE)
+_MOST_LONGER = 3  # characters by which the line below a title may be longer or shorter
 _ATTRIBUTION = 3  # lines before a quotation, at most, that say who wrote it: "On Monday Ada wrote:"
 
 
@@ -61,11 +64,11 @@ def _mail_content(data: bytes) -> Content:
     message = email.message_from_bytes(data, policy=default)
     if not isinstance(message, EmailMessage) or not any(name in message for name in ("from", "subject", "date", "to")):
         raise FileError("not an e-mail: it has no headers")
-    subject = " ".join(str(message.get("subject", "")).split())
-    headers = {name: " ".join(str(message[name]).split()) for name in _HEADERS if message[name]}
+    subject = _header(message, "subject")
+    headers = {name: value for name in _HEADERS if (value := _header(message, name))}
     names = [name for part in message.iter_attachments() if (name := part.get_filename())]
     intro = (
-        f"# {subject}" if subject else "",
+        f"# {escape(subject)}" if subject else "",
         "\n".join(f"{name.capitalize()}: {value}" for name, value in headers.items()),
         f"Attachments: {', '.join(names)}" if names else "",
     )
@@ -74,6 +77,15 @@ def _mail_content(data: bytes) -> Content:
     if "in-reply-to" in message or "references" in message:
         body = _without_last_quotation(body)
     return Content(start + body, _REPLY.sub("", subject), {"subject": subject, **headers})
+
+
+def _header(message: EmailMessage, name: str) -> str:
+    """Return a header in one line: as it is written, if the library cannot parse it."""
+    try:
+        value = message.get(name, "")
+    except (AttributeError, LookupError, ValueError):
+        value = next(value for key, value in message.raw_items() if key.lower() == name)
+    return " ".join(str(value).split())
 
 
 def _mail_body(message: EmailMessage) -> str:
@@ -88,7 +100,19 @@ def _mail_body(message: EmailMessage) -> str:
         payload = part.get_payload(decode=True)
         text = decode(payload) if isinstance(payload, bytes) else ""
     text = text.replace("\r\n", "\n").replace("\x00", "")
-    return html_content(text).text if part.get_content_subtype() == "html" else text.strip()
+    return html_content(text).text if part.get_content_subtype() == "html" else _plain_body(text)
+
+
+def _plain_body(text: str) -> str:
+    """Return the text of a plain mail as Markdown: patches are code, and a rule below a line makes it no heading."""
+
+    def spaced(match: re.Match[str]) -> str:
+        is_title = abs(len(match[1]) - len(match[2])) <= _MOST_LONGER
+        return match[0] if is_title else f"{match[1]}\n\n{match[2]}"
+
+    text = "\n".join(map(line, text.strip().split("\n"))) + "\n"
+    text = _PATCH.sub(lambda patch: "\n".join(fenced(patch[0], "diff")) + "\n", text)
+    return _UNDERLINED.sub(spaced, text).strip()
 
 
 def _without_armour(body: str) -> str:
@@ -99,7 +123,7 @@ def _without_armour(body: str) -> str:
 def _without_last_quotation(body: str) -> str:
     """Return a reply without the message that it quotes below its own text. Quotations between answers stay."""
     lines = body.split("\n")
-    end = next((at for at, line in enumerate(lines) if at and _ORIGINAL.match(line.strip())), len(lines))
+    end = next((at for at, row in enumerate(lines) if at and _ORIGINAL.match(row.strip())), len(lines))
     while end and (not lines[end - 1].strip() or lines[end - 1].startswith(">")):
         end -= 1
     if 0 < end < len(lines) and lines[end - 1].rstrip().endswith(":"):  # who wrote what is quoted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import threading
+from collections import defaultdict
 from typing import Any
 
 from docutils import nodes
@@ -90,23 +91,43 @@ def rst_to_markdown(text: str) -> tuple[str, str]:
     inliner.interpreted = _role
     with _lock:
         # docutils looks directives up in a function of a module; Sphinx replaces it in the same way.
-        directives.directive = _find_directive
+        directives.directive, states.RSTState.nested_sm = _find_directive, _StateMachine
         try:
             rst.Parser(inliner=inliner).parse(text, document)
         finally:
-            directives.directive = _find_built_in
+            directives.directive, states.RSTState.nested_sm = _find_built_in, states.NestedStateMachine
     _prepare(document)
     title = _title(document)
     document.transformer.add_transforms(_TRANSFORMS)
     document.transformer.apply_transforms()
-    for problem in list(document.findall(nodes.problematic)):
+    by_kind = _by_kind(document)
+    for problem in by_kind[nodes.problematic]:
         _replace(problem, [nodes.Text(problem.astext().strip("|_`*"))])
-    for reference in document.findall(nodes.reference):
+    for reference in by_kind[nodes.reference]:
         if "refuri" not in reference and "refid" not in reference:
             reference["refuri"] = f"#{nodes.make_id(reference.get('refname', ''))}"
     writer = _HTMLWriter(document)
     document.walkabout(writer)
     return html_to_markdown("".join(writer.body)), title
+
+
+class _StateMachine(states.NestedStateMachine):  # type: ignore[misc]
+    """Makes a state when it is entered. docutils makes all 15 for each list, which is a fifth of its time."""
+
+    def add_states(self, state_classes: Any) -> None:
+        """Keep the classes of the states."""
+        self.states = _States(self, state_classes)
+
+
+class _States(dict[str, Any]):
+    def __init__(self, machine: Any, classes: Any) -> None:
+        self.machine, self.classes = machine, {one.__name__: one for one in classes}
+
+    def __missing__(self, name: str) -> Any:
+        state = self[name] = self.classes[name](self.machine)
+        if hasattr(self.machine, "memo"):  # it runs
+            state.runtime_init()
+        return state
 
 
 class _HTMLWriter(html5_polyglot.HTMLTranslator):  # type: ignore[misc]
@@ -139,32 +160,42 @@ def _title(document: Any) -> str:
 
 def _prepare(document: Any) -> None:
     """Change what the HTML writer would show otherwise."""
-    for fields in list(document.findall(nodes.field_list)):
+    by_kind = _by_kind(document)
+    for fields in by_kind[nodes.field_list]:
         above = document[: document.index(fields)] if fields.parent is document else []
         is_head = fields.parent is document and not any(isinstance(node, nodes.section) for node in above)
         items = [] if is_head else [_field(*field.children) for field in fields.children]
         _replace(fields, [nodes.bullet_list("", *items)] if items else [])
-    if next(document.findall(nodes.section), None) is None:
+    if not by_kind[nodes.section]:
         for paragraph in filter(_is_bold_line, list(document.children)):
             _replace(paragraph, [nodes.rubric("", "", *paragraph.children)])
-    for target in document.findall(nodes.target):
+    for target in by_kind[nodes.target]:
         target["ids"] += [name for name in target["names"] if name not in target["ids"] and "refuri" not in target]
-    _limit_substitutions(document)
-    for message in list(document.findall(nodes.system_message)):
+    _limit_substitutions(document, by_kind[nodes.substitution_reference])
+    for message in by_kind[nodes.system_message]:
         _replace(message, _lost(message))
 
 
-def _limit_substitutions(document: Any) -> None:
+def _by_kind(document: Any) -> defaultdict[type, list[Any]]:
+    """Return the nodes of a document by their class, in order."""
+    by_kind: defaultdict[type, list[Any]] = defaultdict(list)
+    pending = [document]
+    while pending:
+        node = pending.pop()
+        by_kind[type(node)].append(node)
+        pending += reversed(node.children)
+    return by_kind
+
+
+def _limit_substitutions(document: Any, references: list[Any]) -> None:
     """Replace references to nothing, those inside of replacement texts, which may multiply, and all after many."""
     definitions = document.substitution_defs
-    nested = [one for text in definitions.values() for one in text.findall(nodes.substitution_reference)]
-    for reference in nested:
-        _replace(reference, [nodes.Text(reference.astext())])
     size = 0
-    for reference in list(document.findall(nodes.substitution_reference)):
+    for reference in references:
         definition = definitions.get(reference.get("refname", ""))
         size += len(definition.astext()) if definition is not None else 0
-        if definition is None or size > _MOST_SUBSTITUTED:
+        is_nested = isinstance(reference.parent, nodes.substitution_definition)
+        if definition is None or is_nested or size > _MOST_SUBSTITUTED:
             _replace(reference, [nodes.Text(reference.astext())])
 
 

@@ -56,9 +56,11 @@ def html_content(source: str) -> Content:
 
 
 def html_to_markdown(source: str) -> str:
-    """Return HTML that has no boilerplate as Markdown."""
-    page = _parsed(source, "Reading reStructuredText")
-    return _written(page.body) if page is not None and page.body is not None else _without_tags(source).text
+    """Return HTML as Markdown that a program wrote: it has no boilerplate, and its elements are closed."""
+    with optional_import("selectolax", "files", "Reading reStructuredText"):
+        from selectolax.lexbor import LexborHTMLParser
+    body = LexborHTMLParser(source).body
+    return _written(body) if body is not None else ""
 
 
 def readable(document: Document) -> Document:
