@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ sys.path[:0] = [str(ROOT / "tests")]
 import serving  # type: ignore[import-not-found]  # noqa: E402
 
 from graphrag_apps.serve import ApiKeys  # noqa: E402
-from graphrag_apps.serve.app import Asked  # noqa: E402
+from graphrag_apps.serve.app import EXPLORED  # noqa: E402
 from graphrag_apps.serve.models import ExploreRequest  # noqa: E402
 from graphrag_core import Document, KnowledgeIndex  # noqa: E402
 from graphrag_core.testing import HashEmbedder  # noqa: E402
@@ -164,7 +164,7 @@ def routes(schema: Mapping[str, Any]) -> list[tuple[str, str, Sequence[Any], Map
             contents = [*route.get("requestBody", {}).get("content", {}).values()]
             found.append((verb.upper(), path, route.get("parameters", ()), contents[0]["schema"] if contents else None))
     explored = ExploreRequest.model_json_schema()
-    return found + [("POST", f"/explore/api/{kind}", (), explored) for kind in get_args(Asked)]
+    return found + [("POST", f"/explore/api/{kind}", (), explored) for kind in EXPLORED]
 
 
 class Attacker:

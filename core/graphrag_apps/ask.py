@@ -7,7 +7,8 @@ The passages are in the user message, between ``<passages>`` and ``</passages>``
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any, Literal
@@ -109,10 +110,6 @@ class Answer:
         }
 
 
-End = tuple[AnswerKind, set[int], set[int]]
-"""The end of an answer: its kind, the numbers that it cites, and cited numbers that no passage has."""
-
-
 class AnswerStream:
     """An answer while it is written: iterate over its pieces, then read :attr:`answer`.
 
@@ -120,25 +117,20 @@ class AnswerStream:
     language model and closes its connection. :attr:`result` is there from the start, :attr:`text` has what was written.
     """
 
-    def __init__(self, result: Result, pieces: Generator[str, None, End]) -> None:
+    def __init__(self, result: Result, kind: AnswerKind, model: ChatModel | None, max_tokens: int) -> None:
         self.result = result
         self.text = ""
-        self._pieces = pieces
         self._answer: Answer | None = None
+        if model is not None and kind == "llm":
+            self._pieces = self._write(model, max_tokens)
+        else:
+            self._pieces = self._show(*_nearest(result)) if kind == "extract" else self._show(NOTHING_NEAR)
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        try:
-            piece = next(self._pieces)
-        except StopIteration as stop:
-            if stop.value is not None:
-                kind, cited, unknown = stop.value
-                citations = tuple(_citation(number, self.result.hits[number - 1].chunk) for number in sorted(cited))
-                question = self.result.question
-                self._answer = Answer(question, self.text, citations, self.result, kind, tuple(sorted(unknown)))
-            raise
+        piece = next(self._pieces)
         self.text += piece
         return piece
 
@@ -163,6 +155,35 @@ class AnswerStream:
         if self._answer is None:
             raise InputError("the stream ended before the answer was complete: its text so far is stream.text")
         return self._answer
+
+    def _show(self, text: str, cited: Iterable[int] = ()) -> Generator[str, None, None]:
+        """Yield a text that no model wrote."""
+        yield text
+        self._end("extract" if cited else "none", cited)
+
+    def _write(self, model: ChatModel, max_tokens: int) -> Generator[str, None, None]:
+        """Yield the answer of a language model in pieces."""
+        context = self.result.context(max_tokens, numbered=True)
+        reader = CitationReader({int(number) for number in _HEAD.findall(context)})
+        with closing(checked_stream(model, _messages(self.result.question, context))) as pieces:
+            opening, bare = "", ""
+            for piece in pieces:  # while the answer may become the sentinel
+                opening += piece
+                bare = opening.lstrip(_MARKS)
+                if not _SENTINEL.startswith(bare.upper()):
+                    break
+            is_declined = not bare or bare.upper().startswith(_SENTINEL)
+            first = NOT_FOUND + bare[len(_SENTINEL) :].lstrip("*_\"'`.") if is_declined else opening.lstrip()
+            for piece in chain([first], pieces):
+                if shown := reader.read(piece):
+                    yield shown
+            if rest := reader.rest():
+                yield rest
+        self._end("none" if is_declined and not reader.cited else "llm", reader.cited, reader.unknown)
+
+    def _end(self, kind: AnswerKind, cited: Iterable[int], unknown: Iterable[int] = ()) -> None:
+        citations = tuple(_citation(number, self.result.hits[number - 1].chunk) for number in sorted(cited))
+        self._answer = Answer(self.result.question, self.text, citations, self.result, kind, tuple(sorted(unknown)))
 
 
 def _citation(number: int, chunk: Chunk) -> Citation:
@@ -211,24 +232,15 @@ def ask_stream(
         Those of :meth:`GraphRetriever.retrieve <graphrag_core.GraphRetriever.retrieve>`, such as ``k`` and ``where``.
     """
     model = None if llm is None else as_chat_model(llm)
-    result = retriever.retrieve(question, **settings)
-    return answer_from(result, model, max_tokens=max_tokens, answer_threshold=answer_threshold)
-
-
-def answer_from(
-    result: Result, model: ChatModel | None, *, max_tokens: int = MAX_TOKENS, answer_threshold: float | None = None
-) -> AnswerStream:
-    """Answer the question of a result from its passages; parameters as of :func:`ask_stream`."""
     check_integer(max_tokens, "max_tokens")
+    result = retriever.retrieve(question, **settings)
     threshold = ANSWER_THRESHOLD if result.scores_are_probabilities else 0.0
     if answer_threshold is not None:
         threshold = check_number(answer_threshold, "answer_threshold")
     is_low = threshold and result.hits and round(result.hits[0].score, 6) < round(threshold, 6)
     if not result.hits or is_low or (threshold and model is None and _is_foreign(result)):
-        return AnswerStream(result, _write(NOTHING_NEAR, ("none", set(), set())))
-    if model is None:
-        return AnswerStream(result, _write(*_nearest(result)))
-    return AnswerStream(result, _write_with(model, result, max_tokens))
+        return AnswerStream(result, "none", model, max_tokens)
+    return AnswerStream(result, "extract" if model is None else "llm", model, max_tokens)
 
 
 def _is_foreign(result: Result) -> bool:
@@ -240,7 +252,7 @@ def _is_foreign(result: Result) -> bool:
     return result.hits[0].score < _LIKELY and len(result.uncovered) >= max(1, len(covered))
 
 
-def _nearest(result: Result) -> tuple[str, End]:
+def _nearest(result: Result) -> tuple[str, list[int]]:
     """Return the best sentence of each of the first passages, with its citation, under a heading that says so."""
     texts, lines = Highlighter(result), dict[str, int]()
     for number, hit in enumerate(result.hits[:_SENTENCES], 1):
@@ -250,39 +262,7 @@ def _nearest(result: Result) -> tuple[str, End]:
         lines.setdefault(sentence, number)
     missing = uncovered_words(result)
     heading = f"{NEAREST[:-1]} ({missing}):" if missing else NEAREST
-    text = "\n".join([heading, *(f"- {sentence} [{number}]" for sentence, number in lines.items())])
-    return text, ("extract", set(lines.values()), set())
-
-
-def _write(text: str, end: End) -> Generator[str, None, End]:
-    yield text
-    return end
-
-
-# -- with a language model
-
-
-def _write_with(model: ChatModel, result: Result, max_tokens: int) -> Generator[str, None, End]:
-    """Yield the answer of a language model in pieces; return what it cites."""
-    context = result.context(max_tokens, numbered=True)
-    reader = CitationReader({int(number) for number in _HEAD.findall(context)})
-    opening, is_open, is_declined = "", True, False
-    pieces = checked_stream(model, _messages(result.question, context))
-    try:
-        for piece in chain(pieces, [None]):
-            text = piece or ""
-            if is_open:  # the answer may become the sentinel
-                opening += text
-                bare = opening.lstrip(_MARKS)
-                if piece is not None and _SENTINEL.startswith(bare.upper()):
-                    continue
-                is_open, is_declined = False, not bare or bare.upper().startswith(_SENTINEL)
-                text = NOT_FOUND + bare[len(_SENTINEL) :].lstrip("*_\"'`.") if is_declined else opening.lstrip()
-            if shown := reader.read(text) + (reader.rest() if piece is None else ""):
-                yield shown
-    finally:
-        pieces.close()
-    return "none" if is_declined and not reader.cited else "llm", reader.cited, reader.unknown
+    return "\n".join([heading, *(f"- {sentence} [{number}]" for sentence, number in lines.items())]), [*lines.values()]
 
 
 def _messages(question: str, context: str) -> list[Message]:
@@ -294,9 +274,12 @@ def _messages(question: str, context: str) -> list[Message]:
 
 # -- citations
 
-_OPENING = re.compile(r"[\[【]|`")
-_TOKEN = re.compile(r"(?P<code>`+)|(?P<break>\n)|(?P<open>[\[【])(?P<inside>[^\[\]【】\n]{1,80})[\]】]")
-_LONGEST = 82  # characters of a citation with its brackets
+# Code, a citation, or what may become one of them at the end of a text that goes on.
+_TOKEN = re.compile(
+    r"```.*?```|``[^\n]*?``|`[^`\n]+`|(?P<open>[\[【])(?P<inside>[^\[\]【】\n]{1,80})[\]】]"
+    r"|(?P<unfinished>(?:```.*|``[^\n]*|`[^`\n]*|[\[【][^\[\]【】\n]{0,80})\Z)",
+    re.DOTALL,
+)
 _NUMBERS = re.compile(
     r"\s*\^?(?:passages?|sources?)?\s*(\d{1,3}(?:\s*(?:[-–,，、;&]|and)\s*\d{1,3})*)\s*(?:†.*)?", re.IGNORECASE
 )
@@ -307,7 +290,7 @@ class CitationReader:
     r"""Finds citations in a text that arrives in pieces, and marks numbers that no passage has.
 
     ``cited`` and ``unknown`` are the numbers found so far. Citations of other forms become ``[1]``. Brackets in code
-    (between backticks) are code.
+    (between backticks) are code. A piece that ends in the middle of a citation or of code waits for the next one.
 
     >>> reader = CitationReader({1, 2, 3})
     >>> reader.read("Ada wrote it [1") + reader.read("-2, 7] and 【3†source】. `a[9]`") + reader.rest()
@@ -318,43 +301,29 @@ class CitationReader:
 
     def __init__(self, numbers: frozenset[int] | set[int]) -> None:
         self._numbers = numbers
-        self._waiting = ""  # text that may be the start of a citation
-        self._code = ""  # the backticks that opened code
+        self._waiting = ""
         self.cited: set[int] = set()
         self.unknown: set[int] = set()
 
     def read(self, piece: str) -> str:
         """Return the text that is complete by now."""
-        text = self._waiting + piece
-        end = len(text)
-        for match in _OPENING.finditer(text, max(0, end - _LONGEST)):
-            rest = text[match.start() :]
-            # A run of backticks may go on, and a citation has its end in the same line.
-            if not rest.strip("`") or (match.group() != "`" and not re.search(r"[\]】\n]", rest)):
-                end = match.start()
-                break
-        self._waiting = text[end:]
-        return _TOKEN.sub(self._replace, text[:end])
+        text, self._waiting = self._waiting + piece, ""
+        return _TOKEN.sub(self._replace, text)
 
     def rest(self) -> str:
         """Return the text that is still waiting, at the end."""
-        text, self._waiting = self._waiting, ""
-        return _TOKEN.sub(self._replace, text)
+        return self._waiting
 
     def _replace(self, match: re.Match[str]) -> str:
-        """Return a citation with unknown numbers marked; keep track of code."""
-        run, inside = match["code"], match["inside"]
-        if run and self._code in ("", run):
-            self._code = "" if self._code else run
-        elif match["break"] and len(self._code) < 3:  # only a fence spans lines
-            self._code = ""
-        if not inside or self._code:
-            return match.group()
-        numbers = _numbers_in(inside)
+        """Return a citation with unknown numbers marked; keep what is unfinished for the next piece."""
+        if match["unfinished"]:
+            self._waiting = match["unfinished"]
+            return ""
+        numbers = _numbers_in(match["inside"] or "")
         unknown = set(numbers) - self._numbers
         self.cited |= set(numbers) - unknown
         self.unknown |= unknown
-        if not numbers or (not unknown and match["open"] == "[" and inside.strip()[0].isdigit()):
+        if not numbers or (not unknown and match["open"] == "[" and match["inside"].strip()[0].isdigit()):
             return match.group()
         return f"[{', '.join(f'{number}?' if number in unknown else str(number) for number in numbers)}]"
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,10 @@ KEYS = ("kb", "embedder", "embedder-url", "llm", "design", "set")
 
 @dataclass(frozen=True)
 class Config:
-    """What a settings file contains; without a file it is empty. ``numbers`` are those of ``set``, by their path."""
+    """What a settings file contains; without a file it is empty. ``numbers`` are those of ``set``, by their path.
+
+    Folders are relative to the working directory.
+    """
 
     kb: str | None = None
     embedder: str | None = None
@@ -50,24 +52,6 @@ class Config:
         """Return the settings of a question: those of the design, then of the file, then the given ones."""
         given = {name: value for name, value in given.items() if value is not None}
         return search_settings(design or self.design, {**self.numbers, **given})
-
-    @property
-    def addresses(self) -> list[str]:
-        """The names of the settings that lead to another machine: an index, an embedder, a language model."""
-        values = {"kb": self.kb, "embedder-url": self.embedder_url, "llm": self.llm}
-        return [name for name, value in values.items() if value and "://" in value]
-
-    def relative(self, place: str) -> str:
-        """Return a folder or file that the settings file names, relative to the working directory."""
-        if self.path is None or self.path.parent == Path.cwd() or is_address(place):
-            return place
-        return os.path.relpath(self.path.parent / Path(place).expanduser())
-
-    @property
-    def embedder_name(self) -> str | None:
-        """The embedder. The folder of ``onnx:FOLDER`` is relative to the working directory."""
-        kind, _, folder = (self.embedder or "").partition(":")
-        return f"onnx:{self.relative(folder)}" if kind == "onnx" and folder else self.embedder
 
 
 def search_settings(design: str | None = None, given: Mapping[str, Any] | None = None) -> SearchSettings:
@@ -89,23 +73,17 @@ def find() -> Path | None:
     documents and keys of other users to a server.
     """
     here = Path.cwd()
-    owner = _owner(here)
     for parent in (here, *here.parents):
-        if _owner(parent) != owner:
-            return None
-        with suppress(OSError):  # a folder that must not be read
+        try:
+            if parent.stat().st_uid != here.stat().st_uid:
+                return None
             if (parent / NAME).is_file():
                 return parent / NAME
+        except OSError:  # a folder that must not be read
+            return None
         if parent == Path.home():
             return None
     return None
-
-
-def _owner(folder: Path) -> int | None:
-    try:
-        return folder.stat().st_uid
-    except OSError:
-        return None
 
 
 def load(path: str | Path | None = None) -> Config:
@@ -128,12 +106,21 @@ def load(path: str | Path | None = None) -> Config:
     if wrong := next((name for name, value in given.items() if not isinstance(value, str)), None):
         raise ConfigError(f"{file}: {wrong} is {given[wrong]!r:.80}: use a text")
     values = {name.replace("-", "_"): value for name, value in given.items()}
+    if "kb" in values and not is_address(values["kb"]):
+        values["kb"] = _relative(file, values["kb"])
+    if values.get("embedder", "").startswith("onnx:"):
+        values["embedder"] = f"onnx:{_relative(file, values['embedder'].removeprefix('onnx:'))}"
     config = Config(**values, numbers=_paths(numbers), path=file.absolute())
     try:
         config.settings()
     except InputError as error:
         raise ConfigError(f"{file}: {error}") from error
     return config
+
+
+def _relative(file: Path, place: str) -> str:
+    """Return a folder that a settings file names, relative to the working directory."""
+    return os.path.relpath(file.absolute().parent / Path(place).expanduser())
 
 
 def _paths(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:

@@ -79,7 +79,7 @@ def test_a_pattern_or_path_without_a_file_is_reported(docs):
     assert [p.reason for p in problems] == ["no file matches this pattern", "no such file or folder"]
 
 
-@pytest.mark.parametrize("name", [".hidden.md", "node_modules/x.md", ".git/x.md", "__pycache__/x.md", "~$x.docx"])
+@pytest.mark.parametrize("name", [".hidden.md", "node_modules/x.md", ".git/x.md", "_sources/x.md", "~$x.docx"])
 def test_hidden_files_and_caches_are_skipped(docs, name):
     path = docs / name
     path.parent.mkdir(exist_ok=True)
@@ -94,6 +94,9 @@ def test_links_out_of_the_folder_are_followed_only_if_asked(docs, tmp_path):
     (outside / "secret.md").write_text("# Secret\n\nHidden.")
     (docs / "file.md").symlink_to(outside / "secret.md")
     (docs / "folder").symlink_to(outside, target_is_directory=True)
+    (docs / "font.woff").symlink_to(outside / "secret.md")
+    assert [one.path.rpartition("/")[2] for one in load(docs)[1]].count("font.woff") == 0, "it is not read anyway"
+    (docs / "font.woff").unlink()
     found = list(walk_files([docs]))
     links = sorted(one.path for one in found if not isinstance(one, File))
     assert links == [str(docs / "file.md"), str(docs / "folder")]

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from graphrag_apps.cli import output
 from graphrag_apps.cli.options import GIVEN, Given
@@ -23,7 +24,6 @@ COMMANDS: Mapping[str, str] = {
 }  # fmt: skip
 """The commands, each with the module that has it."""
 
-_WITH_VALUE = ("--kb", "--config")
 _HELP = """Search documents by vector, keyword and knowledge graph, and see why each passage was found.
 
 Begin with: hybrid-graphrag demo"""
@@ -37,7 +37,7 @@ def run(arguments: Sequence[str]) -> int:
     handler = output.LogHandler(logging.WARNING)
     logging.getLogger().addHandler(handler)
     try:
-        _app(_name(arguments))(list(arguments), prog_name="hybrid-graphrag")
+        _app()(list(arguments), prog_name="hybrid-graphrag")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except GraphRAGError as error:
@@ -51,32 +51,33 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _name(arguments: Sequence[str]) -> str | None:
-    """Return the name of the command, which follows the options of all commands."""
-    rest = iter(arguments)
-    for argument in rest:
-        if argument in _WITH_VALUE:
-            next(rest, None)
-        elif not argument.startswith("-"):
-            return argument
-    return None
+class _Commands(TyperGroup):
+    """The commands: the module of one is imported when it is asked for."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        commands: Any = dict.fromkeys(COMMANDS)  # imported by get_command
+        self.commands = commands
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command; None if there is none of this name."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        found = getattr(import_module(f"graphrag_apps.cli.{COMMANDS[cmd_name]}"), cmd_name)
+        if isinstance(found, typer.Typer):
+            return typer.main.get_group(found)
+        app = typer.Typer(rich_markup_mode=None)
+        app.command(cmd_name)(found)
+        return typer.main.get_group(app).commands[cmd_name]
 
 
-def _app(name: str | None) -> typer.Typer:
-    """Return the command line with one command, or with all of them if the name is none of theirs."""
+def _app() -> typer.Typer:
     app = typer.Typer(
-        help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        cls=_Commands, help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False,
+        rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]},
     )  # fmt: skip
     app.callback()(_options)
-    for one, module in COMMANDS.items():
-        if name in COMMANDS and name != one:
-            continue
-        command: Any = getattr(import_module(f"graphrag_apps.cli.{module}"), one)
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=one)
-        else:
-            app.command(one)(command)
     return app
 
 

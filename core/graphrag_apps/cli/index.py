@@ -22,7 +22,7 @@ from graphrag_apps.cli.options import IndexSettings, Kb
 from graphrag_apps.cli.suggest import sample_questions
 from graphrag_apps.documents import FORMATS, FileSource, Problem, Progress, SyncReport, load_documents, sync_files
 from graphrag_apps.documents.sync import indexed_files
-from graphrag_apps.documents.walk import File, is_pattern
+from graphrag_apps.documents.walk import File
 from graphrag_core.engine.address import is_address, shown
 from graphrag_core.errors import InputError
 from graphrag_core.index import KnowledgeIndex
@@ -140,10 +140,6 @@ def index(
 
 def _check_files(source: FileSource, place: str) -> None:
     """Raise if nothing can be read, so that no empty index is created."""
-    if not any(os.path.lexists(path) or is_pattern(path) for path in source.paths):
-        for path in source.paths:
-            output.error(f"{path}: no such file or folder")
-        raise typer.Exit(1)
     if KnowledgeIndex.exists(place):
         return
     problems: list[Problem] = []
@@ -209,12 +205,10 @@ def _progress(source: FileSource, *, quiet: bool) -> Iterator[Callable[[Progress
     if quiet or not console.is_terminal:
         yield lambda _: None
         return
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     files = [file for file in source.walk() if isinstance(file, File) and (file.explicit or file.suffix in FORMATS)]
-    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-    with Bar(*columns, console=console, transient=True) as bar:
+    with Bar(console=console, transient=True) as bar:
         task = bar.add_task("indexing", total=sum(max(file.size, 1) for file in files))
 
         def advance(done: Progress) -> None:
@@ -238,9 +232,7 @@ def _show_report(
     done = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     output.line(f"{done}: {len(opened):,} documents in {shown(place)}")
     stats = opened.stats()
-    size = dict(stats.rows())["on disk"]
-    held = f"{stats.chunks:,} passages, {stats.entities:,} entities"
-    output.line(f"{report.files:,} files, {held}, {seconds:.1f} s, {size} on disk")
+    output.line(f"{report.files:,} files, {stats.chunks:,} passages, {stats.entities:,} entities, {seconds:.1f} s")
     if llm is not None:
         tokens = f"{llm.report.prompt_tokens:,} tokens read, {llm.report.answer_tokens:,} written"
         output.line(f"{llm.model}: {llm.report.calls:,} calls, about {tokens}")

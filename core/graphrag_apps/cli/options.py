@@ -72,8 +72,10 @@ class Given:
         if name and not Path(name).is_file():
             raise ConfigError(f"{name}: no such file")
         config = load(name)
-        if not name and config.path is not None and config.path.parent != Path.cwd() and config.addresses:
-            output.error(f"{config.path} sets {', '.join(config.addresses)}", mark="! ")
+        if not name and config.path is not None and config.path.parent != Path.cwd():
+            places = {"kb": config.kb, "embedder-url": config.embedder_url, "llm": config.llm}
+            if named := [key for key, value in places.items() if value and "://" in value]:
+                output.error(f"{config.path} sets {', '.join(named)}", mark="! ")
         return config
 
 
@@ -88,7 +90,7 @@ def index_place(kb: str | None) -> tuple[str, str]:
         return place, "command line"
     if place := os.environ.get(_KB):
         return place, f"environment {_KB}"
-    return (config.relative(config.kb), NAME) if config.kb else ("kb", "default")
+    return (config.kb, NAME) if config.kb else ("kb", "default")
 
 
 def parse_filter(conditions: Sequence[str] | None) -> dict[str, Any] | None:
@@ -158,7 +160,7 @@ class IndexSettings:
         A server that only the index names must be on this machine: it gets the question and the API key.
         """
         stored, config = cls(**json.loads(stored_settings(kb).get(_SETTING, "{}"))), GIVEN.get().config
-        name = changes.pop("embedder", None) or config.embedder_name or stored.embedder
+        name = changes.pop("embedder", None) or config.embedder or stored.embedder
         url = changes.pop("embedder_url", None) or config.embedder_url
         if url is None and name.partition(":")[0] == stored.embedder.partition(":")[0]:
             url = stored.embedder_url

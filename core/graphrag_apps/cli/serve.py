@@ -144,6 +144,6 @@ def _run(app: Any, gateway: servers.Gateway, host: str, port: int) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(message)s", force=True)
     logging.getLogger("graphrag_apps.serve").setLevel(logging.INFO)
     try:
-        servers.serve(app, gateway.limits, host, port, started=lambda url: output.error(f"running on {url}", mark=""))
+        servers.serve(app, gateway.limits, host, port)
     finally:
         gateway.close()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphrag_core.engine.snapshot import Snapshot
 
 _QUESTIONS, _FIRST = 3, 3
-_DOCUMENTS, _PASSAGES, _TRIED = 60, 12, 20
+_DOCUMENTS, _PASSAGES, _TRIED = 60, 100, 20
 _NAME = re.compile(r"[^\W\d_][\w.'’ -]{2,38}\w")  # no character that a shell reads between double quotes
 _NUMBERING = re.compile(r"^[\d.]+\s+")
 _MOST_WORDS = 6
@@ -39,17 +39,22 @@ def sample_questions(index: KnowledgeIndex) -> list[str]:
 
 
 def _candidates(index: KnowledgeIndex) -> Iterator[tuple[str, Chunk]]:
-    """Yield questions with their passages: one of each document, and no name twice."""
+    """Yield questions with their passages: from all parts of the index, and no name twice.
+
+    Beside the names they have function words alone, so that an answer does not miss the words of a phrase.
+    """
     ids, used = index.document_ids(), set[str]()
     for document_id in ids[:: max(1, len(ids) // _DOCUMENTS)]:
-        for chunk in index.chunks(document_id)[:_PASSAGES]:
+        chunks = index.chunks(document_id)
+        for chunk in chunks[:: max(1, len(chunks) // _PASSAGES)]:
             heading = _NUMBERING.sub("", chunk.headings[-1] if chunk.headings else chunk.title)
             is_topic = _is_usable(heading) and not re.search(r"\d", heading)  # no "Figure 4.1. Boot screen"
-            pair = _pair(index, chunk, used.union([heading.casefold()])) if is_topic else None
+            pair = _pair(index, chunk, used.union([heading.casefold()])) if is_topic and not heading.isupper() else None
             if pair is not None:
                 used.update(name.casefold() for name in (heading, *pair))
-                yield f"What is said about {pair[0]} and {pair[1]} in {heading}?", chunk
-                break
+                yield f"What about {pair[0]} and {pair[1]} in {heading}?", chunk
+                if len(ids) >= _QUESTIONS:
+                    break
 
 
 def _pair(index: KnowledgeIndex, chunk: Chunk, used: set[str]) -> tuple[str, str] | None:

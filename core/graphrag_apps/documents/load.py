@@ -79,7 +79,7 @@ def load_documents(
         Whether to follow symbolic links that lead out of the given folders.
     """
     report = on_problem or (lambda problem: _log.warning("%s", problem))
-    for file in walk_files(paths, follow_links=follow_links):
+    for file in walk_files(paths, follow_links=follow_links, formats=FORMATS):
         if isinstance(file, Problem):
             report(file)
         elif file.suffix in FORMATS or file.explicit:

@@ -42,7 +42,7 @@ class FileSource:
 
     def walk(self) -> Iterator[File | Problem]:
         """Yield the files, and what cannot be read."""
-        return walk_files(self.paths, follow_links=self.follow_links)
+        return walk_files(self.paths, follow_links=self.follow_links, formats=FORMATS)
 
     def scan(self, file: File) -> tuple[str, int]:
         """Return a hash of a file's bytes and of the settings it is read with, and its rows: 1 if it is not a table.

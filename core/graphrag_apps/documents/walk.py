@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from stat import S_ISREG
@@ -11,7 +11,8 @@ from typing import TypeAlias
 from graphrag_core.errors import InputError
 from graphrag_core.index import KnowledgeIndex
 
-_SKIPPED_NAMES = {"node_modules", "__pycache__", "site-packages", "bower_components", "venv"}
+# Sphinx copies the sources of its pages into "_sources": every passage would be there twice.
+_SKIPPED_NAMES = {"node_modules", "__pycache__", "site-packages", "bower_components", "venv", "_sources"}
 _WILDCARD = re.compile(r"[*?\[]")
 
 Place: TypeAlias = tuple[Path, re.Pattern[str] | None]
@@ -64,14 +65,16 @@ def as_paths(paths: str | Path | Iterable[str | Path]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def walk_files(paths: str | Path | Iterable[str | Path], *, follow_links: bool = False) -> Iterator[File | Problem]:
+def walk_files(
+    paths: str | Path | Iterable[str | Path], *, follow_links: bool = False, formats: Collection[str] | None = None
+) -> Iterator[File | Problem]:
     """Yield the files of folders (recursively), paths and glob patterns, each file once.
 
     Hidden files, caches, version control and index folders are skipped unless given by
     their own path. A symbolic link to a file that is yielded itself is skipped; others within a folder are followed,
     and cycles end. One that leads out of the folder is followed with ``follow_links`` alone: otherwise whoever may
     write to the folder could have any file indexed. It is yielded as a :class:`Problem`, as is whatever cannot be
-    opened.
+    opened. A link to a file is none if ``formats``, the extensions that are read, are given and do not have its own.
     """
     given = as_paths(paths)
     seen: set[tuple[int, int]] = set()  # devices and inodes
@@ -80,7 +83,7 @@ def walk_files(paths: str | Path | Iterable[str | Path], *, follow_links: bool =
         place = folder_of(path)
         items: Iterable[tuple[File, os.stat_result] | Problem]
         if place:
-            items = _walk_folder(*place, places, follow_links=follow_links)
+            items = _walk_folder(*place, places, follow_links, formats)
         elif os.path.lexists(path):
             items = _file(Path(path).absolute(), Path(path).name, explicit=True)
         else:
@@ -161,8 +164,9 @@ def _file(path: Path, name: str, *, explicit: bool) -> Iterator[tuple[File, os.s
 
 
 def _walk_folder(
-    root: Path, matches: re.Pattern[str] | None, places: Sequence[Place], *, follow_links: bool
-) -> Iterator[tuple[File, os.stat_result] | Problem]:
+    root: Path, matches: re.Pattern[str] | None, places: Sequence[Place], follow_links: bool,
+    formats: Collection[str] | None,
+) -> Iterator[tuple[File, os.stat_result] | Problem]:  # fmt: skip
     """Yield the files of a folder. ``places`` has all given folders: links may lead into these."""
     pending = [(root, False)] if os.path.isdir(root) else []
     visited: set[tuple[int, int, bool]] = set()  # a link may give a folder a name that the pattern matches
@@ -179,7 +183,8 @@ def _walk_folder(
                     leads_by_link = is_linked or entry.is_symlink()
                     if is_skipped(entry.name) or (leads_by_link and is_second_path(path, places)):
                         continue
-                    if not follow_links and _leads_out(entry, places):
+                    is_read = formats is None or path.suffix.lower() in formats or _is_folder(entry)
+                    if is_read and not follow_links and _leads_out(entry, places):
                         reason = "a link that leads out of the folder: follow_links (--follow-links) reads it"
                         yield Problem(_printable(path), reason)
                     elif _is_folder(entry):

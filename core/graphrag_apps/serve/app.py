@@ -36,7 +36,7 @@ from graphrag_apps.serve.gateway import Gateway
 from graphrag_apps.serve.http import Guard, error_response, key_of, limit_threads
 from graphrag_apps.serve.keys import Key
 from graphrag_apps.serve.models import AddRequest, AskRequest, ExploreRequest, FactRequest, QueryRequest, Search
-from graphrag_core.filters import DOCUMENT_ID, Filter, Where, parse_all
+from graphrag_core.filters import DOCUMENT_ID, Filter, parse_all
 from graphrag_core.ingest.remembered import visible
 from graphrag_core.model import Document
 
@@ -67,17 +67,11 @@ def filter_in_url(
     where: Annotated[str | None, Query(description="A filter on document metadata, as JSON.")] = None,
 ) -> Filter | None:
     """Return the filter of a request that has it in its URL."""
-    return gateway.scope(key, None if where is None else _parsed(where))
-
-
-def _parsed(where: str) -> Where:
     try:
-        value = json.loads(where)
+        asked = None if where is None else json.loads(where)
     except (ValueError, RecursionError) as error:
         raise FilterError(f"where is {where!r:.80}: write a filter as a JSON object ({error})") from error
-    if not isinstance(value, dict):
-        raise FilterError(f"where is {where!r:.80}: write a filter as a JSON object")
-    return value
+    return gateway.scope(key, asked)
 
 
 Served = Annotated[Gateway, Depends(served)]
@@ -280,28 +274,25 @@ def stats(gateway: Served, scope: Scope) -> Response:
 
 pages = APIRouter(include_in_schema=False)
 
-Asked = Literal["overview", "search", "entity", "neighbours", "passages", "facts", "between", "community", "question"]
+_PAGE = ("name", "offset", "limit")
+EXPLORED = {
+    "overview": (), "search": ("text",), "entity": ("name",), "neighbours": (*_PAGE, "drawn"), "passages": _PAGE,
+    "facts": _PAGE, "between": ("source", "target"), "community": ("id",), "question": ("text",),
+}  # fmt: skip
+"""The methods of the explorer that its page calls, with their parameters."""
 
 
 @pages.post("/explore/api/{asked}")
-def explore(asked: Asked, body: ExploreRequest, gateway: Served, key: Caller, request: Request) -> Response:
+def explore(asked: str, body: ExploreRequest, gateway: Served, key: Caller, request: Request) -> Response:
     """Answer a request of the explorer's page."""
-    explorer: Explorer = request.app.state.explorer
-    where = gateway.scope(key, body.where)
+    if asked not in EXPLORED:
+        raise HTTPException(404)
+    given = body.model_dump(include={*EXPLORED[asked]})
     if asked == "question":
         gateway.check_question(body.text)
-    answers = {
-        "overview": lambda: explorer.overview(where),
-        "search": lambda: explorer.search(body.text, where),
-        "entity": lambda: explorer.entity(body.name, where),
-        "neighbours": lambda: explorer.neighbours(body.name, where, body.offset, body.limit, drawn=body.drawn),
-        "passages": lambda: explorer.passages(body.name, where, body.offset, body.limit),
-        "facts": lambda: explorer.facts(body.name, where, body.offset, body.limit),
-        "between": lambda: explorer.between(body.source, body.target, where),
-        "community": lambda: explorer.community(body.id, where),
-        "question": lambda: explorer.question(body.text, where, answer=False),
-    }
-    return JSONResponse(answers[asked]())
+        given["answer"] = False  # the page asks for it by itself
+    method = getattr(request.app.state.explorer, asked)
+    return JSONResponse(method(**given, where=gateway.scope(key, body.where)))
 
 
 @pages.get("/explore/")

@@ -10,9 +10,8 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -194,27 +193,13 @@ class Connection(H11Protocol):
             self._timer = self.loop.call_later(max(left, 0.1), self._check)
 
 
-def make_server(app: ASGIApp, limits: Limits, host: str, port: int) -> uvicorn.Server:
-    """Return uvicorn with an application and its limits of connections."""
+def serve(app: ASGIApp, limits: Limits, host: str, port: int) -> None:
+    """Serve an application with limits of connections, until SIGTERM or Ctrl-C. uvicorn's log says where it runs."""
     protocol = type("LimitedConnection", (Connection,), {"limits": limits})
     config = uvicorn.Config(
-        app, host, port, http=protocol, ws="none", access_log=False, log_level="warning", server_header=False,
+        app, host, port, http=protocol, ws="none", access_log=False, log_level="info", server_header=False,
         backlog=_BACKLOG, log_config=None, timeout_graceful_shutdown=int(limits.seconds) + 1,
     )  # fmt: skip
-    return uvicorn.Server(config)
-
-
-def serve(app: ASGIApp, limits: Limits, host: str, port: int, *, started: Callable[[str], Any] = _log.info) -> None:
-    """Serve an application until SIGTERM or Ctrl-C. ``started`` is called with its URL."""
-    server = make_server(app, limits, host, port)
-    startup = server.startup
-
-    async def start(sockets: Any = None) -> None:
-        await startup(sockets)
-        name, number = server.servers[0].sockets[0].getsockname()[:2]
-        started(f"http://{f'[{name}]' if ':' in name else name}:{number}")
-
-    server.startup = start  # type: ignore[method-assign]
     gc.freeze()  # what is there now stays: it is not looked through again
     with suppress(KeyboardInterrupt):  # uvicorn raises it again when it has ended
-        server.run()
+        uvicorn.Server(config).run()

@@ -6,12 +6,11 @@ They return JSON-compatible values. Nothing of documents outside the filter is r
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from graphrag_apps.ask import AnswerStream, answer_from
+from graphrag_apps.ask import AnswerStream, ask_stream
 from graphrag_apps.config import search_settings
 from graphrag_apps.serve.errors import Refused
 from graphrag_apps.serve.gateway import Gateway
@@ -23,17 +22,27 @@ from graphrag_core.ingest.remembered import Time
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.result import Result
 
-_ALL = 1 << 40
-_PASSAGE_ID = re.compile(r"#\d+$")
 _MAX_NUMBER = 100_000  # of a setting in a request
 
 
 # -- questions
 
 
-def retrieve(
+def retrieve(gateway: Gateway, scope: Filter | None, question: str, **options: Any) -> Result:
+    """Return the result of a question; options as of :func:`checked_options`."""
+    return gateway.retriever.retrieve(question, where=scope, **checked_options(gateway, question, **options))
+
+
+def ask(
+    gateway: Gateway, scope: Filter | None, question: str, *, answer_threshold: float | None = None, **options: Any
+) -> AnswerStream:
+    """Return the answer to a question, which is written while it is read; options as of :func:`checked_options`."""
+    given = checked_options(gateway, question, **options)
+    return ask_stream(gateway.retriever, question, gateway.llm, where=scope, answer_threshold=answer_threshold, **given)
+
+
+def checked_options(
     gateway: Gateway,
-    scope: Filter | None,
     question: str,
     *,
     design: str | None = None,
@@ -41,8 +50,8 @@ def retrieve(
     history: Sequence[str] | None = None,
     as_of: Time | None = None,
     **options: Any,
-) -> Result:
-    """Return the result of a question.
+) -> dict[str, Any]:
+    """Return arguments of the retriever, within the limits of what is served.
 
     ``design`` is the name of a published design, in place of the settings of the retriever, ``numbers`` are fields of
     parts of the settings by their paths, such as ``{"gate.min_score": 0.3}``, and ``options`` fields of
@@ -53,7 +62,7 @@ def retrieve(
     settings = settings.replace(**options, **_checked(numbers or {}))
     if settings.k > gateway.limits.k:
         raise InputError(f"k is {settings.k}: at most {gateway.limits.k} passages are returned")
-    return gateway.retriever.retrieve(question, where=scope, history=history, as_of=as_of, settings=settings)
+    return {"settings": settings, "history": history, "as_of": as_of}
 
 
 def _checked(numbers: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -84,14 +93,6 @@ def as_json(result: Result) -> dict[str, Any]:
         "entities": [entity_json(one) for one in result.entities],
         "facts": [fact_json(one) for one in result.facts],
     }
-
-
-def ask(
-    gateway: Gateway, scope: Filter | None, question: str, *, answer_threshold: float | None = None, **options: Any
-) -> AnswerStream:
-    """Return the answer to a question, which is written while it is read; parameters as of :func:`retrieve`."""
-    result = retrieve(gateway, scope, question, **options)
-    return answer_from(result, gateway.llm, answer_threshold=answer_threshold)
 
 
 # -- facts and the graph
