@@ -144,7 +144,7 @@ before = set(sys.modules)
 import {framework.package_name}
 assert "{framework.package_name}.retriever" not in sys.modules
 {framework.package_name}.GraphRAGRetriever
-heavy = {{"faiss", "igraph", "jinja2", "json_repair", "markdown_it", "psycopg", "scipy", "tantivy"}}
+heavy = {{"faiss", "igraph", "jinja2", "json_repair", "psycopg", "scipy", "tantivy"}}
 heavy |= {{"graphrag_core.extract.sentences", "graphrag_core.strategies"}}
 print(heavy & (sys.modules.keys() - before))
 {ASKS[framework.extra]}

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
 
@@ -20,13 +19,9 @@ from graphrag_core.text.sentences import Prose, Sentence, is_boilerplate, is_sta
 
 _LEFTOVER = re.compile(r"\*{2,}|(?<!\w)_{2,}(?!\w)|`+|¶|^[*•·–—\-]\s+")
 _DIVIDED = re.compile("\u2010\\s+")  # the hyphen at the end of a line
-_LONGEST_FACT = 1_000
-_MOST_REFERENCES, _MOST_LINKS = 8, 30
-_LONGEST_LITERAL = 120
+_MAX_FACT, _MAX_LITERAL = 1_000, 120  # characters
+_MAX_REFERENCES, _MAX_LINKS = 8, 30  # of a chunk
 _REFERENCE_WEIGHT = 10.0
-
-# Names repeat, and a frozen value can be shared. Creating a dataclass takes ten times as long as this lookup.
-_mention = lru_cache(maxsize=4_096)(Mention)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +39,7 @@ class SentenceExtractor:
     ('Auth Service', 'OAuth Provider')
     """
 
-    identity: str = "sentences 7"
+    identity: str = "sentences 8"
 
     def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
         """Return one extraction per chunk, in order. What is a name is decided for each source."""
@@ -71,73 +66,50 @@ def _read(chunks: Sequence[Chunk]) -> Iterator[Reading]:
             previous = chunk
         subjects = read_subjects(chunk, inherited)
         if is_navigation(chunk):  # links may lead to it
-            yield Reading(chunk, Subjects((), (), (), subjects.addresses), Prose("", [], frozenset()), [], [])
+            yield Reading(chunk, Subjects(addresses=subjects.addresses), Prose("", [], frozenset()), [], [])
             continue
         prose = read_prose(chunk)
         literals = [
             NameMatch(name, mark.start, mark.end)
             for mark in chunk.marks
-            if mark.kind == "literal" and mark.end - mark.start <= _LONGEST_LITERAL
+            if mark.kind == "literal" and mark.end - mark.start <= _MAX_LITERAL
             for name in code_names(chunk.text[mark.start : mark.end])
         ]
         yield Reading(chunk, subjects, prose, find_names(prose.text, prose.starts), literals)
 
 
 def _extract(reading: Reading, source: SourceNames) -> Extraction:
-    """Return the names, sentences and links of a chunk."""
+    """Return the names, sentences and links of a chunk. A link in a statement is a fact of its own."""
     chunk, prose, subjects = reading.chunk, reading.prose, source.subjects(reading.subjects)
     names = sorted([*source.matches(reading), *reading.literals], key=attrgetter("start"))
-    by_sentence = _names_by_sentence(prose, names)
-    facts = list(_facts(chunk, prose, subjects, by_sentence))
-    links = _links(chunk, subjects)
-    facts += list(_references(links, subjects, facts))
-    found = chain.from_iterable(by_sentence) if by_sentence else (match.name for match in names)
-    others = chain(found, *(fact.entities for fact in facts), *(addresses for _, addresses in links))
-    about = subjects.names()
-    mentioned = dict.fromkeys(others)
-    for name in about:
-        mentioned.pop(name, None)
-    mentions = (*(Mention(name, subject=True) for name in about), *map(_mention, mentioned))
-    return Extraction(mentions, tuple(facts))
-
-
-def _names_by_sentence(prose: Prose, names: Sequence[NameMatch]) -> list[list[str]]:
-    """Return the names of each sentence; none for copyright lines, indexes and sentences in capitals."""
-    by_sentence: list[list[str]] = [[] for _ in prose.sentences]
-    at = 0
-    for name in names if by_sentence else ():
-        while at < len(by_sentence) - 1 and prose.sentences[at + 1].start <= name.start:
-            at += 1
-        by_sentence[at].append(name.name)
-    for span, mentioned in zip(prose.sentences, by_sentence, strict=True):
-        if mentioned and is_boilerplate(prose.text[span.start : span.end]):
-            mentioned.clear()
-    return by_sentence
-
-
-def _references(
-    links: Sequence[tuple[int, tuple[str, ...]]], subjects: Subjects, facts: Sequence[Fact]
-) -> Iterator[Fact]:
-    """Yield for each link in a statement the fact that the chunk's subject refers to the address."""
-    spans = [(*fact.span, fact) for fact in facts if fact.span]
-    for place, addresses in links[:_MOST_REFERENCES]:
-        about = subjects.at(place) or subjects.addresses
-        stated = next((fact for start, end, fact in spans if start <= place < end), None)
-        if about and stated:
-            yield replace(stated, entities=(about[-1], *addresses), relation=REFERS_TO, weight=_REFERENCE_WEIGHT)
-
-
-def _facts(chunk: Chunk, prose: Prose, subjects: Subjects, by_sentence: Sequence[Sequence[str]]) -> Iterator[Fact]:
-    """Yield the sentences that say something."""
-    seen = {chunk.title}
-    for sentence, mentioned in zip(prose.sentences, by_sentence, strict=True):
+    found = [] if prose.sentences else [match.name for match in names]
+    facts: list[Fact] = []
+    seen, at = {chunk.title}, 0
+    ends = [sentence.start for sentence in prose.sentences[1:]] + [len(chunk.text) + 1]
+    for sentence, end in zip(prose.sentences, ends, strict=False):
+        start, at = at, next((i for i in range(at, len(names)) if names[i].start >= end), len(names))
+        mentioned = [match.name for match in names[start:at]]
+        if mentioned and is_boilerplate(prose.text[sentence.start : sentence.end]):
+            mentioned = []
+        found += mentioned
         statement = _statement(chunk, sentence, prose.text)
-        if statement in seen or (len(statement) > _LONGEST_FACT and sentence.block is not None):
-            continue
+        is_fact = statement not in seen and (len(statement) <= _MAX_FACT or sentence.block is None)
         seen.add(statement)
-        if is_statement(statement, mentioned):
+        if is_fact and is_statement(statement, mentioned):
             entities = tuple(dict.fromkeys((*subjects.at(sentence.start), *mentioned)))
-            yield Fact(entities, statement, weight=SENTENCE_WEIGHT, span=(sentence.start, sentence.end))
+            facts.append(Fact(entities, statement, weight=SENTENCE_WEIGHT, span=(sentence.start, sentence.end)))
+    links = _links(chunk, subjects)
+    for place, addresses in links[:_MAX_REFERENCES]:
+        about = subjects.at(place) or subjects.addresses
+        stated = next((fact for fact in facts if fact.span and fact.span[0] <= place < fact.span[1]), None)
+        if about and stated:
+            entities = (about[-1], *addresses)
+            facts.append(replace(stated, entities=entities, relation=REFERS_TO, weight=_REFERENCE_WEIGHT))
+    about = subjects.names()
+    others = dict.fromkeys(chain(found, *(addresses for _, addresses in links)))
+    mentions = [Mention(name, subject=True) for name in about]
+    mentions += [Mention(name) for name in others if name not in about]
+    return Extraction(tuple(mentions), tuple(facts))
 
 
 def _statement(chunk: Chunk, sentence: Sentence, masked: str) -> str:
@@ -151,7 +123,7 @@ def _statement(chunk: Chunk, sentence: Sentence, masked: str) -> str:
     statement = " ".join(_DIVIDED.sub("", statement).split())
     if block is not None and block.kind == "definition" and chunk.text[block.start : start].rstrip().endswith(":"):
         marks = (mark for mark in chunk.marks if mark.kind == "term" and block.start <= mark.start < start)
-        if terms := ", ".join(mark.value for mark in marks)[:_LONGEST_LITERAL]:
+        if terms := ", ".join(mark.value for mark in marks)[:_MAX_LITERAL]:
             return f"{terms}: {statement}"
     return statement
 
@@ -160,7 +132,7 @@ def _links(chunk: Chunk, subjects: Subjects) -> list[tuple[int, tuple[str, ...]]
     """Return the start and the possible addresses of a chunk's links, except those to itself."""
     starts: dict[tuple[str, ...], int] = {}
     for mark in chunk.marks:
-        if mark.kind == "link" and mark.value and len(starts) < _MOST_LINKS:
+        if mark.kind == "link" and mark.value and len(starts) < _MAX_LINKS:
             shown = chunk.text[mark.start : mark.end]
             if shown[:1] == "`" and not {*code_names(shown)}.isdisjoint(code_names(mark.value)):
                 continue  # inline code with the name that it leads to: the name connects the two

@@ -9,16 +9,16 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, compress
+from itertools import chain
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from graphrag_core.extract.names import NameMatch, outside
+from graphrag_core.extract.names import NO_NAMES, NameMatch, outside
 from graphrag_core.extract.subjects import Subjects
 from graphrag_core.model import ADAPTER_KEY, Chunk
 from graphrag_core.text import CJK, FUNCTION, normalise
 from graphrag_core.text.sentences import Prose
-from graphrag_core.text.words import VERBS, WORD_OR_IDENTIFIER, is_ordinary
+from graphrag_core.text.words import WORD_OR_IDENTIFIER, is_ordinary
 
 _SOURCE_KEYS = ("source", "file_path", "url")
 _POSITION_KEYS = frozenset({"start_index", "page", "page_label", "page_number", ADAPTER_KEY})
@@ -27,11 +27,9 @@ _SUBJECT_VERB = re.compile(
     r"|supports?|owns?|leads?|runs?|handles?|stores?|sends?|issues?)\b"
 )
 _INFLECTED = re.compile(r"(?:ing|ed|ly|able|ible|ions?|ments?|ness|i[sz]es?|ers|ors|i[ct]y|ous|al|ic|less|ful|ive)$")
-_CONTINUES = frozenset(",;'’/-&")
-_CAPITALS_FACTOR = 3  # a word in capitals is a name unless it is that many times as frequent in lower case
-_SHORT = 2  # chunks of a source that may not have room for a second use of a name
-_LONGEST_PHRASE = 5  # words of a name that is found in lower case
+_NUMBERED = re.compile(r"([a-z]{3,})[0-9]{1,2}[a-z]?")
 _CJK_NAME = re.compile(f"[{CJK}]{{3,}}")
+_MAX_PHRASE = 5  # words of a name that is found in lower case
 
 
 def sources(chunks: Sequence[Chunk]) -> list[list[int]]:
@@ -76,25 +74,47 @@ class SourceNames:
     """The names of a source."""
 
     def __init__(self, readings: Sequence[Reading]) -> None:
-        matches = [match for reading in readings for match in reading.found]
-        named = chain.from_iterable(reading.subjects.names() for reading in readings)
-        names = dict.fromkeys(name for name in named if name[0] != "→")  # in order: results must not vary
-        stated = _stated(readings)
-        self._is_short = len(readings) <= _SHORT
-        self._inside = _names_inside(readings)
+        self._is_short = len(readings) <= 2  # there may not be room for a second use of a name
         self._words = Counter(chain.from_iterable(WORD_OR_IDENTIFIER.findall(one.prose.text) for one in readings))
-        candidates = {*names, *[match.name for match in matches]}
+        self._inside: Counter[str] = (
+            Counter()
+        )  # uses inside a sentence: a word, a number, a comma or a bracket is before
+        names = dict.fromkeys(name for one in readings for name in one.subjects.names() if name[0] != "→")
+        stated: set[str] = set()  # titles, except those that are the name of a file, and defined terms
+        certain: dict[str, None] = {}  # in order: results must not vary
+        for chunk, subjects, prose, found, _ in readings:
+            paths = (chunk.metadata.get(key) for key in ("file_name", *_SOURCE_KEYS))
+            stems = {normalise(PurePath(path).stem) for path in paths if isinstance(path, str)}
+            stated.update(
+                () if normalise(chunk.title) in stems else subjects.title, *(names for _, names in subjects.terms)
+            )
+            for name, start, _, is_certain in found:
+                if is_certain:
+                    certain[name] = None
+                    if start not in prose.starts:
+                        before = prose.text[max(start - 2, 0) : start].rstrip()[-1:]
+                        self._inside[name] += not before or before.isalnum() or before in ",;'’/-&"
+        candidates = {*names, *(match.name for one in readings for match in one.found)}
         self._no_names = {name for name in candidates - stated if self._is_ordinary(name)}
-        certain = dict.fromkeys(match.name for match in matches if match.certain)
-        self._phrases = _Phrases(name for name in (*certain, *names) if name not in self._no_names)
+        self._phrases: dict[str, dict[tuple[str, ...], list[str]]] = {}  # by their first word: words, and names
+        self._cjk: list[str] = []
+        for name in dict.fromkeys((*certain, *names)):
+            if not name.isalnum() and name not in self._no_names:
+                words = tuple(normalise(name).split(" "))
+                if 2 <= len(words) <= _MAX_PHRASE and FUNCTION.isdisjoint(words) and min(map(len, words)) > 1:
+                    self._phrases.setdefault(words[0], {}).setdefault(words, []).append(name)
+            elif not name.isascii() and _CJK_NAME.fullmatch(name):
+                self._cjk.append(name)
 
     def _is_ordinary(self, name: str) -> bool:
         """Return whether a single word is not a name, as the source has it in lower case more often."""
+        if numbered := _NUMBERED.fullmatch(name):  # once, with the number of a footnote
+            return self._words[name] == 1 and (numbered[1] in self._words or is_ordinary(numbered[1]))
         if not name.isalpha() or len(name) < 2 or not (name[1:].islower() or name.isupper()):
             return False
         count, inside = self._words[name.lower()], self._inside[name]
-        if name.isupper():
-            return count > _CAPITALS_FACTOR * inside
+        if name.isupper():  # a name unless it is that many times as frequent in lower case
+            return count > 3 * inside
         return count > inside if count or inside else is_ordinary(name.lower())
 
     def subjects(self, subjects: Subjects) -> Subjects:
@@ -103,12 +123,10 @@ class SourceNames:
         def of(names: Iterable[str]) -> tuple[str, ...]:
             return tuple(name for name in names if name not in self._no_names)
 
-        headings = ((start, of(names)) for start, names in subjects.headings)
-        terms = ((block, of(names)) for block, names in subjects.terms)
         return subjects._replace(
             title=of(subjects.title),
-            headings=tuple(pair for pair in headings if pair[1]),
-            terms=tuple(pair for pair in terms if pair[1]),
+            headings=tuple((start, kept) for start, names in subjects.headings if (kept := of(names))),
+            terms=tuple((block, kept) for block, names in subjects.terms if (kept := of(names))),
         )
 
     def matches(self, reading: Reading) -> list[NameMatch]:
@@ -120,75 +138,29 @@ class SourceNames:
             if match.name not in self._no_names
             and (match.certain or self._inside[match.name] or (match.start in starts and self._opens(text, match)))
         ]
-        if phrases := list(self._phrases.find(text)):
+        if phrases := [*self._phrases_in(text)]:
             matches += outside(phrases, sorted((match.start, match.end) for match in matches))
         return matches
 
     def _opens(self, text: str, match: NameMatch) -> bool:
         """Return whether a word that the source only has at the start of sentences is a name."""
         lower = match.name.lower()
-        if self._words[lower] or is_ordinary(lower) or lower in VERBS:
+        if self._words[lower] or is_ordinary(lower) or lower in NO_NAMES:
             return False
         if self._is_short and _INFLECTED.search(lower) is None:
             return True
         return _SUBJECT_VERB.match(text, match.end) is not None
 
-
-def _stated(readings: Sequence[Reading]) -> set[str]:
-    """Return the titles, except those that are the name of a file, and the defined terms."""
-    titles = (one.subjects.title for one in readings if not _is_file_name(one.chunk))
-    return set().union(*titles, *(names for one in readings for _, names in one.subjects.terms))
-
-
-def _is_file_name(chunk: Chunk) -> bool:
-    """Return whether a chunk has the name of its file as title, which says nothing of what is a name."""
-    places = (chunk.metadata.get(key) for key in ("file_name", *_SOURCE_KEYS))
-    return any(normalise(PurePath(place).stem) == normalise(chunk.title) for place in places if isinstance(place, str))
-
-
-def _names_inside(readings: Sequence[Reading]) -> Counter[str]:
-    """Count how often names are inside a sentence: a word, a number or a comma precedes them."""
-    inside: Counter[str] = Counter()
-    for reading in readings:
-        text, starts = reading.prose.text, reading.prose.starts
-        for name, start, _, is_certain in reading.found:
-            if is_certain and start not in starts:
-                before = text[max(start - 2, 0) : start].rstrip()[-1:]
-                inside[name] += before.isalnum() or before in _CONTINUES
-    return inside
-
-
-class _Phrases:
-    """Names of several words, and Chinese and Japanese ones, to be found in texts in any case."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._by_words: dict[tuple[str, ...], list[str]] = {}
-        self._lengths: dict[str, dict[int, None]] = {}  # of the names that begin with a word
-        self._cjk: list[str] = []
-        for name in dict.fromkeys(names):
-            if name.isascii() and name.isalnum():
-                continue
-            words = normalise(name).split(" ")
-            if 2 <= len(words) <= _LONGEST_PHRASE and FUNCTION.isdisjoint(words) and min(map(len, words)) > 1:
-                self._by_words.setdefault(tuple(words), []).append(name)
-                self._lengths.setdefault(words[0], {})[len(words)] = None
-            elif not name.isascii() and _CJK_NAME.fullmatch(name):
-                self._cjk.append(name)
-
-    def find(self, text: str) -> Iterator[NameMatch]:
-        """Yield the names in a text: their words, with one character between them."""
-        words = [*map(str.lower, WORD_OR_IDENTIFIER.findall(text))] if self._lengths else []
-        found: list[re.Match[str]] = []
-        for at in compress(range(len(words)), map(self._lengths.__contains__, words)):
-            for length in self._lengths[words[at]]:
-                phrase = tuple(words[at : at + length])
-                if len(phrase) == length and (names := self._by_words.get(phrase)):
-                    found = found or [*WORD_OR_IDENTIFIER.finditer(text)]
-                    start, end = found[at].start(), found[at + length - 1].end()
-                    if end - start == sum(map(len, phrase)) + length - 1:
+    def _phrases_in(self, text: str) -> Iterator[NameMatch]:
+        """Yield names of several words in any case: their words, with one character between them. And Chinese ones."""
+        words = [*map(str.lower, WORD_OR_IDENTIFIER.findall(text))] if self._phrases else []
+        spans: list[tuple[int, int]] = []
+        for at, word in enumerate(words):
+            for phrase, names in self._phrases.get(word, {}).items():
+                if tuple(words[at : at + len(phrase)]) == phrase:
+                    spans = spans or [match.span() for match in WORD_OR_IDENTIFIER.finditer(text)]
+                    start, end = spans[at][0], spans[at + len(phrase) - 1][1]
+                    if end - start == sum(map(len, phrase)) + len(phrase) - 1:
                         yield from (NameMatch(name, start, end) for name in names)
         for name in self._cjk:
-            at = text.find(name)
-            while at >= 0:
-                yield NameMatch(name, at, at + len(name))
-                at = text.find(name, at + len(name))
+            yield from (NameMatch(name, *match.span()) for match in re.finditer(name, text))

@@ -7,9 +7,8 @@ of its section as subjects, and a link mentions one. The graph drops addresses t
 
 import posixpath
 import re
-from collections.abc import Iterator
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, takewhile
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -22,33 +21,24 @@ from graphrag_core.text.words import FUNCTION, GENERIC_HEADINGS, GENERIC_TITLES,
 
 _PART = r"(?:chapter|section|part|line|appendix|step|kapitel|abschnitt|chapitre|capítulo|глава|раздел)\s+"
 _COUNT = r"(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)*|[IVX]{1,5})"
-_PART_NUMBER = rf"{_PART}{_COUNT}(?:[.:)]+\s+|\s+[–—-]\s+|\s+(?=[^\W\d]\w{{2}}))"
-_NUMBERING = re.compile(
-    rf"\A\s*(?:(?:re|fwd?|aw|wg):\s*)*(?:§+\s*)?(?:{_PART_NUMBER}|(?:{_PART})?"
-    r"(?:\(?(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)+|[ivxIVX]{1,5})[.):]+\s+|(?:\d+|[A-Z])(?:\.\d+)+\s+"
-    r"|第[\d一二三四五六七八九十]+[章节節]\s*)|\d{1,2}\s+(?=[^\W\d])|(?<=:\s))",
+_NUMBERING = re.compile(  # of a title: "Chapter 2: ", "3.1 ", not "24: "
+    rf"\A\s*(?:{_PART}{_COUNT}(?:[.:)]+\s+|\s+[–—-]\s+|\s+(?=[^\W\d]\w{{2}}))|(?:\d+|[A-Z])(?:\.\d+)+\.?\s+)(?=\S)",
     re.IGNORECASE,
 )
-_TITLE_NUMBERING = re.compile(
-    rf"\A\s*(?:{_PART_NUMBER}|(?:\d+|[A-Z])(?:\.\d+)+\.?\s+)(?=\S)", re.IGNORECASE
-)  # not "24: Legacy"
+_ITEM_NUMBER = re.compile(
+    r"\A\s*(?:(?:re|fwd?|aw|wg):\s*|§+\s*)*(?:\(?(?:\d+|[ivxIVX]{1,5})[.):]+\s+|\d{1,2}\s+(?=\D))?"
+)
 _REFERENCE = re.compile(rf"\s*{_PART}{_COUNT}\W*", re.IGNORECASE)
 _CODE = re.compile(r"[;{}=<>\\]|\w\(.*,|\*\w|\)\(|\w\(\w+\)")
-_STRAY = " \t\r\n`*_#¶:.,;|→"
 _SUFFIX = re.compile(
     r"\.(?:html?|xhtml|rst|rest|txt|md|mdx|markdown|mkd|myst|ipynb|adoc|asciidoc|org|php|pdf|docx|pptx|xlsx|epub)$",
     re.IGNORECASE,
 )
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=\S)")
 _WEB = re.compile(r"https?://([^/?#]*)([^?#]*)", re.IGNORECASE)
-_LABEL = re.compile(r"[^/#?\n]+")
-_PLACE_KEYS = ("url", "source", "file_path")
 _NO_NAMES = OPENERS | NEVER_ALONE
 _GENERIC, _GENERIC_TITLES = frozenset(map(normalise, GENERIC_HEADINGS)), frozenset(map(normalise, GENERIC_TITLES))
-_MOST_PARENTS = 4  # of the folders that a target from the root may mean
-_MOST_WORDS = 8
-_LONGEST_HEADING = 1_000  # characters, with markup; a longer one is not a name
-_MOST_HEADINGS, _MOST_TERMS, _MOST_ANCHORS = 6, 20, 20
+_MAX_HEADING, _MAX_WORDS = 1_000, 8  # characters with markup, words
+_MAX_HEADINGS, _MAX_TERMS = 6, 20  # of a chunk; anchors as terms
 
 
 class Subjects(NamedTuple):
@@ -57,10 +47,10 @@ class Subjects(NamedTuple):
     A heading is with the place where it starts to apply, a term with the block that defines it.
     """
 
-    title: tuple[str, ...]
-    headings: tuple[tuple[int, tuple[str, ...]], ...]
-    terms: tuple[tuple[Mark, tuple[str, ...]], ...]
-    addresses: tuple[str, ...]
+    title: tuple[str, ...] = ()
+    headings: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    terms: tuple[tuple[Mark, tuple[str, ...]], ...] = ()
+    addresses: tuple[str, ...] = ()
 
     def names(self) -> tuple[str, ...]:
         """Return all names, the title's first and addresses last."""
@@ -69,8 +59,6 @@ class Subjects(NamedTuple):
 
     def at(self, position: int) -> tuple[str, ...]:
         """Return the names of the title and of the nearest heading, and of the term that is defined there."""
-        if not self.headings and not self.terms:
-            return self.title
         nearest = next((names for start, names in reversed(self.headings) if start <= position), ())
         terms = (names for block, names in self.terms if block.start <= position < block.end)
         return tuple(dict.fromkeys(chain(self.title, nearest, *terms)))
@@ -79,10 +67,32 @@ class Subjects(NamedTuple):
 def read_subjects(chunk: Chunk, inherited: tuple[str, ...]) -> Subjects:
     """Return the subjects of a chunk; ``inherited`` are the addresses of the section that it continues."""
     title = _title(chunk.title) if chunk.title else ()
+    addresses: list[str] = []
+    place = _place(chunk)
+    if (chunk.ordinal == 0 or not chunk.headings) and ("/" in place or "." in place):
+        addresses.append(document_address(chunk))
+        if chunk.ordinal == 0 and _SUFFIX.search(place):
+            addresses.append(file_address(place))
     if not chunk.headings and all(mark.kind == "paragraph" for mark in chunk.marks):
-        return Subjects(title, (), (), tuple(_document_addresses(chunk)))
-    addresses = tuple(dict.fromkeys((*_addresses(chunk), *inherited)))
-    return Subjects(title, tuple(_headings(chunk)), tuple(_terms(chunk)), addresses)
+        return Subjects(title, addresses=tuple(addresses))
+    anchors = [mark.value for mark in chunk.marks if mark.kind == "anchor" and mark.value.strip()]
+    addresses += section_addresses(chunk, anchors)
+    seen = set(map(normalise, title))
+    headings: list[tuple[int, tuple[str, ...]]] = []
+    above = [(-1, heading) for heading in reversed(chunk.headings)]
+    inside = [(mark.start, chunk.text[mark.start : mark.end]) for mark in chunk.marks if mark.kind == "heading"]
+    for start, heading in (*above, *inside[:_MAX_HEADINGS]):
+        if start >= 0 or not headings:  # of those above, the nearest one that says something
+            names = tuple(name for name in heading_names(heading) if normalise(name) not in seen)
+            seen.update(map(normalise, names))
+            headings += [(start, names)] if names else []
+    blocks = [mark for mark in chunk.marks if mark.kind in {"paragraph", "item", "definition", "heading"}]
+    terms = [
+        (next((block for block in blocks if block.start <= term.start < block.end), term), names)
+        for term in [mark for mark in chunk.marks if mark.kind == "term"][:_MAX_TERMS]
+        if (names := heading_names(term.value))
+    ]
+    return Subjects(title, tuple(headings), tuple(terms), tuple(dict.fromkeys((*addresses, *inherited))))
 
 
 def section_anchors(chunk: Chunk) -> tuple[str, ...]:
@@ -90,10 +100,11 @@ def section_anchors(chunk: Chunk) -> tuple[str, ...]:
     headings = [mark for mark in chunk.marks if mark.kind == "heading"]
     if not headings:
         return ()
-    last = headings[-1]
     previous = headings[-2].end if len(headings) > 1 else -1
-    anchors = [m.value for m in chunk.marks if m.kind == "anchor" and previous < m.start <= last.end]
-    return tuple(address for anchor in anchors[:_MOST_ANCHORS] for address in section_addresses(chunk, anchor))
+    return section_addresses(
+        chunk,
+        [mark.value for mark in chunk.marks if mark.kind == "anchor" and previous < mark.start <= headings[-1].end],
+    )
 
 
 @lru_cache(maxsize=4_096)
@@ -103,74 +114,34 @@ def heading_names(heading: str) -> tuple[str, ...]:
     >>> heading_names("3.2 The `visibility timeout`"), heading_names("Session.begin()"), heading_names("See also")
     (('The visibility timeout',), ('Session.begin', 'begin'), ())
     """
-    if len(heading) > _LONGEST_HEADING:
+    if len(heading) > _MAX_HEADING:
         return ()
-    text = " ".join(_NUMBERING.sub("", plain(heading), count=1).split()).strip(_STRAY)
+    text = _ITEM_NUMBER.sub("", _NUMBERING.sub("", plain(heading), count=1), count=1)
+    words = text.strip(" \t\r\n`*_#¶:.,;|→").split()
+    text = " ".join(words)
     if not text or text[-1] in "?!？！" or is_version(text) or _REFERENCE.fullmatch(text):
         return ()
-    words = text.split()
     if (len(words) == 1 or "(" in words[0]) and not text.isalpha():
-        code = code_names(text)
-        if code:
+        if code := code_names(text):
             return code if " " not in code[0] else ()
         return title_names(text) if text.isalnum() and not text.isdigit() else ()
     lower = [word.lower() for word in words]
-    if len(words) > _MOST_WORDS or _CODE.search(text) or all(map(_NO_NAMES.__contains__, lower)):
+    first, _, rest = text.partition(", ")
+    is_entry = bool(rest) and rest.startswith(first)  # of an index: "High Pass, High Pass"
+    if len(words) > _MAX_WORDS or is_entry or _CODE.search(text) or all(map(_NO_NAMES.__contains__, lower)):
         return ()
     while lower[len(words) - 1] in FUNCTION:
         words.pop()
-    return tuple(
-        name for name in title_names(" ".join(words)) if len(normalise(name)) > 1 and normalise(name) not in _GENERIC
-    )
+    names = title_names(" ".join(words))
+    return tuple(name for name in names if len(normalise(name)) > 1 and normalise(name) not in _GENERIC)
 
 
 @lru_cache(maxsize=4_096)
 def _title(title: str) -> tuple[str, ...]:
-    if normalise(_NUMBERING.sub("", title[:_LONGEST_HEADING], count=1)) in _GENERIC_TITLES:
+    name = _NUMBERING.sub("", title[:_MAX_HEADING], count=1)
+    if normalise(_ITEM_NUMBER.sub("", name, count=1)) in _GENERIC_TITLES or _REFERENCE.fullmatch(title):
         return ()
-    return () if _REFERENCE.fullmatch(title) else title_names(_TITLE_NUMBERING.sub("", title, count=1))
-
-
-def _headings(chunk: Chunk) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield the nearest heading above a chunk that says something, and those in it."""
-    seen = set(map(normalise, _title(chunk.title)))
-
-    def new_names(heading: str) -> tuple[str, ...]:
-        names = tuple(name for name in heading_names(heading) if normalise(name) not in seen)
-        seen.update(map(normalise, names))
-        return names
-
-    if above := next(filter(None, map(new_names, reversed(chunk.headings))), ()):
-        yield -1, above
-    inside = [mark for mark in chunk.marks if mark.kind == "heading"]
-    for mark in inside[:_MOST_HEADINGS]:
-        if names := new_names(chunk.text[mark.start : mark.end]):
-            yield mark.start, names
-
-
-def _terms(chunk: Chunk) -> Iterator[tuple[Mark, tuple[str, ...]]]:
-    blocks = [mark for mark in chunk.marks if mark.kind in {"paragraph", "item", "definition", "heading"}]
-    marks = [mark for mark in chunk.marks if mark.kind == "term"]
-    for term in marks[:_MOST_TERMS]:
-        if names := heading_names(term.value):
-            yield next((block for block in blocks if block.start <= term.start < block.end), term), names
-
-
-def _document_addresses(chunk: Chunk) -> Iterator[str]:
-    """Yield the address of a chunk's document, if it has a path or URL, and for its first chunk that of its file."""
-    place = _place(chunk) or chunk.document_id
-    if "/" in place or "." in place:
-        yield document_address(chunk)
-        if chunk.ordinal == 0 and _SUFFIX.search(place):
-            yield file_address(place)
-
-
-def _addresses(chunk: Chunk) -> Iterator[str]:
-    if chunk.ordinal == 0 or not chunk.headings:
-        yield from _document_addresses(chunk)
-    anchors = [mark.value for mark in chunk.marks if mark.kind == "anchor" and mark.value.strip()]
-    for anchor in anchors[:_MOST_ANCHORS]:
-        yield from section_addresses(chunk, anchor)
+    return title_names(_NUMBERING.sub("", title, count=1))
 
 
 # -- addresses
@@ -187,14 +158,14 @@ def document_address(chunk: Chunk) -> str:
     '→people.csv#2'
     """
     place = _place(chunk)
-    is_row = chunk.document_id.startswith(f"{place}#")
-    return _address(place if place and not is_row else chunk.document_id)
+    return _address(chunk.document_id if chunk.document_id.startswith(f"{place}#") else place)
 
 
-def section_addresses(chunk: Chunk, anchor: str) -> tuple[str, ...]:
-    """Return the addresses of an anchor: in its document, and as a label of the project."""
-    address = f"{document_address(chunk)}#{anchor}"
-    return (address,) if normalise(anchor) in _GENERIC else (address, f"→#{anchor}")
+def section_addresses(chunk: Chunk, anchors: list[str]) -> tuple[str, ...]:
+    """Return the addresses of anchors: in their document, and as labels of the project."""
+    document = document_address(chunk) if anchors else ""
+    places = ((f"{document}#{a}", *((f"→#{a}",) if normalise(a) not in _GENERIC else ())) for a in anchors[:_MAX_TERMS])
+    return tuple(chain.from_iterable(places))
 
 
 def link_addresses(chunk: Chunk, target: str) -> tuple[str, ...]:
@@ -204,13 +175,13 @@ def link_addresses(chunk: Chunk, target: str) -> tuple[str, ...]:
     >>> link_addresses(chunk, "../faq.rst#retry"), link_addresses(chunk, "#states"), link_addresses(chunk, "states")
     (('→faq#retry',), ('→guide/tasks#states',), ('→#states', '→guide/states'))
     """
-    return _resolve(_place(chunk) or chunk.document_id, target.strip())
+    return _resolve(_place(chunk), target.strip())
 
 
 def _place(chunk: Chunk) -> str:
-    """Return the URL or path of a chunk's document that its metadata names."""
-    found = (chunk.metadata.get(key) for key in _PLACE_KEYS)
-    return next((value.strip() for value in found if isinstance(value, str) and value.strip()), "")
+    """Return the URL or path of a chunk's document that its metadata names, else the document's id."""
+    found = map(chunk.metadata.get, ("url", "source", "file_path"))
+    return next((value.strip() for value in found if isinstance(value, str) and value.strip()), chunk.document_id)
 
 
 @lru_cache(maxsize=4_096)
@@ -221,30 +192,20 @@ def _resolve(base: str, target: str) -> tuple[str, ...]:
         return (f"{_address(base)}{tail}",) if anchor else ()
     if _WEB.match(target):
         return (f"{_address(path)}{tail}",)
-    labels: tuple[str, ...] = ()
-    if not tail and _LABEL.fullmatch(path) and not _SUFFIX.search(path):
-        labels = (f"→#{path}",)
-    if _SCHEME.match(path) or (labels and " " in path):  # mailto:, the label of another project, a term
+    is_label = not tail and not set("/?\n") & set(path) and not _SUFFIX.search(path)
+    labels = (f"→#{path}",) if is_label else ()
+    scheme = path.partition(":")[0]
+    if (scheme != path and "/" not in scheme) or (is_label and " " in path):  # mailto:, of another project, a term
         return labels
-    return (*labels, *dict.fromkeys(f"{_address(place)}{tail}" for place in _places(base, path)))
-
-
-def _places(base: str, path: str) -> Iterator[str]:
-    """Yield the places that a path in the document ``base`` may mean."""
-    if site := _WEB.match(base):
-        host = f"https://{site[1]}"
-        yield host + (path if path.startswith("/") else posixpath.join(posixpath.dirname(site[2]) or "/", path))
-        return
-    folder = posixpath.dirname(base.replace("\\", "/"))
-    if not path.startswith("/"):
-        yield posixpath.join(folder, path)
-        return
-    # A path from the root of a project, whose folder is not known: it is one of those above the document.
-    for _ in range(_MOST_PARENTS):
-        yield posixpath.join(folder, path.lstrip("/"))
-        if not folder.strip("/"):
-            break
-        folder = posixpath.dirname(folder)
+    site = _WEB.match(base)
+    folder = posixpath.dirname(site[2] if site else base.replace("\\", "/"))
+    folders = [folder]
+    if path.startswith("/"):  # from the root of a site, or of a project: its folder is one of those above the document
+        above = posixpath.dirname(folder), posixpath.dirname(posixpath.dirname(folder))
+        folders = [""] if site else [folder, *takewhile(lambda _: folder.strip("/"), above)]
+    host = f"https://{site[1]}/" if site else ""
+    places = (host + posixpath.join(folder, path.lstrip("/") if path[0] == "/" else path) for folder in folders)
+    return (*labels, *dict.fromkeys(f"{_address(place)}{tail}" for place in places))
 
 
 @lru_cache(maxsize=4_096)

@@ -1,6 +1,6 @@
 """The prose of Markdown: what is embedded, searched and shown of a text, without its markup.
 
-Inline markup is found with a regular expression, because inline tokens of markdown-it have no offsets. Text without any
+Inline markup is found with a regular expression, with the offsets of everything. Text without any
 markup is returned as it is.
 """
 
