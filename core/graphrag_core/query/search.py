@@ -233,9 +233,17 @@ def to_result(engine: IndexEngine, seen: Evidence, stages: Stages) -> Result:
         keys, scores = keys[:above], scores[:above]
     explanation: Lazy[Explanation] = Lazy(Explanation)
     hits = _hits(seen, keys, scores.tolist(), explanation)
-    seen = replace(  # what a stored result needs: no passages besides its hits
+    plain, graph = seen.plain, seen.graph
+    seen = replace(  # what a stored result needs: no passages besides its hits, and of each ranking whether it is empty
         seen,
         passages={},
+        plain=plain._replace(
+            channels={name: _first(own) for name, own in plain.channels.items()}, ranking=_first(plain.ranking)
+        ),
+        graph=graph._replace(
+            ranking=_first(graph.ranking),
+            expansion=replace(graph.expansion, keys=NOTHING[0], scores=NOTHING[1], strength=None, queries={}, via={}),
+        ),
         entities={key: seen.entities[key] for key in seen.named.tolist()},
         ranked=replace(ranked, keys=keys, scores=scores, choice=None),
         reasons=None if ranked.choice is None else ranked.choice.reasons(keys),
@@ -265,6 +273,11 @@ def to_result(engine: IndexEngine, seen: Evidence, stages: Stages) -> Result:
         remarks=Lazy(lambda: remarks(seen)),
         explanation=explanation,
     )
+
+
+def _first(ranking: Ranking) -> Ranking:
+    """Return the first of a ranking, which shares no memory with it."""
+    return ranking[0][:1].copy(), ranking[1][:1].copy()
 
 
 def _hits(seen: Evidence, keys: Keys, scores: list[float], explanation: Lazy[Explanation]) -> tuple[Hit, ...]:
