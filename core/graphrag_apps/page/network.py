@@ -16,7 +16,7 @@ from graphrag_core.context.display import (
 from graphrag_core.model import Entity
 
 if TYPE_CHECKING:
-    from graphrag_core.result import Hit, Result, Step
+    from graphrag_core.context.retrieved import Hit, Retrieved, Step
 
 NodeKind = Literal["question", "named", "fact", "linked", "passage"]
 EdgeKind = Literal["names", "fact", "mention", "match", "link", "hidden"]
@@ -93,7 +93,7 @@ class Network:
         return node
 
 
-def build_network(result: Result) -> Network:
+def build_network(result: Retrieved) -> Network:
     """Return what to draw: every hit with its path."""
     known = {**result.known, **{entity.id: entity for entity in result.entities}}
     network = Network(known, frozenset(entity.id for entity in result.entities))

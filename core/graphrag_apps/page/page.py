@@ -23,7 +23,7 @@ from graphrag_core.context.display import Highlighter, HitText, body_text, hit_t
 from graphrag_core.context.escape import for_terminal
 
 if TYPE_CHECKING:
-    from graphrag_core.result import Hit, Result
+    from graphrag_core.context.retrieved import Hit, Retrieved
 
 _PACKAGE = "graphrag_apps.page"
 _MAX_TITLE = 60
@@ -45,7 +45,7 @@ _KEY = {
 }
 
 
-def page(result: Result) -> str:
+def page(result: Retrieved) -> str:
     """Return a result as one HTML page: the question, the graph, and a card for each hit.
 
     Texts of documents, entities and the question are escaped and cannot run. The same result gives
@@ -72,12 +72,12 @@ def page(result: Result) -> str:
     )  # fmt: skip
 
 
-def svg(result: Result) -> str:
+def svg(result: Retrieved) -> str:
     """Return the graph alone, as an SVG picture that needs neither the page nor a script."""
     return _render("graph.svg", result, build_network(result), style=asset(_PACKAGE, "colours.css", "graph.css"))
 
 
-def frame(result: Result, text: str) -> str:
+def frame(result: Retrieved, text: str) -> str:
     """Return the page in a sandboxed iframe for a notebook.
 
     Viewers that remove iframes and styles, such as GitHub's, show the graph as a picture and ``text``
@@ -94,7 +94,7 @@ def frame(result: Result, text: str) -> str:
     return str(framed)  # a Markup would escape the text that it is joined with
 
 
-def show(result: Result, path: str | Path | None, *, browser: bool) -> Path | None:
+def show(result: Retrieved, path: str | Path | None, *, browser: bool) -> Path | None:
     """Display the result in a running notebook unless a path is given, else write the page and return its path."""
     ipython = sys.modules.get("IPython")
     if path is None and ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None:
@@ -113,7 +113,7 @@ def show(result: Result, path: str | Path | None, *, browser: bool) -> Path | No
     return written
 
 
-def _render(template: str, result: Result, network: Network, **values: object) -> str:
+def _render(template: str, result: Retrieved, network: Network, **values: object) -> str:
     """Render a template that contains the graph."""
     placed = layout(network)
     kinds = {node.column: node.kind for node in reversed(network.nodes.values())}
@@ -129,7 +129,7 @@ def _render(template: str, result: Result, network: Network, **values: object) -
     )  # fmt: skip
 
 
-def _decided(result: Result) -> str:
+def _decided(result: Retrieved) -> str:
     """Return what decided the order of the hits, and how many of them the graph contributed."""
     by_graph = result.counts["graph"]
     were = "was" if by_graph == 1 else "were"
