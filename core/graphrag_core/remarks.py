@@ -43,13 +43,13 @@ def _conversation(seen: Evidence) -> str:
 
 def _decided(seen: Evidence) -> str:
     """Return what decided the order of the hits, in one sentence."""
-    settings, by_graph = seen.settings, len(seen.graph.ranking[0]) > 0
+    settings, by_graph = seen.settings, len(seen.graph[0]) > 0
     if settings.method == "graph" and by_graph:
         return f"the graph alone{_because(_names(seen, range(len(seen.names))))}"
     if settings.second_stage is not None:
-        is_unknown = seen.graph.ran and seen.ranked.named is None  # a reranker of the caller's own
+        is_unknown = seen.graph_ran and seen.ranked.named is None  # a reranker of the caller's own
         if is_unknown or settings.scorer is not None:
-            sources = [*(f"{name} search" for name in seen.plain.channels), *(["the graph"] if by_graph else [])]
+            sources = [*(f"{name} search" for name in seen.channels), *(["the graph"] if by_graph else [])]
             return f"the reranker ordered what {_listed(sources)} found"
     if not by_graph and not any(seen.moved):
         return _decided_alone(seen)
@@ -61,7 +61,7 @@ def _decided_by_signals(seen: Evidence) -> str:
     ranked = seen.ranked
     named = _names(seen, ranked.named or ())
     moved = [name for name in SIGNALS if any(name in own for own in seen.moved)]
-    if ranked.trust >= 0.5 and len(seen.graph.ranking[0]):
+    if ranked.trust >= 0.5 and len(seen.graph[0]):
         others = _signals(name for name in moved if name != "graph")
         also = f"; {others} moved passages, too" if others else ""
         return f"the graph led{_because(named)}{also}"
@@ -106,7 +106,7 @@ def _trust(seen: Evidence) -> str:
 
 def _searches(seen: Evidence, weighed: Sequence[str] = ()) -> str:
     """Return the searches that found passages besides the graph, only those that a fusion weighs if there are any."""
-    channels = seen.plain.channels
+    channels = seen.channels
     names = [name for name, (keys, _) in channels.items() if len(keys)] or [*channels]
     return f"{' and '.join([name for name in names if name in weighed] or names)} search"
 
@@ -131,7 +131,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def _without_vector(seen: Evidence) -> str:
     """Return why vector search is missing; empty if it is not, or if the settings leave it out."""
-    if "vector" in seen.plain.channels or seen.has_vector or seen.settings.method == "keyword":
+    if "vector" in seen.channels or seen.has_vector or seen.settings.method == "keyword":
         return ""
     if seen.failed:
         return "the embedder failed"
@@ -143,28 +143,27 @@ def _without_vector(seen: Evidence) -> str:
 
 def _skipped(seen: Evidence) -> str:
     """Return why the graph did not run or found nothing; empty if it found something."""
-    graph = seen.graph
-    if graph.ran:
-        if len(graph.ranking[0]):
+    if seen.graph_ran:
+        if len(seen.graph[0]):
             return ""
-        return f"the graph {'was skipped' if graph.found else 'adds nothing'}: {_why_nothing(seen)}"
-    return f"the graph was skipped: {graph.why}" if seen.settings.searches_graph else graph.why
+        return f"the graph {'was skipped' if seen.found else 'adds nothing'}: {_why_nothing(seen)}"
+    return f"the graph was skipped: {seen.skipped}" if seen.settings.searches_graph else seen.skipped
 
 
 def _why_not_graph(seen: Evidence) -> str:
     """Return why the graph does not lead, did not run or adds nothing; empty if it leads."""
-    return _why_nothing(seen) if seen.graph.ran and not len(seen.graph.ranking[0]) else seen.graph.why
+    return _why_nothing(seen) if seen.graph_ran and not len(seen.graph[0]) else seen.skipped
 
 
 def _why_nothing(seen: Evidence) -> str:
     """Return why the graph adds no passage."""
-    if seen.graph.found:
+    if seen.found:
         least = seen.settings.gate.min_graph_score
         return f"all its passages are weaker than {least:g}: lower min_graph_score to see them"
     if not seen.has_entities:
         return "no passage mentions a name, the graph is empty"
-    if seen.graph.expansion.nothing:
-        return seen.graph.expansion.nothing
+    if seen.expansion.nothing:
+        return seen.expansion.nothing
     names = ", ".join((*seen.names, *seen.carried.names))
     return f"no link leads from {names} to a passage" if names else "the question names no known entity"
 
@@ -174,13 +173,13 @@ def _why_nothing(seen: Evidence) -> str:
 
 def _advice(seen: Evidence) -> str:
     """Return what to know of hits that have no word of the question, and what to do about a low confidence."""
-    trust, least = seen.graph.confidence, seen.settings.gate.min_confidence
-    channels = seen.plain.channels
+    trust, least = seen.confidence, seen.settings.gate.min_confidence
+    channels = seen.channels
     if len(channels) > 1 and not len(channels["keyword"][0]) and not len(seen.named):
         return "no word of the question occurs in the documents searched: these are only the nearest passages by vector"
     if trust is None or not seen.settings.searches_graph or trust >= max(least, CONFIDENCE_WITHOUT_GRAPH):
         return ""
-    actions = how_to_raise(seen.plan.text, len(seen.named), seen.plain.similarity)
+    actions = how_to_raise(seen.plan.text, len(seen.named), seen.similarity)
     return f"the confidence is low, {trust:.2f}: {actions}{', or lower min_confidence' if trust < least else ''}"
 
 
@@ -197,10 +196,10 @@ def _advice_on_nothing(seen: Evidence, skipped: str) -> str:
         )
     if settings.method == "graph" and skipped:
         return f"{skipped}; the hybrid method searches by vector and keyword, too"
-    has_found = any(len(keys) for keys, _ in seen.plain.channels.values())
+    has_found = any(len(keys) for keys, _ in seen.channels.values())
     if has_found and settings.reranker:
         return "the reranker dropped every passage: use another one, or reranker=False"
-    nearest = seen.plain.nearest
+    nearest = seen.nearest
     if nearest is not None and nearest < least:
         return (
             f"no passage has the similarity {least:.2f} that min_score asks for, "

@@ -23,9 +23,9 @@ from graphrag_core.ports import Matrix
 from graphrag_core.query.conversation import History, parse_history
 from graphrag_core.query.evidence import Evidence
 from graphrag_core.query.passages_around import expanded_passages
-from graphrag_core.query.plan import Embedded, Plan, awaited, embedded
+from graphrag_core.query.plan import Plan
 from graphrag_core.query.rerank import awaited_scores, by_scores, coroutine_of, scores_of
-from graphrag_core.query.search import search, to_result
+from graphrag_core.query.search import aembed, embed, search, to_result
 from graphrag_core.query.settings import SearchSettings
 from graphrag_core.result import Lazy, Remarks, Result, Trace
 from graphrag_core.telemetry import Stages
@@ -269,7 +269,7 @@ class GraphRetriever:
         result = self._cached(plan)
         if result is None:
             stages = Stages()
-            seen, scores = self._search(plan, embedded(self.index, plan), stages), None
+            seen, scores = self._search(*embed(self.index, plan), stages), None
             if plan.settings.scorer is not None:
                 scores = scores_of(plan.settings.scorer, plan.text, seen.to_score)
             result = self._finished(seen, scores, stages)
@@ -285,23 +285,23 @@ class GraphRetriever:
         result = await to_thread(self._cached, plan)
         if result is None:
             stages = Stages()
-            seen, scores = await to_thread(self._search, plan, await awaited(self.index, plan), stages), None
+            seen, scores = await to_thread(self._search, *(await aembed(self.index, plan)), stages), None
             if scorer is not None:
                 scores = await awaited_scores(scorer, plan.text, seen.to_score)
             result = await to_thread(self._finished, seen, scores, stages)
         return result
 
-    def _search(self, plan: Plan, vector: Embedded, stages: Stages) -> Evidence:
+    def _search(self, vector: Matrix | None, seen: Evidence, stages: Stages) -> Evidence:
         """Search the index; again if the connection to a database was lost."""
         stages.end("embed")
         for _ in range(_ATTEMPTS - 1):
             try:
-                return search(self.index, plan, vector, stages)
+                return search(self.index, vector, seen, stages)
             except DatabaseError as error:
                 if not error.lost:
                     raise
                 _log.info("the question is asked again: %s", error)
-        return search(self.index, plan, vector, stages)
+        return search(self.index, vector, seen, stages)
 
     def _finished(self, seen: Evidence, scores: Sequence[float | None] | None, stages: Stages) -> Result:
         """Return the result with what can be read later, and store it. ``scores`` are those of a function."""

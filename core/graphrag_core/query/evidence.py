@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,50 +16,31 @@ from graphrag_core.query.rerank import SCORED, Reranked
 from graphrag_core.query.settings import ResolvedSettings
 from graphrag_core.result import Signal
 
-NO_EXPANSION = Expansion()
 NOTHING: Ranking = (np.empty(0, np.int64), np.empty(0, np.float32))
-
-
-class PlainSearch(NamedTuple):
-    """The rankings of vector and keyword search, and their weighted mean.
-
-    ``similarity`` is the score of the first passage: its cosine, or 1 for the best of keyword search in place of
-    vectors. ``nearest`` is the largest cosine, also of a passage that ``min_score`` leaves out.
-    """
-
-    channels: Mapping[str, Ranking]
-    ranking: Ranking
-    similarity: float
-    nearest: float | None
-
-
-class GraphSearch(NamedTuple):
-    """What the graph found.
-
-    ``why`` says why it did not run. ``ranking`` has the passages of the expansion with strengths from 0 to 1, or with
-    the strategy's own scores for the graph method. ``found`` is their number before the gate left weak ones out.
-    """
-
-    expansion: Expansion = NO_EXPANSION
-    why: str = ""
-    confidence: float | None = None
-    ran: bool = False
-    ranking: Ranking = NOTHING
-    found: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
-    """What was seen while a question was answered.
+    """What was seen while a question was answered. Each step of a search returns it with what it found.
 
     Attributes
     ----------
-    plan, settings
+    plan
         The question and its settings.
-    plain, graph, ranked
-        What the steps of the search returned.
-    kept
-        The passages that may be shown; None for the first ``k`` of the ranking.
+    missing, failed
+        What was unavailable, and whether the embedder failed.
+    channels, plain
+        The rankings of vector and keyword search by name, and their weighted mean.
+    similarity, nearest
+        The score of the first passage of plain search, its cosine, or 1 for the best of keyword search in place of
+        vectors; and the largest cosine, also of a passage that ``min_score`` leaves out.
+    graph_ran, skipped, confidence
+        Whether the graph was searched, why it was not, and how far it can be trusted, if the gate asks for that.
+    expansion, graph, found
+        What the strategy found; the passages of it with strengths from 0 to 1, or with the strategy's own scores for
+        the graph method; and their number before the gate left weak ones out.
+    ranked, kept
+        The ranking, and the passages that may be shown; None for the first ``k`` of the ranking.
     passages, entities
         By key: the passages that may be shown or scored, and every entity that is named with them.
     named, carried
@@ -71,33 +51,43 @@ class Evidence:
         The keys of the filter that no document has.
     has_vector, has_chunks, has_entities, has_vectors
         Whether the question has a vector; and what the index has, within the scope.
-    missing, failed
-        What was unavailable, and whether the embedder failed.
     reasons, hits, best_score
         Of the hits: what explains them, their number, and the best score before ``score_threshold``.
     """
 
     plan: Plan
-    settings: ResolvedSettings
-    plain: PlainSearch
-    graph: GraphSearch
-    ranked: Reranked
-    kept: Keys | None
-    passages: Mapping[int, Chunk]
-    entities: Mapping[int, Entity]
-    named: Keys
-    carried: Carried
-    state: tuple[int, str, object]
-    unknown_keys: tuple[str, ...]
-    has_vector: bool
-    has_chunks: bool
-    has_entities: bool
-    has_vectors: bool
-    missing: tuple[str, ...]
-    failed: bool
+    missing: tuple[str, ...] = ()
+    failed: bool = False
+    channels: Mapping[str, Ranking] = field(default_factory=dict)
+    plain: Ranking = NOTHING
+    similarity: float = 0.0
+    nearest: float | None = None
+    graph_ran: bool = False
+    skipped: str = ""
+    confidence: float | None = None
+    expansion: Expansion = field(default_factory=Expansion)
+    graph: Ranking = NOTHING
+    found: int = 0
+    ranked: Reranked = field(default_factory=lambda: Reranked(*NOTHING))
+    kept: Keys | None = None
+    passages: Mapping[int, Chunk] = field(default_factory=dict)
+    entities: Mapping[int, Entity] = field(default_factory=dict)
+    named: Keys = field(default_factory=NOTHING[0].copy)
+    carried: Carried = field(default_factory=Carried)
+    state: tuple[int, str, object] = (0, "", None)
+    unknown_keys: tuple[str, ...] = ()
+    has_vector: bool = False
+    has_chunks: bool = False
+    has_entities: bool = False
+    has_vectors: bool = False
     reasons: Reasons | None = None
     hits: int = 0
     best_score: float | None = None
+
+    @property
+    def settings(self) -> ResolvedSettings:
+        """The settings of the question."""
+        return self.plan.settings
 
     @property
     def names(self) -> tuple[str, ...]:

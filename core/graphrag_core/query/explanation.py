@@ -96,7 +96,7 @@ def _paths(query: Query, seen: Evidence, keys: Keys, hits: Sequence[tuple[Hit, R
 
     A passage that mentions an entity of the question always has its path.
     """
-    if not seen.graph.ran:
+    if not seen.graph_ran:
         return [()] * len(keys)
     leads = []
     for hit, reason in hits:
@@ -109,10 +109,10 @@ def _paths(query: Query, seen: Evidence, keys: Keys, hits: Sequence[tuple[Hit, R
 
 def _facts(query: Query, seen: Evidence, keys: Keys, paths: Sequence[EntityPath]) -> Keys:
     """Return the facts that support the answer, most important first; those of a strategy that ranks facts."""
-    snapshot, expansion = query.snapshot, seen.graph.expansion
+    snapshot, expansion = query.snapshot, seen.expansion
     # The keys of facts are those of the question's snapshot.
     followed = expansion.facts if seen.state == (snapshot.generation, snapshot.token, snapshot.numbering) else None
-    if not seen.graph.ran:
+    if not seen.graph_ran:
         return keys[:0]
     if expansion.ranked_facts:
         return _find_facts(snapshot, expansion.ranked_facts) if followed is None else followed

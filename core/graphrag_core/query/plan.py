@@ -1,20 +1,14 @@
-"""``Plan``: one question with its settings and scope; and its vector, computed in this thread or awaited."""
+"""``Plan``: one question with its settings and scope, as every caller passes it on."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from graphrag_core.filters import Filter
-from graphrag_core.index import KnowledgeIndex
-from graphrag_core.ingest.embedding import question_error
-from graphrag_core.ingest.pipeline import NO_EMBEDDER
 from graphrag_core.ports import Matrix
 from graphrag_core.query.conversation import Turn
 from graphrag_core.query.settings import ResolvedSettings
-
-_NOT_EMBEDDED = "the question could not be embedded, keyword search only"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,51 +50,3 @@ class Plan:
     turns: tuple[Turn, ...] = ()
     counts_access: bool = True
     explain: bool = False
-
-
-class Embedded(NamedTuple):
-    """The vector of a question; or None, with why there is none if the method needs one."""
-
-    vector: Matrix | None = None
-    problem: str = ""
-    failed: bool = False
-
-
-def embedded(index: KnowledgeIndex, plan: Plan) -> Embedded:
-    """Return the question's vector, unless the method or the index needs none."""
-    if plan.settings.method == "keyword":
-        return Embedded()
-    if plan.vector is not None:
-        return Embedded(plan.vector)
-    if (embedder := index.embedding) is None:
-        if index.engine.settings().get("embedder", NO_EMBEDDER) != NO_EMBEDDER:
-            return Embedded(problem=f"{_NOT_EMBEDDED}: the index was opened without its embedder")
-        is_missing = plan.settings.method == "vector"
-        return Embedded(problem="the index has no vectors: keyword search answers" if is_missing else "")
-    try:
-        return Embedded(embedder.query(plan.text) if plan.embed is None else plan.embed())
-    except Exception as error:  # noqa: BLE001 - raised below, unless keyword search answers
-        return _failed(index, plan, error)
-
-
-async def awaited(index: KnowledgeIndex, plan: Plan) -> Embedded:
-    """Return what :func:`embedded` does, with a vector that is awaited on the event loop."""
-    import asyncio  # noqa: PLC0415 - slow to import
-
-    if plan.aembed is None or plan.settings.method == "keyword":
-        return await asyncio.to_thread(embedded, index, plan)
-    try:
-        return Embedded(await plan.aembed())
-    except Exception as error:  # noqa: BLE001 - raised below, unless keyword search answers
-        return _failed(index, plan, error)
-
-
-def _failed(index: KnowledgeIndex, plan: Plan, error: Exception) -> Embedded:
-    """Return how the embedder failed, or raise it if the settings say so."""
-    problem, embedder = str(error), index.embedding
-    if embedder is not None and embedder.identity not in problem:
-        problem = f"{embedder.identity} raised {type(error).__name__} on a question: {error}"
-    if plan.settings.on_embedder_error == "raise":
-        raised = question_error(problem, error)
-        raise raised from raised.__cause__
-    return Embedded(problem=f"{_NOT_EMBEDDED}: {problem}", failed=True)

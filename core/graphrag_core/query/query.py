@@ -178,8 +178,12 @@ class Query:
     def best_first(self, scores: Mapping[int, float]) -> Ranking:
         """Return chunks with scores, best first; ties by similarity to the question, then by id."""
         keys, values = np.array(list(scores), np.int64), np.array(list(scores.values()), np.float32)
-        order = self.order(keys, values, self.snapshot.cosines(keys, self.vector))
-        return keys[order], values[order]
+        return self.in_order(keys, values, self.snapshot.cosines(keys, self.vector))
+
+    def in_order(self, keys: Keys, *criteria: Scores) -> Ranking:
+        """Return chunks by criteria in descending order, with the first of these; ties are broken by id."""
+        order = self.order(keys, *criteria)
+        return keys[order], criteria[0][order]
 
     def order(self, keys: Keys, *criteria: Scores, of_facts: bool = False) -> Keys:
         """Return the indices that sort chunks, or facts, by criteria in descending order; ties are broken by id."""
