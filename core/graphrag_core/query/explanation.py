@@ -18,12 +18,12 @@ from graphrag_core.errors import IndexClosed
 from graphrag_core.ingest.edges import shared_fields
 from graphrag_core.ingest.remembered import visible_by
 from graphrag_core.key_sets import distinct
-from graphrag_core.model import Chunk, Entity, Fact
+from graphrag_core.model import Chunk, Entity
 from graphrag_core.ports import Keys
 from graphrag_core.query.evidence import Evidence
 from graphrag_core.query.paths import EntityPath, choose_facts, find_paths
 from graphrag_core.query.query import Query
-from graphrag_core.result import Explanation, Hit, Link, Reason, Step
+from graphrag_core.result import Explanation, Hit, Link, Reason, Signal, Step
 from graphrag_core.text import CJK, FUNCTION, has_cjk, label, normalise
 
 if TYPE_CHECKING:
@@ -47,9 +47,7 @@ def explain(engine: Engine, seen: Evidence, hits: Sequence[Hit]) -> Explanation:
 
 
 def _explained(snapshot: Snapshot, seen: Evidence, hits: Sequence[Hit], fields: Collection[str]) -> Explanation:
-    reasons = [
-        Reason(link=link, moved=moved) for link, moved in zip(_links(snapshot, seen, hits), seen.moved, strict=True)
-    ]
+    reasons = [*map(_reason, _links(snapshot, seen, hits), seen.moved)]
     found = snapshot.find_chunks([hit.chunk.id for hit in hits])
     places = [place for place, hit in enumerate(hits) if hit.chunk.id in found]
     keys = np.array([found[hits[place].chunk.id] for place in places], np.int64)
@@ -60,35 +58,50 @@ def _explained(snapshot: Snapshot, seen: Evidence, hits: Sequence[Hit], fields: 
     query = Query(seen.plan.text, snapshot, entities=entities)
     paths = _paths(query, seen, keys, [(hits[place], reasons[place]) for place in places])
     facts = _facts(query, seen, keys, paths)
-    others = [key for path in paths for key in path[::2]] + [*named.values()]
-    entity_keys = distinct(snapshot.fact_rows(facts).entities, np.array(others, np.int64))
-    known = dict(zip(entity_keys.tolist(), snapshot.entities(entity_keys), strict=True))
-    every = distinct(facts, np.array([fact for path in paths for fact in path[1::2]], np.int64))
-    read = dict(zip(every.tolist(), snapshot.facts(every), strict=True))
-    subjects = _subjects_of(snapshot, keys if len(facts) else keys[:0])
+    steps = _Steps(snapshot, paths, facts, np.array([*named.values()], np.int64))
     # By id and by alias: a fact may hold either.
-    by_name = {name: one for one in (*known.values(), *asked) for name in (*map(normalise, one.aliases), one.id)}
-    words, uncovered = ([((), ())] * len(keys), ()) if seen.ranked.terms is None else _words_of(seen, snapshot, keys)
-
-    def step(key: int, is_fact: int) -> Step:
-        one = read[key] if is_fact else known[key]
-        return Step("fact", one.id, one.text) if isinstance(one, Fact) else Step("entity", one.id, one.name)
-
-    explained = {}
-    for place, path, chunk, (own, covers), key in zip(
-        places, paths, snapshot.chunks(keys), words, keys.tolist(), strict=True
-    ):
-        steps = [step(node, at % 2) for at, node in enumerate(path)]
-        explained[chunk.id] = replace(
-            reasons[place],
-            path=(Step("question", "", seen.plan.text), *steps, _to(chunk)) if path else (),
-            words=own,
-            covers=covers,
-            link=_named_link(reasons[place].link, by_name, fields),
-            subjects=subjects.get(key, ()),
+    known = (*steps.entities.values(), *asked)
+    by_name = {name: one for one in known for name in (*map(normalise, one.aliases), one.id)}
+    subjects = _subjects_of(snapshot, keys if len(facts) else keys[:0])
+    words, uncovered = _words_of(seen, snapshot, keys)
+    explained = {
+        chunk.id: replace(
+            reasons[place], path=steps.of(seen.plan.text, path, chunk), words=own, covers=covers,
+            link=_named_link(reasons[place].link, by_name, fields), subjects=subjects.get(key, ()),
         )
-    supporting = tuple(read[key] for key in facts.tolist())
+        for place, path, chunk, (own, covers), key in zip(
+            places, paths, snapshot.chunks(keys), words, keys.tolist(), strict=True
+        )
+    }  # fmt: skip
+    supporting = tuple(steps.facts[key] for key in facts.tolist())
     return Explanation(reasons=explained, facts=supporting, known=by_name, uncovered=uncovered)
+
+
+def _reason(link: Link | None, moved: tuple[Signal, ...]) -> Reason:
+    return Reason(link=link, moved=moved)
+
+
+class _Steps:
+    """The entities and facts of paths as steps, read at once with some other facts and entities."""
+
+    def __init__(self, snapshot: Snapshot, paths: Sequence[EntityPath], facts: Keys, others: Keys) -> None:
+        on_paths = [np.array([key for path in paths for key in path[first::2]], np.int64) for first in (0, 1)]
+        entities = distinct(snapshot.fact_rows(facts).entities, on_paths[0], others)
+        every = distinct(facts, on_paths[1])
+        self.entities = dict(zip(entities.tolist(), snapshot.entities(entities), strict=True))
+        self.facts = dict(zip(every.tolist(), snapshot.facts(every), strict=True))
+
+    def of(self, question: str, path: EntityPath, chunk: Chunk) -> tuple[Step, ...]:
+        """Return a path from the question to a passage; nothing for an empty one."""
+        if not path:
+            return ()
+        steps = [Step("question", "", question)]
+        for at, key in enumerate(path):
+            if at % 2:
+                steps.append(Step("fact", self.facts[key].id, self.facts[key].text))
+            else:
+                steps.append(Step("entity", self.entities[key].id, self.entities[key].name))
+        return (*steps, Step("chunk", chunk.id, label(chunk.title, chunk.headings) or chunk.id))
 
 
 def _paths(query: Query, seen: Evidence, keys: Keys, hits: Sequence[tuple[Hit, Reason]]) -> list[EntityPath]:
@@ -160,10 +173,6 @@ def _find_facts(snapshot: Snapshot, ids: Sequence[str]) -> Keys:
     return np.array([by_id[fact_id] for fact_id in ids if fact_id in by_id], np.int64)
 
 
-def _to(chunk: Chunk) -> Step:
-    return Step("chunk", chunk.id, label(chunk.title, chunk.headings) or chunk.id)
-
-
 def _words_of(
     seen: Evidence, snapshot: Snapshot, shown: Keys
 ) -> tuple[list[tuple[tuple[str, ...], tuple[str, ...]]], tuple[str, ...]]:
@@ -171,7 +180,9 @@ def _words_of(
 
     A chunk has a word if it has most of its terms, of which an identifier has several. Function words do not count.
     """
-    question, terms = seen.plan.text, seen.ranked.terms or ()
+    question, terms = seen.plan.text, seen.ranked.terms
+    if terms is None:
+        return [((), ())] * len(shown), ()
     spans = [
         (match.start(), match.end(), {*snapshot.terms(match.group())}.intersection(terms))
         for match in islice(_WORD.finditer(question), _MAX_WORDS)
