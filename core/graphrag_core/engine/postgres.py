@@ -12,7 +12,7 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -113,13 +113,6 @@ class Session(Records):
             columns = [[*own] for own in zip(*rows, strict=True)]
             kinds = tuple(KINDS[type(own[0])] for own in columns)
             self._queue.append((of_many(sql, self._database.index, kinds), columns))
-
-    def put(self, settings: Mapping[str, str]) -> None:
-        sql = (
-            "INSERT INTO settings SELECT %s, * FROM unnest(%b::text[], %b::text[]) "
-            "ON CONFLICT (index, name) DO UPDATE SET value = excluded.value"
-        )
-        self._queue.append((sql, (self._database.index, [*settings], [*settings.values()])))
 
     def end(self) -> str | None:
         """Send the changes that wait; return the number of the transaction, if it has changed anything."""
@@ -342,6 +335,15 @@ class Postgres:
                     return bool(status == "committed")
                 time.sleep(pause)
         return False
+
+    def write(self, function: Callable[[Session], _T]) -> _T:
+        """Return what a function returns for a transaction, which is repeated if the connection was lost."""
+
+        def attempt() -> _T:
+            with self.transaction() as session:
+                return function(session)
+
+        return self.repeated(attempt)
 
     def settings(self) -> dict[str, str]:
         """Return the settings that the index has now."""

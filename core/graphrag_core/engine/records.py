@@ -68,6 +68,7 @@ _FACTS = (
     "f.key, f.start, f.stop, f.text, f.is_plain, f.names, f.relation, f.weight, f.confidence, f.source, f.status, "
     "f.value, f.created, f.valid_from, f.valid_to, f.last_accessed, f.access_count"
 )
+_PUT = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 _TAKEN = {
     "documents": "is already stored: remove it in the same write",
     "passages": "another document has a chunk of this id: change one of the two ids",
@@ -104,10 +105,6 @@ class Records(ABC):
     @abstractmethod
     def insert(self, table: str, rows: Sequence[Row]) -> None:
         """Insert rows. Raise ``Unstorable``, now or later in the transaction, if the database cannot store a value."""
-
-    @abstractmethod
-    def put(self, settings: Mapping[str, str]) -> None:
-        """Store settings."""
 
     @abstractmethod
     def base(self, name: str) -> tuple[Path | None, dict[str, Any], Arrays]:
@@ -172,7 +169,8 @@ class Records(ABC):
     def set_base(self, generation: int, name: str) -> None:
         """Name the valid base, if it has a name; drop the segments that it has."""
         if name:
-            self.put({"base": name, "checksum": self.meta_checksum({**self.meta(), "base": name})})
+            changed = {"base": name, "checksum": self.meta_checksum({**self.meta(), "base": name})}
+            self.many(_PUT, [*changed.items()])
         self.rows("DELETE FROM segments WHERE generation <= ?", generation)
 
     def meta_checksum(self, meta: Mapping[str, str]) -> str:
@@ -209,13 +207,12 @@ class Records(ABC):
             unused = self.rows(f"SELECT key FROM names WHERE key {LISTED} AND uses <= 0", released)
             self.many("DELETE FROM name_vectors WHERE key = ?", unused)
             self.many("DELETE FROM names WHERE key = ?", unused)
-        generation, previous = self.generation()
-        generation += 1
+        generation, previous = int(meta.get("generation", "0")) + 1, meta.get("token", "")
         if self.shared:  # no other state has it, also if a backup was restored meanwhile
             generation = max(generation, time.time_ns() // 1_000)
         changed |= {"generation": str(generation), "token": token}
         changed["checksum"] = self.meta_checksum({**meta, **changed})
-        self.put(changed)
+        self.many(_PUT, [*changed.items()])
         arrays = pack(segment) if segment is not None else b""
         lost = pack(removal._asdict()) if len(removal.passages) else b""
         row = generation, previous, token, arrays, lost, zlib.crc32(lost, zlib.crc32(arrays))

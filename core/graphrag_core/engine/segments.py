@@ -12,7 +12,7 @@ import struct
 import time
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -270,20 +270,16 @@ class Batch:
         columns, entities = self._columns, self._columns["entity"]
         lengths = np.array([one.lengths for one in self.passages], np.int64).reshape(-1, len(FIELDS))
         counts = np.array([len(one.chunks) for one in self.parsed], np.int64)
-
-        def joined(parts: Iterable[bytes | None], dtype: str) -> Array:
-            return np.frombuffer(b"".join(part or b"" for part in parts), dtype)
-
         return {
             **{name: np.array(columns[name], dtype) for name, dtype in _TYPES.items()},
             **names_arrays([(int(keys.names[at]), self.forms[at], entities[at]) for at in new]),
             "passage": ranges(keys.first, counts),
             "passage_document": keys.documents.astype(np.int32).repeat(counts),
-            "id": joined((one.chunk.id.encode() for one in self.passages), "u1"),
+            "id": np.frombuffer(b"".join(one.chunk.id.encode() for one in self.passages), "u1"),
             "mention": keys.names[np.array(columns["mention"], np.int64)].astype(np.int32),
             "fact_entity": keys.names[np.array(columns["fact_entity"], np.int64)].astype(np.int32),
-            "token": joined((one.tokens for one in self.passages), "<u2"),
-            "part": joined((one.token_counts for one in self.passages), "<u2"),
+            "token": np.frombuffer(b"".join(one.tokens or b"" for one in self.passages), "<u2"),
+            "part": np.frombuffer(b"".join(one.token_counts or b"" for one in self.passages), "<u2"),
             "lengths": lengths.sum(axis=0),
             "passage_length": quantised(lengths),
             **_posting_arrays(

@@ -112,6 +112,9 @@ def translated(sql: str, index: int) -> str:
 @lru_cache(maxsize=256)
 def of_many(sql: str, index: int, kinds: tuple[str, ...]) -> str:
     """Return a change with lists of parameters of some types. Rows are looked up one by one, as in ``translated``."""
+    if sql.startswith("INSERT OR REPLACE INTO meta"):
+        values = f"SELECT {index}, * FROM unnest(%b::text[], %b::text[])"
+        return f"INSERT INTO settings {values} ON CONFLICT (index, name) DO UPDATE SET value = excluded.value"
     for number in range(len(kinds)):
         sql = sql.replace("?", f"v.v{number}", 1)
     change, _, condition = sql.partition(" WHERE ")
