@@ -13,7 +13,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, BinaryIO, NoReturn, TypeVar
@@ -288,24 +288,17 @@ class Postgres:
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """Lend a transaction that sees one state of the database and changes nothing."""
-        session = self.repeated(self._begun)
-        try:
+        session, lent = self.repeated(self._begun)
+        with lent:
             yield session
-        finally:
-            self._give_back(session.connection)
+            with suppress(psycopg.Error):
+                session.connection.commit()  # after a rollback the driver would forget all prepared statements
 
-    def _begun(self) -> Session:
-        connection = self._borrowed()
-        try:
-            return Session(self, connection, ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ()))
-        except BaseException:
-            self._give_back(connection)
-            raise
-
-    def _give_back(self, connection: Connection) -> None:
-        with suppress(psycopg.Error):
-            connection.commit()  # after a rollback the driver would forget all prepared statements
-        self._pool.putconn(connection)
+    def _begun(self) -> tuple[Session, ExitStack]:
+        with ExitStack() as stack:
+            connection = stack.enter_context(self._lent())
+            session = Session(self, connection, ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ()))
+            return session, stack.pop_all()
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:

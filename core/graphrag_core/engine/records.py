@@ -60,7 +60,6 @@ INTERNAL = frozenset(("generation", "token", "base", "checksum", "next_document"
 """The names in ``meta`` that are not settings of a caller."""
 
 _PAGE = 1_000
-_MOST_KEYS = 1_000  # of metadata that are listed
 _MOST_CACHED = {"chunks": 10_000, "names": 50_000}
 _CHUNK = "p.key, p.id, d.id, p.text, coalesce(d.heading, d.title), p.ordinal, p.start, d.metadata, p.headings, p.page"
 _OF_DOCUMENT = "documents d CROSS JOIN passages p ON p.key >= d.first AND p.key < d.first + d.passages"
@@ -534,13 +533,11 @@ class Records(ABC):
 
     # -- metadata
 
-    def metadata_keys(self, names: Sequence[str] | None = None) -> list[str]:
-        """Return the metadata keys of all documents in order, at most 1,000; or those among some that exist."""
-        if names is not None:
-            exists = "SELECT 1 FROM attributes WHERE name = wanted.value"
-            sql = f"SELECT value FROM json_each(?) AS wanted WHERE EXISTS ({exists})"
-            return [row[0] for row in self.rows(sql, storable(names))]
-        return [row[0] for row in self.rows(f"SELECT DISTINCT name FROM attributes ORDER BY name LIMIT {_MOST_KEYS}")]
+    def metadata_keys(self, names: Sequence[str]) -> list[str]:
+        """Return the metadata keys among some names that documents have."""
+        exists = "SELECT 1 FROM attributes WHERE name = wanted.value"
+        sql = f"SELECT value FROM json_each(?) AS wanted WHERE EXISTS ({exists})"
+        return [row[0] for row in self.rows(sql, storable(names))]
 
     def attribute(self, name: str, first: int) -> list[tuple[str, Any, int, str]]:
         """Return kind, value, and number and keys of documents, in the order of values, from a document on."""
