@@ -155,7 +155,5 @@ def _names(records: Records) -> Iterator[str]:
 
 
 def _segments(records: Records) -> Iterator[str]:
-    rows = records.rows("SELECT generation, arrays, removed, checksum FROM segments")
-    for generation, arrays, removed, expected in rows:
-        if zlib.crc32(removed, zlib.crc32(arrays)) != expected:
-            yield f"the segment of generation {generation} is damaged"
+    records.segments(-1)  # raises an error if one is damaged
+    yield from ()

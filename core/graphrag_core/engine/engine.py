@@ -14,7 +14,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Concatenate, TypeVar
 
@@ -36,7 +36,7 @@ from graphrag_core.engine.scope import Scoped, marked, matching, scope_of
 from graphrag_core.engine.segments import Batch, together
 from graphrag_core.engine.snapshot import Snapshot
 from graphrag_core.engine.statistics import statistics
-from graphrag_core.engine.view import Removal, Stored, View
+from graphrag_core.engine.view import Removal, View
 from graphrag_core.errors import ExtractionError, GraphRAGError, IndexClosed, InputError, ReadOnlyIndex
 from graphrag_core.filters import Filter
 from graphrag_core.model import Stats, Verification
@@ -239,12 +239,10 @@ class IndexEngine:
         with self._writing:
             self._check(writable=True)
             accesses, token = {**self.accesses.pending}, secrets.token_hex(6)
-
-            def store(records: Records) -> Stored:
-                return records.store(
-                    batch, removed, name_vectors or {}, settings or {}, expected or {}, accesses, token
-                )
-
+            store = partial(
+                Records.store, batch=batch, removed=removed, name_vectors=name_vectors or {}, settings=settings or {},
+                expected=expected or {}, accesses=accesses, token=token,
+            )  # fmt: skip
             try:
                 stored = self._database.write(store)
             except Unstorable as error:
