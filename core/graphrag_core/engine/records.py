@@ -28,7 +28,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from graphrag_core.engine.arrays import Arrays, pack, unpack
-from graphrag_core.engine.codes import encode
 from graphrag_core.engine.rows import (
     Name,
     Row,
@@ -271,19 +270,14 @@ class Records(ABC):
         }
         sql = " UNION ALL ".join(f"SELECT '{kind}', id FROM {kind} WHERE id {LISTED}" for kind in ids)
         seen = {*self.rows(sql, *ids.values())}
-        for kind, own in ids.items():
-            for one in own:
-                if (kind, one) in seen:
-                    raise IdTaken(one, _TAKEN[kind])
-                seen.add((kind, one))
-        for table, rows in batch.rows(keys, accesses).items():
+        for kind, one in [(kind, one) for kind, own in ids.items() for one in own]:
+            if (kind, one) in seen:
+                raise IdTaken(one, _TAKEN[kind])
+            seen.add((kind, one))
+        for table, rows in batch.rows(keys, accesses, name_vectors).items():
             self.insert(table, rows)
-        every = [*zip(batch.forms, keys.names.tolist(), keys.is_new.tolist(), strict=True)]
-        uses = [(batch.uses[at], key) for at, (_, key, is_new) in enumerate(every) if not is_new and batch.uses[at]]
-        self.many("UPDATE names SET uses = uses + ? WHERE key = ?", uses)
-        if new := {key: form.surface for form, key, is_new in every if is_new and form.surface in name_vectors}:
-            codes = encode("names", np.array([name_vectors[name] for name in new.values()], np.float32))
-            self.insert("name_vectors", [(key, code.tobytes()) for key, code in zip(new, codes, strict=True)])
+        known = [(batch.uses[at], int(keys.names[at])) for at in np.flatnonzero(~keys.is_new).tolist()]
+        self.many("UPDATE names SET uses = uses + ? WHERE key = ?", known)
 
     # -- documents
 
