@@ -8,7 +8,6 @@ import struct
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,9 @@ from graphrag_core.engine.rows import checksum, damaged, unpack_names
 from graphrag_core.engine.schema import LISTED
 from graphrag_core.engine.segments import FACT_BITS, Assigned, Batch, name_of, names_arrays
 from graphrag_core.engine.view import Removal, View
-from graphrag_core.errors import GraphRAGError
 from graphrag_core.filters import attributes
 
-_WRONG_VALUES = (ValueError, LookupError, ArithmeticError, TypeError, AttributeError, struct.error, zlib.error)
+WRONG_VALUES = (ValueError, LookupError, ArithmeticError, TypeError, AttributeError, struct.error, zlib.error)
 
 
 def rebuilt(records: Records) -> View:
@@ -46,17 +44,10 @@ def rebuilt(records: Records) -> View:
     return view
 
 
-@contextmanager
-def damage_reported(records: Records) -> Iterator[None]:
+def report_damage(records: Records, error: Exception) -> None:
     """Raise ``DamagedIndex`` for an unexpected error, if the rows that were read are damaged."""
-    try:
-        yield
-    except GraphRAGError:
-        raise
-    except _WRONG_VALUES as error:  # not what a database raises, which its session names
-        if (problem := next(_problems_of_rows(records), None)) is not None:
-            raise damaged(problem) from error
-        raise
+    if (problem := next(_problems_of_rows(records), None)) is not None:
+        raise damaged(problem) from error
 
 
 def problems(records: Records, view: View, base: Path | None) -> Iterator[str]:
@@ -164,7 +155,5 @@ def _names(records: Records) -> Iterator[str]:
 
 
 def _segments(records: Records) -> Iterator[str]:
-    rows = records.rows("SELECT generation, arrays, removed, checksum FROM segments")
-    for generation, arrays, removed, expected in rows:
-        if zlib.crc32(removed, zlib.crc32(arrays)) != expected:
-            yield f"the segment of generation {generation} is damaged"
+    records.segments(-1)  # raises an error if one is damaged
+    yield from ()

@@ -10,12 +10,11 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import struct
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Concatenate, TypeVar
 
@@ -37,7 +36,7 @@ from graphrag_core.engine.scope import Scoped, marked, matching, scope_of
 from graphrag_core.engine.segments import Batch, together
 from graphrag_core.engine.snapshot import Snapshot
 from graphrag_core.engine.statistics import statistics
-from graphrag_core.engine.view import Removal, Stored, View
+from graphrag_core.engine.view import Removal, View
 from graphrag_core.errors import ExtractionError, GraphRAGError, IndexClosed, InputError, ReadOnlyIndex
 from graphrag_core.filters import Filter
 from graphrag_core.model import Stats, Verification
@@ -49,7 +48,7 @@ _P = ParamSpec("_P")
 
 _LEAST_CHANGED, _MOST_CHANGED, _PART = 3_000, 25_000, 4  # passages that came or went, from which on a base is replaced
 _BULK = 500  # passages of a write, from which on a base is replaced only when it has doubled
-_WRONG_NUMBERS = (OSError, ValueError, LookupError, ArithmeticError, TypeError, struct.error)  # of a damaged file
+_WRONG_NUMBERS = (OSError, *checks.WRONG_VALUES)  # of a damaged file
 
 _writers: weakref.WeakValueDictionary[Path, IndexEngine] = weakref.WeakValueDictionary()
 """The engines of this process that write, by folder."""
@@ -84,6 +83,7 @@ class IndexEngine:
         self._closed, self._released = "", False  # why it cannot be used any more; whether close has ended
         self._replacing: threading.Thread | None = None
         self._written = 0  # passages since the last flush
+        self._view = View.empty()
         self._base: Path | None = None  # the file that the view maps, and its name
         self._base_name = ""
         self._renew()
@@ -92,8 +92,8 @@ class IndexEngine:
             other.close(f"{self.path} was opened for writing again in this process: use the newer object")
         self._database: Database = connect(self._place, read_only=self.read_only)
         try:
-            with self._database.reading() as records, checks.damage_reported(records):
-                self._view = self._loaded(records)
+            with self.reading():
+                pass
         except BaseException:
             self._database.close()
             raise
@@ -135,13 +135,12 @@ class IndexEngine:
         self._base, self._base_name = None, ""
         name = records.meta().get("base", "")
         try:
-            view = View.empty()
+            path, view = None, View.empty()
             if name:
                 path, meta, arrays = records.base(name)
                 view = View(meta, arrays)
             if (found := self._followed(view, records)) is not None:
-                if name:
-                    self._base, self._base_name = path, name
+                self._base, self._base_name = path, name
                 return found
             problem = "its segments are missing"
         except _WRONG_NUMBERS as error:
@@ -175,7 +174,7 @@ class IndexEngine:
                 records.restart()
             view, found = self._view, None
             # A reader maps a newer base rather than let its own arrays grow.
-            if not self._is_due() or records.meta().get("base", "") == self._base_name:
+            if view.token and (not self._is_due() or records.meta().get("base", "") == self._base_name):
                 try:
                     found = self._followed(view, records)
                 except _WRONG_NUMBERS as error:
@@ -187,8 +186,14 @@ class IndexEngine:
     def reading(self) -> Iterator[tuple[View, Records]]:
         """Hold one generation: its arrays, and its rows."""
         self._check()
-        with self._database.reading() as records, checks.damage_reported(records):
-            yield self._current(records), records
+        with self._database.reading() as records:
+            try:
+                yield self._current(records), records
+            except GraphRAGError:
+                raise
+            except checks.WRONG_VALUES as error:
+                checks.report_damage(records, error)
+                raise
 
     @contextmanager
     def snapshot(self, scope: Scoped = None) -> Iterator[Snapshot]:
@@ -234,18 +239,16 @@ class IndexEngine:
         with self._writing:
             self._check(writable=True)
             accesses, token = {**self.accesses.pending}, secrets.token_hex(6)
-
-            def store() -> Stored:
-                with self._database.transaction() as records:
-                    return records.store(
-                        batch, removed, name_vectors or {}, settings or {}, expected or {}, accesses, token
-                    )
-
+            store = partial(
+                Records.store, batch=batch, removed=removed, name_vectors=name_vectors or {}, settings=settings or {},
+                expected=expected or {}, accesses=accesses, token=token,
+            )  # fmt: skip
             try:
-                stored = self._database.repeated(store)
+                stored = self._database.write(store)
             except Unstorable as error:
                 raise ExtractionError(f"an extractor returned a value that cannot be stored ({error})") from error
-            self.accesses.forget(accesses)
+            if accesses:
+                self.accesses.forget(accesses)
             with self._applying:
                 if self._view.token == stored.previous:
                     self._view = self._view.after(
@@ -263,13 +266,8 @@ class IndexEngine:
     def change(self, function: Callable[[Records], object]) -> None:
         """Change rows that are not part of the search arrays, in a transaction."""
         self._check(writable=True)
-
-        def run() -> None:
-            with self._database.transaction() as records:
-                function(records)
-
         with self._writing:
-            self._database.repeated(run)
+            self._database.write(function)
 
     def flush(self) -> None:
         """End a series of writes: replace the base now if they were many."""

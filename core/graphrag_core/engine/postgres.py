@@ -12,8 +12,8 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, BinaryIO, NoReturn, TypeVar
@@ -113,13 +113,6 @@ class Session(Records):
             columns = [[*own] for own in zip(*rows, strict=True)]
             kinds = tuple(KINDS[type(own[0])] for own in columns)
             self._queue.append((of_many(sql, self._database.index, kinds), columns))
-
-    def put(self, settings: Mapping[str, str]) -> None:
-        sql = (
-            "INSERT INTO settings SELECT %s, * FROM unnest(%b::text[], %b::text[]) "
-            "ON CONFLICT (index, name) DO UPDATE SET value = excluded.value"
-        )
-        self._queue.append((sql, (self._database.index, [*settings], [*settings.values()])))
 
     def end(self) -> str | None:
         """Send the changes that wait; return the number of the transaction, if it has changed anything."""
@@ -295,24 +288,17 @@ class Postgres:
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """Lend a transaction that sees one state of the database and changes nothing."""
-        session = self.repeated(self._begun)
-        try:
+        session, lent = self.repeated(self._begun)
+        with lent:
             yield session
-        finally:
-            self._give_back(session.connection)
+            with suppress(psycopg.Error):
+                session.connection.commit()  # after a rollback the driver would forget all prepared statements
 
-    def _begun(self) -> Session:
-        connection = self._borrowed()
-        try:
-            return Session(self, connection, ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ()))
-        except BaseException:
-            self._give_back(connection)
-            raise
-
-    def _give_back(self, connection: Connection) -> None:
-        with suppress(psycopg.Error):
-            connection.commit()  # after a rollback the driver would forget all prepared statements
-        self._pool.putconn(connection)
+    def _begun(self) -> tuple[Session, ExitStack]:
+        with ExitStack() as stack:
+            connection = stack.enter_context(self._lent())
+            session = Session(self, connection, ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ()))
+            return session, stack.pop_all()
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
@@ -342,6 +328,15 @@ class Postgres:
                     return bool(status == "committed")
                 time.sleep(pause)
         return False
+
+    def write(self, function: Callable[[Session], _T]) -> _T:
+        """Return what a function returns for a transaction, which is repeated if the connection was lost."""
+
+        def attempt() -> _T:
+            with self.transaction() as session:
+                return function(session)
+
+        return self.repeated(attempt)
 
     def settings(self) -> dict[str, str]:
         """Return the settings that the index has now."""

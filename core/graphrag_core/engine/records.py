@@ -28,7 +28,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from graphrag_core.engine.arrays import Arrays, pack, unpack
-from graphrag_core.engine.codes import encode
 from graphrag_core.engine.rows import (
     Name,
     Row,
@@ -60,7 +59,6 @@ INTERNAL = frozenset(("generation", "token", "base", "checksum", "next_document"
 """The names in ``meta`` that are not settings of a caller."""
 
 _PAGE = 1_000
-_MOST_KEYS = 1_000  # of metadata that are listed
 _MOST_CACHED = {"chunks": 10_000, "names": 50_000}
 _CHUNK = "p.key, p.id, d.id, p.text, coalesce(d.heading, d.title), p.ordinal, p.start, d.metadata, p.headings, p.page"
 _OF_DOCUMENT = "documents d CROSS JOIN passages p ON p.key >= d.first AND p.key < d.first + d.passages"
@@ -68,6 +66,7 @@ _FACTS = (
     "f.key, f.start, f.stop, f.text, f.is_plain, f.names, f.relation, f.weight, f.confidence, f.source, f.status, "
     "f.value, f.created, f.valid_from, f.valid_to, f.last_accessed, f.access_count"
 )
+_PUT = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 _TAKEN = {
     "documents": "is already stored: remove it in the same write",
     "passages": "another document has a chunk of this id: change one of the two ids",
@@ -104,10 +103,6 @@ class Records(ABC):
     @abstractmethod
     def insert(self, table: str, rows: Sequence[Row]) -> None:
         """Insert rows. Raise ``Unstorable``, now or later in the transaction, if the database cannot store a value."""
-
-    @abstractmethod
-    def put(self, settings: Mapping[str, str]) -> None:
-        """Store settings."""
 
     @abstractmethod
     def base(self, name: str) -> tuple[Path | None, dict[str, Any], Arrays]:
@@ -172,7 +167,8 @@ class Records(ABC):
     def set_base(self, generation: int, name: str) -> None:
         """Name the valid base, if it has a name; drop the segments that it has."""
         if name:
-            self.put({"base": name, "checksum": self.meta_checksum({**self.meta(), "base": name})})
+            changed = {"base": name, "checksum": self.meta_checksum({**self.meta(), "base": name})}
+            self.many(_PUT, [*changed.items()])
         self.rows("DELETE FROM segments WHERE generation <= ?", generation)
 
     def meta_checksum(self, meta: Mapping[str, str]) -> str:
@@ -209,13 +205,12 @@ class Records(ABC):
             unused = self.rows(f"SELECT key FROM names WHERE key {LISTED} AND uses <= 0", released)
             self.many("DELETE FROM name_vectors WHERE key = ?", unused)
             self.many("DELETE FROM names WHERE key = ?", unused)
-        generation, previous = self.generation()
-        generation += 1
+        generation, previous = int(meta.get("generation", "0")) + 1, meta.get("token", "")
         if self.shared:  # no other state has it, also if a backup was restored meanwhile
             generation = max(generation, time.time_ns() // 1_000)
         changed |= {"generation": str(generation), "token": token}
         changed["checksum"] = self.meta_checksum({**meta, **changed})
-        self.put(changed)
+        self.many(_PUT, [*changed.items()])
         arrays = pack(segment) if segment is not None else b""
         lost = pack(removal._asdict()) if len(removal.passages) else b""
         row = generation, previous, token, arrays, lost, zlib.crc32(lost, zlib.crc32(arrays))
@@ -275,19 +270,14 @@ class Records(ABC):
         }
         sql = " UNION ALL ".join(f"SELECT '{kind}', id FROM {kind} WHERE id {LISTED}" for kind in ids)
         seen = {*self.rows(sql, *ids.values())}
-        for kind, own in ids.items():
-            for one in own:
-                if (kind, one) in seen:
-                    raise IdTaken(one, _TAKEN[kind])
-                seen.add((kind, one))
-        for table, rows in batch.rows(keys, accesses).items():
+        for kind, one in [(kind, one) for kind, own in ids.items() for one in own]:
+            if (kind, one) in seen:
+                raise IdTaken(one, _TAKEN[kind])
+            seen.add((kind, one))
+        for table, rows in batch.rows(keys, accesses, name_vectors).items():
             self.insert(table, rows)
-        every = [*zip(batch.forms, keys.names.tolist(), keys.is_new.tolist(), strict=True)]
-        uses = [(batch.uses[at], key) for at, (_, key, is_new) in enumerate(every) if not is_new and batch.uses[at]]
-        self.many("UPDATE names SET uses = uses + ? WHERE key = ?", uses)
-        if new := {key: form.surface for form, key, is_new in every if is_new and form.surface in name_vectors}:
-            codes = encode("names", np.array([name_vectors[name] for name in new.values()], np.float32))
-            self.insert("name_vectors", [(key, code.tobytes()) for key, code in zip(new, codes, strict=True)])
+        known = [(batch.uses[at], int(keys.names[at])) for at in np.flatnonzero(~keys.is_new).tolist()]
+        self.many("UPDATE names SET uses = uses + ? WHERE key = ?", known)
 
     # -- documents
 
@@ -537,13 +527,11 @@ class Records(ABC):
 
     # -- metadata
 
-    def metadata_keys(self, names: Sequence[str] | None = None) -> list[str]:
-        """Return the metadata keys of all documents in order, at most 1,000; or those among some that exist."""
-        if names is not None:
-            exists = "SELECT 1 FROM attributes WHERE name = wanted.value"
-            sql = f"SELECT value FROM json_each(?) AS wanted WHERE EXISTS ({exists})"
-            return [row[0] for row in self.rows(sql, storable(names))]
-        return [row[0] for row in self.rows(f"SELECT DISTINCT name FROM attributes ORDER BY name LIMIT {_MOST_KEYS}")]
+    def metadata_keys(self, names: Sequence[str]) -> list[str]:
+        """Return the metadata keys among some names that documents have."""
+        exists = "SELECT 1 FROM attributes WHERE name = wanted.value"
+        sql = f"SELECT value FROM json_each(?) AS wanted WHERE EXISTS ({exists})"
+        return [row[0] for row in self.rows(sql, storable(names))]
 
     def attribute(self, name: str, first: int) -> list[tuple[str, Any, int, str]]:
         """Return kind, value, and number and keys of documents, in the order of values, from a document on."""

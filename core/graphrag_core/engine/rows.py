@@ -168,7 +168,7 @@ def chunk_of(row: Row) -> Chunk:
         text = unpacked(stored).decode()
     except (zlib.error, UnicodeDecodeError) as error:
         raise damaged(f"the text of {chunk_id!r} cannot be decoded: {error}") from error
-    above = tuple(from_json(headings)) if headings else ()
+    above = tuple(from_json(headings or "[]"))
     return Chunk(chunk_id, document_id, text, title, ordinal, start, from_json(metadata), above, page)
 
 

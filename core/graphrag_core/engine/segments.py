@@ -12,7 +12,7 @@ import struct
 import time
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -38,7 +38,7 @@ from graphrag_core.engine.rows import (
 from graphrag_core.filters import attributes
 from graphrag_core.key_sets import ranges
 from graphrag_core.model import Chunk, Extraction, Fact
-from graphrag_core.ports import ParsedDocument
+from graphrag_core.ports import Matrix, ParsedDocument
 from graphrag_core.text import hash64, label, normalise, title_names
 from graphrag_core.text.markup import plain
 
@@ -205,7 +205,7 @@ class Batch:
 
     # -- what is stored
 
-    def rows(self, keys: Assigned, accesses: Accessed) -> dict[str, list[Row]]:
+    def rows(self, keys: Assigned, accesses: Accessed, name_vectors: Mapping[str, Matrix]) -> dict[str, list[Row]]:
         """Return the rows to insert, by table. Facts that were stated before keep their accesses."""
         tables: dict[str, list[Row]] = defaultdict(list)
         now, number = time.time(), 0
@@ -222,11 +222,15 @@ class Batch:
             values = dict.fromkeys(attributes(document.metadata)) if document.metadata else ()
             tables["attributes"] += [(name, *value, key) for name, value in values]
             number += count
+        every = zip(keys.names.tolist(), self.forms, self.names, keys.is_new.tolist(), strict=True)
+        new = [(key, form, entity) for key, form, (_, entity), is_new in every if is_new]
         tables["names"] = [
-            (int(keys.names[place]), form.surface, form.name_id, entity, self.uses[place])
-            for (_, entity), place, form in zip(self.names, range(len(self.forms)), self.forms, strict=True)
-            if keys.is_new[place]
+            (key, form.surface, form.name_id, entity, self.uses[self.names[form.surface, entity]])
+            for key, form, entity in new
         ]
+        if embedded := {key: form.surface for key, form, _ in new if form.surface in name_vectors}:
+            codes = encode("names", np.array([name_vectors[name] for name in embedded.values()], np.float32))
+            tables["name_vectors"] = [(key, code.tobytes()) for key, code in zip(embedded, codes, strict=True)]
         return tables
 
     def _passage_rows(
@@ -235,14 +239,14 @@ class Batch:
         """Add the rows of a passage; return those of its facts and claims."""
         one = self.passages[number]
         chunk, mentions = one.chunk, one.extraction.mentions
-        headings = json.dumps(chunk.headings, ensure_ascii=False, separators=(",", ":")) if chunk.headings else None
+        headings = json.dumps(chunk.headings, ensure_ascii=False, separators=(",", ":"))
         aliases = [[alias, m.name] for m in mentions for alias in m.aliases if alias in one.places]
         row = (
             key, chunk.id, document, chunk.ordinal, chunk.start, packed(chunk.text.encode()), headings, chunk.page,
             one.subjects, keys[[*one.places.values()]].astype("<i4").tobytes(),
-            json.dumps(aliases, ensure_ascii=False) if aliases else None, LENGTHS.pack(*one.lengths),
+            json.dumps(aliases, ensure_ascii=False), LENGTHS.pack(*one.lengths),
             None if self._codes is None else self._codes[number].tobytes(),
-            None if one.tokens is None else packed(one.tokens), one.token_counts,
+            one.tokens and packed(one.tokens), one.token_counts,
         )  # fmt: skip
         tables["passages"].append((*row, checksum(row)))
         others: list[Row] = []
@@ -270,20 +274,16 @@ class Batch:
         columns, entities = self._columns, self._columns["entity"]
         lengths = np.array([one.lengths for one in self.passages], np.int64).reshape(-1, len(FIELDS))
         counts = np.array([len(one.chunks) for one in self.parsed], np.int64)
-
-        def joined(parts: Iterable[bytes | None], dtype: str) -> Array:
-            return np.frombuffer(b"".join(part or b"" for part in parts), dtype)
-
         return {
             **{name: np.array(columns[name], dtype) for name, dtype in _TYPES.items()},
             **names_arrays([(int(keys.names[at]), self.forms[at], entities[at]) for at in new]),
             "passage": ranges(keys.first, counts),
             "passage_document": keys.documents.astype(np.int32).repeat(counts),
-            "id": joined((one.chunk.id.encode() for one in self.passages), "u1"),
+            "id": np.frombuffer(b"".join(one.chunk.id.encode() for one in self.passages), "u1"),
             "mention": keys.names[np.array(columns["mention"], np.int64)].astype(np.int32),
             "fact_entity": keys.names[np.array(columns["fact_entity"], np.int64)].astype(np.int32),
-            "token": joined((one.tokens for one in self.passages), "<u2"),
-            "part": joined((one.token_counts for one in self.passages), "<u2"),
+            "token": np.frombuffer(b"".join(one.tokens or b"" for one in self.passages), "<u2"),
+            "part": np.frombuffer(b"".join(one.token_counts or b"" for one in self.passages), "<u2"),
             "lengths": lengths.sum(axis=0),
             "passage_length": quantised(lengths),
             **_posting_arrays(

@@ -12,7 +12,7 @@ import json
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -63,7 +63,10 @@ class Session(Records):
         file = database.file
         name = ":memory:" if file is None else f"{file.resolve().as_uri()}?mode={database.mode}"
         try:
-            self.connection = sqlite3.connect(name, uri=file is not None, check_same_thread=False, isolation_level=None)
+            with forks.fork_waits():  # SQLite has a lock for all files
+                self.connection = sqlite3.connect(
+                    name, uri=file is not None, check_same_thread=False, isolation_level=None
+                )
         except sqlite3.Error as error:
             raise database.translated(error) from error
 
@@ -105,9 +108,6 @@ class Session(Records):
                     connection.execute(f"INSERT INTO {table} VALUES {marks}", [value for row in page for value in row])
                 except _UNSTORABLE as error:
                     raise Unstorable(str(error)) from error
-
-    def put(self, settings: Mapping[str, str]) -> None:
-        self.many("INSERT OR REPLACE INTO meta VALUES (?, ?)", [*settings.items()])
 
     def problems(self) -> list[Row]:
         return [row for row in self.rows("PRAGMA integrity_check") if row[0] != "ok"]
@@ -280,9 +280,10 @@ class Sqlite:
             finally:
                 main.restart("")
 
-    def repeated(self, action: Callable[[], _T]) -> _T:
-        """Run an action."""
-        return action()
+    def write(self, function: Callable[[Session], _T]) -> _T:
+        """Return what a function returns for a transaction."""
+        with self.transaction() as session:
+            return function(session)
 
     def settings(self) -> dict[str, str]:
         """Return the settings of the index."""
@@ -293,7 +294,7 @@ class Sqlite:
 
     def tidy(self, *, has_deleted: bool) -> None:
         """Empty the write-ahead log after a change if it has deleted text."""
-        if has_deleted or self._has_old_text:
+        if self.file is not None and (has_deleted or self._has_old_text):
             self._has_old_text = True
             try:
                 self._has_old_text = not self._truncate_log()

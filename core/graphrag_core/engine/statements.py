@@ -39,15 +39,12 @@ def _own(table: str) -> str:
     return "settings" if table == "meta" else table
 
 
-def _columns() -> dict[str, dict[str, str]]:
-    """Return the columns of each table of the schema, and their types."""
-    found = {}
-    for name, body in (match.groups() for match in map(_TABLE.search, SCHEMA.split(";")) if match):
-        found[_own(name)] = {own[0]: _TYPES[own[1]] for own in _COLUMN.findall(_KEY.sub("", body))}
-    return found
+_TABLES = {
+    match[1]: _COLUMN.findall(_KEY.sub("", match[2])) for match in map(_TABLE.search, SCHEMA.split(";")) if match
+}
+COLUMNS = {_own(name): {own[0]: _TYPES[own[1]] for own in columns} for name, columns in _TABLES.items()}
+"""The columns of each table, and their types."""
 
-
-COLUMNS = _columns()
 _ALL = "|".join(["meta", *COLUMNS])
 _CHANGE = re.compile(r"\A((?:UPDATE|DELETE FROM) .*? WHERE)", re.DOTALL)
 _LISTED = re.compile(rf"FROM ({_ALL})\b( [a-z]\b)?([^?]*?) WHERE (?:[a-z]\.)?(\w+) {re.escape(LISTED)}")
@@ -57,18 +54,17 @@ _READ = re.compile(rf"(?<!DELETE )FROM ({_ALL})\b( [a-z]\b)?(?! AS)")
 
 def creation(version: int) -> Iterator[str]:
     """Yield the statements that create all tables."""
+    for name, columns in _TABLES.items():
+        own = ["index integer NOT NULL"]
+        for column, kind, is_key, not_null, is_unique in columns:
+            own.append(f"{column} {_TYPES[kind]}{not_null}")
+            own += [f"PRIMARY KEY (index, {column})"] if is_key else []
+            own += [f"UNIQUE (index, {column})"] if is_unique else []
+        yield f"CREATE TABLE {_own(name)} ({', '.join(own)})"
+        # Else the server would believe that an index which is newer than its statistics has no rows.
+        yield f"ALTER TABLE {_own(name)} ALTER COLUMN index SET STATISTICS 0"
     for statement in SCHEMA.split(";"):
-        if match := _TABLE.search(statement):
-            name, body = match.groups()
-            own = ["index integer NOT NULL"]
-            for column, kind, is_key, *_, is_unique in _COLUMN.findall(_KEY.sub("", body)):
-                own.append(f"{column} {_TYPES[kind]}" + (" NOT NULL" if f"{column} {kind} NOT NULL" in body else ""))
-                own += [f"PRIMARY KEY (index, {column})"] if is_key else []
-                own += [f"UNIQUE (index, {column})"] if is_unique else []
-            yield f"CREATE TABLE {_own(name)} ({', '.join(own)})"
-            # Else the server would believe that an index which is newer than its statistics has no rows.
-            yield f"ALTER TABLE {_own(name)} ALTER COLUMN index SET STATISTICS 0"
-        elif statement.strip():
+        if "CREATE INDEX" in statement:
             yield re.sub(r" \((\w+)\)", r" (index, \1)", statement, count=1)
     yield from _OTHERS.split(";")
     yield f"INSERT INTO meta VALUES ('version', '{version}')"
@@ -112,6 +108,9 @@ def translated(sql: str, index: int) -> str:
 @lru_cache(maxsize=256)
 def of_many(sql: str, index: int, kinds: tuple[str, ...]) -> str:
     """Return a change with lists of parameters of some types. Rows are looked up one by one, as in ``translated``."""
+    if sql.startswith("INSERT OR REPLACE INTO meta"):
+        values = f"SELECT {index}, * FROM unnest(%b::text[], %b::text[])"
+        return f"INSERT INTO settings {values} ON CONFLICT (index, name) DO UPDATE SET value = excluded.value"
     for number in range(len(kinds)):
         sql = sql.replace("?", f"v.v{number}", 1)
     change, _, condition = sql.partition(" WHERE ")
