@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.ingest.titles import stated_title
 from graphrag_core.ingest.validation import extract, names_of, to_json, validate
 from graphrag_core.model import Added, Chunk, Document
-from graphrag_core.ports import Matrix, ParsedDocument
+from graphrag_core.ports import Extractor, Matrix, ParsedDocument
 from graphrag_core.research import FINDINGS, is_finding, without_labels
 from graphrag_core.telemetry import Stages
 from graphrag_core.text import fingerprint, normalise
@@ -74,29 +74,37 @@ def _source(document: Document) -> object:
     return extractors.source_and_rest(metadata) if isinstance(metadata, Mapping) else None
 
 
-@dataclass(eq=False, kw_only=True)
 class Pipeline:
     """Prepares documents and writes them to an engine. Most parameters are those of ``KnowledgeIndex``."""
 
-    engine: IndexEngine
-    embedder: CheckedEmbedder | None
-    chunker: Chunker | None
-    extractor: Any  # None for the default one, which is imported when it is used
-    embed_names: bool
-    batch_size: int
-    progress: bool | None
-    wanted_edges: tuple[Edge, ...] | None = None
-
-    def __post_init__(self) -> None:
-        self.edges = self.wanted_edges or ()
+    def __init__(
+        self,
+        engine: IndexEngine,
+        embedder: CheckedEmbedder | None,
+        *,
+        chunker: Chunker | None,
+        extractor: Extractor | None,
+        embed_names: bool | None,
+        edges: tuple[Edge, ...] | None,
+        batch_size: int,
+        progress: bool | None,
+    ) -> None:
+        if embed_names and embedder is None:
+            raise InputError("embed_names needs an embedder: pass one, or leave it out")
+        self.engine, self.embedder, self.chunker = engine, embedder, chunker
+        self.extractor: Any = extractor  # the default one is imported when it is used
+        self.embed_names, self.edges = bool(embed_names), edges or ()
+        self.batch_size, self.progress = batch_size, progress
         self.finished = 0  # batches that were written, or had nothing new
         self.after_fork_in_child()
         forks.watch(self)
         self.read_settings()
-        if self.wanted_edges is not None and set(self.wanted_edges) != set(self.edges):
+        wrong = "edges" if edges is not None and set(edges) != set(self.edges) else ""
+        if wrong or embed_names not in (None, self.embed_names):
+            name = wrong or "embed_names"
             raise InputError(
-                f"{self.engine.path or 'the index'} was built with the edges {list(self.edges)}, not "
-                f"{list(self.wanted_edges)}: leave edges out, or index the documents again into another folder"
+                f"{engine.path or 'the index'} was built with {name}={getattr(self, name)}: leave {name} out, or index "
+                "the documents again into another folder"
             )
 
     def after_fork_in_child(self) -> None:
