@@ -266,7 +266,7 @@ class KnowledgeIndex:
             False if a reader in the middle of a query keeps deleted text in the write-ahead log, and the space was not
             released: repeat the call.
         """
-        with self.pipeline.lock:
+        with self.engine.lock:
             done = self.engine.erase()
         if not done:
             _log.warning("%s: a reader keeps deleted text in the write-ahead log: repeat the call", self.path)
@@ -297,7 +297,7 @@ class KnowledgeIndex:
 
     def close(self) -> None:
         """Save the search indexes and release locks and files. Closing twice does nothing."""
-        with self.pipeline.lock:
+        with self.engine.lock:
             self.engine.close()
 
     # -- documents

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphrag_core import extract as extractors
-from graphrag_core import forks
 from graphrag_core.errors import DocumentError, EmbedderMismatch, ExtractionError, InputError, ReadOnlyIndex
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.chunker import Chunker, whole_document
@@ -96,8 +94,6 @@ class Pipeline:
         self.embed_names, self.edges = bool(embed_names), edges or ()
         self.batch_size, self.progress = batch_size, progress
         self.finished = 0  # batches that were written, or had nothing new
-        self.after_fork_in_child()
-        forks.watch(self)
         self.read_settings()
         wrong = "edges" if edges is not None and set(edges) != set(self.edges) else ""
         if wrong or embed_names not in (None, self.embed_names):
@@ -107,17 +103,11 @@ class Pipeline:
                 "the documents again into another folder"
             )
 
-    def after_fork_in_child(self) -> None:
-        """Replace the lock, which another thread may have held. For :mod:`graphrag_core.forks`."""
-        self.lock = threading.RLock()
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Hold the write lock. Raise :class:`ReadOnlyIndex` if the index cannot be written."""
+    def writing(self) -> AbstractContextManager[bool]:
+        """Return the lock of a series of writes. Raise :class:`ReadOnlyIndex` if the index cannot be written."""
         if self.engine.read_only:
             raise ReadOnlyIndex(self.engine.read_only_reason)
-        with self.lock:
-            yield
+        return self.engine.lock
 
     def read_settings(self, *, to_add: bool = False) -> dict[str, str]:
         """Take over the settings that are stored with the index, which another process may have written; return them.
