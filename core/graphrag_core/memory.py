@@ -91,10 +91,7 @@ class Memory:
             "created": now, "valid_from": valid_from, "valid_to": valid_to,
         })  # fmt: skip
         with self._pipeline.writing():
-            triple, about = remembered.triple_of(fact), remembered.about_key(subject, relation)
-            documents = self.documents(remembered.condition("about", "eq", ("text", about)))
-            known = [remembered.to_fact(one) for one in documents if remembered.scope_of(one) == scope]
-            known.sort(key=lambda one: (-math.inf if one.valid_from is None else one.valid_from, one.created or 0.0))
+            known, triple = self._known(fact, scope), remembered.triple_of(fact)
             stored = [one for one in known if remembered.triple_of(one) == triple]
             fact = _updated(fact, stored, status, now)
             begins, ended = now if fact.valid_from is None else fact.valid_from, []
@@ -105,6 +102,14 @@ class Memory:
             added = [remembered.to_document(one, scope, self._salt()) for one in changed]
             self._pipeline.add(added)
         return remembered.to_fact(added[0])
+
+    def _known(self, fact: Fact, scope: Mapping[str, Any]) -> list[Fact]:
+        """Return the facts of exactly this scope with a fact's subject and relation, oldest first."""
+        about = remembered.about_key(fact.entities[0], fact.relation)
+        documents = self.documents(remembered.condition("about", "eq", ("text", about)))
+        known = [remembered.to_fact(one) for one in documents if remembered.scope_of(one) == scope]
+        starts = {one.id: -math.inf if one.valid_from is None else one.valid_from for one in known}
+        return sorted(known, key=lambda one: (starts[one.id], one.created or 0.0))
 
     def _salt(self) -> str:
         """Return the random salt of the index, which is created with its first use.

@@ -163,29 +163,22 @@ class Pipeline:
     def _add_batch(self, documents: Sequence[Document], vectors: Vectors, embeddings: Vectors) -> Added:
         """Add valid documents, all or nothing."""
         digests = self._digests(documents)
-        stored = self.engine.stored([*digests])
-        changed = {one.id: one for one in documents if stored.get(one.id) != digests[one.id]}
-        replaced = [name for name in changed if name in stored]
+        known = self.engine.stored([*digests])
+        changed = {one.id: one for one in documents if known.get(one.id) != digests[one.id]}
+        replaced = [name for name in changed if name in known]
         marks = {one.id: one.file for one in documents if one.file is not None and one.id not in changed}
         if marks:
             self.engine.change(lambda records: records.mark_files(marks))
         if not changed:
             return Added(unchanged=len(documents))
-        stages, settings = Stages(), self.read_settings(to_add=True)
+        stages, stored = Stages(), self.read_settings(to_add=True)
         parsed = self._parse([*changed.values()], digests)
         stages.end("extract")
         parsed, names = self._embed(parsed, self.engine.parsed(replaced) if replaced else (), vectors, embeddings)
         stages.end("embed")
         # Another process may have added or deleted the same documents of a shared index meanwhile.
         removed = [*changed] if self.engine.shared else replaced
-        settings = {} if settings.get("embedder") else {
-            "embedder": NO_EMBEDDER if self.embedder is None else self.embedder.identity,
-            "dim": str(0 if self.embedder is None else self.embedder.dim or 0),
-            "embeds": json.dumps({"names": self.embed_names}), "edges": json.dumps(self.edges),
-        }  # fmt: skip
-        if any(remembered.may_hide(one) for one in changed.values() if FACT_KEY in one.metadata):
-            settings[remembered.SETTING] = "yes"
-        self.engine.write(parsed, removed, name_vectors=names, settings=settings)
+        self.engine.write(parsed, removed, name_vectors=names, settings=self._new_settings(parsed, stored))
         stages.end("write")
         passages = sum(len(one.chunks) for one in parsed)
         stages.emit("add", {"documents": len(changed), "passages": passages, "replaced": len(replaced)})
@@ -291,6 +284,17 @@ class Pipeline:
             names = self.engine.new_names(owners)
             texts |= {name: owners[name] for name in names}
         return rows, texts, names
+
+    def _new_settings(self, parsed: Iterable[ParsedDocument], stored: Mapping[str, str]) -> dict[str, str]:
+        """Return the settings to write with documents: of an empty index all, else those that they change."""
+        settings = {} if stored.get("embedder") else {
+            "embedder": NO_EMBEDDER if self.embedder is None else self.embedder.identity,
+            "dim": str(0 if self.embedder is None else self.embedder.dim or 0),
+            "embeds": json.dumps({"names": self.embed_names}), "edges": json.dumps(self.edges),
+        }  # fmt: skip
+        if any(FACT_KEY in one.document.metadata and remembered.may_hide(one.document) for one in parsed):
+            settings[remembered.SETTING] = "yes"
+        return settings
 
     # -- other writes, and what adding would embed
 
