@@ -129,10 +129,10 @@ def with_edges(parsed: ParsedDocument, edges: Sequence[Edge]) -> ParsedDocument:
     """Return a document with the facts of its edges in its first passage, and their names in each."""
     title = next(iter(title_names(parsed.chunks[0].title)), "")
     name = title or address(ID, parsed.document.id)
-    known = {field: values(parsed.document, field) for edge in edges for field in edge}
-    facts = _edge_facts(known, edges, title, name)
+    facts = _edge_facts(parsed.document, edges, title, name)
     # The addresses to which edges of other documents lead; the own one, if the document has no title.
-    subjects = {address(target, value): True for source, target in edges if source != target for value in known[target]}
+    targets = [target for source, target in edges if source != target]
+    subjects = {address(target, value): True for target in targets for value in values(parsed.document, target)}
     if facts and not title:
         subjects[name] = True
     if not facts and not subjects:
@@ -141,20 +141,23 @@ def with_edges(parsed: ParsedDocument, edges: Sequence[Edge]) -> ParsedDocument:
     shared = [Mention(end, field) for end, field in dict.fromkeys(ends)]
     found = [replace(one, mentions=(*one.mentions, *shared)) for one in parsed.extractions]
     found[0] = replace(found[0], facts=(*found[0].facts, *facts))
-    others, names = [EDGE, *(end for fact in facts for end in fact.entities[:-1])], []
-    for own in parsed.names:
-        first = {one: True for one, is_subject in own.items() if is_subject} | subjects
-        names.append(first | {one: False for one in (*own, *others) if one not in first})
-    return replace(parsed, extractions=found, names=names)
+    others = [EDGE, *(end for fact in facts for end in fact.entities[:-1])]
+    return replace(parsed, extractions=found, names=[_with_names(own, subjects, others) for own in parsed.names])
 
 
-def _edge_facts(known: Mapping[str, Sequence[str]], edges: Sequence[Edge], title: str, name: str) -> list[Fact]:
+def _with_names(names: Mapping[str, bool], subjects: dict[str, bool], others: Sequence[str]) -> dict[str, bool]:
+    """Return names with further subjects behind the subjects, and other names at the end."""
+    first = {own: True for own, is_subject in names.items() if is_subject} | subjects
+    return first | {own: False for own in (*names, *others) if own not in first}
+
+
+def _edge_facts(document: Document, edges: Sequence[Edge], title: str, name: str) -> list[Fact]:
     """Return a fact for each value of a source field, between a document's name and what the value leads to."""
     facts = []
     for source in dict.fromkeys(source for source, _ in edges):
         targets = [target for field, target in edges if field == source]
-        for value in known[source]:
-            if ID in targets and value in known[ID]:  # to itself
+        for value in values(document, source):
+            if ID in targets and value in values(document, ID):  # to itself
                 continue
             ends = [value_name(source, value) if target == source else address(target, value) for target in targets]
             text = f"{source}: {value}" if source in targets else source
