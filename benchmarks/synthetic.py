@@ -35,7 +35,6 @@ class ReadyVectors:
     """An embedder whose cost is negligible: the direction between two rows of one random matrix for each text."""
 
     identity = "ready"
-    local = True
 
     def __init__(self, dim: int = 256, rows: int = 4_096) -> None:
         vectors = np.random.default_rng(1).normal(size=(rows, dim)).astype(np.float32)

@@ -47,8 +47,6 @@ class LlamaEmbedder:
     def __init__(self, model: BaseEmbedding) -> None:
         self.model = model
         self.identity = identity_of(model)  # type: ignore[arg-type]  # only reads attributes
-        inner = model.embedder if isinstance(model, LocalEmbedding) else model
-        self.local = bool(getattr(inner, "local", False))
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector for each text."""

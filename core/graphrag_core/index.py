@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,28 +84,15 @@ class KnowledgeIndex:
     ) -> None:
         check_integer(batch_size, "batch_size")
         self.embedding = None if embedder is None else CheckedEmbedder(embedder)
-        self.engine: IndexEngine = _new_engine() if engine is None else engine
-        self.path = self.engine.path
-        self.batch_size = batch_size
-        self._copied: dict[str, Any] = {
-            "chunker": chunker,
-            "extractor": extractor,
-            "batch_size": batch_size,
-            "progress": progress,
-        }
-        if embed_names and embedder is None:
-            raise InputError("embed_names needs an embedder: pass one, or leave it out")
+        self.engine: IndexEngine = open_engine(None) if engine is None else engine
         if self.embedding is not None and self.embedding.has_tokens:
             self.engine.embed_tokens = self.embedding.embed_tokens
-        self.pipeline = Pipeline(
-            engine=self.engine, embedder=self.embedding, embed_names=bool(embed_names),
-            wanted_edges=None if edges is None else parse_edges(edges), **self._copied,
-        )  # fmt: skip
-        if embed_names is not None and embed_names != self.pipeline.embed_names:
-            raise InputError(
-                f"{self.path or 'the index'} was built with embed_names={self.pipeline.embed_names}: leave the setting "
-                "out, or index the documents again into another folder"
-            )
+        self.path, self.batch_size = self.engine.path, batch_size
+        self._copied: dict[str, Any] = {
+            "chunker": chunker, "extractor": extractor, "batch_size": batch_size, "progress": progress,
+        }  # fmt: skip
+        pairs = None if edges is None else parse_edges(edges)
+        self.pipeline = Pipeline(self.engine, self.embedding, embed_names=embed_names, edges=pairs, **self._copied)
         self.memory = Memory(self.pipeline)
         """The facts that were stated with :meth:`Memory.remember <graphrag_core.memory.Memory.remember>`."""
         self.graph = KnowledgeGraph(self.pipeline, self.memory)
@@ -155,8 +143,7 @@ class KnowledgeIndex:
         return self.engine.read_only
 
     def __reduce__(self) -> tuple[Any, ...]:
-        embedder = None if self.embedding is None else self.embedding.embedder
-        settings = dict(self._copied)
+        embedder, settings = None if self.embedding is None else self.embedding.embedder, dict(self._copied)
         if isinstance(problem := _pickling_problem(embedder), TypeError):  # a lambda may do: cloudpickle takes it
             raise InputError(
                 f"the embedder {embedder!r:.80} cannot be pickled ({problem}): define its __getstate__, or open the "
@@ -164,18 +151,20 @@ class KnowledgeIndex:
             ) from problem
         if _pickling_problem(settings["extractor"]) is not None:  # such as a client of an LLM: a copy extracts nothing
             del settings["extractor"]
-        return _open_copy, (type(self), *self.engine.place(), embedder, settings)
+        path, read_only = self.engine.place()
+        return partial(type(self).open, path, embedder, read_only=read_only, **settings), ()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> KnowledgeIndex:
         if self.path is None:
             return self
+        path, read_only = self.engine.place()
         embedder = None if self.embedding is None else self.embedding.embedder
-        return _open_copy(type(self), *self.engine.place(), embedder, self._copied)
+        return self.open(path, embedder, read_only=read_only, **self._copied)
 
     @staticmethod
     def exists(path: str | Path) -> bool:
         """Return whether a folder, or a PostgreSQL database, holds an index."""
-        from graphrag_core.engine.connect import exists  # noqa: PLC0415 - see _new_engine
+        from graphrag_core.engine.connect import exists  # noqa: PLC0415 - see open_engine
 
         return exists(path)
 
@@ -277,7 +266,7 @@ class KnowledgeIndex:
             False if a reader in the middle of a query keeps deleted text in the write-ahead log, and the space was not
             released: repeat the call.
         """
-        with self.pipeline.lock:
+        with self.engine.lock:
             done = self.engine.erase()
         if not done:
             _log.warning("%s: a reader keeps deleted text in the write-ahead log: repeat the call", self.path)
@@ -308,7 +297,7 @@ class KnowledgeIndex:
 
     def close(self) -> None:
         """Save the search indexes and release locks and files. Closing twice does nothing."""
-        with self.pipeline.lock:
+        with self.engine.lock:
             self.engine.close()
 
     # -- documents
@@ -369,35 +358,17 @@ class KnowledgeIndex:
         return self.pipeline.edges
 
 
-def open_engine(path: str | Path, *, read_only: bool) -> IndexEngine:
-    """Open the engine for a folder, or for the address of a database."""
-    if is_url(path) and not is_address(path):
+def open_engine(path: str | Path | None, *, read_only: bool = False) -> IndexEngine:
+    """Open the engine for a folder, for the address of a database, or in memory."""
+    from graphrag_core.engine.engine import IndexEngine  # noqa: PLC0415 - FAISS, tantivy and scipy take long to import
+
+    if isinstance(path, str) and is_url(path) and not is_address(path):
         raise InputError(
             f"{shown(path)} is neither a folder nor an address of PostgreSQL (postgresql://user@host/database)"
         )
     if isinstance(path, Path) and path.parts[:1] in (("postgresql:",), ("postgres:",)):
         raise InputError("the address of a database must be a str: a Path changes it")
-    return _new_engine(path, read_only=read_only)
-
-
-def stored_settings(path: str | Path) -> Mapping[str, str]:
-    """Return the settings that are stored with an index; none if there is no index. No search index is opened."""
-    from graphrag_core.engine.connect import stored_settings as stored_in  # noqa: PLC0415 - see _new_engine
-
-    return stored_in(path)
-
-
-def _new_engine(path: str | Path | None = None, **settings: Any) -> IndexEngine:
-    # FAISS, tantivy and scipy take longer to import than all the rest.
-    from graphrag_core.engine.engine import IndexEngine  # noqa: PLC0415
-
-    return IndexEngine(path, **settings)
-
-
-def _open_copy(
-    cls: type[KnowledgeIndex], path: str | Path, read_only: bool, embedder: Embedder | None, settings: Mapping[str, Any]
-) -> KnowledgeIndex:
-    return cls.open(path, embedder, read_only=read_only, **settings)
+    return IndexEngine(path, read_only=read_only)
 
 
 def _pickling_problem(value: Any) -> Exception | None:

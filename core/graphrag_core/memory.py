@@ -83,28 +83,30 @@ class Memory:
         now, scope = time.time(), remembered.check_scope(metadata or {})
         if not isinstance(supersedes, bool):
             raise InputError(f"supersedes is {supersedes!r:.80}: pass True or False")
-        if status is not None:
-            remembered.check_status(status)
+        default: FactStatus = "confirmed" if source == "user_edit" else "staged"
         fact = remembered.make_fact({
             "subject": subject, "relation": relation, "object": object, "literal": literal, "source": source,
-            "confidence": confidence, "status": status or ("confirmed" if source == "user_edit" else "staged"),
-            "created": now, "valid_from": valid_from, "valid_to": valid_to,
+            "confidence": confidence, "status": default if status is None else status, "created": now,
+            "valid_from": valid_from, "valid_to": valid_to,
         })  # fmt: skip
         with self._pipeline.writing():
-            triple, about = remembered.triple_of(fact), remembered.about_key(subject, relation)
-            documents = self.documents(remembered.condition("about", "eq", ("text", about)))
-            known = [remembered.to_fact(one) for one in documents if remembered.scope_of(one) == scope]
-            known.sort(key=lambda one: (-math.inf if one.valid_from is None else one.valid_from, one.created or 0.0))
-            stored = [one for one in known if remembered.triple_of(one) == triple]
-            fact = _updated(fact, stored, status, now)
-            begins, ended = now if fact.valid_from is None else fact.valid_from, []
-            if supersedes and fact.status != "rejected":
-                rivals = (one for one in known if one not in stored and one.status != "rejected")
-                ended = [replace(one, valid_to=begins) for one in rivals if _is_valid(one, begins)]
-            changed = [replace(fact, valid_from=begins) if ended else fact, *ended]
+            known, triple = self._known(fact, scope), remembered.triple_of(fact)
+            fact = _updated(fact, [one for one in known if remembered.triple_of(one) == triple], status, now)
+            begins = now if fact.valid_from is None else fact.valid_from
+            ended = _rivals(known, triple, begins) if supersedes and fact.status != "rejected" else []
+            changed = [replace(fact, valid_from=begins) if ended else fact]
+            changed += [replace(one, valid_to=begins) for one in ended]
             added = [remembered.to_document(one, scope, self._salt()) for one in changed]
             self._pipeline.add(added)
         return remembered.to_fact(added[0])
+
+    def _known(self, fact: Fact, scope: Mapping[str, Any]) -> list[Fact]:
+        """Return the facts of exactly this scope with a fact's subject and relation, oldest first."""
+        about = remembered.about_key(fact.entities[0], fact.relation)
+        documents = self.documents(remembered.condition("about", "eq", ("text", about)))
+        known = [remembered.to_fact(one) for one in documents if remembered.scope_of(one) == scope]
+        starts = {one.id: -math.inf if one.valid_from is None else one.valid_from for one in known}
+        return sorted(known, key=lambda one: (starts[one.id], one.created or 0.0))
 
     def _salt(self) -> str:
         """Return the random salt of the index, which is created with its first use.
@@ -219,6 +221,12 @@ def _updated(fact: Fact, stored: Sequence[Fact], status: FactStatus | None, now:
     if stored and start is None and fact.valid_to is None:  # true again
         return replace(fact, valid_from=now, status=status or stored[-1].status)
     return fact
+
+
+def _rivals(known: Iterable[Fact], triple: str, at: float) -> list[Fact]:
+    """Return the facts with another triple that are valid at a time."""
+    others = (one for one in known if remembered.triple_of(one) != triple and one.status != "rejected")
+    return [one for one in others if _is_valid(one, at)]
 
 
 def _document_id(fact: str | Fact) -> str:

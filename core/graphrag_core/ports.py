@@ -32,11 +32,9 @@ Ranking = tuple[Keys, Scores]
 class Embedder(Protocol):
     """Turns texts into vectors. LangChain's ``Embeddings`` has the same shape.
 
-    Optional attributes: ``identity``, a string that changes when the vectors change; ``local``,
-    true for a model that runs in this process; ``embedded``, true for one whose cost is negligible;
-    ``embed_queries``, a method that embeds a list of questions in one call, for strategies that search
-    with many. Without it ``embed_query`` is called for each. ``vector_weight`` is the weight of vector search
-    in plain search that suits the vectors, 0.5 without it.
+    Optional attributes: ``identity``, a string that changes when the vectors change; ``embed_queries``, a method that
+    embeds a list of questions in one call, for strategies that search with many: without it ``embed_query`` is called
+    for each; ``vector_weight``, the weight of vector search in plain search that suits the vectors, 0.5 without it.
 
     Three optional methods of static models, whose vocabulary has at most 65,536 tokens:
     ``token_ids(texts: list[str]) -> list[npt.NDArray[np.uint16]]`` returns the ids of the tokens of each text, in

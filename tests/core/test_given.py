@@ -18,9 +18,7 @@ from graphrag_core.testing import ExtractorSuite, HashEmbedder
 
 
 class Paid(HashEmbedder):
-    """Counts the texts it is asked for, and does not say that it costs nothing."""
-
-    local = False
+    """Counts the texts it is asked for."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -86,8 +86,6 @@ class Instructed(LocalEmbedding):
 
 def test_a_subclass_of_the_local_embedding_is_honoured(nodes, tmp_path):
     class Seen(HashEmbedder):
-        local = True
-
         def __init__(self):
             super().__init__()
             self.seen = []

@@ -24,7 +24,7 @@ from graphrag_apps.config import NAME, Config, load
 from graphrag_core import embedders
 from graphrag_core.engine.address import shown
 from graphrag_core.errors import ConfigError, InputError, MissingDependency, NotAnIndex
-from graphrag_core.index import KnowledgeIndex, stored_settings
+from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ports import Embedder, Extractor
 from graphrag_core.query.settings import Method, SearchSettings
 
@@ -159,6 +159,8 @@ class IndexSettings:
 
         A server that only the index names must be on this machine: it gets the question and the API key.
         """
+        from graphrag_core.engine.connect import stored_settings
+
         stored, config = cls(**json.loads(stored_settings(kb).get(_SETTING, "{}"))), GIVEN.get().config
         name = changes.pop("embedder", None) or config.embedder or stored.embedder
         url = changes.pop("embedder_url", None) or config.embedder_url

@@ -39,8 +39,6 @@ class Onnx:
         onnxruntime or tokenizers is not installed.
     """
 
-    local = True
-
     def __init__(self, folder: str | Path, *, max_tokens: int = 256, threads: int = 0) -> None:
         self._folder, self._max_tokens, self._threads = Path(folder).resolve(), max_tokens, threads
         for name in ("model.onnx", "tokenizer.json"):

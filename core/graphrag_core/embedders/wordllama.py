@@ -30,7 +30,6 @@ class WordLlama:
     """
 
     identity = "wordllama-l2-supercat-256"
-    local = True
     dim = 256
     vector_weight = 0.4
 

@@ -104,6 +104,7 @@ class IndexEngine:
 
     def _renew(self) -> None:
         """Create new locks and empty the caches: another database may have other rows with the same keys."""
+        self.lock = threading.RLock()  # of a series of writes, such as an ``add`` of many batches
         self._writing, self._applying = threading.RLock(), threading.RLock()
         self._columns, self._names, self.accesses = AttributeColumns(), NameVectors(), Accesses()
 

@@ -125,28 +125,24 @@ def value_name(field: str, value: str) -> str:
     return value if cased and normalise(value) and not _OPAQUE.fullmatch(value) else f"{field}: {value}"
 
 
-# -- what the edges add to an extraction
-
-
 def with_edges(parsed: ParsedDocument, edges: Sequence[Edge]) -> ParsedDocument:
     """Return a document with the facts of its edges in its first passage, and their names in each."""
-    document = parsed.document
     title = next(iter(title_names(parsed.chunks[0].title)), "")
-    name = title or address(ID, document.id)
-    facts = _edge_facts(document, edges, title, name)
+    name = title or address(ID, parsed.document.id)
+    facts = _edge_facts(parsed.document, edges, title, name)
     # The addresses to which edges of other documents lead; the own one, if the document has no title.
     targets = [target for source, target in edges if source != target]
-    subjects = {address(target, value): True for target in targets for value in values(document, target)}
+    subjects = {address(target, value): True for target in targets for value in values(parsed.document, target)}
     if facts and not title:
         subjects[name] = True
     if not facts and not subjects:
         return parsed
-    shared = dict.fromkeys((end, fact.relation) for fact in facts for end in fact.entities[1:-1])
-    mentions = [Mention(end, field) for end, field in shared if not end.startswith(EDGE)]
-    found = [replace(one, mentions=(*one.mentions, *mentions)) for one in parsed.extractions]
+    ends = ((end, fact.relation) for fact in facts for end in fact.entities[1:-1] if not end.startswith(EDGE))
+    shared = [Mention(end, field) for end, field in dict.fromkeys(ends)]
+    found = [replace(one, mentions=(*one.mentions, *shared)) for one in parsed.extractions]
     found[0] = replace(found[0], facts=(*found[0].facts, *facts))
     others = [EDGE, *(end for fact in facts for end in fact.entities[:-1])]
-    return replace(parsed, extractions=found, names=[_with_names(names, subjects, others) for names in parsed.names])
+    return replace(parsed, extractions=found, names=[_with_names(own, subjects, others) for own in parsed.names])
 
 
 def _with_names(names: Mapping[str, bool], subjects: dict[str, bool], others: Sequence[str]) -> dict[str, bool]:

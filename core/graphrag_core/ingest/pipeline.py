@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphrag_core import extract as extractors
-from graphrag_core import forks
 from graphrag_core.errors import DocumentError, EmbedderMismatch, ExtractionError, InputError, ReadOnlyIndex
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.chunker import Chunker, whole_document
@@ -24,7 +22,7 @@ from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.ingest.titles import stated_title
 from graphrag_core.ingest.validation import extract, names_of, to_json, validate
 from graphrag_core.model import Added, Chunk, Document
-from graphrag_core.ports import Matrix, ParsedDocument
+from graphrag_core.ports import Extractor, Matrix, ParsedDocument
 from graphrag_core.research import FINDINGS, is_finding, without_labels
 from graphrag_core.telemetry import Stages
 from graphrag_core.text import fingerprint, normalise
@@ -74,42 +72,42 @@ def _source(document: Document) -> object:
     return extractors.source_and_rest(metadata) if isinstance(metadata, Mapping) else None
 
 
-@dataclass(eq=False, kw_only=True)
 class Pipeline:
     """Prepares documents and writes them to an engine. Most parameters are those of ``KnowledgeIndex``."""
 
-    engine: IndexEngine
-    embedder: CheckedEmbedder | None
-    chunker: Chunker | None
-    extractor: Any  # None for the default one, which is imported when it is used
-    embed_names: bool
-    batch_size: int
-    progress: bool | None
-    wanted_edges: tuple[Edge, ...] | None = None
-
-    def __post_init__(self) -> None:
-        self.edges = self.wanted_edges or ()
+    def __init__(
+        self,
+        engine: IndexEngine,
+        embedder: CheckedEmbedder | None,
+        *,
+        chunker: Chunker | None,
+        extractor: Extractor | None,
+        embed_names: bool | None,
+        edges: tuple[Edge, ...] | None,
+        batch_size: int,
+        progress: bool | None,
+    ) -> None:
+        if embed_names and embedder is None:
+            raise InputError("embed_names needs an embedder: pass one, or leave it out")
+        self.engine, self.embedder, self.chunker = engine, embedder, chunker
+        self.extractor: Any = extractor  # the default one is imported when it is used
+        self.embed_names, self.edges = bool(embed_names), edges or ()
+        self.batch_size, self.progress = batch_size, progress
         self.finished = 0  # batches that were written, or had nothing new
-        self.after_fork_in_child()
-        forks.watch(self)
         self.read_settings()
-        if self.wanted_edges is not None and set(self.wanted_edges) != set(self.edges):
+        wrong = "edges" if edges is not None and set(edges) != set(self.edges) else ""
+        if wrong or embed_names not in (None, self.embed_names):
+            name = wrong or "embed_names"
             raise InputError(
-                f"{self.engine.path or 'the index'} was built with the edges {list(self.edges)}, not "
-                f"{list(self.wanted_edges)}: leave edges out, or index the documents again into another folder"
+                f"{engine.path or 'the index'} was built with {name}={getattr(self, name)}: leave {name} out, or index "
+                "the documents again into another folder"
             )
 
-    def after_fork_in_child(self) -> None:
-        """Replace the lock, which another thread may have held. For :mod:`graphrag_core.forks`."""
-        self.lock = threading.RLock()
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Hold the write lock. Raise :class:`ReadOnlyIndex` if the index cannot be written."""
+    def writing(self) -> AbstractContextManager[bool]:
+        """Return the lock of a series of writes. Raise :class:`ReadOnlyIndex` if the index cannot be written."""
         if self.engine.read_only:
             raise ReadOnlyIndex(self.engine.read_only_reason)
-        with self.lock:
-            yield
+        return self.engine.lock
 
     def read_settings(self, *, to_add: bool = False) -> dict[str, str]:
         """Take over the settings that are stored with the index, which another process may have written; return them.
@@ -165,29 +163,22 @@ class Pipeline:
     def _add_batch(self, documents: Sequence[Document], vectors: Vectors, embeddings: Vectors) -> Added:
         """Add valid documents, all or nothing."""
         digests = self._digests(documents)
-        stored = self.engine.stored([*digests])
-        changed = {one.id: one for one in documents if stored.get(one.id) != digests[one.id]}
-        replaced = [name for name in changed if name in stored]
+        known = self.engine.stored([*digests])
+        changed = {one.id: one for one in documents if known.get(one.id) != digests[one.id]}
+        replaced = [name for name in changed if name in known]
         marks = {one.id: one.file for one in documents if one.file is not None and one.id not in changed}
         if marks:
             self.engine.change(lambda records: records.mark_files(marks))
         if not changed:
             return Added(unchanged=len(documents))
-        stages, settings = Stages(), self.read_settings(to_add=True)
+        stages, stored = Stages(), self.read_settings(to_add=True)
         parsed = self._parse([*changed.values()], digests)
         stages.end("extract")
         parsed, names = self._embed(parsed, self.engine.parsed(replaced) if replaced else (), vectors, embeddings)
         stages.end("embed")
         # Another process may have added or deleted the same documents of a shared index meanwhile.
         removed = [*changed] if self.engine.shared else replaced
-        settings = {} if settings.get("embedder") else {
-            "embedder": NO_EMBEDDER if self.embedder is None else self.embedder.identity,
-            "dim": str(0 if self.embedder is None else self.embedder.dim or 0),
-            "embeds": json.dumps({"names": self.embed_names}), "edges": json.dumps(self.edges),
-        }  # fmt: skip
-        if any(remembered.may_hide(one) for one in changed.values() if FACT_KEY in one.metadata):
-            settings[remembered.SETTING] = "yes"
-        self.engine.write(parsed, removed, name_vectors=names, settings=settings)
+        self.engine.write(parsed, removed, name_vectors=names, settings=self._new_settings(parsed, stored))
         stages.end("write")
         passages = sum(len(one.chunks) for one in parsed)
         stages.emit("add", {"documents": len(changed), "passages": passages, "replaced": len(replaced)})
@@ -293,6 +284,17 @@ class Pipeline:
             names = self.engine.new_names(owners)
             texts |= {name: owners[name] for name in names}
         return rows, texts, names
+
+    def _new_settings(self, parsed: Iterable[ParsedDocument], stored: Mapping[str, str]) -> dict[str, str]:
+        """Return the settings to write with documents: of an empty index all, else those that they change."""
+        settings = {} if stored.get("embedder") else {
+            "embedder": NO_EMBEDDER if self.embedder is None else self.embedder.identity,
+            "dim": str(0 if self.embedder is None else self.embedder.dim or 0),
+            "embeds": json.dumps({"names": self.embed_names}), "edges": json.dumps(self.edges),
+        }  # fmt: skip
+        if any(FACT_KEY in one.document.metadata and remembered.may_hide(one.document) for one in parsed):
+            settings[remembered.SETTING] = "yes"
+        return settings
 
     # -- other writes, and what adding would embed
 

@@ -31,8 +31,6 @@ class HashEmbedder:
     True
     """
 
-    local = True
-
     def __init__(self, dim: int = 64) -> None:
         self.dim = dim
         self.identity = f"hash-{dim} (not for production)"
