@@ -22,7 +22,6 @@ NAMES = [
     "GraphRAGRetriever",
     "compressor_reranker", "create_memory_search_tool", "llm_extractor",
 ]  # fmt: skip
-REPORTS_ERRORS = True  # to the agent: a tool that got wrong input does not raise
 WRITE = """
 import sys
 from langchain_core.documents import Document

@@ -10,7 +10,6 @@ import llama_index.core
 import nltk
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage, TextBlock
-from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.graph_stores.types import KG_NODES_KEY, KG_RELATIONS_KEY, EntityNode, Relation
 from llama_index.core.node_parser import SentenceSplitter
@@ -18,7 +17,6 @@ from llama_index.core.schema import MetadataMode, TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 import llama_graphrag as package
-from graphrag_core.embedders import WordLlama
 from graphrag_core.testing import HashEmbedder
 from llama_graphrag import (
     GraphRAGRetriever,
@@ -31,7 +29,6 @@ nltk.data.path.append(str(Path(llama_index.core.__path__[0], "_static", "nltk_ca
 NAMES = [
     "GraphRAGRetriever", "GraphRAGVectorStore", "LocalEmbedding", "memory_search_tool",
 ]  # fmt: skip
-REPORTS_ERRORS = False  # LlamaIndex's agents catch what a tool raises
 WRITE = """
 import sys
 from llama_graphrag import GraphRAGRetriever
@@ -171,34 +168,6 @@ class Tool:
 
 def tool(retriever, **settings):
     return Tool(memory_search_tool(retriever, **settings))
-
-
-# -- recall
-
-
-class Words(BaseEmbedding):
-    """WordLlama as a LlamaIndex embedding like any other."""
-
-    _model: WordLlama = PrivateAttr(default_factory=WordLlama)
-
-    def _get_query_embedding(self, query):
-        return self._model.embed_query(query).tolist()
-
-    async def _aget_query_embedding(self, query):
-        return self._get_query_embedding(query)
-
-    def _get_text_embedding(self, text):
-        return self._get_text_embeddings([text])[0]
-
-    def _get_text_embeddings(self, texts):
-        return self._model.embed_documents(texts).tolist()
-
-
-class WithoutTokens(WordLlama):
-    """WordLlama as the core sees it behind a model of LlamaIndex."""
-
-    vector_weight = 0.5
-    token_ids = None  # type: ignore[assignment]
 
 
 # -- sources that the application cuts

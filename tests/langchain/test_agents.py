@@ -11,9 +11,8 @@ from langchain_core.documents import Document
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
-from graphrag_core.errors import InputError
 from graphrag_core.testing import HashEmbedder
-from langchain_graphrag import GraphRAGRetriever
+from langchain_graphrag import GraphRAGRetriever, create_memory_search_tool
 from langchain_graphrag.agents import RetrieveMiddleware
 
 TEXTS = ["The Auth Service delegates to the OAuth Provider.", "The OAuth Provider has a secret door."]
@@ -55,17 +54,6 @@ async def call(agent, question, awaited, **settings):
     given = {"messages": [("user", question)]}
     state = await agent.ainvoke(given, **settings) if awaited else agent.invoke(given, **settings)
     return state["messages"][-1].text
-
-
-@pytest.mark.parametrize("unknown", [None, {}, {"user": None}, "ada"])
-@pytest.mark.parametrize("awaited", [False, True])
-async def test_a_function_that_does_not_know_the_user_ends_the_run(retriever, unknown, awaited):
-    model = Scripted(messages=iter([AIMessage("Yes.")] * 2), seen=[])
-    with pytest.raises(InputError, match=r"the function for filter of RetrieveMiddleware returned .*: .* the user"):
-        await call(
-            create_agent(model, middleware=[RetrieveMiddleware(retriever, filter=lambda _: unknown)]), QUESTION, awaited
-        )
-    assert not model.seen
 
 
 class Runs(BaseCallbackHandler):
@@ -111,3 +99,26 @@ async def test_passages_that_a_message_holds_are_left_out(retriever, awaited):
     assert model.seen[0][0].text == "Be brief."
     await call(agent, QUESTION, awaited)
     assert TEXTS[0] in model.seen[1][0].text
+
+
+async def test_the_memory_search_is_traced_with_the_search_inside(retriever):
+    tool = create_memory_search_tool(retriever)
+
+    class Listens(BaseCallbackHandler):
+        def __init__(self):
+            self.tools, self.searches = [], []
+
+        def on_tool_start(self, serialized, text, *, run_id, **kwargs):
+            self.tools.append(run_id)
+
+        def on_retriever_start(self, serialized, query, *, parent_run_id=None, tags=None, **kwargs):
+            self.searches.append((parent_run_id, tags))
+
+    for run in ("invoke", "ainvoke"):
+        listens = Listens()
+        config = {"callbacks": [listens], "tags": ["call"]}
+        if run == "invoke":
+            tool.invoke({"name": tool.name, "args": {"query": QUESTION}, "id": "1", "type": "tool_call"}, config)
+        else:
+            await tool.ainvoke({"name": tool.name, "args": {"query": QUESTION}, "id": "1", "type": "tool_call"}, config)
+        assert listens.searches == [(listens.tools[0], ["call"])]
