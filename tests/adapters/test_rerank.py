@@ -77,12 +77,3 @@ async def test_an_index_that_changes_meanwhile_answers_from_what_the_question_sa
     assert len(seen) == 1
     assert "new" not in framework.ids(found)
     assert "new" in framework.ids(await framework.aretrieve(retriever, QUESTION, k=9))
-
-
-async def test_errors_are_raised_as_they_are(framework, retriever):
-    async def fails(question, texts):
-        raise ConnectionError("no route")
-
-    with pytest.raises(ConnectionError, match="no route") as raised:
-        await framework.aretrieve(framework.changed(retriever, reranker=fails), QUESTION)
-    assert raised.value.__context__ is None
