@@ -11,7 +11,6 @@ import nltk
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage, TextBlock
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.graph_stores.types import KG_NODES_KEY, KG_RELATIONS_KEY, EntityNode, Relation
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import MetadataMode, TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
@@ -67,21 +66,6 @@ def _settings(settings):
 def build(documents, embedder=HashEmbedder(), **settings):  # noqa: B008 - it has no state
     embedder = False if embedder is None else embedder
     return GraphRAGRetriever.from_nodes(to_items(documents), embedder, **_settings(settings))
-
-
-def build_graph(passages, subjects, relations, embedder, **settings):
-    """Return a retriever of passages with the entities and relations that an extractor found."""
-    nodes = []
-    for name, text in passages.items():
-        entities, links = [EntityNode(name=subject) for subject in [subjects.get(name)] if subject], []
-        if name in relations:
-            subject, relation, target, strength = relations[name]
-            ends = [EntityNode(name=subject), EntityNode(name=target)]
-            entities += ends
-            properties = {"strength": strength}
-            links = [Relation(label=relation, source_id=ends[0].id, target_id=ends[1].id, properties=properties)]
-        nodes.append(TextNode(id_=name, text=text, metadata={KG_NODES_KEY: entities, KG_RELATIONS_KEY: links}))
-    return GraphRAGRetriever.from_nodes(nodes, embedder, **settings)
 
 
 def over(index, **settings):
