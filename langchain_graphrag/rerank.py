@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 
 from graphrag_core.adapter import overrides
 from graphrag_core.errors import InputError, RerankerError
 
 Scores = list[float | None]
-
-CALLBACKS: ContextVar[Callbacks] = ContextVar("callbacks", default=None)
-"""Those of the retriever's run, for a compressor."""
 
 
 def compressor_reranker(compressor: BaseDocumentCompressor) -> CompressorScores:
@@ -44,7 +39,7 @@ class CompressorScores:
     def __call__(self, question: str, texts: Sequence[str]) -> Scores:
         """Return a score for each text; None for one that the compressor leaves out."""
         documents = [Document(text) for text in texts]
-        return self._scores(texts, self.compressor.compress_documents(documents, question, CALLBACKS.get()))
+        return self._scores(texts, self.compressor.compress_documents(documents, question))
 
     @property
     def ascore(self) -> Callable[[str, Sequence[str]], Awaitable[Scores]] | None:
@@ -53,7 +48,7 @@ class CompressorScores:
 
     async def _ascore(self, question: str, texts: Sequence[str]) -> Scores:
         documents = [Document(text) for text in texts]
-        return self._scores(texts, await self.compressor.acompress_documents(documents, question, CALLBACKS.get()))
+        return self._scores(texts, await self.compressor.acompress_documents(documents, question))
 
     def _scores(self, texts: Sequence[str], documents: Sequence[Document]) -> Scores:
         """Return the compressor's own scores if each is lower than the one before, otherwise 1 / rank."""

@@ -37,7 +37,7 @@ from graphrag_core.filters import Filter, Where, parse_all
 from graphrag_core.ports import Embedder
 from graphrag_core.query.plan import Plan
 from langchain_graphrag.documents import message_text, to_core_document, to_core_documents, to_document, to_documents
-from langchain_graphrag.rerank import CALLBACKS, compressor_reranker
+from langchain_graphrag.rerank import compressor_reranker
 from langchain_graphrag.stores import ReadRows, copy_store, store_rows
 
 
@@ -316,22 +316,15 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **settings: Any
     ) -> list[Document]:
-        token = CALLBACKS.set(run_manager.get_child())
-        try:
-            result = self.search(query, **{"explain": not EXPLAINED.isdisjoint(self.add_metadata), **settings})
-        finally:
-            CALLBACKS.reset(token)
-        return to_documents(result, self.add_metadata)
+        explain = not EXPLAINED.isdisjoint(self.add_metadata)
+        return to_documents(self.search(query, **{"explain": explain, **settings}), self.add_metadata)
 
     @override
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **settings: Any
     ) -> list[Document]:
-        token = CALLBACKS.set(run_manager.get_child())
-        try:
-            result = await self.asearch(query, **{"explain": not EXPLAINED.isdisjoint(self.add_metadata), **settings})
-        finally:
-            CALLBACKS.reset(token)
+        explain = not EXPLAINED.isdisjoint(self.add_metadata)
+        result = await self.asearch(query, **{"explain": explain, **settings})
         return await run_in_executor(None, to_documents, result, self.add_metadata)
 
     def _plan(self, query: str, given: Mapping[str, Any], *, awaits: bool = False) -> Plan:

@@ -457,7 +457,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         """
         nodes = split([document], self.transformations)
         added = self.insert_nodes(nodes)
-        self._drop_others([document.id_], nodes)
+        self.drop_stale(nodes, document.id_)
         return added
 
     insert = update_ref_doc
@@ -466,15 +466,14 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         """Delete all nodes of a source document; return how many there were within the retriever's filters."""
         return self.index.delete(self._in_scope(self._nodes_of(ref_doc_id)))
 
-    def _drop_others(self, sources: Iterable[str], nodes: Sequence[BaseNode]) -> int:
-        """Delete the nodes of source documents that are not among these; return how many."""
-        kept = {node.node_id for node in nodes}
-        node_ids = (node_id for source in sources for node_id in self._nodes_of(source))
-        return self.index.delete([node_id for node_id in node_ids if node_id not in kept])
+    def drop_stale(self, nodes: Sequence[BaseNode], *ref_doc_ids: str) -> int:
+        """Delete other nodes of the same source documents, left from earlier versions; return how many.
 
-    def drop_stale(self, nodes: Sequence[BaseNode]) -> int:
-        """Delete other nodes of the same source documents, left from earlier versions; return how many."""
-        return self._drop_others({source for node in nodes if (source := node.ref_doc_id)}, nodes)
+        ``ref_doc_ids`` are further source documents, of which these are all nodes.
+        """
+        kept, sources = {node.node_id for node in nodes}, {*ref_doc_ids, *(node.ref_doc_id for node in nodes)}
+        node_ids = (node_id for source in sources if source for node_id in self._nodes_of(source))
+        return self.index.delete([node_id for node_id in node_ids if node_id not in kept])
 
     def _nodes_of(self, ref_doc_id: str) -> list[str]:
         ids = self.index.document_ids(where={SOURCE: ref_doc_id})

@@ -16,19 +16,26 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, get_args
 from typing_extensions import Self, Unpack, get_type_hints
 
 from graphrag_core.context.expanded import Around
+from graphrag_core.context.settings import ContextFormat
 from graphrag_core.engine.address import shown
 from graphrag_core.errors import InputError, NotAnIndex, unknown_name
 from graphrag_core.filters import DOCUMENT_ID, Where, json_value, parse_all
 from graphrag_core.index import KnowledgeIndex
+from graphrag_core.ingest.chunker import Chunker
+from graphrag_core.ingest.edges import Edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.remembered import Time
 from graphrag_core.ingest.titles import stated_title
 from graphrag_core.model import Added, Document
-from graphrag_core.ports import Embedder
+from graphrag_core.ports import Embedder, Extractor
+from graphrag_core.query.fusion import Fusion, Gate
 from graphrag_core.query.plan import Plan
+from graphrag_core.query.recognise import Recogniser
+from graphrag_core.query.routing import Router
 from graphrag_core.query.settings import Method, SearchSettings
+from graphrag_core.query.strategies.strategy import GraphStrategy
 from graphrag_core.result import Hit, Result
-from graphrag_core.retriever import GraphRetriever
+from graphrag_core.retriever import Cache, GraphRetriever
 
 CITATION = ("section", "page", "document_id")
 """The added metadata that belongs to the passage and can be cited."""
@@ -62,18 +69,18 @@ class SettingOptions(TypedDict, total=False):
 
     method: Method | None
     k: int | None
-    graph: Any
+    graph: GraphStrategy | None
     use_graph: bool | None
-    gate: Any
-    recogniser: Any
-    router: Any
-    fusion: Any
+    gate: Gate | None
+    recogniser: Recogniser | None
+    router: Router | None
+    fusion: Fusion | None
     reranker: Any
     candidates: int | None
     vector_weight: float | None
     score_threshold: float | None
     on_embedder_error: Literal["raise", "keyword"] | None
-    context: Any
+    context: ContextFormat | None
     expand: Around | None
 
 
@@ -81,7 +88,7 @@ class RetrieverOptions(SettingOptions, total=False):
     """Keywords of the retrievers of both adapters."""
 
     add_metadata: Iterable[str]
-    cache: Any
+    cache: Cache | bool | None
 
 
 class IndexOptions(TypedDict, total=False):
@@ -89,12 +96,12 @@ class IndexOptions(TypedDict, total=False):
 
     settings: SearchSettings | None
     llm: Any
-    chunker: Any
-    extractor: Any
+    chunker: Chunker | None
+    extractor: Extractor | None
     embed_names: bool | None
     batch_size: int
     progress: bool | None
-    edges: Any
+    edges: Edges | None
     read_only: bool
 
 

@@ -11,7 +11,7 @@ import os
 import random
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,7 +61,13 @@ def find_communities(snapshot: Snapshot) -> list[Community]:
     members = np.split(order, np.cumsum(np.bincount(groups))[:-1])
     members = [group for group in members if len(group) >= _MIN_ENTITIES]
     members.sort(key=len, reverse=True)
-    return [_community([entities[at] for at in group.tolist()]) for group in members]
+    communities = list[Community]()
+    for group in members:
+        linked = [entities[at] for at in group.tolist()]  # the most strongly linked first
+        names, ids = _typical_names(linked), tuple(entity.id for entity in linked)
+        name = ", ".join(names[:_NAMES_IN_NAME]) or linked[0].name
+        communities.append(Community(ids[0], name, tuple(names), len(linked), ids))
+    return communities
 
 
 def _read(snapshot: Snapshot, keys: Keys) -> tuple[list[Entity], Ints, Floats]:
@@ -96,18 +102,6 @@ def _partition(count: int, edges: Ints, weights: Floats) -> Ints:
         finally:
             igraph.set_random_number_generator(random)
     return np.array(found.membership, np.int64)
-
-
-def _community(members: Sequence[Entity]) -> Community:
-    """Return a community of entities, which are sorted by how strongly they are linked with the others."""
-    names = _typical_names(members)
-    return Community(
-        id=members[0].id,
-        name=", ".join(names[:_NAMES_IN_NAME]) or members[0].name,
-        names=tuple(names),
-        entities=len(members),
-        members=tuple(entity.id for entity in members),
-    )
 
 
 def _typical_names(entities: Iterable[Entity]) -> list[str]:

@@ -416,21 +416,15 @@ def _condition(key: str, operator: object, operand: Any) -> Filter:
     word = str.__str__(operator).removeprefix("$") if isinstance(operator, str) else ""
     if word not in _OPERATORS:
         raise FilterError(f"{key!r}: unknown operator {operator!r}; use one of {', '.join(_OPERATORS)}")
-    if word == "exists":
-        if not isinstance(operand, bool):
-            raise FilterError(f"{key!r}: 'exists' takes True or False, not {operand!r}")
-        condition = Condition(key, "exists", ())
-        return condition if operand else Not(condition)
-    if word in ("in", "nin"):
-        values = tuple(_checked(key, value) for value in _listed(key, word, operand, "values"))
-        condition = Condition(key, "in", values)
-        return condition if word == "in" else Not(condition)
-    value = _checked(key, operand)
-    if word in ("gt", "gte", "lt", "lte") and value[0] in ("null", "bool"):
+    name, negated = {"ne": ("eq", True), "nin": ("in", True)}.get(word, (word, operand is False and word == "exists"))
+    if word == "exists" and not isinstance(operand, bool):
+        raise FilterError(f"{key!r}: 'exists' takes True or False, not {operand!r}")
+    operands = _listed(key, word, operand, "values") if name == "in" else [] if name == "exists" else [operand]
+    values = tuple(_checked(key, value) for value in operands)
+    if name not in ("eq", "in", "exists") and values[0][0] in ("null", "bool"):
         raise FilterError(f"{key!r}: {word!r} compares numbers or texts, not {operand!r}")
-    if word == "ne":
-        return Not(Condition(key, "eq", (value,)))
-    return Condition(key, word, (value,))
+    condition = Condition(key, name, values)
+    return Not(condition) if negated else condition
 
 
 def _checked(key: str, value: Any) -> Value:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ import numpy as np
 
 from graphrag_core.communities import find_communities
 from graphrag_core.deadline import check_deadline
-from graphrag_core.engine.relations import Relations
 from graphrag_core.engine.shortest_path import shortest_path
 from graphrag_core.engine.subgraph import subgraph
 from graphrag_core.errors import ChangedMeanwhile, InputError, check_integer
@@ -78,20 +76,13 @@ class KnowledgeGraph:
         """Return the entities that share a fact with an entity, and the weights of the edges, strongest first."""
         with self._snapshot(where) as snapshot:
             keys = _entity_keys(snapshot, name)
-            around = Relations(snapshot, keys)
-            around.grow()
-            graph = around.graph()
-            entities = snapshot.entities(np.array(graph.vs["key"], np.int64))
+            found = snapshot.neighbours(keys, to="entities")
+            own = {entity.id for entity in snapshot.entities(keys)}  # a section and its subject are one entity
             strongest: dict[str, tuple[Entity, float]] = {}
-            for start in graph.vs.select(key_in=keys.tolist()).indices:
-                weights: defaultdict[int, float] = defaultdict(float)
-                for edge in graph.es[graph.incident(start)]:
-                    weights[sum(edge.tuple) - start] += edge["weight"] / 10
-                for vertex, weight in weights.items():
-                    entity = entities[vertex]
-                    if entity.id != entities[start].id:  # a section and its subject are one entity
-                        before = strongest.get(entity.id, (entity, 0.0))[1]
-                        strongest[entity.id] = entity, max(round(weight, 6), before)
+            for entity, weight in zip(snapshot.entities(found.targets), found.weights.tolist(), strict=True):
+                if entity.id not in own:
+                    before = strongest.get(entity.id, (entity, 0.0))[1]
+                    strongest[entity.id] = entity, max(round(weight, 6), before)
             return sorted(strongest.values(), key=lambda pair: (-pair[1], pair[0].id))
 
     def find_path(self, start: str, end: str, *, where: Where | None = None, max_hops: int = 4) -> GraphPath | None:
@@ -178,9 +169,7 @@ class KnowledgeGraph:
         limit
             The maximum number of entities; None for all.
         """
-        found = self.iter_entities(prefix, type=type, contains=contains, where=where)
-        with closing(found):
-            return list(islice(found, limit))
+        return list(islice(self.iter_entities(prefix, type=type, contains=contains, where=where), limit))
 
     def iter_entities(
         self,
@@ -221,12 +210,11 @@ class KnowledgeGraph:
         limit
             The maximum number of facts; None for all.
         """
+        text = contains.casefold()
+        others = {""} if normalise(relation or "") == normalise(REFERS_TO) else {"", REFERS_TO}
         found = self.iter_facts(subject, relation, object, where=where)
-        with closing(found):
-            text = contains.casefold()
-            others = {""} if normalise(relation or "") == normalise(REFERS_TO) else {"", REFERS_TO}
-            triples = (fact for fact in found if fact.relation not in others and text in fact.text.casefold())
-            return list(islice(triples, limit))
+        triples = (fact for fact in found if fact.relation not in others and text in fact.text.casefold())
+        return list(islice(triples, limit))
 
     def iter_facts(
         self,
@@ -343,8 +331,7 @@ class KnowledgeGraph:
             if isinstance(fact, tuple):
                 found = next(iter(self.relations(*fact, limit=1)), None)
             elif isinstance(fact, str):
-                with closing(self.iter_facts()) as facts:
-                    found = next((known for known in facts if known.id == fact), None)
+                found = next((known for known in self.iter_facts() if known.id == fact), None)
             else:
                 found = fact
             if found is None:
@@ -381,21 +368,19 @@ class KnowledgeGraph:
 
     def _change_edits(self, change: Callable[[list[Edit], int], list[Edit]]) -> list[Edit]:
         """Store what a function makes of the edits and the next number; once more if another process was faster."""
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(1, _ATTEMPTS + 1):
             stored = self._engine.settings().get(_EDITS, "")
-            number = json.loads(stored)["next"] if stored else 1
-            edits = change(self.edits(), number)
-            rows = [asdict(edit) for edit in edits]
-            following = max(number, *(edit.number + 1 for edit in edits), 1)
-            settings = {_EDITS: json.dumps({"next": following, "edits": rows}, ensure_ascii=False)}
+            known: dict[str, Any] = json.loads(stored) if stored else {"next": 1, "edits": []}
+            edits = change([Edit(**edit) for edit in known["edits"]], known["next"])
+            known["next"] = max(known["next"], *(edit.number + 1 for edit in edits), 1)
+            known["edits"] = [asdict(edit) for edit in edits]
             try:
-                self._engine.write(settings=settings, expected={_EDITS: stored})
+                self._engine.write(settings={_EDITS: json.dumps(known, ensure_ascii=False)}, expected={_EDITS: stored})
+                break
             except ChangedMeanwhile:
-                if attempt == _ATTEMPTS - 1:
+                if attempt == _ATTEMPTS:
                     raise
-                continue
-            self._engine.flush()
-            break
+        self._engine.flush()
         return edits
 
     def _known(self, name: str) -> tuple[Entity, list[str]]:

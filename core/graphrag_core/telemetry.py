@@ -8,18 +8,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from functools import lru_cache
 from itertools import pairwise
-from typing import Any
 
 from graphrag_core.deadline import check_deadline
 
 _PREFIX = "graphrag."
-
-
-@lru_cache(maxsize=1)
-def _tracer(provider: Any) -> Any:
-    return provider.get_tracer("hybrid-graphrag")
 
 
 class Stages:
@@ -51,7 +44,7 @@ class Stages:
         api = sys.modules.get("opentelemetry.trace")
         if api is None:
             return
-        tracer = _tracer(api.get_tracer_provider())
+        tracer = api.get_tracer("hybrid-graphrag")
         offset = time.time_ns() - int(time.perf_counter() * 1e9)
         times = [offset + int(at * 1e9) for _, at in self._ended]
         span = tracer.start_span(_PREFIX + name, start_time=times[0])

@@ -11,7 +11,6 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 import langchain_graphrag as package
-from graphrag_core import KnowledgeExtractor
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import (
     GraphRAGRetriever,
@@ -22,7 +21,6 @@ NAMES = [
     "GraphRAGRetriever",
     "compressor_reranker", "create_memory_search_tool", "llm_extractor",
 ]  # fmt: skip
-REPORTS_ERRORS = True  # to the agent: a tool that got wrong input does not raise
 WRITE = """
 import sys
 from langchain_core.documents import Document
@@ -55,19 +53,6 @@ def to_items(documents):
 
 def build(documents, embedder=HashEmbedder(), **settings):  # noqa: B008 - it has no state
     return GraphRAGRetriever.from_documents(to_items(documents), embedder, **settings)
-
-
-def build_graph(passages, subjects, relations, embedder, **settings):
-    """Return a retriever of passages with the entities and relations that an extractor found."""
-    knowledge = {name: {"entities": [], "relations": []} for name in passages}
-    for name, subject in subjects.items():
-        knowledge[name]["entities"].append({"name": subject})
-    for name, relation in relations.items():
-        fields = dict(zip(("source", "type", "target", "strength"), relation, strict=True))
-        knowledge[name]["relations"].append(fields)
-    documents = [Document(text, id=name) for name, text in passages.items()]
-    settings |= {"extractor": KnowledgeExtractor(knowledge=knowledge), "chunker": None}
-    return GraphRAGRetriever.from_documents(documents, embedder, **settings)
 
 
 def over(index, **settings):

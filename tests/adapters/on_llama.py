@@ -10,15 +10,12 @@ import llama_index.core
 import nltk
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage, TextBlock
-from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.graph_stores.types import KG_NODES_KEY, KG_RELATIONS_KEY, EntityNode, Relation
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import MetadataMode, TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 import llama_graphrag as package
-from graphrag_core.embedders import WordLlama
 from graphrag_core.testing import HashEmbedder
 from llama_graphrag import (
     GraphRAGRetriever,
@@ -31,7 +28,6 @@ nltk.data.path.append(str(Path(llama_index.core.__path__[0], "_static", "nltk_ca
 NAMES = [
     "GraphRAGRetriever", "GraphRAGVectorStore", "LocalEmbedding", "memory_search_tool",
 ]  # fmt: skip
-REPORTS_ERRORS = False  # LlamaIndex's agents catch what a tool raises
 WRITE = """
 import sys
 from llama_graphrag import GraphRAGRetriever
@@ -70,21 +66,6 @@ def _settings(settings):
 def build(documents, embedder=HashEmbedder(), **settings):  # noqa: B008 - it has no state
     embedder = False if embedder is None else embedder
     return GraphRAGRetriever.from_nodes(to_items(documents), embedder, **_settings(settings))
-
-
-def build_graph(passages, subjects, relations, embedder, **settings):
-    """Return a retriever of passages with the entities and relations that an extractor found."""
-    nodes = []
-    for name, text in passages.items():
-        entities, links = [EntityNode(name=subject) for subject in [subjects.get(name)] if subject], []
-        if name in relations:
-            subject, relation, target, strength = relations[name]
-            ends = [EntityNode(name=subject), EntityNode(name=target)]
-            entities += ends
-            properties = {"strength": strength}
-            links = [Relation(label=relation, source_id=ends[0].id, target_id=ends[1].id, properties=properties)]
-        nodes.append(TextNode(id_=name, text=text, metadata={KG_NODES_KEY: entities, KG_RELATIONS_KEY: links}))
-    return GraphRAGRetriever.from_nodes(nodes, embedder, **settings)
 
 
 def over(index, **settings):
@@ -171,34 +152,6 @@ class Tool:
 
 def tool(retriever, **settings):
     return Tool(memory_search_tool(retriever, **settings))
-
-
-# -- recall
-
-
-class Words(BaseEmbedding):
-    """WordLlama as a LlamaIndex embedding like any other."""
-
-    _model: WordLlama = PrivateAttr(default_factory=WordLlama)
-
-    def _get_query_embedding(self, query):
-        return self._model.embed_query(query).tolist()
-
-    async def _aget_query_embedding(self, query):
-        return self._get_query_embedding(query)
-
-    def _get_text_embedding(self, text):
-        return self._get_text_embeddings([text])[0]
-
-    def _get_text_embeddings(self, texts):
-        return self._model.embed_documents(texts).tolist()
-
-
-class WithoutTokens(WordLlama):
-    """WordLlama as the core sees it behind a model of LlamaIndex."""
-
-    vector_weight = 0.5
-    token_ids = None  # type: ignore[assignment]
 
 
 # -- sources that the application cuts

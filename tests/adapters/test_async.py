@@ -105,22 +105,14 @@ async def through(waits, call):
     return await asyncio.wait_for(task, LONG)
 
 
-async def test_the_loop_turns_while_a_question_is_embedded(framework):
+@pytest.mark.parametrize("work", ["embedding", "graph", "adding"])
+async def test_the_loop_turns_while_a_thread_works(framework, work):
     waits = Waits()
-    with await indexed(framework, CHAIN, waits) as retriever:
-        assert await through(waits, framework.aretrieve(retriever, QUESTION))
-
-
-async def test_the_loop_turns_while_the_graph_is_walked(framework):
-    waits = Waits()
-    with await indexed(framework, CHAIN, HashEmbedder(), graph=WaitsInTheGraph(waits)) as retriever:
-        assert await through(waits, framework.aretrieve(retriever, QUESTION))
-
-
-async def test_the_loop_turns_while_documents_are_added(framework):
-    waits = Waits()
-    with await indexed(framework, [], waits) as retriever:
-        await through(waits, framework.aadd(retriever, CHAIN))
+    settings = {"graph": WaitsInTheGraph(waits)} if work == "graph" else {}
+    embedder = HashEmbedder() if work == "graph" else waits
+    with await indexed(framework, [] if work == "adding" else CHAIN, embedder, **settings) as retriever:
+        adding = work == "adding"
+        await through(waits, framework.aadd(retriever, CHAIN) if adding else framework.aretrieve(retriever, QUESTION))
         assert len(retriever.index) == 5
 
 

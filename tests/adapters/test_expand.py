@@ -36,23 +36,3 @@ async def test_the_text_is_that_of_the_pieces_around_it(framework, cut, around):
         assert text in SOURCES["red"] or not has_positions
     assert len(framework.texts(found)[0]) > 1.5 * len(framework.texts(plain)[0])
     assert framework.texts(await framework.aretrieve(retriever, QUESTION, expand=around)) == framework.texts(found)
-
-
-def test_it_can_be_a_setting_of_the_retriever_and_metadata_stays(framework, cut):
-    retriever, _ = cut
-    plain, found = (
-        framework.retrieve(framework.changed(retriever, expand=around), QUESTION) for around in (None, "section")
-    )
-    one, other = (getattr(each[0], "node", each[0]).metadata for each in (plain, found))
-    assert one == other
-
-
-def test_what_the_filter_hides_is_in_no_text(framework, cut):
-    retriever, _ = cut
-    hit = retriever.search(QUESTION, expand="section").hits[0]
-    hidden = hit.expanded.ids[hit.expanded.ids.index(hit.chunk.id) - 1]
-    seen = {"__id__": {"in": [name for name in hit.expanded.ids if name != hidden]}}
-    narrow = retriever.search(QUESTION, expand="section", where=seen).hits[0]
-    assert narrow.chunk == hit.chunk
-    assert hidden not in narrow.expanded.ids
-    assert len(narrow.expanded.ids) > 1

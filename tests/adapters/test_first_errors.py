@@ -48,4 +48,4 @@ def test_help_shows_the_keywords_with_their_types(framework, name):
     shown = pydoc.render_doc(getattr(framework.GraphRAGRetriever, name), renderer=pydoc.plaintext)
     for keyword in ("k: int | None = 5", "use_graph: bool | None = True", "score_threshold: float | None"):
         assert keyword in shown
-    assert ("path: str | pathlib.Path | None" in shown) == (name == "from_documents")
+    assert ("path: str | pathlib." in shown) == (name == "from_documents")

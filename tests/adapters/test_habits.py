@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timezone
-from pathlib import Path
-from uuid import UUID
-
-import numpy as np
 import pytest
 
 from graphrag_core import Document, GraphRetriever
-from graphrag_core.errors import DocumentError, EmbedderError, IndexClosed, InputError, NotAnIndex, ReadOnlyIndex
-from graphrag_core.strategies import Gate, Neighbourhood, PageRank, ReciprocalRank, SpreadingActivation, Weighted
+from graphrag_core.errors import EmbedderError, IndexClosed, InputError, NotAnIndex, ReadOnlyIndex
 from graphrag_core.testing import CHAIN, HashEmbedder
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 
@@ -50,19 +44,6 @@ async def test_answers_are_those_of_the_core(framework, retriever, asked):
     for result in (retriever.search(QUESTION, **asked), await retriever.asearch(QUESTION, **asked)):
         assert [(hit.chunk.id, hit.score) for hit in result] == [(hit.chunk.id, hit.score) for hit in expected]
         assert result.explain()
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"fusion": ReciprocalRank()}, {"fusion": Weighted(alpha=0.1, beta=0.9)}, {"gate": Gate(min_confidence=1.0)},
-     {"graph": PageRank(damping=0.3)}, {"graph": SpreadingActivation()}, {"graph": Neighbourhood()},
-     {"k": 2, "candidates": 3}, {"reranker": False}],
-)  # fmt: skip
-def test_settings_of_a_constructor_are_those_of_the_core(framework, retriever, settings):
-    expected = GraphRetriever(retriever.index, **settings).retrieve(QUESTION)
-    found = framework.over(retriever.index, **settings)
-    assert framework.ids(framework.retrieve(found, QUESTION)) == [hit.chunk.id for hit in expected]
-    assert found.search(QUESTION).expansion_skipped == expected.expansion_skipped
 
 
 @pytest.mark.parametrize(
@@ -138,22 +119,6 @@ def test_documents_come_back_as_they_were_added(framework, retriever):
     generation = retriever.index.stats().generation
     framework.add(retriever, CHAIN)
     assert retriever.index.stats().generation == generation, "unchanged"
-
-
-def test_metadata_of_every_kind_is_stored_as_json(framework):
-    metadata = {
-        "day": date(2024, 5, 1), "at": datetime(2024, 5, 1, 10, tzinfo=timezone.utc), "year": np.int64(2024),
-        "id": UUID("12345678-1234-5678-1234-567812345678"), "source": Path("a") / "b.md", "tags": {"b", "a"},
-        "deep": {"list": [1, "a", None, {"more": [True]}]},
-    }  # fmt: skip
-    with framework.build([Document("x", "Keyring.", metadata=metadata)]) as retriever:
-        for key in ("day", "at", "id", "source", "year"):
-            (found,) = framework.retrieve(retriever, "Keyring", where={key: {"$gte": metadata[key]}})
-        stored = getattr(found, "node", found).metadata
-        assert (stored["day"], stored["tags"], stored["deep"]) == ("2024-05-01", ["a", "b"], metadata["deep"])
-        for bad in (float("nan"), object()):
-            with pytest.raises(DocumentError, match="'bad' is "):
-                framework.add(retriever, [Document("y", "x", metadata={"bad": bad})])
 
 
 async def test_a_document_without_text_is_skipped_and_an_earlier_version_deleted(framework, retriever, caplog):

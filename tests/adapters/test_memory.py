@@ -26,16 +26,6 @@ async def test_a_query_can_be_asked_as_of_a_time(framework, memory):
     assert framework.texts(framework.retrieve(memory, "Ada"))[0] == "Ada works at Globex"
 
 
-async def test_warming_counts_no_access(framework, memory):
-    memory.index.memory.remember("User", "prefers", "Green Tea", metadata=ADA)
-    assert memory.warm(["User"]) == 1
-    assert memory.warm(1, background=True).result(120) == 1
-    assert [fact.access_count for fact in memory.index.graph.facts("User")] == [0]
-    assert list(memory.search("User").trace.stages) == ["cache"]
-    assert list((await memory.asearch("User")).trace.stages) == ["cache"]
-    assert [fact.access_count for fact in memory.index.graph.facts("User")] == [0]
-
-
 # -- the search tool
 
 
@@ -58,22 +48,3 @@ async def test_the_search_tool_gives_the_context_and_the_results(framework, retr
         for content, found in (tool.call(query=QUESTION, **settings), await tool.acall(query=QUESTION, **settings)):
             assert content == str(result.context(max_tokens=1_000, style="passages"))
             assert framework.ids(found) == [hit.chunk.id for hit in result.hits]
-
-
-def test_the_search_tool_passes_on_what_the_agent_asks_for(framework, retriever):
-    tool = framework.tool(framework.changed(retriever, add_metadata=["graphrag"]))
-    _, found = tool.call(query=QUESTION, max_results=2, use_graph=False)
-    assert len(found) == 2
-    assert framework.metadata(found, "graphrag")[0]["expansion_skipped"] == "the graph was not used"
-    strict, lax = (
-        sum("graph" in details["channels"] for details in framework.metadata(found, "graphrag"))
-        for found in (tool.call(query=QUESTION, min_graph_score=least)[1] for least in (1.0, 0.0))
-    )
-    assert strict < lax
-
-
-def test_the_search_tool_stays_in_the_scope_of_the_retriever(framework, retriever):
-    mine = framework.changed(retriever, **framework.where(tenant="acme"))
-    content, found = framework.tool(mine).call(query="Who runs the OAuth Provider of Umbrella?")
-    assert "Wesker" not in content
-    assert "secret" not in framework.ids(found)

@@ -42,11 +42,6 @@ async def test_it_ranks_as_in_the_core(framework, retriever, reranker):
     assert list(zip(framework.ids(found), framework.scores(found), strict=True)) == expected
 
 
-def test_a_plain_question_runs_a_coroutine_function(framework, retriever):
-    found, expected = (framework.changed(retriever, reranker=one).search(QUESTION) for one in (awaited, by_overlap))
-    assert scored(found) == scored(expected)
-
-
 async def test_on_an_event_loop_a_plain_question_cannot_run_a_coroutine_function(framework, retriever):
     with pytest.raises(RerankerError, match=r"awaited is a coroutine function: .* use asearch, ainvoke or aretrieve"):
         framework.changed(retriever, reranker=awaited).search(QUESTION)
@@ -82,12 +77,3 @@ async def test_an_index_that_changes_meanwhile_answers_from_what_the_question_sa
     assert len(seen) == 1
     assert "new" not in framework.ids(found)
     assert "new" in framework.ids(await framework.aretrieve(retriever, QUESTION, k=9))
-
-
-async def test_errors_are_raised_as_they_are(framework, retriever):
-    async def fails(question, texts):
-        raise ConnectionError("no route")
-
-    with pytest.raises(ConnectionError, match="no route") as raised:
-        await framework.aretrieve(framework.changed(retriever, reranker=fails), QUESTION)
-    assert raised.value.__context__ is None

@@ -51,28 +51,6 @@ async def test_a_follow_up_question_starts_from_what_the_conversation_names(fram
         assert result.decided.startswith("the conversation names Tariff Engine")
 
 
-# -- edges
-
-LINKED = [
-    Document("k", "Kestrels hover.", "", {"author": "Mara Lindqvist", "links": ["f"]}),
-    Document("l", "Lupins grow.", "", {"author": "Mara Lindqvist"}),
-    Document("f", "Ferns spread by spores."),
-]
-
-
-@pytest.mark.parametrize("target", ["id", "$id"])
-def test_edges_are_a_setting_that_is_kept(framework, tmp_path, target):
-    edges = [("author", "author"), ("links", target)]
-    with framework.build(LINKED, None, path=tmp_path, edges=edges, method="graph") as retriever:
-        found = framework.ids(framework.retrieve(retriever, "What did Mara Lindqvist write?"))
-        assert set(found) >= {"k", "l"}
-    with framework.load(tmp_path, None) as retriever:
-        assert set(retriever.index.edges) >= {("author", "author"), ("links", "$id")}
-        result = retriever.search("What did Mara Lindqvist write?", method="graph")
-        links = {hit.chunk.id: hit.path for hit in result}
-        assert any(step.text == "Kestrels hover links: Ferns spread by spores" for step in links["f"])
-
-
 # -- prompts
 
 

@@ -67,15 +67,6 @@ class TestDocuments:
             assert retriever.delete(["long"])["num_deleted"] == 1
             assert retriever.invoke("Keyring") == []
 
-    def test_replaced_and_deleted_are_gone(self, retriever):
-        retriever.add_documents([Document(id="keyring", page_content="Keyring moved to Riga.")])
-        assert "Tallinn" not in str(retriever.invoke(QUESTION, k=5))
-        outcome = retriever.delete(["keyring", "nobody", "keyring"])
-        assert (outcome["num_deleted"], outcome["succeeded"]) == (1, ["keyring"])
-        assert "keyring" not in ids(retriever.invoke(QUESTION, k=5))
-        assert retriever.delete("lunch")["num_deleted"] == 1
-        assert retriever.index.verify()
-
 
 class Named(DeterministicFakeEmbedding):
     model: str = ""

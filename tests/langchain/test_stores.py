@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
 
 import faiss
@@ -182,19 +181,6 @@ class TestEveryStore:
 
 
 class TestReading:
-    def test_takes_text_changed_in_the_store_with_its_new_vector(self, embedding, tmp_path):
-        store = make_in_memory(embedding, tmp_path)
-        store.add_texts(["Keyring is in Tallinn."], ids=["a"])
-        with GraphRAGRetriever.from_vectorstore(store, path=tmp_path / "index"):
-            pass
-        store.add_texts(["Keyring moved to Riga."], ids=["a"])
-        embedding.texts.clear()
-        with GraphRAGRetriever.from_vectorstore(store, path=tmp_path / "index") as retriever:
-            (found,) = retriever.search("Keyring moved to Riga.", method="vector")
-            assert found.chunk.text == "Keyring moved to Riga."
-            assert found.channels["vector"].score == pytest.approx(1, abs=0.01)
-        assert embedding.texts == []
-
     def test_an_empty_store_does_not_empty_the_index(self, embedding, tmp_path):
         store = make_in_memory(embedding, tmp_path)
         store.add_texts(["Keyring."], ids=["a"])
@@ -268,8 +254,3 @@ class TestVectorsOfOnesOwn:
                 retriever.add_documents(documents, embeddings=vectors[1:])
             assert embedding.texts == []
             assert retriever.index.verify()
-
-
-@pytest.fixture(autouse=True)
-def warnings_are_captured(caplog):
-    caplog.set_level(logging.WARNING)

@@ -30,11 +30,6 @@ def test_headers_of_a_splitter_are_title_and_headings():
     assert {key: found.metadata[key] for key in metadata} == metadata
 
 
-def test_the_name_of_a_source_is_a_title():
-    (found,) = details_of(Document(page_content="The pool forks.", metadata={"source": "docs/worker-pools.md"}))
-    assert found.metadata["graphrag"]["title"] == "worker pools"
-
-
 def test_raw_html_is_searched_and_returned_as_markdown():
     pytest.importorskip("selectolax")
     (found,) = details_of(Document(page_content=HTML, metadata={"source": "https://example.org/pools.html"}))

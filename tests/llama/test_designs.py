@@ -44,12 +44,6 @@ async def test_a_retriever_can_answer_as_of_a_time():
         assert "graphrag_fact" not in found.node.get_content(MetadataMode.LLM), "the record is not for the model"
 
 
-def test_an_index_without_vectors_ignores_those_of_nodes():
-    node = TextNode(id_="a", text="The Ledger Tool delegates to the Copper Kettle.", embedding=[1.0, 0.0])
-    with GraphRAGRetriever.from_nodes([node], False) as retriever:
-        assert [one.node_id for one in retriever.retrieve("Ledger Tool vendor")] == ["a"]
-
-
 def test_a_relation_of_a_property_graph_keeps_its_strength():
     store = SimplePropertyGraphStore()
     source = {TRIPLET_SOURCE_KEY: "auth"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from llama_index.core import Document, StorageContext, VectorStoreIndex
+from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.graph_stores import SimplePropertyGraphStore
 from llama_index.core.llms import MockLLM
@@ -80,13 +80,3 @@ async def test_a_chat_engine_retrieves_with_the_conversation(model, awaited):
             answer = await talking.achat(question) if awaited else talking.chat(question)
             assert answer.source_nodes[0].node.ref_doc_id == "tariff"
         assert engine().chat("Who owns it?").source_nodes[0].node.ref_doc_id != "tariff"
-
-
-def test_a_storage_context_may_hold_both(nodes, model, tmp_path):
-    """A folder of this package beside the folder of a storage context: neither disturbs the other."""
-    index = VectorStoreIndex(nodes, embed_model=model, storage_context=StorageContext.from_defaults())
-    index.storage_context.persist(str(tmp_path))
-    with GraphRAGRetriever.from_index(index, path=tmp_path / "graphrag"):
-        pass
-    StorageContext.from_defaults(persist_dir=str(tmp_path))
-    assert len(GraphRAGRetriever.from_persist_dir(tmp_path / "graphrag", model).index) == 5

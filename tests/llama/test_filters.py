@@ -109,15 +109,3 @@ def test_filters_nest(retriever):
 def test_what_cannot_be_meant_is_refused(retriever, bad, message):
     with pytest.raises(FilterError, match=message):
         seen(retriever, bad)
-
-
-def test_a_filter_given_at_construction_holds_in_every_path_and_description(nodes, model):
-    acme = MetadataFilters(filters=[MetadataFilter(key="tenant", value="acme")])
-    retriever = GraphRAGRetriever.from_nodes(nodes, model, filters=acme, similarity_top_k=10, add_metadata=["graphrag"])
-    found = retriever.retrieve("Who runs the OAuth Provider of Umbrella?")
-    assert len(found) == 4
-    for one_found in found:
-        report = {**one_found.metadata["graphrag"], "path": one_found.metadata["graphrag"]["path"][1:]}
-        assert report.pop("uncovered") == ["runs", "Umbrella"]  # the question's own words
-        assert "Wesker" not in str(report)
-        assert "Umbrella" not in str(report)

@@ -10,10 +10,8 @@ from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.retrievers import QueryFusionRetriever, RouterRetriever
-from llama_index.core.selectors import EmbeddingSingleSelector
+from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.storage.docstore import SimpleDocumentStore
-from llama_index.core.tools import RetrieverTool
 from llama_support import QUESTION, ids
 
 from llama_graphrag import GraphRAGRetriever
@@ -38,19 +36,6 @@ def test_fusion_takes_it_beside_another_and_knows_their_nodes_for_the_same(nodes
         assert sorted(ids(found)) == ["auth", "keyring", "lunch", "oauth", "secret"]
         assert found[0].node_id == "auth"
     assert both[0].retrieve(QUESTION)[0].score == before, "fusion writes scores into its own answers"
-
-
-def test_routing_chooses_it(retriever, model):
-    retriever = GraphRAGRetriever(retriever.index, add_metadata=["graphrag"])
-    other = GraphRAGRetriever(retriever.index, method="keyword")
-    tools = [
-        RetrieverTool.from_defaults(retriever, name="graph", description="services vendors dependencies"),
-        RetrieverTool.from_defaults(other, name="words", description="exact words"),
-    ]
-    router = RouterRetriever(EmbeddingSingleSelector.from_defaults(embed_model=model), tools, llm=MockLLM())
-    found = router.retrieve("services vendors dependencies of the Auth Service")
-    assert found[0].metadata["graphrag"]["method"] == "hybrid"
-    assert asyncio.run(router.aretrieve("exact words"))[0:1] == router.retrieve("exact words")[0:1]
 
 
 # -- the rest of the framework around it

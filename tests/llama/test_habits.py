@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from llama_index.core.llms import MockLLM
-from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.vector_stores.types import FilterOperator, MetadataFilter, MetadataFilters
 from llama_support import QUESTION, ids
 
 from graphrag_core.errors import EmbedderError, FilterError
 from graphrag_core.testing import HashEmbedder
-from llama_graphrag import GraphRAGRetriever, LocalEmbedding, memory_search_tool
+from llama_graphrag import GraphRAGRetriever, LocalEmbedding
 
 
 def only(key, value, operator=FilterOperator.EQ) -> MetadataFilters:
@@ -44,13 +42,6 @@ def test_filters_of_a_call_narrow_those_of_the_retriever(retriever):
         assert "secret" not in found
         if expected is not None:
             assert found == expected, settings
-        given = {"filters": only("tenant", "acme"), **settings}
-        where = {"where": given.pop("where")} if "where" in given else {}
-        narrowed = retriever.with_filters(settings.get("filters")) if "filters" in settings else retriever
-        narrowed = GraphRAGRetriever(retriever.index, **given) if narrowed is retriever else narrowed
-        tool = memory_search_tool(narrowed, **where)
-        assert set(ids(tool.call(query=QUESTION, min_graph_score=0.0).raw_output)) == found
-        assert set(ids(asyncio.run(tool.acall(query=QUESTION, min_graph_score=0.0)).raw_output)) == found
 
 
 def test_ids_are_parameters(nodes, model):
@@ -66,14 +57,6 @@ def test_ids_are_parameters(nodes, model):
             retriever.retrieve(QUESTION, doc_ids=wrong)
     with pytest.raises(FilterError, match="where="):
         retriever.retrieve(QUESTION, filters={"tenant": "acme"})
-
-
-def test_settings_of_a_call_do_not_reach_a_nested_retriever(nodes, model):
-    inner = GraphRAGRetriever.from_nodes(nodes, model)
-    outer = GraphRAGRetriever.from_nodes(nodes, model)
-    fused = QueryFusionRetriever([inner, outer], num_queries=1, use_async=False, llm=MockLLM(), similarity_top_k=9)
-    assert len(fused.retrieve(QUESTION)) == 5
-    assert len(asyncio.run(fused.aretrieve(QUESTION))) == 5
 
 
 # -- subclasses of the embedding

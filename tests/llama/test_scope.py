@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 
 import pytest
 from llama_index.core import VectorStoreIndex
@@ -141,7 +140,7 @@ async def test_arguments_tools_and_engines_stay_in_the_scope(everything, own):
     assert {node.metadata["tenant"] for node in mine.as_vector_store().get_nodes()} == {"acme"}
 
 
-def test_filters_cannot_be_assigned_and_are_no_setting(everything, tmp_path):
+def test_filters_cannot_be_assigned_and_are_no_setting(everything):
     mine = within(everything, MetadataFilters(filters=[ACME]))
     for name in ("filters", "scope"):
         with pytest.raises(AttributeError):
@@ -151,13 +150,6 @@ def test_filters_cannot_be_assigned_and_are_no_setting(everything, tmp_path):
             mine.with_settings(**{name: {"tenant": "umbrella"}})
     mine.filters.filters.clear()
     assert tenants(mine.retrieve("Keyring")) == {"acme"}
-    nodes = everything.as_vector_store().get_nodes()
-    filters = MetadataFilters(filters=[ACME])
-    with (
-        GraphRAGRetriever.from_nodes(nodes, HashEmbedder(), path=tmp_path / "kb", filters=filters) as stored,
-        pickle.loads(pickle.dumps(stored)) as opened,
-    ):
-        assert tenants(opened.retrieve("Keyring")) == {"acme"}
 
 
 def test_other_settings_share_the_index_and_the_cache(everything):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import logging
 
 import pytest
-from llama_index.core import Document, PropertyGraphIndex, VectorStoreIndex
+from llama_index.core import Document, PropertyGraphIndex
 from llama_index.core.graph_stores import SimplePropertyGraphStore
 from llama_index.core.graph_stores.types import (
     KG_NODES_KEY,
@@ -19,7 +18,7 @@ from llama_index.core.indices.property_graph import ImplicitPathExtractor, Simpl
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import TextNode, TransformComponent
-from llama_support import QUESTION, ids, make_nodes
+from llama_support import make_nodes
 
 from graphrag_core.testing import HashEmbedder
 from llama_graphrag import GraphRAGRetriever
@@ -113,22 +112,6 @@ def test_any_llm_reads_entities_and_relations(model):
 
 
 # -- an index that exists
-
-
-@pytest.fixture
-def existing(nodes, model):
-    index = VectorStoreIndex(nodes, embed_model=model)
-    model.asked.clear()
-    return index
-
-
-def test_an_existing_index_gains_the_graph_and_nothing_is_embedded_again(existing, model, caplog):
-    with caplog.at_level(logging.INFO, "llama_graphrag"):
-        retriever = GraphRAGRetriever.from_index(existing, similarity_top_k=3)
-    assert model.asked == []
-    assert "5 nodes: 5 with their own embedding" in caplog.text
-    assert "keyring" in ids(retriever.retrieve(QUESTION))
-    assert "keyring" not in ids(existing.as_retriever(similarity_top_k=3).retrieve(QUESTION))
 
 
 # -- a property graph that exists

@@ -31,6 +31,7 @@ _LINE_WIDTH = 88
 _OF_USERS = ("user_edit", "conversation")  # sources of facts that a user told
 _ENTITY, _FACT, _PASSAGE = 1, 2, 3  # sections; a slot is a section and a place in it
 _HEADING, _RELATED, _DESCRIPTION = 0, 1, 2  # parts of an entity's section
+_HEADINGS = {_ENTITY: "## Related Entities", _FACT: "## Relationships\n"}  # of the style "passages"
 
 
 class ContextSource(NamedTuple):
@@ -92,10 +93,9 @@ def write_context(
     """
     check_style(style)
     check_integer(max_tokens, "max_tokens")
-    count = token_counter(tokenizer)
-    asked, style = style, _usable_style(result, style)
-    published = result.context_format.published
-    writer = _Writer(result, ranks, cited=include_sources, numbered=numbered or (asked == "graph" and not published))
+    numbered = numbered or (style == "graph" and not result.context_format.published)
+    count, style = token_counter(tokenizer), _usable_style(result, style)
+    writer = _Writer(result, ranks, cited=include_sources, numbered=numbered)
     text, chosen = writer.write(style, include_relationships, max_tokens, count)
     sources = dict.fromkeys(source for piece in chosen for source in piece.sources)
     kept = tuple(source for source in sources if include_sources or source.kind == "entity")
@@ -105,11 +105,9 @@ def write_context(
 def _usable_style(result: Retrieved, style: Style) -> Style:
     """Return the style, or ``"passages"`` if the graph has nothing for it."""
     described = style in ("graph", "both") and any(entity.description for entity in result.entities)
-    if not result.graph_ran or (not result.facts and not described):
-        return "passages"
-    if style == "both" and result.context_format.published and not any("graph" in hit.channels for hit in result.hits):
-        return "passages"
-    return style
+    of_design = style == "both" and result.context_format.published
+    unlinked = of_design and not any("graph" in hit.channels for hit in result.hits)
+    return style if result.graph_ran and (result.facts or described) and not unlinked else "passages"
 
 
 def _fill(
@@ -159,9 +157,13 @@ class _Writer:
             listed = relationships is True and self.result.graph_ran and style == "passages"
             pieces, render = self.passages(style, facts=listed)
         text, chosen = _fill(pieces, lambda pieces: _blocks(render(pieces), block), max_tokens, count)
-        if chosen:
-            return text, [*chosen, *of_block]
-        return (block, of_block) if block else self.shortest(render, max_tokens, count)
+        if chosen or block:
+            return (text, [*chosen, *of_block]) if chosen else (block, of_block)
+        for size in _SHORTEST if self.result.hits else ():
+            piece = self._passage(0, self.result.hits[0], size, as_is=False, numbered=self.numbered)
+            if count(text := render([piece])) <= max_tokens:
+                return text, [piece]
+        return "", []
 
     def graph(self, *, facts: bool, passages: bool = True) -> tuple[_Pieces, _Render]:
         """Return entities, facts and passages: excerpts and the facts that join them to the question come first."""
@@ -170,43 +172,40 @@ class _Writer:
         first, others = _by_turns(first, joining[:_FIRST_FACTS]), [*joining[_FIRST_FACTS:], *others]
         if self.published:
             return self._published_block(first, longer, others, related=facts)
-        return [*first, *self._entities(), *longer, *others], _render_graph
+        return [*first, *self._entities(listed=True), *longer, *others], _render_graph
 
     def passages(self, style: Style, *, facts: bool) -> tuple[_Pieces, _Render]:
         """Return the passages with scores or numbers; in the style "passages" with entities, and facts if wanted."""
         first, longer = self._passages(as_is=self.published, numbered=self.numbered)
-        above = self._described() if style == "passages" and self.result.graph_ran else ()
+        above = self._entities(listed=False) if style == "passages" and self.result.graph_ran else ()
         relations = chain(*self._facts()) if facts else ()
         return [*first[:1], *above, *first[1:], *relations, *longer], self._render_passages
 
     def narrative(self) -> tuple[_Pieces, _Render]:
-        """Return facts grouped by subject, both in order of relevance, facts about the user first."""
-        subjects = [self._subject(fact) for fact in self.result.facts]
-        order = sorted(filter(None, dict.fromkeys(subjects)), key=lambda subject: not subject[1])  # stable
+        """Return facts grouped by subject, both in order of relevance, facts about the user first.
+
+        The user is the subject "User" of a fact that a user told; an entity "User" of a document is not.
+        """
+        told = [(fact, self._entity(fact.entities[0])) for fact in self.result.facts if fact.entities]
+        are_users = [
+            (self.published or fact.source in _OF_USERS) and subject.name.lower() == "user" for fact, subject in told
+        ]
+        subjects = dict.fromkeys((subject, is_user) for (_, subject), is_user in zip(told, are_users, strict=True))
+        order = sorted(subjects, key=lambda subject: not subject[1])  # stable
+        headings = [
+            "### 👤 USER CONTEXT" if is_user else f"### 💡 CONTEXT: {one_line(subject.name)}"
+            for subject, is_user in order
+        ]
         pieces = _Pieces()
-        for fact, subject in zip(self.result.facts, subjects, strict=True):
-            if subject:
-                source = ContextSource("entity", subject[0], self._entity(subject[0]).name)
-                slot = (order.index(subject), len(pieces))
-                pieces.append(_Piece(slot, self._narrative_line(fact), (*_fact_sources(fact), source)))
-
-        def render(chosen: _Pieces) -> str:
-            sections = []
-            for place, lines in _sections(chosen).items():
-                name, is_user = order[place]
-                about = "👤 USER CONTEXT" if is_user else f"💡 CONTEXT: {one_line(self._entity(name).name)}"
-                sections.append("\n".join([f"### {about}", *dict.fromkeys(lines)]))
-            return "\n\n".join(sections)
-
-        return pieces, render
-
-    def shortest(self, render: _Render, max_tokens: int, count: Callable[[str], int]) -> tuple[str, _Pieces]:
-        """Return the first passage as far as it fits."""
-        for size in _SHORTEST if self.result.hits else ():
-            piece = self._passage(0, self.result.hits[0], size, as_is=False, numbered=self.numbered)
-            if count(text := render([piece])) <= max_tokens:
-                return text, [piece]
-        return "", []
+        for (fact, subject), is_user in zip(told, are_users, strict=True):
+            objects = ", ".join(one_line(self._entity(name).name) for name in fact.entities[1:] or fact.entities[:1])
+            line = f"{one_line(fact.relation)}: {one_line(fact.value) if fact.value else objects}"
+            slot = order.index((subject, is_user)), len(pieces)
+            sources = (*_fact_sources(fact), _source(subject))
+            pieces.append(_Piece(slot, f"- {line if fact.relation else one_line(fact.text)}", sources))
+        return pieces, lambda chosen: "\n\n".join(
+            "\n".join([headings[place], *dict.fromkeys(lines)]) for place, lines in _sections(chosen).items()
+        )
 
     # -- passages
 
@@ -220,39 +219,30 @@ class _Writer:
         return [pieces[0] for pieces in forms], _by_turns(*(pieces[1:] for pieces in forms))
 
     def _passage(self, place: int, hit: Hit, size: int | None, *, as_is: bool, numbered: bool) -> _Piece:
-        """Return a passage shortened to a number of characters, or the whole one, ``as_is`` or escaped."""
-        chunk = hit.chunk
-        head = self._head(hit, numbered=numbered)
+        """Return a passage under its number or score, and its name and id if it is cited.
+
+        It is shortened to a number of characters, or the whole one, ``as_is`` or escaped.
+        """
+        chunk, head = hit.chunk, f"[{self.ranks[hit.chunk.id]}]" if numbered else f"[Score: {hit.score:.2f}]"
+        if self.cited and (numbered or not self.published):
+            name, chunk_id = one_line(citation(chunk)), one_line(chunk.id)
+            head += f" {name}" if numbered or name == chunk_id else f" {name} ({chunk_id})"
         if size is None:
             text = chunk.text if as_is else body(body_text(chunk))
         else:
             text = body(self.texts.snippet(hit, size))
-        ids = dict.fromkeys((chunk.id, *(hit.expanded.ids if hit.expanded else ())))
-        sources = [ContextSource("chunk", name, chunk.title) for name in ids]
+        sources = [ContextSource("chunk", name, chunk.title) for name in dict.fromkeys((chunk.id, *_ids(hit)))]
         if hit.origin == "graph" and hit.entity is not None and self.cited:
             sources.append(ContextSource("entity", hit.entity.id, hit.entity.text))
         return _Piece((_PASSAGE, place), f"{head}\n{text}", tuple(sources))
 
-    def _head(self, hit: Hit, *, numbered: bool) -> str:
-        """Return the line above a passage: its number or score, and if it is cited, its name and id."""
-        label = f"[{self.ranks[hit.chunk.id]}]" if numbered else f"[Score: {hit.score:.2f}]"
-        if not self.cited or (self.published and not numbered):
-            return label
-        name, chunk_id = one_line(citation(hit.chunk)), one_line(hit.chunk.id)
-        return f"{label} {name}" if numbered or name == chunk_id else f"{label} {name} ({chunk_id})"
-
     def _render_passages(self, chosen: _Pieces) -> str:
         """Return sections and passages with rules between them; published, with the line breaks of design 001."""
         sections = _sections(chosen)
-        parts = []
-        if _ENTITY in sections:
-            parts.append("\n\n".join(["## Related Entities", *sections[_ENTITY]]))
-        if _FACT in sections:
-            parts.append("\n".join(["## Relationships\n", *sections[_FACT]]))
-        texts = sections.get(_PASSAGE, [])
-        if self.published:
-            return "\n---\n\n".join([*(f"{part}\n\n" for part in parts), *(f"{text}\n" for text in texts)])
-        return "\n\n---\n\n".join([*parts, *texts])
+        texts, end = sections.pop(_PASSAGE, []), "\n" if self.published else ""
+        gaps = {_ENTITY: "\n\n", _FACT: "\n"}
+        parts = [gaps[kind].join([_HEADINGS[kind], *lines]) + end * 2 for kind, lines in sections.items()]
+        return ("\n---\n\n" if self.published else "\n\n---\n\n").join([*parts, *(text + end for text in texts)])
 
     # -- entities
 
@@ -260,51 +250,56 @@ class _Writer:
         """Return the entity that a fact names, with its canonical id."""
         return self.result.known.get(name) or Entity(name, name)
 
-    def _entities(self) -> Iterator[_Piece]:
-        """Yield a line for each of the question's entities that has a type or a description."""
+    def _entities(self, *, listed: bool) -> _Pieces:
+        """Return the question's entities, in a list or not; without type and description only if published."""
+        gap = ": " if listed else "\n\n" if self.published else "\n"
+        pieces = _Pieces()
         for at, entity in enumerate(self.result.entities):
-            if entity.type or entity.description:
-                about = f": {shortened(entity.description, _MAX_DESCRIPTION)}" if entity.description else ""
-                yield _Piece((_ENTITY, at), f"- {_with_type(entity)}{about}", (_source(entity),))
-
-    def _described(self) -> Iterator[_Piece]:
-        """Yield the question's entities with type and description for the style "passages"; published, all of them."""
-        for at, entity in enumerate(self.result.entities):
-            if self.published or entity.type or entity.description:
-                gap = ("\n\n" if self.published else "\n") if entity.description else ""
-                text = f"{_with_type(entity, '**')}{gap}{one_line(entity.description)}"
-                yield _Piece((_ENTITY, at), text, (_source(entity),))
+            text = f"- {_with_type(entity)}" if listed else _with_type(entity, "**")
+            if entity.description:
+                text += gap + (
+                    shortened(entity.description, _MAX_DESCRIPTION) if listed else one_line(entity.description)
+                )
+            if entity.type or entity.description or self.published:
+                pieces.append(_Piece((_ENTITY, at), text, (_source(entity),)))
+        return pieces
 
     def _published_block(
         self, first: _Pieces, longer: _Pieces, others: _Pieces, *, related: bool
     ) -> tuple[_Pieces, _Render]:
-        """Return the block of design 000. If the question names no entity, those of the first facts are shown."""
-        entities = self.result.entities or self._of_first_facts()
+        """Return the block of design 000. If the question names no entity, up to five of the first facts are shown."""
+        result = self.result
+        entities = result.entities or self._of_first_facts()
         headings, descriptions, links = _Pieces(), _Pieces(), list[_Pieces]()
         for at, entity in enumerate(entities):
             headings.append(_Piece((_ENTITY, at, _HEADING), f"### {_with_type(entity)}", (_source(entity),)))
             if entity.description:
                 descriptions.append(_Piece((_ENTITY, at, _DESCRIPTION), _description(entity), (_source(entity),)))
             links.append(list(self._related(at, entity)) if related else [])
-        more = _by_turns(others, _by_turns(*links))
         ends = dict.fromkeys(self._entity(source.id) for piece in chain(*links) for source in piece.sources)
-        described = _Pieces()
-        for at, end in enumerate((end for end in ends if end.description and end not in entities), len(entities)):
-            text = f"### {_with_type(end)}\n{_description(end)}"
-            described.append(_Piece((_ENTITY, at, _HEADING), text, (_source(end),)))
-        names = ", ".join(list_item(entity.name) for entity in self.result.entities)
+        described = [
+            _Piece((_ENTITY, at, _HEADING), f"### {_with_type(end)}\n{_description(end)}", (_source(end),))
+            for at, end in enumerate((end for end in ends if end.description and end not in entities), len(entities))
+        ]
+        names = ", ".join(list_item(entity.name) for entity in result.entities)
         head = f"## Knowledge Graph Context\nQuery entities: [{names}]"
-        pieces = [*headings, *descriptions, *first, *longer, *more, *described]
+        pieces = [*headings, *descriptions, *first, *longer, *_by_turns(others, _by_turns(*links)), *described]
         return pieces, lambda chosen: _blocks(head, *_published_sections(chosen)) if chosen else ""
 
     def _of_first_facts(self) -> tuple[Entity, ...]:
-        """Return up to five entities of the first facts."""
         ends = dict.fromkeys(self._entity(end) for fact in self.result.facts[:5] for end in fact.entities[:2])
         return tuple(end for end in ends if end.id in self.result.known)[:5]
 
     def _related(self, at: int, entity: Entity) -> Iterator[_Piece]:
         """Yield the entities that share a fact with an entity: the question's first, then by relation and weight."""
-        weights = self._weights(entity)
+        weights: dict[tuple[str, str], float] = {}  # the largest, by the other entity and the relation
+        for fact in self.result.facts:
+            ends, relation = [self._entity(end).id for end in fact.entities], fact.relation
+            if relation and ends[0] != entity.id:
+                relation = inverse(relation, dict(self.result.context_format.inverses))
+            for other in ends if entity.id in ends else ():
+                if other != entity.id:
+                    weights[other, relation] = max(weights.get((other, relation), 0.0), fact.weight)
         named = {other.id for other in self.result.entities}
         with_relation = {other for other, relation in weights if relation}
         strongest = sorted(weights, key=lambda pair: (pair[0] not in named, not pair[1], -weights[pair], pair))
@@ -314,30 +309,14 @@ class _Writer:
                 label = f"{one_line(relation)}, " * bool(relation) + f"weight: {weights[other, relation]:g}"
                 yield _Piece((_ENTITY, at, _RELATED, place), f"{list_item(end.name)} ({label})", (_source(end),))
 
-    def _weights(self, entity: Entity) -> dict[tuple[str, str], float]:
-        """Return the ids of the entities that share facts with an entity, by relation, with the largest weight."""
-        weights: dict[tuple[str, str], float] = {}
-        for fact in self.result.facts:
-            ends = [self._entity(end).id for end in fact.entities]
-            if entity.id not in ends:
-                continue
-            relation = fact.relation
-            if relation and ends[0] != entity.id:
-                relation = inverse(relation, dict(self.result.context_format.inverses))
-            for other in dict.fromkeys(ends):
-                if other != entity.id:
-                    weights[other, relation] = max(weights.get((other, relation), 0.0), fact.weight)
-        return weights
-
     # -- facts
 
     def _facts(self) -> tuple[_Pieces, _Pieces]:
         """Return the facts that join the question's entities with each other or with a hit, and the others."""
-        result = self.result
-        named = {entity.id for entity in result.entities}
-        on_paths = {step.id for hit in result.hits for step in hit.path if step.kind == "fact"}
+        named = {entity.id for entity in self.result.entities}
+        on_paths = {step.id for hit in self.result.hits for step in hit.path if step.kind == "fact"}
         lines: dict[int, list[tuple[str, Fact]]] = {0: [], 1: [], 2: []}
-        for fact in result.facts if self.published else self._new_facts():
+        for fact in self.result.facts if self.published else self._new_facts():
             entities = {entity.id: entity.name for entity in map(self._entity, fact.entities)}
             if line := self._fact_line(fact, [*dict.fromkeys(map(list_item, entities.values()))]):
                 lines[0 if len(entities.keys() & named) > 1 else 1 if fact.id in on_paths else 2].append((line, fact))
@@ -350,7 +329,7 @@ class _Writer:
         """Yield the facts about entities that the question names or a passage is about, which no passage states."""
         hits = self.result.hits
         about = {entity.id for entity in self.result.entities}.union(*(hit.reason.subjects for hit in hits))
-        read = {name for hit in hits for name in (hit.chunk.id, *(hit.expanded.ids if hit.expanded else ()))}
+        read = {name for hit in hits for name in (hit.chunk.id, *_ids(hit))}
         for fact in self.result.facts:
             is_stated = not fact.relation and fact.chunk_id in read
             if not is_stated and about.intersection(self._entity(name).id for name in fact.entities):
@@ -372,18 +351,10 @@ class _Writer:
         triple = f"- {ends[0]} -> {relation.replace('_', ' ')} -> {objects}"
         return f"{triple}: {text}" if text else triple
 
-    def _subject(self, fact: Fact) -> tuple[str, bool] | None:
-        """Return the id of a fact's subject, and whether it is the user; an entity "User" of a document is not."""
-        if not fact.entities:
-            return None
-        subject = self._entity(fact.entities[0])
-        return subject.id, (self.published or fact.source in _OF_USERS) and subject.name.lower() == "user"
 
-    def _narrative_line(self, fact: Fact) -> str:
-        if not fact.relation:
-            return f"- {one_line(fact.text)}"
-        objects = ", ".join(one_line(self._entity(name).name) for name in fact.entities[1:] or fact.entities[:1])
-        return f"- {one_line(fact.relation)}: {one_line(fact.value) if fact.value else objects}"
+def _ids(hit: Hit) -> tuple[str, ...]:
+    """Return the ids of the passages around a hit."""
+    return hit.expanded.ids if hit.expanded else ()
 
 
 def _sections(chosen: _Pieces) -> dict[int, list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphrag_core.context.retrieved import Hit, Retrieved, Signal, Step
@@ -186,23 +186,28 @@ class Highlighter:
     """Finds in the passages of a result what its question asks for. Rare words of the question count more."""
 
     def __init__(self, result: Retrieved) -> None:
-        self._texts = {hit.chunk.id: unwrap(plain(body_text(hit.chunk)).strip()) for hit in result.hits}
-        self._spans = {key: _sentences(text) for key, text in self._texts.items()}
         self._names = name_pattern(name for entity in result.entities for name in (entity.name, *entity.aliases))
         self._asked = _asked(result.question)
-        found = [_terms(self._texts[key][slice(*span)]) for key, spans in self._spans.items() for span in spans]
-        counts = Counter(word for words in found for word in words & self._asked)
-        self._weights = {word: math.log(1 + len(found) / (1 + counts[word])) for word in self._asked}
+        self._texts = {hit.chunk.id: unwrap(plain(body_text(hit.chunk)).strip()) for hit in result.hits}
+        self._spans = {key: _sentences(text) for key, text in self._texts.items()}
+        words = {
+            key: [_terms(self._texts[key][slice(*span)]) & self._asked for span in spans]
+            for key, spans in self._spans.items()
+        }
+        counts = Counter(word for found in words.values() for one in found for word in one)
+        total = sum(map(len, words.values()))
+        weights = {word: math.log(1 + total / (1 + counts[word])) for word in self._asked}
+        self._best = {key: self._best_of(key, found, weights) for key, found in words.items()}
 
     def sentence(self, hit: Hit) -> str:
         """Return the sentence of a passage that holds most of the question's rare words."""
-        spans = self._spans[hit.chunk.id]
-        return _joined(self._texts[hit.chunk.id][slice(*spans[self._best(hit)])])
+        key = hit.chunk.id
+        return _joined(self._texts[key][slice(*self._spans[key][self._best[key]])])
 
     def snippet(self, hit: Hit, length: int) -> str:
         """Return the best sentence of a passage and its neighbours, in about ``length`` characters at most."""
         text, spans = self._texts[hit.chunk.id], self._spans[hit.chunk.id]
-        first = last = self._best(hit)
+        first = last = self._best[hit.chunk.id]
         while True:  # sentences after it come first
             if last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= length:
                 last += 1
@@ -220,22 +225,22 @@ class Highlighter:
     def pieces(self, text: str) -> Iterator[tuple[str, bool]]:
         """Yield a text in pieces, each with whether it is a name or a word of the question."""
         at = 0
-        for start, end in self._marks(text):
+        for start, end in [*self._marks(text), (len(text), len(text))]:
             if start > at:
                 yield text[at:start], False
-            yield text[start:end], True
+            if end > start:
+                yield text[start:end], True
             at = end
-        if at < len(text):
-            yield text[at:], False
 
     def names(self, text: str) -> list[str]:
         """Split a text at the names of the question's entities; every second piece is a name."""
         return self._names.split(text)
 
-    def _best(self, hit: Hit) -> int:
-        texts = [self._texts[hit.chunk.id][slice(*span)] for span in self._spans[hit.chunk.id]]
+    def _best_of(self, key: str, words: Sequence[set[int]], weights: Mapping[int, float]) -> int:
+        """Return the place of the best sentence of a passage, by the words of the question in each."""
+        texts = [self._texts[key][slice(*span)] for span in self._spans[key]]
         # Exact sums: words come from sets, in any order. Of equal sentences one with enough words is better.
-        totals = [math.fsum(self._weights[word] for word in _terms(text) & self._asked) for text in texts]
+        totals = [math.fsum(weights[word] for word in found) for found in words]
         are_whole = [len(text.split()) >= _FEWEST_WORDS or not text.isascii() for text in texts]
         return max(range(len(texts)), key=lambda place: (totals[place], are_whole[place]))
 
