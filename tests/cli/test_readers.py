@@ -568,6 +568,19 @@ def test_pdf_lists_and_code(tmp_path):
     )
 
 
+def test_lines_in_columns_are_a_table_and_a_cell_may_go_on_below(tmp_path):
+    def draw(page):
+        rows = (("Tugs", "4", "strong"), ("Pilots", "12", "all of the mas-"), ("", "", "ter"), ("Cranes", "3", "old"))
+        for y, row in zip((700, 688, 676, 664), rows, strict=True):
+            for x, cell in zip((60, 200, 300), row, strict=True):
+                draw_lines(page, x, y, [cell])
+
+    pdf_file(tmp_path / "fleet.pdf", draw)
+    (document,) = load(tmp_path)[0].values()
+    table = "| Tugs | 4 | strong |\n| Pilots | 12 | all of the master |\n| Cranes | 3 | old |"
+    assert document.text == f"<!-- page 1 -->\n\n{table}"
+
+
 def test_a_paragraph_continues_on_the_next_page(tmp_path):
     def draw(page):
         draw_lines(page, 60, 100, ["The pilot boards outside the mole when the wind is"])

@@ -32,6 +32,8 @@ _SENTENCE_END = (".", "!", "?", ":", ";", "。", "！", "？", "”", '"')
 _HEADING_RATIO = 1.12  # how much larger than body text a heading is
 _PAGES_PER_ENTRY = 4  # of an outline that has all headings, at most
 _TITLE_LINES = 3  # of a heading, at most
+_SAME_ROW = 0.5  # of the font size: by how much the parts of a row may be above each other
+_LEAST_ROWS, _MOST_COLUMNS = 3, 50  # of a table
 _LONGEST_HEADING = 200  # characters
 _SHORTEST_KEY = 3  # letters of a title, by which it is recognised
 _MAX_PAGES = 20_000
@@ -93,7 +95,9 @@ def read_pdf(data: bytes) -> Content:
     lines = _with_headings(lines, body, outline)
     if not lines:
         raise FileError("no text besides page numbers")
-    return Content("\n\n".join(_markdown(_with_links(lines, links))), _title(title, lines), {"pages": len(pages)})
+    return Content(
+        "\n\n".join(_markdown(_with_tables(_with_links(lines, links)))), _title(title, lines), {"pages": len(pages)}
+    )
 
 
 def _outline(file: Any) -> list[_Entry]:
@@ -155,17 +159,24 @@ def _fills(lines: Sequence[Line], width: float, body: float) -> bool:
 
 
 def _join_rows(lines: Sequence[Line]) -> list[Line]:
-    joined: list[Line] = []
-    parts: list[list[str]] = []  # of each line
+    joined: list[list[Line]] = []
     for line in lines:
-        last = joined[-1] if joined else None
-        if last and last.row == line.row and not last.hyphenated and abs(last.base - line.base) < line.size:
-            joined[-1] = replace(last, right=line.right, hyphenated=line.hyphenated)
-            parts[-1].append(line.text)
+        last = joined[-1][-1] if joined else None
+        is_beside = last and last.left < line.left and abs(joined[-1][0].base - line.base) < _SAME_ROW * line.size
+        if last and is_beside and not last.hyphenated:
+            joined[-1].append(line)
         else:
-            joined.append(line)
-            parts.append([line.text])
-    return [replace(line, text=" ".join(texts)) for line, texts in zip(joined, parts, strict=True)]
+            joined.append([line])
+    return [
+        replace(
+            parts[0],
+            text=" ".join(part.text for part in parts),
+            right=parts[-1].right,
+            hyphenated=parts[-1].hyphenated,
+            cells=tuple(parts) if len(parts) > 1 else (),
+        )
+        for parts in joined
+    ]
 
 
 # -- what is repeated, and what is a heading
@@ -351,6 +362,51 @@ def _inline(line: Line, start: int = 0) -> str:
     return markdown.anchor(line.anchor) + text
 
 
+# -- tables
+
+
+def _with_tables(lines: Sequence[Line]) -> list[Line]:
+    """Return lines with one line for each table: at least three lines whose parts stand below each other."""
+    result: list[Line] = []
+    at = 0
+    while at < len(lines):
+        rows, end = _rows(lines, at)
+        if len(rows) < _LEAST_ROWS:
+            rows, end = [], at + 1
+        anchor = next((line.anchor for line in lines[at:end] if line.anchor), "")
+        result.append(replace(lines[at], rows=rows, anchor=anchor))
+        at = end
+    return result
+
+
+def _rows(lines: Sequence[Line], start: int) -> tuple[list[list[list[Line]]], int]:
+    """Return the rows of a table that may begin at a line, each with the lines of its cells, and where it ends."""
+    columns = [(cell.left, cell.right) for cell in lines[start].cells[:_MOST_COLUMNS]]
+    rows: list[list[list[Line]]] = []
+    end = start
+    while columns and end < len(lines) and lines[end].page == lines[start].page:
+        cells = lines[end].cells or (lines[end],)
+        places = _places(columns, cells)
+        if not places or places == [0] or lines[end].level or lines[end].is_code:
+            break  # no table, or a paragraph
+        if len(cells) > 1:
+            rows.append([[] for _ in columns])
+        for place, cell in zip(places, cells, strict=True):
+            rows[-1][place].append(cell)
+            columns[place] = min(columns[place][0], cell.left), max(columns[place][1], cell.right)
+        end += 1
+    return rows, end
+
+
+def _places(columns: Sequence[tuple[float, float]], cells: Sequence[Line]) -> list[int]:
+    """Return the columns of cells, if each is in a column of its own."""
+    if len(cells) > len(columns):
+        return []
+    places = [[at for at, (left, right) in enumerate(columns) if c.left < right and left < c.right] for c in cells]
+    first = [place[0] for place in places if len(place) == 1]
+    return first if len(set(first)) == len(cells) else []
+
+
 # -- writing
 
 
@@ -360,7 +416,8 @@ def _markdown(lines: Sequence[Line]) -> Iterator[str]:
     page = 0
     items: list[str] = []
     for block in _blocks(lines):
-        if block[0].page != page or block[0].level or block[0].is_code or not _LIST_ITEM.match(block[0].text):
+        is_item = not (block[0].level or block[0].is_code or block[0].rows) and _LIST_ITEM.match(block[0].text)
+        if block[0].page != page or not is_item:
             if items:
                 yield "\n".join(items)
             items = []
@@ -368,19 +425,27 @@ def _markdown(lines: Sequence[Line]) -> Iterator[str]:
             page = block[0].page
             yield markdown.page_break(page)
         anchors = "".join(markdown.anchor(line.anchor) for line in block)
-        if block[0].is_code:
+        if block[0].rows:
+            rows = [[_cell(cell, words) for cell in row] for row in block[0].rows]
+            yield from filter(None, (anchors, "\n".join(markdown.table(rows, header=False))))
+        elif block[0].is_code:
             yield from filter(None, (anchors, "\n".join(markdown.fenced("\n".join(_indented(block))))))
         elif block[0].level:
-            yield "#" * block[0].level + " " + anchors + markdown.escape(" ".join(line.text for line in block))
+            yield f"{'#' * block[0].level} {anchors}{_cell(block, words)}"
         else:
             text = _paragraph(block, words)
-            if _LIST_ITEM.match(block[0].text):
+            if is_item:
                 items.append(text)
             else:
                 yield text
         page = block[-1].page
     if items:
         yield "\n".join(items)
+
+
+def _cell(lines: Sequence[Line], words: set[str]) -> str:
+    """Return the lines of a heading or a cell as one."""
+    return markdown.escape(" ".join(line.text for line in _dehyphenated(lines, words)))
 
 
 def _paragraph(block: Sequence[Line], words: set[str]) -> str:
@@ -445,7 +510,7 @@ def _blocks(lines: Sequence[Line]) -> Iterator[list[Line]]:
 def _starts_block(block: Sequence[Line], line: Line, pitch: float, right: float) -> bool:
     last = block[-1]
     down = last.base - line.base
-    if line.level != last.level or line.is_code != last.is_code:
+    if line.level != last.level or line.is_code != last.is_code or line.rows or last.rows:
         return True
     if line.level:
         return line.size != last.size or not 0 < down < 2.2 * line.size

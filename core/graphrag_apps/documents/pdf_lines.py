@@ -30,12 +30,13 @@ class Line:
     base: float
     size: float
     page: int
-    row: int
     is_code: bool = False
     hyphenated: bool = False
     level: int = 0
     links: tuple[tuple[str, str], ...] = ()  # linked words, and the anchor to which they lead
     anchor: str = ""
+    cells: tuple[Line, ...] = ()  # the parts of a line that has several
+    rows: Sequence[Sequence[Sequence[Line]]] = ()  # of the table that stands in place of its lines
 
 
 class Link(NamedTuple):
@@ -59,7 +60,6 @@ def page_lines(text_page: Any, number: int) -> list[Line]:
         code = pdfium.FPDFText_GetUnicode(raw, index)
         if code in (10, 13) or code in _HYPHENS:
             part.end(hyphenated=code in _HYPHENS)
-            part.row += code != 13
         elif code and not 0xD800 <= code < 0xE000:
             pdfium.FPDFText_GetLooseCharBox(raw, index, box)  # up to where the next character is expected
             part.add(index, chr(code), box)
@@ -72,7 +72,6 @@ class _Part:
 
     def __init__(self, raw: Any, page: int) -> None:
         self.lines: list[Line] = []
-        self.row = 0
         self._raw, self._page = raw, page
         self._ink = [ctypes.c_double() for _ in range(4)]  # left, right, bottom and top of what is drawn
         self._characters: list[str] = []
@@ -87,11 +86,9 @@ class _Part:
             self._characters.append(" ")
             self._boxes.append((left, right))
             return
-        if self._places and left - self._end > 1.8 * self._size:  # a column or a cell of a table
+        is_below = abs(bottom - self._start) > 1.5 * self._size and left < self._end  # a line break
+        if self._places and (is_below or left - self._end > 1.8 * self._size):  # a column or a cell of a table
             self.end()
-        elif self._places and abs(bottom - self._start) > 1.5 * self._size and left < self._end:  # a line break
-            self.end()
-            self.row += 1
         if not self._places:
             self._draw(index)
             self._begin, self._base, self._start = self._ink[0].value, self._ink[2].value, bottom
@@ -110,12 +107,8 @@ class _Part:
             places = self._places
             is_code = all(_is_monospaced(self._raw, places[at]) for at in (0, len(places) // 2, -1))
             self._draw(places[-1])
-            self.lines.append(
-                Line(
-                    text, self._begin, self._ink[1].value, self._base, self._size, self._page, self.row, is_code,
-                    hyphenated,
-                )
-            )  # fmt: skip
+            where = self._begin, self._ink[1].value, self._base, self._size, self._page
+            self.lines.append(Line(text, *where, is_code, hyphenated))
         self._characters, self._boxes, self._places = [], [], []
 
     def _draw(self, index: int) -> None:

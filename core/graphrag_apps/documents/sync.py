@@ -20,7 +20,7 @@ from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Added, Document, FileMark
 
 _DELETED_AT_ONCE = 10_000  # documents
-_READERS_VERSION = "3"  # increase when readers return other documents for the same bytes
+_READERS_VERSION = "4"  # increase when readers return other documents for the same bytes
 
 
 @dataclass(frozen=True)
