@@ -13,13 +13,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import uvicorn
+from model_server import StreamServer
 
 from graphrag_apps.serve import ApiKeys, Gateway, create_app
 from graphrag_core import Document, KnowledgeIndex
@@ -145,51 +145,29 @@ def events_of(response) -> Iterator[tuple[str, dict]]:
             yield name, json.loads(line.removeprefix("data: "))
 
 
-class StreamingModel:
+class StreamingModel(StreamServer):
     """A fake OpenAI-compatible server.
 
     ``mode`` is "ok", "slow" (waits before each piece), "stall" (writes a piece, then nothing until ``release`` is set),
-    "break" (closes the connection after a piece), or an HTTP status. ``pieces`` is what it writes, ``messages`` what it
-    was sent.
+    "break" (closes the connection after a piece), or an HTTP status.
     """
 
     def __init__(self):
+        super().__init__()
         self.mode = "ok"
         self.pieces = ["Mara Lindqvist ", "runs it [1]."]
-        self.messages = []
-        self.stalled = threading.Event()
         self.release = threading.Event()
         self.ended = threading.Semaphore(0)
-        outer = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *_):
-                """Print nothing."""
+    def next_status(self):
+        return self.mode if isinstance(self.mode, int) else 200
 
-            def do_POST(self):
-                request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.messages.append(request["messages"])
-                self.close_connection = True
-                with suppress(OSError):
-                    outer.write(self)
-                outer.ended.release()
+    def answer(self, handler, body, number):
+        super().answer(handler, body, number)
+        self.ended.release()
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-
-    def write(self, handler):
-        if isinstance(self.mode, int):
-            handler.send_response(self.mode)
-            handler.send_header("Retry-After-Ms", "1")
-            handler.end_headers()
-            return
-        handler.send_response(200)
-        handler.send_header("Content-Type", "text/event-stream")
-        handler.end_headers()
-        for number, piece in enumerate(self.pieces):
+    def _events(self, connection):
+        for number, event in enumerate(super()._events(connection)):
             if self.mode == "slow":
                 time.sleep(0.01)
             if number and self.mode == "break":
@@ -197,19 +175,8 @@ class StreamingModel:
             if number and self.mode == "stall":
                 self.stalled.set()
                 self.release.wait(LIMIT)
-            self._chunk(handler, {"content": piece}, None)
-        self._chunk(handler, {}, "stop")
-        handler.wfile.write(b"data: [DONE]\n\n")
-
-    @staticmethod
-    def _chunk(handler, delta, reason):
-        choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        value = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
-        handler.wfile.write(f"data: {json.dumps(value)}\n\n".encode())
-        handler.wfile.flush()
+            yield event
 
     def close(self):
         self.release.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self.__exit__()

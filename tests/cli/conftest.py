@@ -45,13 +45,3 @@ def run(tmp_path, monkeypatch, wordllama):
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HYBRID_GRAPHRAG_KB"):
         monkeypatch.delenv(name, raising=False)
     return run_command
-
-
-@pytest.fixture
-def settings_file(tmp_path):
-    """A function that writes the table [set] of a settings file, after other lines."""
-
-    def write(text, before=""):
-        (tmp_path / "hybrid-graphrag.toml").write_text(f"{before}\n[set]\n{text}\n", "utf-8")
-
-    return write

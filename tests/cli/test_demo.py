@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -42,18 +41,6 @@ def test_it_fits_the_terminal_and_ends_with_the_next_steps(run, monkeypatch, col
     assert len(re.findall(r"The graph adds", result.stdout)) == 2
     assert "hybrid-graphrag-demo.html" in result.stdout
     assert "index FOLDER" in result.stdout
-
-
-def test_python_dash_m_is_the_same_command():
-    environment = {**os.environ, "COLUMNS": "80"}
-    done = subprocess.run(
-        [sys.executable, "-m", "graphrag_apps", "--version"],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=True,
-    )
-    assert done.stdout.startswith("hybrid-graphrag ")
 
 
 def test_without_typer_the_command_says_what_to_install():

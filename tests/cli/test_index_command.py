@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -137,17 +136,6 @@ def test_a_missing_index_is_reported_in_one_line(run, tmp_path, command):
     result = run(command, *more)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.splitlines()[0].startswith("✗ no index in kb: create one with ")
-
-
-def test_verify_finds_damage(run, docs, tmp_path):
-    run("index", docs)
-    with closing(sqlite3.connect(tmp_path / "kb" / "records.sqlite")) as records:
-        records.execute("UPDATE names SET uses = uses + 1")
-        records.commit()
-    result = run("verify", "--json")
-    assert result.exit_code == 1
-    assert json.loads(result.stdout)["sound"] is False
-    assert "names are counted wrongly" in result.stderr
 
 
 def test_a_file_that_was_half_read_is_read_again_whatever_it_has_become(tmp_path):

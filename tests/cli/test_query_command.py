@@ -69,16 +69,6 @@ def test_a_value_that_an_option_does_not_take_is_an_error_that_says_what_it_take
     assert message in result.stderr
 
 
-@pytest.mark.parametrize("style", ["graph", "passages", "narrative"])
-def test_context_is_printed_alone(run, kb, style):
-    options = "--context", 200, "--set", f"context.style={style}"
-    result = run("query", QUESTION, *options)
-    assert result.exit_code == 0
-    assert "Joaquim Prates" in result.stdout
-    assert "graph #" not in result.stdout
-    assert "Joaquim" in json.loads(run("query", QUESTION, *options, "--json").stdout)["context"]
-
-
 def test_explain_prints_entities_channels_paths_and_facts(run, kb):
     result = run("explain", QUESTION)
     assert result.exit_code == 0
@@ -90,20 +80,6 @@ def test_explain_prints_entities_channels_paths_and_facts(run, kb):
         "ms:",
     ):
         assert part in result.stdout
-
-
-def test_explain_writes_a_page(run, kb, tmp_path):
-    result = run("explain", QUESTION, "--html", "out.html")
-    assert result.exit_code == 0
-    assert "Joaquim Prates" in (tmp_path / "out.html").read_text("utf-8")
-    assert run("explain", QUESTION, "--html", "no/such/folder.html").exit_code == 1
-
-
-def test_stats_are_shown_and_read(run, kb):
-    assert "Keyring" in run("stats").stdout or "Auth Service" in run("stats").stdout
-    stats = json.loads(run("stats", "--json").stdout)
-    assert stats["documents"] == 39
-    assert stats["embedder"].startswith("wordllama")
 
 
 def test_color_is_used_on_a_terminal_only_and_never_with_no_color(run, kb, monkeypatch):
@@ -123,3 +99,22 @@ def test_version_help_and_wrong_usage(run):
         for command in ("demo", "index", "query", "explain", "compare", "stats", "verify", "delete", "graph", "export")
     )
     assert run("nonsense").exit_code == 2
+
+
+def test_a_design_its_numbers_and_a_page(run, kb, tmp_path):
+    design = ("query", QUESTION, "--json", "--design", "confident")
+    assert run(*design, "--set", "gate.min_score=1").exit_code == 1
+    assert json.loads(run(*design, "--set", "gate.min_score=0.1").stdout)["hits"]
+    shown = run("query", QUESTION, "--set", "context.style=passages", "--context", 200)
+    assert shown.stdout.startswith("[Score: ")
+    for given, said in (
+        ("gate.min_scor=1", "did you mean 'gate.min_score'"),
+        ("gate.min_score=high", "gate.min_score is 'high': use a number"),
+        ("gate.min_score", "is not KEY=VALUE"),
+    ):
+        refused = run("query", QUESTION, "--set", given)
+        assert refused.exit_code != 0
+        assert said in " ".join(refused.stderr.replace("│", " ").split())
+    assert run("explain", QUESTION, "--html", "out.html").exit_code == 0
+    assert "Joaquim Prates" in (tmp_path / "out.html").read_text("utf-8")
+    assert run("explain", QUESTION, "--html", "no/such/folder.html").exit_code == 1

@@ -102,3 +102,6 @@ def test_findings_are_indexed_and_synced_like_files(run, tmp_path):
     assert answer["method"] == "graph"
     assert answer["hits"][0]["document_id"] == "arxiv:2404.16130"
     assert "arxiv:2501.03236" in [hit["document_id"] for hit in answer["hits"]]
+    call = ("query", "arXiv 2501.03236", "--method", "agentic", "--json")
+    assert json.loads(run(*call, "--design", "research").stdout)["method"] == "vector", "as the document says"
+    assert json.loads(run(*call).stdout)["method"] == "keyword"

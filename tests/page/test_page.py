@@ -5,173 +5,173 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from dataclasses import replace
+import sys
+import webbrowser
+from types import ModuleType, SimpleNamespace
 from xml.etree import ElementTree as ET
 
 import pytest
-from answers import (
-    ALL,
-    EVIL,
-    HOSTILE,
-    LINKED,
-    NOTHING,
-    PLAIN,
-    PORTAL,
-)
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from parsed import parse
+from results import HOSTILE, Named, said_everywhere, sample_results
 
-from graphrag_apps.page import svg
-from graphrag_core.result import Lazy
+from graphrag_apps.compare import WITHOUT_GRAPH, Answered, Question, Report
+from graphrag_apps.explore import Explorer, static_page
+from graphrag_apps.page import frame, page, svg
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 
-
-def policy(root) -> dict[str, str]:
-    (meta,) = [m for m in root.all("meta") if m.attributes.get("http-equiv") == "Content-Security-Policy"]
-    return dict(part.strip().split(" ", 1) for part in meta.attributes["content"].split(";"))
-
-
-def skeleton(element) -> list:
-    """The elements and names of attributes, without a word of text."""
-    below = [skeleton(child) for child in element.children if not isinstance(child, str)]
-    return [element.name, sorted(element.attributes), below]
+NAMES = ["linked", "paths", "plain", "nothing", "crowd", "evil"]
+INVALID = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+STORED = st.characters(exclude_categories=["Cs"], exclude_characters="\x00")
+DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def test_it_shows_the_question_what_it_names_and_how_it_was_answered():
-    root = parse(PORTAL.html())
-    assert root.one("h1").text == PORTAL.question
-    assert [mark.text for mark in root.one("h1").all("mark")] == ["Partner Portal"]
-    assert [chip.text for chip in root.all("span", "chip")] == ["Partner Portal"]
+@pytest.fixture(scope="module")
+def results():
+    return sample_results()
+
+
+def test_it_shows_the_question_what_it_names_and_what_decided(results):
+    result = results["linked"]
+    root = parse(result.html())
+    assert root.one("h1").text == result.question
+    assert [mark.text for mark in root.one("h1").all("mark")] == ["OAuth Provider"]
+    assert [chip.text for chip in root.all("span", "chip")] == ["OAuth Provider"]
     header = root.one("header").text
-    assert "Method" in header
-    assert "hybrid" in header
-    assert "0.79" in header
-    moved = "1 of 4 passages was added or moved up by the graph."
-    assert f"The graph led: the question names Partner Portal; {moved}" in header
-    assert "Route: The question names what a passage is about." in header
-    assert root.one("head").one("title").text == "Why: Who runs what the Partner Portal signs in with?"
-    assert root.one("footer").text == "1.8 ms: embed 0.5 · search 1.2"
+    assert "Method hybrid" in " ".join(header.split())
+    assert result.decided[1:] in header
+    assert root.one("head").one("title").text.startswith("Why: What happens if we replace")
+    assert " ms: " in root.one("footer").text
+    assert [word.text for word in root.all("span", "missing")] == list(result.uncovered)
 
 
-def test_each_hit_has_a_card_with_its_channels_and_its_path():
-    cards = parse(PORTAL.html()).all("li", "hit")
-    assert [card.hits for card in cards] == [[1], [2], [3], [4]]
-    assert cards[0].one("p", "text").text == "The Partner Portal signs in with Oauth."
-    assert cards[1].one("p", "path").text == "Partner Portal → Partner Portal needs Oauth. → Oauth → this passage"
-    assert "vector #2 0.5" in cards[1].one("p", "channels").text
-    assert cards[2].one("span", "graph-only").text == "moved up by the graph"  # vector search has it, too
-    assert cards[3].one("p", "path").text == "Found by plain search: vector rank 2."
+def test_each_hit_has_a_card_with_its_channels_path_words_and_link(results):
+    result = results["linked"]
+    cards = parse(result.html()).all("li", "hit")
+    assert [card.hits for card in cards] == [[rank] for rank in range(1, len(result.hits) + 1)]
+    for card, hit in zip(cards, result.hits, strict=True):
+        for name, channel in hit.channels.items():
+            assert f"{name} #{channel.rank}" in card.one("p", "channels").text
+        assert {word.text for word in card.all("span", "word")} == {*hit.words, *hit.covers}
+        told = [link.one("button").attributes["data-to"] for link in card.all("p", "link")]
+        assert told == ([str(hit.link.rank)] if hit.link else [])
+    assert cards[0].one("p", "path").text == "OAuth Provider → this passage"
+    found = parse(results["paths"].html()).all("li", "hit")
+    assert "froze and was replaced." in found[1].one("p", "path").text
+    assert found[2].one("p", "path").text.startswith("Found by plain search: vector rank ")
 
 
-def test_the_graph_draws_every_step_of_a_path_and_nothing_else():
-    graph = parse(PORTAL.html()).one("svg", "graph")
-    kinds = [box.classes[1] for box in graph.all("g", "box")]
-    assert {kind: kinds.count(kind) for kind in kinds} == {
-        "question": 1,
-        "named": 1,
-        "fact": 1,
-        "passage": 4,
-        "linked": 1,
-    }
-    assert [line.hits for line in graph.all("path", "fact")] == [[2, 3], [2, 3]]
-    assert graph.one("g", "fact").one("title").text == "Partner Portal needs Oauth."
-    assert "“Partner Portal" in graph.one("g", "fact").text
-    assert not graph.all("g", "mark")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_graph_draws_every_hit_and_every_step_of_its_path(results, name):
+    result = results[name]
+    graph = parse(result.html()).one("svg", "graph")
+    assert len(graph.all("g", "passage")) == len(result.hits)
+    assert len(graph.all("g", "question")) == 1
+    drawn = {(rank, "fact" in box.classes) for box in graph.all("g", "box") for rank in box.hits}
+    for rank, hit in enumerate(result.hits, 1):
+        assert ((rank, True) in drawn) == any(step.kind == "fact" for step in hit.path)
+    for part in graph.all("g"):
+        if "data-hits" in part.attributes:
+            assert (part.attributes["tabindex"], part.attributes["role"]) == ("0", "button")
+            assert part.attributes["aria-label"]
+    picture = ET.fromstring(svg(result))  # noqa: S314 - our own
+    assert picture.tag == "{http://www.w3.org/2000/svg}svg"
+    assert len(picture.findall(".//{*}rect")) == len(graph.all("g", "box"))
 
 
-def test_the_words_that_each_hit_adds_are_shown_at_the_hit_and_above():
-    root = parse(LINKED.html())
-    words = [
-        [(word.text, "new" in word.classes) for word in card.all("span", "word")] for card in root.all("li", "hit")
-    ]
-    assert words == [[("vendor", True), ("Oauth", True)], [("maintains", True)], [("Oauth", False)], []]
-    above = [(group.all("b", "rank"), group.all("span", "word")) for group in root.all("span", "covered")]
-    said = [([rank.text for rank in ranks], [word.text for word in group]) for ranks, group in above]
-    assert said == [(["1"], ["vendor", "Oauth"]), (["2"], ["maintains"]), ([], ["winter"])]
-    assert "words of the question: vendor, Oauth\n" in LINKED.explain()
-    assert "  in no passage: winter\n" in LINKED.explain()
-
-
-def test_a_link_is_told_and_leads_to_the_other_card():
-    root = parse(LINKED.html())
-    cards = root.all("li", "hit")
-    assert cards[1].one("p", "path").text.endswith("Keyring → this passage")
-    assert cards[2].one("p", "link").text == "Mentions Tallinn, as does passage 2."
-    told = "About Notice of the whole contract, which passage 1 mentions."
-    assert cards[3].one("p", "link").text == told
-    assert cards[3].one("p", "path").text == "Found by the graph rank 1."
-    assert [card.one("p", "link").one("button").attributes["data-to"] for card in cards[1:]] == ["1", "2", "1"]
-    explained = LINKED.explain()
-    assert "about Keyring, which passage 1 mentions" in explained
-    assert "keyword rank 3; mentions Tallinn, as does passage 2" in explained
-
-
-def test_an_empty_result_says_so():
-    root = parse(NOTHING.html())
+def test_an_empty_result_and_a_skipped_graph_say_so(results):
+    root = parse(results["nothing"].html())
     assert "No known entity in the question" in root.one("header").text
-    assert root.one("p", "decided").text == "No passage was found."
-    assert root.one("p", "empty").text == "No passage was found."
-    assert len(root.one("svg", "graph").all("g", "box")) == 1
+    assert root.one("p", "decided").text == root.one("p", "empty").text == "No passage was found."
+    assert "Keyword search alone." in parse(results["plain"].html()).one("header").text
 
 
-def test_the_reason_for_skipping_the_graph_and_the_fallback_are_shown():
-    header = parse(PLAIN.html()).one("header").text
-    assert "Keyword search alone: the graph was not used." in header
-    assert "Fallback: No embedder was given: keywords carry the question." in header
-
-
-@pytest.mark.parametrize("answer", ALL.values(), ids=ALL)
-def test_only_the_pages_own_style_and_script_may_run(answer):
-    root = parse(answer.html())
-    rules = policy(root)
-    assert rules["default-src"] == "'none'"
+@pytest.mark.parametrize("name", NAMES)
+def test_only_the_pages_own_style_and_script_may_run(results, name):
+    text = results[name].html()
+    root = parse(text)
+    (meta,) = [one for one in root.all("meta") if one.attributes.get("http-equiv") == "Content-Security-Policy"]
+    rules = dict(part.strip().split(" ", 1) for part in meta.attributes["content"].split(";"))
     assert set(rules) == {"default-src", "style-src", "script-src", "img-src", "base-uri", "form-action"}
-    for name, rule in (("style", "style-src"), ("script", "script-src")):
-        digest = base64.b64encode(hashlib.sha256(root.one(name).text.encode()).digest()).decode()
+    assert rules["default-src"] == "'none'"
+    for kind, rule in (("style", "style-src"), ("script", "script-src")):
+        digest = base64.b64encode(hashlib.sha256(root.one(kind).text.encode()).digest()).decode()
         assert rules[rule] == f"'sha256-{digest}'"
     everything = root.all()
-    assert not [e.name for e in everything if e.name in ("img", "iframe", "object", "embed", "form", "a", "base")]
-    assert not [key for e in everything for key in e.attributes if key.startswith("on") or key in ("style", "src")]
-    text = re.sub(r"<script>.*</script>|sha256-[\w+/=]+", "", answer.html(), flags=re.DOTALL)
-    outside = re.findall(r"(?:https?:)?//[\w.-]+", text)
-    assert set(outside) <= {"http://www.w3.org"}
+    assert not [one.name for one in everything if one.name in ("img", "iframe", "object", "embed", "form", "a", "base")]
+    assert not [key for one in everything for key in one.attributes if key.startswith("on") or key in ("style", "src")]
+    own = re.sub(r"<script>.*</script>|sha256-[\w+/=]+", "", text, flags=re.DOTALL)
+    assert set(re.findall(r"(?:https?:)?//[\w.-]+", own)) <= {"http://www.w3.org"}
 
 
-def test_hostile_text_changes_no_element_and_no_attribute():
-    """The page of an answer full of markup is built like the page of the same answer full of harmless words."""
-    meek = "q" * len(HOSTILE)
-
-    def tamed(value):
-        if isinstance(value, str):
-            return value.replace(HOSTILE, meek).replace(HOSTILE.lower(), meek)
-        if isinstance(value, tuple):
-            return tuple(tamed(item) for item in value)
-        if isinstance(value, dict):
-            return {tamed(key): tamed(item) for key, item in value.items()}
-        if isinstance(value, Lazy):
-            return Lazy.of(tamed(value.value))
-        if hasattr(value, "__dataclass_fields__"):
-            return replace(value, **{name: tamed(getattr(value, name)) for name in value.__dataclass_fields__})
-        return value
-
-    def without_lines(node):
-        name, attributes, below = node
-        return [name, attributes, [without_lines(child) for child in below if child[0] not in ("text", "mark")]]
-
-    evil, meekened = (skeleton(parse(answer.html())) for answer in (EVIL, tamed(EVIL)))
-    assert without_lines(evil) == without_lines(meekened)
+# -- text of documents, entities and questions can never become markup
 
 
-@pytest.mark.parametrize("answer", ALL.values(), ids=ALL)
-def test_the_picture_alone_is_well_formed(answer):
-    root = ET.fromstring(svg(answer))  # noqa: S314 - our own
-    assert root.tag == "{http://www.w3.org/2000/svg}svg"
-    assert len(root.findall(".//{*}rect")) == len(root.findall(".//{*}g[@data-node]"))
+@settings(max_examples=40, deadline=None)
+@given(st.text(STORED, min_size=1) | st.sampled_from([HOSTILE, "{{ 7 * 7 }}", "{% raw %}", "&amp;", "<!--"]))
+def test_any_text_comes_back_as_text_from_between_tags_and_from_attributes(text):
+    result = said_everywhere(text)
+    root = parse(page(result))
+    shown = DIRECTIONS.sub("", INVALID.sub("\ufffd", result.question))
+    assert root.one("h1").text == shown
+    assert root.one("g", "question").one("title").text == shown
+    assert root.one("g", "question").attributes["aria-label"] == f"Question: {shown}"
+    assert len(root.all("script")) == len(root.all("style")) == 1
+    for written in (page(result), svg(result), frame(result, text)):
+        assert type(written) is str, "plain text, which escapes nothing that it is joined with"
+        assert "\x00" not in written
+        written.encode()
 
 
-def test_everything_that_can_be_selected_has_focus_role_and_label():
-    root = parse(PORTAL.html())
-    for part in root.one("svg", "graph").all("g"):
-        if "data-hits" in part.attributes:
-            assert part.attributes["tabindex"] == "0"
-            assert part.attributes["role"] == "button"
-            assert part.attributes["aria-label"]
-    assert all(button.attributes.get("aria-label") or button.text for button in root.all("button"))
+@pytest.mark.parametrize("text", ["</style><b>", "</script><b>", "]]><b>", "--><b>", "'\"><b>"])
+def test_no_text_closes_what_it_stands_in(text):
+    result = said_everywhere(text)
+    for written in (page(result), frame(result, text)):
+        own = r"<b>#[0-9]+</b>|<b>this passage</b>|<b>(?:[^<]|<(?!b>))*</b>(?= <span dir)"
+        assert not re.search(r"<b>(?!#|this passage)", re.sub(own, "", written))
+
+
+def test_no_page_has_a_character_that_changes_the_direction_of_text():
+    text = "invoice\u202efdp.exe\u202c \u2066x\u2069 \u200e\u200f\u061cend"
+    result, found = said_everywhere(text), {"hybrid": (text,), WITHOUT_GRAPH: ("x",)}
+    report = Report(3, (Answered(Question(text, (text,), type=text), found, titles={text: text}),), tuple(found))
+    pages = [page(result), svg(result), frame(result, text), report.html()]
+    with KnowledgeIndex(extractor=Named(text)) as index:
+        index.add([Document(text, f"{text} is here.", text)])
+        pages.append(static_page(Explorer(GraphRetriever(index)), question=text, entity=text))
+    for written in pages:
+        assert "invoicefdp.exe" in written
+        assert not DIRECTIONS.search(written)
+        assert not re.search(r"\\u(?:061c|200[ef]|202[a-e]|206[6-9])", written), "nor in data for a script"
+
+
+# -- a result shows itself
+
+
+def test_a_viewer_without_frames_and_styles_shows_a_picture_and_the_words(results):
+    root = parse(results["linked"]._repr_html_())
+    assert root.one("pre").text == results["linked"].explain()
+    kind, _, data = root.one("img").attributes["src"].partition(",")
+    assert kind == "data:image/svg+xml;base64"
+    assert base64.b64decode(data).decode().startswith("<svg ")
+
+
+def test_it_is_displayed_in_a_notebook_and_written_elsewhere(results, monkeypatch, tmp_path, capsys):
+    shown, opened, result = [], [], results["linked"]
+    ipython = ModuleType("IPython")
+    ipython.get_ipython = lambda: SimpleNamespace(kernel=object())
+    ipython.display = SimpleNamespace(display=shown.append)
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    assert result.show() is None
+    assert shown == [result]
+    monkeypatch.setitem(sys.modules, "IPython", None)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    path = result.show()
+    assert path.parent == tmp_path
+    assert path.read_text("utf-8") == result.html()
+    assert str(path) in capsys.readouterr().err
+    assert not opened
+    result.show(tmp_path / "why not.html", browser=True)
+    assert opened == [(tmp_path / "why not.html").as_uri()]

@@ -50,11 +50,6 @@ def test_a_query_returns_what_the_retriever_returns(client):
     assert [entity["name"] for entity in found["entities"]] == ["OAuth Provider"]
 
 
-def test_a_query_takes_a_filter_and_a_method(client):
-    body = {"question": QUESTION, "where": {"year": {"gte": 2000}}, "method": "keyword"}
-    assert [hit["document_id"] for hit in client.post("/v1/query", json=body).json()["hits"]] == ["oauth"]
-
-
 def test_a_query_takes_the_conversation_before_it(client):
     body = {"question": "And who runs it?", "history": ["What is the OAuth Provider?", "It logs people in."]}
     found = client.post("/v1/query", json=body).json()
@@ -95,12 +90,6 @@ def test_explain_returns_a_report_or_a_page(client):
     assert "Content-Security-Policy" in page.text
 
 
-def test_an_answer_without_a_language_model_is_extracted(client):
-    found = client.post("/v1/ask", json={"question": QUESTION}).json()
-    assert found["kind"] == "extract"
-    assert found["citations"][0]["document_id"] == "oauth"
-
-
 def test_documents_are_listed_page_by_page_read_added_and_deleted(writable):
     first = writable.get("/v1/documents", params={"limit": 2}).json()
     assert [one["id"] for one in first["documents"]] == ["auth", "oauth"]
@@ -134,13 +123,6 @@ def test_the_graph_can_be_walked(client):
         "found"
     ]
     assert isinstance(client.get("/v1/communities").json()["communities"], list)
-
-
-def test_a_fact_is_remembered_and_found(writable):
-    told = writable.post("/v1/facts", json={"subject": "User", "relation": "prefers", "object": "dark mode"}).json()
-    assert told["status"] == "confirmed"
-    found = writable.post("/v1/query", json={"question": "What does User prefer?"}).json()
-    assert "User prefers dark mode" in [hit["text"] for hit in found["hits"]]
 
 
 def test_stats_health_schema_and_the_page_of_the_api(client):
@@ -201,7 +183,8 @@ def test_a_server_without_keys_answers_this_machine_only(client):
     for headers in ({"Host": "["}, {"Host": "evil.example"}, {"Host": "127.0.0.1.evil.example:80"}, {"Host": ""}):
         assert client.get("/v1/stats", headers=headers).status_code == 400
     page = {"Origin": "https://evil.example", "Content-Type": "text/plain"}  # a page may send this without asking first
-    assert client.post("/v1/query", content=b'{"question": "x"}', headers=page).status_code == 415
+    refused = client.post("/v1/query", content=b'{"question": "x"}', headers=page)
+    assert (refused.status_code, "send the body as JSON" in refused.text) == (415, True)
     assert "access-control-allow-origin" not in client.options("/v1/query", headers=page).headers
 
 
@@ -297,23 +280,3 @@ def test_the_log_has_no_question_and_no_name(caplog):
         ["POST", "/v1/query", "200"], ["GET", "/v1/entity", "404"], ["GET", "/v1/documents/{document_id:path}", "404"],
     ]  # fmt: skip
     assert not any("secretary" in line.lower() for line in lines)
-
-
-def test_a_route_and_a_tool_have_the_parameters_of_their_operation(client):
-    schema = client.get("/openapi.json").json()
-    fields = schema["components"]["schemas"]["QueryRequest"]["properties"]
-    assert {"question", "where", "context_tokens"} <= set(fields)
-    assert {"k", "method", "design", "set", "use_graph", "score_threshold", "expand", "history", "as_of"} <= set(fields)
-    assert all("description" in field for field in fields.values())
-    listed = {one["name"]: one for one in schema["paths"]["/v1/neighbours"]["get"]["parameters"]}
-    assert set(listed) == {"name", "offset", "limit", "where"}
-    assert "JSON" in listed["where"]["description"]
-    assert schema["paths"]["/v1/path"]["get"]["description"].startswith("Return the shortest chain")
-
-
-@pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded"])
-def test_a_body_without_the_type_of_json_is_told_what_to_send(client, kind):
-    headers = {} if kind is None else {"content-type": kind}
-    answer = client.post("/v1/query", content=b'{"question": "x"}', headers=headers)
-    assert answer.status_code == 415
-    assert "send the body as JSON with 'Content-Type: application/json'" in answer.json()["error"]["message"]

@@ -64,18 +64,6 @@ async def test_search_returns_passages_to_cite():
         assert [passage["document_id"] for passage in narrowed["passages"]] == ["oauth"]
 
 
-async def test_search_returns_prompt_text_in_a_style_and_takes_numbers_of_a_design():
-    async with connected() as client:
-        assert "context" not in await call(client, "search", question=QUESTION)
-        asked = {"question": QUESTION, "design": "confident", "context_tokens": 200}
-        found = await call(client, "search", **asked, set={"gate.min_score": 0.1})
-        assert found["context"].startswith("## Related Entities\n\n**OAuth Provider**\n\n\n---\n\n[Score: ")
-        assert 0.5 < found["confidence"] < 1
-        found = await call(client, "search", **asked, set={"gate.min_score": 0.1, "context.style": "graph"})
-        assert found["context"].startswith("## ")
-        assert "use one of" in await advice(client, "search", **asked, set={"context.style": "loud"})
-
-
 async def test_the_graph_tools():
     async with connected(write=True) as client:
         entity = await call(client, "entity", name="oauth provider")

@@ -224,15 +224,3 @@ def test_a_slow_client_that_takes_an_answer_gets_all_of_it(kb):
             time.sleep(0.1)
         assert left == 0
         assert time.monotonic() - start > 2.0
-
-
-def test_a_connection_is_used_again_and_takes_requests_ahead():
-    request = head(length=len(BODY)) + BODY
-    with serving() as url, connect(url) as connection:
-        reader = connection.makefile("rb")
-        for pieces in ([request], [request * 3], [request + request[:80], request[80:-4], request[-4:]]):
-            for piece in pieces:
-                connection.sendall(piece)
-                time.sleep(0.05)  # so that the server reads it by itself
-            for _ in range(b"".join(pieces).count(b"POST")):
-                assert answer(connection, reader)[0] == 200

@@ -183,8 +183,7 @@ def _walk_folder(
                     leads_by_link = is_linked or entry.is_symlink()
                     if is_skipped(entry.name) or (leads_by_link and is_second_path(path, places)):
                         continue
-                    is_read = formats is None or path.suffix.lower() in formats or _is_folder(entry)
-                    if is_read and not follow_links and _leads_out(entry, places):
+                    if not follow_links and _leads_out(entry, places, formats):
                         reason = "a link that leads out of the folder: follow_links (--follow-links) reads it"
                         yield Problem(_printable(path), reason)
                     elif _is_folder(entry):
@@ -196,9 +195,13 @@ def _walk_folder(
             yield _cannot_open(folder, error)
 
 
-def _leads_out(entry: os.DirEntry[str], places: Sequence[Place]) -> bool:
-    """Return whether an entry is a link out of the given folders. A broken link is reported when it is opened."""
-    if not entry.is_symlink():
+def _leads_out(entry: os.DirEntry[str], places: Sequence[Place], formats: Collection[str] | None) -> bool:
+    """Return whether an entry is a link out of the given folders to a folder, or to a file that would be read.
+
+    A broken link is reported when it is opened.
+    """
+    is_read = formats is None or Path(entry.name).suffix.lower() in formats or _is_folder(entry)
+    if not is_read or not entry.is_symlink():
         return False
     target = Path(os.path.realpath(entry.path))
     return target.exists() and not any(target.is_relative_to(os.path.realpath(folder)) for folder, _ in places)

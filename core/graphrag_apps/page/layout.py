@@ -154,7 +154,7 @@ def _box(node: Node) -> Box:
     label = wrap(node.text, room / FONT, max_lines)
     text = room if node.kind in ("fact", "passage") else max(40.0, *(width(line) * FONT for line in label))
     badge = BADGE if node.kind == "passage" else 0
-    note = shorten(node.note, room / _NOTE) if node.note else ""
+    note = shorten(node.note, room / _NOTE / 1.12) if node.note else ""  # it is bold
     size = text + 2 * PADDING + badge, len(label) * LINE_HEIGHT + 14.0 + (_NOTE_HEIGHT if note else 0)
     return Box(node.column, *size, node=node, label=label, note=note)
 

@@ -252,15 +252,6 @@
     return el("a.community", { href: address.write({ ...view, kind: "community", value: one.id }) },
       dot(one.id), el("span", el("b", { dir: "auto" }, one.name), el("small", { dir: "auto" }, one.names.slice(3, 9).join(", "))), el("span.count", { title: plural(one.entities, "entity", "entities") }, number(one.entities)));
   }
-  function chips(nodes, most) {
-    const list = el("div.chips", nodes.map((node) => entityLink(node, dot(node.community), el("span", node.name))));
-    const rest = [...list.children].slice(most);
-    if (rest.length > 2) {
-      for (const one of rest) one.hidden = true;
-      list.append(button(".chip", (event) => { for (const one of rest) one.hidden = false; event.currentTarget.remove(); }, `${rest.length} more`));
-    }
-    return list;
-  }
   function entityList(nodes) {
     const most = Math.max(1, ...nodes.map((node) => node.mentions));
     return el("ul.entities", nodes.map((node) => {
@@ -313,8 +304,8 @@
       entity.aliases.length > 0 && el("p.aliases", { dir: "auto" }, `also ${entity.aliases.join(", ")}`),
       entity.description && el("p", { dir: "auto" }, entity.description),
       el("p.numbers", el("span", el("b", number(passages.total)), ` ${passages.total === 1 ? "passage" : "passages"}`), el("span", el("b", number(facts.total)), ` ${facts.total === 1 ? "fact" : "facts"}`), el("span", el("b", number(neighbours.total)), ` ${neighbours.total === 1 ? "neighbour" : "neighbours"}`)),
-      el("p.actions", button("#expand.primary".replace("#expand", ""), () => expand(entity.id), { id: "expand" }, expandText(entity.id, neighbours.total)), button(".quiet", () => alone(answer), "Start from here")),
-      others.length > 0 && section("Neighbours", chips(others, 10), hidden > 0 && el("p.hint", `${hidden} of them ${hidden === 1 ? "is a section and is" : "are sections and are"} not drawn.`), neighbours.total > neighbours.nodes.length && el("p.hint", `${number(neighbours.total - neighbours.nodes.length)} more: expand draws the next ones`)),
+      el("p.actions", button(".primary", () => expand(entity.id), { id: "expand" }, expandText(entity.id, neighbours.total)), button(".quiet", () => alone(answer), "Start from here")),
+      others.length > 0 && section("Neighbours", el("div.chips", others.map((node) => entityLink(node, dot(node.community), el("span", node.name)))), hidden > 0 && el("p.hint", `${hidden} of them ${hidden === 1 ? "is a section and is" : "are sections and are"} not drawn.`), neighbours.total > neighbours.nodes.length && el("p.hint", `${number(neighbours.total - neighbours.nodes.length)} more: expand draws the next ones`)),
       facts.total > 0 && section("Facts", ...paged(facts, factList, { name: "facts", entity: entity.id })),
       passages.items.length > 0 && section("Passages", ...paged(passages, (items) => el("ul.passages", items.map(passageCard)), { name: "passages", entity: entity.id })),
     ];
@@ -341,11 +332,12 @@
     try {
       const offset = expanded.get(entity) ?? 0;
       const page = await load("neighbours", { name: entity, offset, limit: PAGE, drawn: graph.drawn().slice(-300) });
-      expanded.set(entity, offset + PAGE);
-      const { added, removed } = graph.add(page, entity);
+      const { added, left } = graph.add(page, entity);
+      expanded.set(entity, offset + PAGE - left);
       if (graph.selected) graph.select(graph.selected.data("entity"));
       updateExpand(entity, page.total);
-      say(`${plural(added, "entity", "entities")} added${removed ? `, ${removed} older ones removed` : ""}`);
+      if (left) fail(new Error("The drawing is full: start from one of its entities."));
+      say(`${plural(added, "entity", "entities")} added`);
     } catch (error) { fail(error, () => expand(entity)); }
   }
 

@@ -8,7 +8,6 @@
   const NARROW_NODES = 40;
   const NARROW = 600;  // pixels
   const LABEL_HEIGHT = 17, LABEL_WIDTH = 168;
-  const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
   // Canvas drawing needs plain colours: let the browser resolve what the style sheet says for the current theme.
   function resolveColours() {
@@ -97,25 +96,16 @@
     nodes.forEach((node, i) => { node.x = x[i]; node.y = y[i]; });
   }
 
-  // A line that leaves and reaches boxes horizontally, as control points of cytoscape.js: places along the straight line
-  // between the two, and distances from it.
-  function controls(from, to) {
-    const dx = to.x - from.x, dy = to.y - from.y, square = dx * dx + dy * dy || 1, length = Math.sqrt(square);
-    const point = (px, py) => [(px * dx + py * dy) / square, (px * -dy + py * dx) / length];
-    const inside = Math.abs(dx) < Math.max(from.width, to.width) + 8;  // half the way is inside a wide box
-    const middle = inside ? Math.sign(dx) * (from.width / 2 + Math.abs(dx) - to.width / 2) / 2 : dx / 2;
-    const points = Math.abs(dx) < 40
-      ? [point(Math.max(from.width, to.width) / 2 + 30 + Math.min(40, Math.abs(dy) / 6), dy / 2)]
-      : [point(middle, 0), point(middle, dy)];
-    return { weights: points.map((one) => one[0]), distances: points.map((one) => one[1]) };
-  }
-
-  // The same for a line that passes between the boxes of other columns: it bends in the gaps between columns.
-  function passing(from, to, line) {
+  // A line that leaves and reaches boxes horizontally and bends in the gaps between columns, as control points of
+  // cytoscape.js: places along the straight line between the two, and distances from it.
+  function controls(from, to, line) {
     const dx = to.x - from.x, dy = to.y - from.y, square = dx * dx + dy * dy || 1, length = Math.sqrt(square), points = [];
-    for (let at = 0; at < line.length - 1; at += 2) {
-      const px = (line[at][0] + line[at + 1][0]) / 2 - from.x;
-      for (const [, y] of [line[at], line[at + 1]]) points.push([(px * dx + (y - from.y) * dy) / square, (px * -dy + (y - from.y) * dx) / length]);
+    const bend = (x, y) => points.push([(x * dx + y * dy) / square, (x * -dy + y * dx) / length]);
+    const beside = Math.max(from.width, to.width) / 2 + 30 + Math.min(40, Math.abs(dy) / 6);
+    if (Math.abs(dx) < 40) [0, dy].forEach((y) => bend(beside, y));
+    else for (let at = 0; at < line.length - 1; at += 2) {
+      const x = (line[at][0] + line[at + 1][0]) / 2 - from.x;
+      for (const [, y] of [line[at], line[at + 1]]) bend(x, y - from.y);
     }
     return { weights: points.map((one) => one[0]), distances: points.map((one) => one[1]) };
   }
@@ -155,7 +145,7 @@
         this.container.style.cursor = node || event.target !== cy ? "pointer" : "";
       });
       cy.on("viewport resize position", () => this.redraw());
-      new ResizeObserver(() => { cy.resize(); if (!this.moved) this.fit(false, true); this.redraw(); }).observe(this.container);
+      new ResizeObserver(() => { cy.resize(); if (!this.moved) this.fit(true); this.redraw(); }).observe(this.container);
       this.container.addEventListener("pointerdown", () => { this.moved = true; });
       this.container.addEventListener("wheel", () => { this.moved = true; }, { passive: true });
     }
@@ -190,24 +180,16 @@
       let nodes = graph.nodes.filter((node) => always.includes(node.id) || this.isWanted(node));
       if (this.isNarrow() && nodes.length > NARROW_NODES) nodes = nodes.slice(0, NARROW_NODES);
       this.insert(nodes, graph.edges, null);
-      this.fit(false);
+      this.fit();
     }
-    // Add entities around one that is drawn.
+    // Add entities around one that is drawn, until as many are drawn as can be read.
     add(graph, around) {
       const anchor = this.nodeOf(around);
-      const nodes = graph.nodes.filter((node) => this.isWanted(node)), fresh = nodes.filter((node) => !this.has(node.id));
-      const removed = this.makeRoom(fresh.length, new Set([around, ...nodes.map((node) => node.id)]));
-      this.insert(nodes, graph.edges, anchor.nonempty() ? anchor : null);
-      if (fresh.length) this.fit();
-      return { added: fresh.length, removed };
-    }
-    makeRoom(wanted, kept) {
-      const entities = this.cy.nodes(".entity"), over = entities.length + wanted - this.maxDrawn;
-      if (over <= 0) return 0;
-      const oldest = entities.toArray().filter((node) => !kept.has(node.data("entity")) && node !== this.selected).slice(0, over);
-      for (const node of oldest) { this.dropLabel(node.id()); node.remove(); }
-      if (this.focused?.removed()) this.focused = null;
-      return oldest.length;
+      const fresh = graph.nodes.filter((node) => this.isWanted(node) && !this.has(node.id));
+      const added = fresh.slice(0, Math.max(0, this.maxDrawn - this.drawn().length));
+      this.insert(added, graph.edges, anchor.nonempty() ? anchor : null);
+      if (added.length) this.fit();
+      return { added: added.length, left: fresh.length - added.length };
     }
     insert(nodes, edges, anchor) {
       const { cy } = this, centre = anchor?.[0];
@@ -249,13 +231,9 @@
       } else {
         place(items, cy.edges(".fact").map((edge) => ({ source: edge.source().id(), target: edge.target().id(), weight: edge.data("weight") })), { aspect, anchor: start });
       }
-      const quick = reducedMotion.matches || !anchor;
       items.forEach((item, at) => {
-        const node = entities[at], to = { x: item.x, y: item.y };
-        if (node.scratch("fresh") && anchor && !quick) node.position({ ...anchor.position() });
-        node.removeScratch("fresh");
-        if (quick) node.position(to); else { node.stop(); node.animate({ position: to }, { duration: 320, easing: "ease-out" }); }
-        node.scratch("to", to);
+        entities[at].removeScratch("fresh");
+        entities[at].position({ x: item.x, y: item.y });
       });
     }
 
@@ -272,8 +250,8 @@
           this.boxes.append(this.boxElement(node, id));
         }
         network.edges.forEach((edge, at) => {
-          const from = places.get(edge.source), to = places.get(edge.target), passes = edge.points.length > 2 && from.x < to.x;
-          const curve = passes ? passing(from, to, edge.points) : controls(from, to);
+          const from = places.get(edge.source), to = places.get(edge.target);
+          const curve = controls(from, to, from.x < to.x ? edge.points : edge.points.toReversed());
           this.cy.add({
             group: "edges", classes: `path ${edge.kind === "fact" ? "step" : edge.kind}`,
             data: { id: `p ${at}`, source: `b ${edge.source}`, target: `b ${edge.target}`, hits: edge.hits, tip: edge.text, ...curve,
@@ -281,7 +259,7 @@
           });
         });
       });
-      this.fit(false, true);
+      this.fit(true);
     }
     isNarrow() { return this.container.clientWidth < NARROW; }
     boxElement(node, id) {
@@ -392,9 +370,9 @@
     }
     // Move to the nearest node in a direction: distance counts, and being aside counts twice.
     move(dx, dy) {
-      const shown = this.cy.nodes().filter((node) => node.visible());
+      const shown = this.cy.nodes();
       if (shown.empty()) return;
-      if (!this.focused || this.focused.removed() || !this.focused.visible()) { this.focus(this.selected ?? shown[0]); return; }
+      if (!this.focused || this.focused.removed()) { this.focus(this.selected ?? shown[0]); return; }
       const from = this.focused.position();
       let best = null, least = Infinity;
       shown.forEach((node) => {
@@ -417,39 +395,24 @@
       this.cy.zoom({ level: this.cy.zoom() * factor, renderedPosition: { x: this.container.clientWidth / 2, y: this.container.clientHeight / 2 } });
     }
     // The paths of an answer come first: what was added below them may be outside.
-    fit(animated = true, pathsOnly = false) {
-      const { cy } = this, paths = cy.nodes(".box"), everything = cy.nodes().filter((node) => node.visible());
-      if (everything.empty() || !this.container.clientWidth) return;
-      const network = paths.nonempty(), narrow = this.isNarrow();
-      const { clientWidth: width, clientHeight: height } = this.container;
-      const covered = this.obstacles.slice(0, narrow && network ? 2 : 1).filter((one) => one.offsetTop > height / 2).map((one) => height - one.offsetTop);
-      const legend = Math.max(0, ...covered);
-      const side = network ? 18 : Math.min(70, width * 0.12), above = network ? 18 : 30, below = Math.max(network ? 18 : 54, legend && legend + (network ? 8 : 26));
-      const extent = (nodes) => {
-        const found = { x1: Infinity, y1: Infinity, x2: -Infinity, y2: -Infinity };
-        nodes.forEach((node) => {  // where animated nodes will be
-          const { x, y } = node.scratch("to") ?? node.position(), w = node.width() / 2, h = node.height() / 2;
-          found.x1 = Math.min(found.x1, x - w); found.x2 = Math.max(found.x2, x + w);
-          found.y1 = Math.min(found.y1, y - h); found.y2 = Math.max(found.y2, y + h);
-        });
-        if (cy.edges(".link").nonempty()) found.x2 += narrow ? 26 : 52;  // arcs between passages
-        return found;
-      };
-      const scale = (one) => Math.min(network ? 1.15 : 1.25, (width - 2 * side) / Math.max(1, one.x2 - one.x1), (height - above - below) / Math.max(1, one.y2 - one.y1));
-      let box = extent(everything), zoom = scale(box);
-      pathsOnly = pathsOnly && paths.nonempty() && zoom < 0.8;
-      if (pathsOnly) { box = extent(paths.filter((node) => node.visible())); zoom = scale(box); }
+    fit(pathsOnly = false) {
+      const { cy } = this, { clientWidth: width, clientHeight: height } = this.container;
+      if (cy.nodes().empty() || !width) return;
+      const network = cy.nodes(".box").nonempty();
+      const legend = Math.max(0, ...this.obstacles.slice(0, network ? 2 : 1).map((one) => height - one.offsetTop).filter((covered) => covered < height / 2));
+      const side = network ? 18 : Math.min(70, width * 0.12), above = network ? 18 : 30, below = legend + (network ? 8 : 26);
+      const scale = (one) => Math.min(1.2, (width - 2 * side) / Math.max(1, one.w), (height - above - below) / Math.max(1, one.h));
+      let box = cy.elements().boundingBox(), zoom = scale(box);
+      if (pathsOnly && network && zoom < 0.8) {
+        box = cy.elements(".box, .path").boundingBox();
+        zoom = scale(box);
+      }
       let pan = { x: width / 2 - zoom * (box.x1 + box.x2) / 2, y: above + (height - above - below) / 2 - zoom * (box.y1 + box.y2) / 2 };
-      if (pathsOnly && network) pan.y = Math.min(pan.y, 34 - zoom * box.y1);
       if (network && zoom < 0.62) {  // on a narrow screen: readable, from the question on
         zoom = 0.62;
-        pan = { x: side - zoom * box.x1, y: Math.max(above - zoom * box.y1, height / 2 - zoom * (box.y1 + box.y2) / 2) };
-        const question = cy.nodes(".question");
-        if (question.nonempty()) pan.y = height / 2 - zoom * question.position("y");
+        pan = { x: side - zoom * box.x1, y: height / 2 - zoom * cy.nodes(".question").position("y") };
       }
-      cy.stop();
-      if (animated && !reducedMotion.matches) cy.animate({ zoom, pan }, { duration: 260, easing: "ease-out" });
-      else cy.viewport({ zoom, pan });
+      cy.viewport({ zoom, pan });
       this.redraw();
     }
 
@@ -471,10 +434,6 @@
       node.scratch("label", this.labelWidth(node.data("name")));
       this.elements.set(node.id(), element);
       this.labels.append(element);
-    }
-    dropLabel(id) {
-      this.elements.get(id)?.remove();
-      this.elements.delete(id);
     }
     labelAt({ x, y }) {
       for (const { node, box } of this.shownLabels ?? []) if (x >= box[0] && x <= box[2] && y >= box[1] && y <= box[3]) return node;

@@ -9,19 +9,14 @@ const Explore = {};
     constructor(message, status) { super(message); this.status = status; }
   }
 
-  // Keeps the last answers, so that Back does not load anything again.
   class ServerSource {
     constructor(askForKey) {
       this.offline = false;
       this.askForKey = askForKey;
-      this.cache = new Map();
     }
     async get(name, body, { signal } = {}) {
-      const text = JSON.stringify(body), id = `${name} ${text}`;
-      if (this.cache.has(id)) return this.cache.get(id);
-      const answer = await this.request(name, text, signal);
-      this.cache.set(id, answer);
-      if (this.cache.size > 60) this.cache.delete(this.cache.keys().next().value);
+      const response = await this.send(`api/${name}`, JSON.stringify(body), signal), answer = response.ok ? await response.json().catch(() => null) : null;
+      if (answer === null) throw await this.errorOf(response);
       return answer;
     }
     knows() { return true; }  // answers any question
@@ -40,11 +35,6 @@ const Explore = {};
           yield field("event") === "piece" ? { piece: value.text } : { answer: value };
         }
       }
-    }
-    async request(name, text, signal) {
-      const response = await this.send(`api/${name}`, text, signal), answer = response.ok ? await response.json().catch(() => null) : null;
-      if (answer === null) throw await this.errorOf(response);
-      return answer;
     }
     async errorOf(response) {
       const answer = response.bodyUsed ? null : await response.json().catch(() => null);
