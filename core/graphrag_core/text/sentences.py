@@ -31,7 +31,7 @@ _ABBREVIATION = re.compile(
 _CJK = re.compile(f"[{CJK}]")
 _TAGS = re.compile(r"^(?:\s*\[[^\[\]\n]{1,30}\])+:?\s*")
 _END = re.compile(r"[.!?…。！？][\"'”’)\]»」』）*`]*$")
-_WHOLE_WORD = re.compile(r"(?<![^\s\"'“‘«(\[{*])[^\W\d_]+(?![^\s\"'”’»)\]}.,;:!?…*])")
+_WHOLE_WORD = re.compile(r"(?<![^\s\"'“‘«(\[{*])[^\W\d_]+(?=[\"'”’»)\]}.,;:!?…*]{0,9}(?:\s|$))")
 _VERSION = r"v?\d[\d.]*(?![\d.])\w*(?!\w)"
 _BOILERPLATE = re.compile(
     r"(?:(?:new|added|changed|deprecated|removed|available|introduced|modified|updated)[ :]+(?:in|since)\s+"
@@ -189,7 +189,8 @@ def read_prose(chunk: Chunk) -> Prose:
                 pieces += text[at : mark.start], _MASK * (mark.end - mark.start)
                 at = mark.end
     text = "".join((*pieces, text[at:]))
-    text = _MARKUP.sub(lambda match: (_MASK if match.group()[-1] == "`" else " ") * len(match.group()), text)
+    if any(mark.kind != "paragraph" for mark in chunk.marks):
+        text = _MARKUP.sub(lambda match: (_MASK if match.group()[-1] == "`" else " ") * len(match.group()), text)
     found: list[Sentence] = []
     at = 0
     for start, end in sentences(text) if blocks else ():
