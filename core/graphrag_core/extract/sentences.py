@@ -89,13 +89,13 @@ def _extract(reading: Reading, source: SourceNames) -> Extraction:
     for sentence, end in zip(prose.sentences, ends, strict=False):
         start, at = at, next((i for i in range(at, len(names)) if names[i].start >= end), len(names))
         mentioned = [match.name for match in names[start:at]]
-        if mentioned and is_boilerplate(prose.text[sentence.start : sentence.end]):
-            mentioned = []
-        found += mentioned
         statement = _statement(chunk, sentence, prose.text)
-        is_fact = statement not in seen and (len(statement) <= _MAX_FACT or sentence.block is None)
+        if is_boilerplate(statement):
+            continue
+        found += mentioned
+        is_new = statement not in seen
         seen.add(statement)
-        if is_fact and is_statement(statement, mentioned):
+        if is_new and len(statement) <= _MAX_FACT and is_statement(statement):
             entities = tuple(dict.fromkeys((*subjects.at(sentence.start), *mentioned)))
             facts.append(Fact(entities, statement, weight=SENTENCE_WEIGHT, span=(sentence.start, sentence.end)))
     links = _links(chunk, subjects)
@@ -121,7 +121,7 @@ def _statement(chunk: Chunk, sentence: Sentence, masked: str) -> str:
     if statement != masked[start : sentence.end]:
         statement = _LEFTOVER.sub("", plain(statement))
     statement = " ".join(_DIVIDED.sub("", statement).split())
-    if block is not None and block.kind == "definition" and chunk.text[block.start : start].rstrip().endswith(":"):
+    if block.kind == "definition" and chunk.text[block.start : start].rstrip().endswith(":"):
         marks = (mark for mark in chunk.marks if mark.kind == "term" and block.start <= mark.start < start)
         if terms := ", ".join(mark.value for mark in marks)[:_MAX_LITERAL]:
             return f"{terms}: {statement}"

@@ -9,7 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, compress
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -96,13 +96,15 @@ class SourceNames:
                         self._inside[name] += not before or before.isalnum() or before in ",;'’/-&"
         candidates = {*names, *(match.name for one in readings for match in one.found)}
         self._no_names = {name for name in candidates - stated if self._is_ordinary(name)}
-        self._phrases: dict[str, dict[tuple[str, ...], list[str]]] = {}  # by their first word: words, and names
+        self._phrases: dict[tuple[str, ...], list[str]] = {}
+        self._lengths: dict[str, dict[int, None]] = {}  # of the phrases that begin with a word
         self._cjk: list[str] = []
         for name in dict.fromkeys((*certain, *names)):
             if not name.isalnum() and name not in self._no_names:
                 words = tuple(normalise(name).split(" "))
                 if 2 <= len(words) <= _MAX_PHRASE and FUNCTION.isdisjoint(words) and min(map(len, words)) > 1:
-                    self._phrases.setdefault(words[0], {}).setdefault(words, []).append(name)
+                    self._phrases.setdefault(words, []).append(name)
+                    self._lengths.setdefault(words[0], {})[len(words)] = None
             elif not name.isascii() and _CJK_NAME.fullmatch(name):
                 self._cjk.append(name)
 
@@ -155,12 +157,13 @@ class SourceNames:
         """Yield names of several words in any case: their words, with one character between them. And Chinese ones."""
         words = [*map(str.lower, WORD_OR_IDENTIFIER.findall(text))] if self._phrases else []
         spans: list[tuple[int, int]] = []
-        for at, word in enumerate(words):
-            for phrase, names in self._phrases.get(word, {}).items():
-                if tuple(words[at : at + len(phrase)]) == phrase:
+        for at in compress(range(len(words)), map(self._lengths.__contains__, words)):
+            for length in self._lengths[words[at]]:
+                phrase = tuple(words[at : at + length])
+                if len(phrase) == length and phrase in self._phrases:
                     spans = spans or [match.span() for match in WORD_OR_IDENTIFIER.finditer(text)]
-                    start, end = spans[at][0], spans[at + len(phrase) - 1][1]
-                    if end - start == sum(map(len, phrase)) + len(phrase) - 1:
-                        yield from (NameMatch(name, start, end) for name in names)
+                    start, end = spans[at][0], spans[at + length - 1][1]
+                    if end - start == sum(map(len, phrase)) + length - 1:
+                        yield from (NameMatch(name, start, end) for name in self._phrases[phrase])
         for name in self._cjk:
             yield from (NameMatch(name, *match.span()) for match in re.finditer(name, text))

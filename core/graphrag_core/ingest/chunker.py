@@ -3,9 +3,9 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise, takewhile
+from itertools import pairwise, takewhile
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
@@ -16,30 +16,29 @@ from graphrag_core.text import Tokenizer, estimate_tokens, normalise, sentences,
 from graphrag_core.text.markup import plain, visible
 from graphrag_core.text.scanner import BLOCKS, scan
 
-_VERSION = 7  # changes when the same settings give other passages
+_VERSION = 8  # changes when the same settings give other passages
 _Marked = TypeVar("_Marked", Mark, "_Entry")
-_TINY_SECTION = 40  # tokens; sections below are joined with those beside them
-_SCRAP, _LONGEST_SCRAP = 80, 400  # characters of a section that is no passage of its own, without and with markup
+_TINY_SECTION, _FULL_ENTRY = 40, 128  # tokens: sections, and entries of a list, below are joined with the next ones
+_SCRAP, _MAX_SCRAP = 80, 400  # characters of a section that is no passage of its own, without and with markup
 _FEWEST_ENTRIES = 3  # of a list of definitions that is divided
-_FULL_ENTRY = 128  # tokens; shorter entries share a passage with the next ones
-_LONGEST_LABELS = 400  # characters of labels before a heading
 _WORD_AND_SPACES = re.compile(r"\S*\s*")
-_WORD = re.compile(r"\S")
-_LINE = re.compile(r"[^\n]+\n?|\n")
 _FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,}|:{3,})")
 _LABEL_LINES = re.compile(  # of MyST, anchors and page breaks, up to the end
     r"^(?:[ \t]*(?:\([^()\s]+\)=|(?:<a id=[^<>\n]+></a>|<!-- page \d+ -->)+)[ \t]*\n(?:[ \t]*\n)*)+\Z", re.MULTILINE
 )
-_DEFINITION = re.compile(r"\n[ \t]*:[ \t]")
 
 
 class _Section(NamedTuple):
-    """A part of a document, and the path of headings above it."""
+    """A part of a document, and the path of headings above it.
+
+    ``depth`` is the number of headings that neighbours must have in common to be joined with it; -1 for none.
+    """
 
     start: int
     end: int
     path: tuple[str, ...]
     tokens: int
+    depth: int = -1
 
 
 class _Entry(NamedTuple):
@@ -115,8 +114,7 @@ class Chunker:
         """Return the passages of a document, in order."""
         whole = whole_document(document)
         headings = [mark for mark in whole.marks if mark.kind == "heading"]
-        is_short = len(headings) < 2 and not self.long_only and self._is_whole(whole.text)
-        if is_short or self.keeps_whole(document):
+        if (self.long_only or len(headings) < 2) and self._is_whole(whole.text):
             return [whole]
         parts = list(self._parts(whole, headings))
         if len(parts) == 1:
@@ -148,117 +146,100 @@ class Chunker:
         text = whole.text
         blocks = [mark for mark in whole.marks if mark.kind in BLOCKS]
         entries = _entries(text, blocks, [mark for mark in whole.marks if mark.kind == "term"])
-        paths = _heading_paths(text, headings, whole.title, headings_of(whole.metadata, whole.title))
-        sections = self._without_scraps(text, self._joined(self._sections(text, headings, paths)))
-        for section in chain.from_iterable(self._divided(text, section, entries) for section in sections):
-            if section.tokens <= self.whole_until:
-                yield section
-                continue
-            inside = _starting_in(blocks, section)
-            spans = list(self._pack(self._pieces(text, section, inside)))
-            if len(spans) > 1 and (headings or any(block.kind != "paragraph" for block in inside)):
-                (start, middle), (_, end) = spans[-2:]  # a last passage of a few words joins the one before
-                fits = self._count(text[start:end]) <= max(self.whole_until, self.max_tokens)
-                if fits and self._count(text[middle:end]) < _TINY_SECTION:
-                    spans[-2:] = [(start, end)]
-            yield from (section._replace(start=start, end=end) for start, end in spans)
+        tiny = _folded(self._sections(whole, headings), self._join_tiny)
+        for section in _folded(tiny, lambda first, second: self._join_scrap(text, first, second)):
+            inside = list(_starting_in(entries, section))
+            is_long = section.tokens > self.whole_until
+            divided = self._entry_sections(text, section, inside) if is_long and inside else iter([section])
+            for part in _folded(divided, self._join_entries):
+                yield from self._passages(text, part, blocks) if part.tokens > self.whole_until else (part,)
 
-    def _sections(self, text: str, headings: Sequence[Mark], paths: Iterable[tuple[str, ...]]) -> Iterator[_Section]:
+    def _sections(self, whole: Chunk, headings: Sequence[Mark]) -> Iterator[_Section]:
         """Yield the text before the first heading, then each heading with its text; one without text joins the next."""
+        text = whole.text
+        path = above = headings_of(whole.metadata, whole.title)
+        known = {normalise(name) for name in (whole.title, *above)}
+        stack: list[tuple[str, str]] = []  # the open headings: level and words
         current: _Section | None = None
-        begin, path = 0, tuple[str, ...]()
+        begin = 0
         bounds = [0, *(_heading_start(text, heading.start) for heading in headings), len(text)]
-        for heading, path, (start, end) in zip((None, *headings), paths, pairwise(bounds), strict=True):
-            body = start if heading is None else text.find("\n", heading.end, end) + 1 or end
+        for heading, (start, end) in zip((None, *headings), pairwise(bounds), strict=True):
+            body = start
+            if heading:
+                stack = [(level, name) for level, name in stack if level < heading.value]
+                stack.append((heading.value, heading_text(text, heading)))
+                path = above + tuple(name for _, name in stack if normalise(name) not in known)
+                body = text.find("\n", heading.end, end) + 1 or end
             if text[body:end].strip("=-~^ \t\r\n"):
                 if current:
                     yield current
-                current = _Section(begin, end, path, self._count(text[begin:end]))
-                begin = end
+                current, begin = self._section(text, begin, end, path), end
         if begin < len(text) or current is None:
-            start, path = (current.start, current.path) if current else (begin, path)
-            current = _Section(start, len(text), path, self._count(text[start:]))
+            current = self._section(
+                text, current.start if current else begin, len(text), current.path if current else path
+            )
         yield current
 
-    def _divided(self, text: str, section: _Section, entries: Sequence[_Entry]) -> Iterator[_Section]:
-        """Yield the entries of the lists of definitions in a long section, and the text between them.
+    def _section(self, text: str, start: int, end: int, path: tuple[str, ...]) -> _Section:
+        tokens = self._count(text[start:end])
+        return _Section(start, end, path, tokens, len(path) if tokens < _TINY_SECTION else -1)
 
-        Entries that follow each other share a passage until it has ``_FULL_ENTRY`` tokens; its terms are marks.
-        """
-        inside = _starting_in(entries, section)
-        if section.tokens <= self.whole_until or not inside:
-            yield section
-            return
-        current, *rest = self._entry_sections(text, section, list(inside))
-        parent = current.path[:-1] if current.path != section.path else None  # of the entries in the current passage
-        for part in rest:
-            tokens = current.tokens + part.tokens
-            if part.path[:-1] == parent and current.tokens < _FULL_ENTRY and tokens <= self.max_tokens:
-                current = _Section(current.start, part.end, parent, tokens)
-                continue
-            yield current
-            current, parent = part, part.path[:-1] if part.path != section.path else None
-        yield current
-
-    def _entry_sections(self, text: str, section: _Section, entries: list[_Entry]) -> Iterator[_Section]:
-        """Yield each entry under its term; what is before the first one, if it is more than a heading."""
-        if self._count(text[section.start : entries[0].start]) < _TINY_SECTION:
-            entries[0] = entries[0]._replace(start=section.start)
-        above: list[_Entry] = []
-        path = section.path
-        bounds = [section.start, *(entry.start for entry in entries), section.end]
-        for entry, (start, end) in zip((None, *entries), pairwise(bounds), strict=True):
-            if entry:
-                above = [other for other in above if other.indent < entry.indent]
-                above += [entry] if entry.name else []
-                path = section.path + tuple(other.name for other in above)
-            if start < end:
-                yield _Section(start, end, path, self._count(text[start:end]))
-
-    def _joined(self, sections: Iterable[_Section]) -> Iterator[_Section]:
+    def _join_tiny(self, first: _Section, second: _Section) -> _Section | None:
         """Join tiny sections under the same heading. The joined section has their common path of headings."""
-        current: _Section | None = None
-        can_join, depth = False, 0
-        for section in sections:
-            is_tiny = section.tokens < _TINY_SECTION
-            if current and can_join and is_tiny and current.tokens + section.tokens <= self.max_tokens:
-                both = zip(current.path, section.path, strict=False)
-                common = tuple(name for name, _ in takewhile(lambda pair: pair[0] == pair[1], both))
-                if len(common) >= min(depth, len(section.path)) - 1:
-                    depth = min(depth, len(section.path))
-                    current = _Section(current.start, section.end, common, current.tokens + section.tokens)
-                    continue
-            if current:
-                yield current
-            current, can_join, depth = section, is_tiny, len(section.path)
-        if current:
-            yield current
+        tokens, depth = first.tokens + second.tokens, min(first.depth, second.depth)
+        pairs = zip(first.path, second.path, strict=False)
+        common = tuple(name for name, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        if depth < 0 or tokens > self.max_tokens or len(common) < min(first.depth, len(second.path)) - 1:
+            return None
+        return _Section(first.start, second.end, common, tokens, depth)
 
-    def _without_scraps(self, text: str, sections: Iterable[_Section]) -> Iterator[_Section]:
-        """Join sections of a few words, such as a figure's caption, with the one before, or else with the next.
+    def _join_scrap(self, text: str, first: _Section, second: _Section) -> _Section | None:
+        """Join a section of a few words, such as a figure's caption, with the one before, or else with the next.
 
         The joined section has the headings of the longer one.
         """
-        current: _Section | None = None
-        for section in sections:
-            if current and (self._is_scrap(text, section) or self._is_scrap(text, current)):
-                longer, tokens = max(current, section, key=attrgetter("tokens")), current.tokens + section.tokens
-                if tokens <= self.whole_until or longer.tokens > self.whole_until:
-                    current = _Section(current.start, section.end, longer.path, tokens)
-                    continue
-            if current:
-                yield current
-            current = section
-        if current:
-            yield current
+        longer, tokens = max(first, second, key=attrgetter("tokens")), first.tokens + second.tokens
+        if tokens > self.whole_until >= longer.tokens:
+            return None
+        for part in (second, first):
+            own = text[part.start : part.end].strip() if part.end - part.start < 2 * _MAX_SCRAP else ""
+            if own and len(own) < _MAX_SCRAP and len(plain(own).strip("# ")) < _SCRAP:
+                return _Section(first.start, second.end, longer.path, tokens)
+        return None
 
-    @staticmethod
-    def _is_scrap(text: str, section: _Section) -> bool:
-        """Return whether a section with its heading has only a few characters."""
-        own = text[section.start : section.end].strip()
-        return len(own) < _LONGEST_SCRAP and len(plain(own).strip("# ")) < _SCRAP
+    def _join_entries(self, first: _Section, second: _Section) -> _Section | None:
+        """Join short entries of one list: they share a passage, whose terms are marks."""
+        depth, tokens = first.depth, first.tokens + second.tokens
+        is_list = 0 <= depth == second.depth and first.path[:depth] == second.path[:depth]
+        if not is_list or first.tokens >= _FULL_ENTRY or tokens > self.max_tokens:
+            return None
+        return _Section(first.start, second.end, first.path[:depth], tokens, depth)
+
+    def _entry_sections(self, text: str, section: _Section, entries: list[_Entry]) -> Iterator[_Section]:
+        """Yield each entry of the lists of definitions in a long section under its term, and the text between them."""
+        if self._count(text[section.start : entries[0].start]) < _TINY_SECTION:
+            entries[0] = entries[0]._replace(start=section.start)
+        above: list[_Entry] = []
+        bounds = [section.start, *(entry.start for entry in entries), section.end]
+        for entry, (start, end) in zip((None, *entries), pairwise(bounds), strict=True):
+            if entry:
+                above = [other for other in above if other.indent < entry.indent] + [entry] * bool(entry.name)
+            path = section.path + tuple(other.name for other in above)
+            if start < end:
+                yield _Section(start, end, path, self._count(text[start:end]), len(path) - 1 if above else -1)
 
     # -- passages of a long section
+
+    def _passages(self, text: str, section: _Section, blocks: Sequence[Mark]) -> Iterator[_Section]:
+        """Yield the passages of a long section. A last one of a few words joins the one before."""
+        inside = _starting_in(blocks, section)
+        spans = list(self._pack(self._pieces(text, section, inside)))
+        if len(spans) > 1 and (section.path or any(block.kind != "paragraph" for block in inside)):
+            (start, middle), (_, end) = spans[-2:]
+            fits = self._count(text[start:end]) <= max(self.whole_until, self.max_tokens)
+            if fits and self._count(text[middle:end]) < _TINY_SECTION:
+                spans[-2:] = [(start, end)]
+        return (section._replace(start=start, end=end) for start, end in spans)
 
     def _pack(self, pieces: Iterator[_Piece]) -> Iterator[tuple[int, int]]:
         """Yield the start and end of each passage."""
@@ -286,46 +267,49 @@ class Chunker:
     def _pieces(self, text: str, section: _Section, blocks: Sequence[Mark]) -> Iterator[_Piece]:
         """Yield the pieces of a section. Together they cover all of it."""
         if all(block.kind == "paragraph" for block in blocks):
-            yield from self._sentences(text, section.start, section.end)
+            yield from self._cut(text, section.start, section.end)
             return
         starts = [_block_start(text, block) for block in blocks[1:]]
         for block, (start, end) in zip(blocks, pairwise([section.start, *starts, section.end]), strict=True):
-            if block.kind in {"code", "table"}:
-                yield from self._lines(text, start, end)
+            is_prose = block.kind not in {"code", "table"}
+            size = self._count(text[start:end])
+            if not is_prose and size <= max(self.whole_until, self.max_tokens):
+                yield _Piece(start, end, size, size, is_prose=False)
                 continue
-            pieces = list(self._sentences(text, start, end))
-            size = sum(piece.tokens for piece in pieces)
-            if size <= self.max_tokens and pieces:
+            pieces = list(self._cut(text, start, end, is_prose=is_prose))
+            if is_prose and pieces and (size := sum(piece.tokens for piece in pieces)) <= self.max_tokens:
                 pieces[0] = pieces[0]._replace(block=size, is_prose=block.kind != "heading")
             yield from pieces
 
-    def _lines(self, text: str, start: int, end: int) -> Iterator[_Piece]:
-        """Yield a table or code: whole, or its lines if it is too long."""
-        size = self._count(text[start:end])
-        if size <= max(self.whole_until, self.max_tokens):
-            yield _Piece(start, end, size, size, is_prose=False)
-            return
-        for line in _LINE.finditer(text, start, end):
-            for piece in self._words(text, *line.span()):
-                yield piece._replace(is_prose=False)
-
-    def _sentences(self, text: str, start: int, end: int) -> Iterator[_Piece]:
-        """Yield sentences, or the words of a sentence that is too long."""
-        bounds = [start, *(start + first for first, _ in sentences(unwrap(text[start:end]))[1:]), end]
+    def _cut(self, text: str, start: int, end: int, *, is_prose: bool = True) -> Iterator[_Piece]:
+        """Yield the sentences of prose or the lines of code, or the words of what is too long for a passage."""
+        if is_prose:
+            bounds = [start, *(start + first for first, _ in sentences(unwrap(text[start:end]))[1:]), end]
+        else:
+            bounds = [*(match.start() for match in re.finditer(r"[^\n]+\n?|\n", text[start:end])), end - start]
+            bounds = [start + bound for bound in bounds]
         for first, last in pairwise(bounds):
-            yield from self._words(text, first, last)
+            size = self._count(text[first:last])
+            if size <= self.max_tokens:
+                yield _Piece(first, last, size, size, is_prose)
+                continue
+            for word in _WORD_AND_SPACES.finditer(text, first, last):
+                for a in range(word.start(), word.end(), self.max_tokens):
+                    b = min(a + self.max_tokens, word.end())
+                    size = min(self._count(text[a:b]), self.max_tokens)
+                    yield _Piece(a, b, size, size, is_prose)
 
-    def _words(self, text: str, start: int, end: int) -> Iterator[_Piece]:
-        """Yield a text whole if it fits into a passage, else its words."""
-        size = self._count(text[start:end])
-        if size <= self.max_tokens:
-            yield _Piece(start, end, size, size)
-            return
-        for word in _WORD_AND_SPACES.finditer(text, start, end):
-            for a in range(word.start(), word.end(), self.max_tokens):
-                b = min(a + self.max_tokens, word.end())
-                size = min(self._count(text[a:b]), self.max_tokens)
-                yield _Piece(a, b, size, size)
+
+def _folded(sections: Iterator[_Section], join: Callable[[_Section, _Section], _Section | None]) -> Iterator[_Section]:
+    """Yield sections, of which neighbours are joined where ``join`` returns both as one."""
+    current = next(sections)
+    for section in sections:
+        if both := join(current, section):
+            current = both
+        else:
+            yield current
+            current = section
+    yield current
 
 
 def _starting_in(marks: Sequence[_Marked], section: _Section) -> Sequence[_Marked]:
@@ -334,63 +318,24 @@ def _starting_in(marks: Sequence[_Marked], section: _Section) -> Sequence[_Marke
     return marks[first:last]
 
 
-def _heading_paths(
-    text: str, headings: Sequence[Mark], title: str, above: tuple[str, ...]
-) -> Iterator[tuple[str, ...]]:
-    """Yield the headings above a document, then for each heading its path below them, without the title."""
-    known = {normalise(name) for name in (title, *above)}
-    stack: list[tuple[int, str]] = []
-    yield above
-    for heading in headings:
-        level = int(heading.value or 1)
-        while stack and stack[-1][0] >= level:
-            stack.pop()
-        stack.append((level, heading_text(text, heading)))
-        yield above + tuple(name for _, name in stack if normalise(name) not in known)
-
-
 def _entries(text: str, blocks: Sequence[Mark], terms: Sequence[Mark]) -> list[_Entry]:
     """Return the entries of lists of at least three definitions, and where the text goes on after such a list."""
     found: list[tuple[_Entry, int]] = []  # with the number of their list
     sizes: Counter[int] = Counter()
     lists: list[tuple[int, int]] = []  # the open lists: indentation and number
-    for entry, is_heading in _defined_blocks(text, blocks, terms) if len(terms) >= _FEWEST_ENTRIES else ():
-        while lists and (is_heading or lists[-1][0] >= entry.indent + bool(entry.name)):
-            found.append((entry._replace(name=""), lists.pop()[1]))
-        if entry.name:
-            if not lists or lists[-1][0] < entry.indent:
-                lists.append((entry.indent, len(found)))
-            sizes[lists[-1][1]] += 1
-            found.append((entry, lists[-1][1]))
-    return [entry for entry, number in found if sizes[number] >= _FEWEST_ENTRIES]
-
-
-def _defined_blocks(text: str, blocks: Sequence[Mark], terms: Sequence[Mark]) -> Iterator[tuple[_Entry, bool]]:
-    """Yield blocks as entries, with the term that they define or without a name, and whether each is a heading."""
-    shared: _Entry | None = None  # the terms before, which share the definition that follows
-    for block in blocks:
+    for block in blocks if len(terms) >= _FEWEST_ENTRIES else ():
         start = _block_start(text, block)
         head = text[start : block.start + 1]
         indent = len(head) - len(head.lstrip(" "))
-        name = _defined_term(text, block, terms)
-        if name and block.kind == "paragraph":
-            shared = _Entry(shared.start if shared else start, indent, name)
-            continue
-        name = name if block.kind == "definition" else ""
-        if shared and not name and indent > shared.indent:  # a definition that starts with code
-            indent, name = shared.indent, shared.name
-        yield _Entry(shared.start if shared and name else start, indent, name), block.kind == "heading"
-        shared = None
-
-
-def _defined_term(text: str, block: Mark, terms: Sequence[Mark]) -> str:
-    """Return the last of the terms of a definition, or of a paragraph that has nothing but terms."""
-    definition = _DEFINITION.search(text, block.start, block.end) if block.kind == "definition" else None
-    end = definition.start() if definition else block.end
-    inside = _starting_in(terms, _Section(block.start, end, (), 0))
-    if not inside or (block.kind == "paragraph" and len(inside) <= text.count("\n", block.start, end)):
-        return ""
-    return inside[-1].value if block.kind == "definition" or inside[-1].end + len("</dfn>") >= end else ""
+        inside = _starting_in(terms, _Section(block.start, block.end, (), 0)) if block.kind == "definition" else ()
+        while lists and (block.kind == "heading" or lists[-1][0] >= indent + bool(inside)):
+            found.append((_Entry(start, indent, ""), lists.pop()[1]))
+        if inside:
+            if not lists or lists[-1][0] < indent:
+                lists.append((indent, len(found)))
+            sizes[lists[-1][1]] += 1
+            found.append((_Entry(start, indent, inside[-1].value), lists[-1][1]))
+    return [entry for entry, number in found if sizes[number] >= _FEWEST_ENTRIES]
 
 
 def whole_document(document: Document) -> Chunk:
@@ -417,7 +362,7 @@ def _line_start(text: str, at: int) -> int:
 def _heading_start(text: str, at: int) -> int:
     """Return the start of a heading's line, or of the labels and anchors in the lines before it."""
     start = _line_start(text, at)
-    labels = _LABEL_LINES.search(text, max(0, start - _LONGEST_LABELS), start)
+    labels = _LABEL_LINES.search(text, max(0, start - 400), start)
     return labels.start() if labels else start
 
 
@@ -433,7 +378,7 @@ def _block_start(text: str, block: Mark) -> int:
 
 def _page_at(pages: Sequence[Mark], start: int, text: str) -> int | None:
     """Return the page on which the first word after ``start`` is."""
-    word = _WORD.search(text, start) if pages else None
+    word = re.compile(r"\S").search(text, start) if pages else None
     at = bisect_right(pages, word.start() if word else start, key=attrgetter("start"))
     return page_number(pages[at - 1].value) if at else None
 

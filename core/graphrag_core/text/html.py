@@ -188,10 +188,9 @@ _LONGEST_BAR = 400  # characters
 _LAST_LINES = re.compile(
     r"(?:this page (?:was )?last|last (?:updated|modified|changed)|copyright\b|©|\(c\) \d|created using|built with|"
     r"powered by|(?:this document was )?generated (?:by|on|with)|all rights reserved|edit (?:this page|on github)|"
-    r"page source)",
+    r"page source|report (?:a|an) (?:bug|error|issue|problem)\b)",
     re.IGNORECASE,
 )
-_SECTION_NUMBER = re.compile(r"\s*(?:[0-9A-Z]+\.)*[0-9A-Z]*\.?\s*")
 
 
 def _remove_boilerplate(page: LexborHTMLParser) -> None:
@@ -289,45 +288,39 @@ def _main(page: LexborHTMLParser) -> LexborNode:
 # -- titles
 
 _TITLE_SEPARATOR = re.compile(r"\s+[|·•»:—–-]+\s+|\s*[»—|]\s*")
-_NUMBER = re.compile(r"^\s*(?:\d+\.)+\d*\s+|^\s*\d+\.\s+")
-_LEADING_NUMBER = re.compile(
-    r"^(?:(?:chapter|section|part|appendix)\s+)?(?:\d+|[A-Z](?=\.))(?:\.\d+)*[.:]?\s+(?:[–—-]\s+)?", re.IGNORECASE
+_SECTION_NUMBER = re.compile(r"\s*(?:[0-9A-Z]+\.)*[0-9A-Z]*\.?\s*")
+_NUMBER = re.compile(
+    r"\s*(?:(?:\d+\.)+\d*\s+|(?:chapter|section|part|appendix)\s+(?:\d+|[A-Z](?=\.))(?:\.\d+)*[.:]?\s+(?:[–—-]\s+)?)",
+    re.IGNORECASE,
 )
-_PARENTHESIS = re.compile(r"(?<!\s)\s+\([^()]+\)$")
 
 
 def _title(root: LexborNode, stated: str) -> str:
-    """Return the title of a page: a heading, or the <title> without the name of the site."""
+    """Return the title of a page: a heading that the <title> names, the only <h1>, or the <title> without the site."""
     parts = [part.strip() for part in _TITLE_SEPARATOR.split(stated) if part.strip()]
-    if heading := _heading_in_title(root, {stated, *(parts[:-1] or parts)}):
-        return heading
-    headings = [text for text in map(_heading_text, root.css("h1")) if _NUMBER.sub("", text)]
-    is_section = bool(stated and headings and _NUMBER.match(headings[0]))  # "1. Overview"
-    if len(headings) == 1 and not is_section and headings[0] not in parts[1:][-1:]:
-        return _NUMBER.sub("", headings[0])
-    if len(parts) < 2:
-        return _NUMBER.sub("", parts[0] if parts else _heading_text(root.css_first("h1, h2, h3")))
-    return _NUMBER.sub("", stated[: stated.rfind(parts[-1])].rstrip(" |·•»:—–-"))
-
-
-def _heading_in_title(root: LexborNode, names: set[str]) -> str:
-    """Return the first heading that is a name in the <title>, without its number."""
-    names = {_NUMBER.sub("", name) for name in names}
-    names |= {_PARENTHESIS.sub("", name) for name in names}  # "Quoting (Shell Manual)"
+    names = {_without_number(name) for name in (stated, *(parts[:-1] or parts))}
+    names |= {re.sub(r"(?<!\s)\s+\([^()]+\)$", "", name) for name in names}  # "Quoting (Shell Manual)"
     banners = root.css("h1")
+    headings = [one_line(node).rstrip("¶#🔗 ") for node in banners]
     for node in (*banners, *root.css("h2, h3, h4")):
-        text = _heading_text(node)
-        heading = next((name for pattern in (_NUMBER, _LEADING_NUMBER) if (name := pattern.sub("", text)) in names), "")
-        if heading:
+        text = one_line(node).rstrip("¶#🔗 ")
+        named = {_without_number(text), re.sub(r"^(?:\d+|[A-Z]\.)(?:\.\d+)*[.:]?\s+", "", text)} & names
+        if any(named):
             if node.tag != "h1" and len(banners) == 1:
                 banners[0].decompose()  # a heading that all pages of the site have
-            return heading
-    return ""
+            return max(named)
+    headings = [text for text in headings if _without_number(text)]
+    is_section = bool(stated and headings and _NUMBER.match(headings[0]))  # "1. Overview"
+    if len(headings) == 1 and not is_section and headings[0] not in parts[1:][-1:]:
+        return headings[0]
+    if len(parts) < 2:
+        return _without_number(parts[0] if parts else one_line(root.css_first("h1, h2, h3")).rstrip("¶#🔗 "))
+    return _without_number(stated[: stated.rfind(parts[-1])].rstrip(" |·•»:—–-"))
 
 
-def _heading_text(node: LexborNode | None) -> str:
-    """Return the words of a heading without the link to itself."""
-    return one_line(node).rstrip("¶#🔗 ")
+def _without_number(heading: str) -> str:
+    found = _NUMBER.match(heading)
+    return heading[found.end() :] if found else heading
 
 
 # -- elements

@@ -6,20 +6,10 @@ from itertools import pairwise
 from graphrag_core.model import Chunk
 from graphrag_core.text.markup import visible
 
-_MOST_LEFT, _MOST_LEFT_IN_INDEX = 0.15, 0.5  # of the letters and digits outside headings
-_LEAST_TERMS, _LEAST_LINES = 5, 3
-_LEAST_SORTED = 0.8  # of the neighbours in an index
-_LONGEST_TERM = 8  # words
-_ENDS = (".", "!", "?", ";", "。")  # of sentences
-
 _HEADING = re.compile(r"^(?:#{1,6}[ \t].*|(?:\|[ \t]*)?[^\W\d_][^\w\n]*)$", re.MULTILINE)  # or the letter above terms
 _LINK = re.compile(r"\[[^\[\]\n]{0,100}(?<![.?!])\]\((?!\w+:)[^()\s]{1,500}\)|\{(?:ref|doc)\}`[^`\n]{1,200}`")
 _BAR = re.compile(
-    r"^[^\w\n]*(?:next|prev(?:ious)?|up)[ \t]*:[^\n]{0,300}"
-    r"(?:\b(?:prev(?:ious)?|up)[ \t]*:|\[(?:contents|index)\])[^\n]*$"
-    r"|(?:\[[ \t]*(?:<<?|>>?|\?|up|top|contents|index|next|prev(?:ious)?)[ \t]*\][ \t|]*){2,}"
-    r"|^\|[ \t]*\|[^|\n]+:[ \t]*\|[ \t]*\|[^|\n]+\|[ \t]*$"  # a row of an index that Texinfo made
-    r"|^([`:]{3,})\{toctree\}[^`]{0,4000}?^\1[ \t]*$",
+    r"^\W*(?:next|prev(?:ious)?|up)[ \t]*:[^\n]{0,300}(?:\b(?:prev(?:ious)?|up)[ \t]*:|\[(?:contents|index)\])[^\n]*$",
     re.MULTILINE | re.IGNORECASE,
 )
 _ENTRY = re.compile(  # a term and its pages, after a comma or dots that lead to them
@@ -47,29 +37,28 @@ def is_navigation(chunk: Chunk) -> bool:
     >>> is_navigation(Chunk("1", "1", "- Keyring: vendor of the OAuth Provider"))
     False
     """
+    text = chunk.text
     in_index = any(map(_INDEX_TITLE.match, (chunk.title, *chunk.headings)))
-    text, links = _LINK.subn("", chunk.text)
-    text, bars = _BAR.subn("", _HEADING.sub("", visible(text)))
+    links = _LINK.findall(text) if "](" in text or "}`" in text else []
+    bars = _BAR.findall(text) if ":" in text else []
     entries = [*_ENTRY.finditer(text)] if _PAGES_HINT.search(text) else []
-    if _are_index([one["term"].strip().casefold() for one in entries], entries):
-        text = _ENTRY.sub("", text)
-        bars += 1
-    if links + 2 * bars >= (1 if in_index else 2):
-        size = sum(map(str.isalnum, _FILLER.sub("", text)))
-        most = _MOST_LEFT_IN_INDEX if in_index else _MOST_LEFT
-        return size <= most * sum(map(str.isalnum, _HEADING.sub("", visible(chunk.text))))
-    terms = [line for line in map(str.casefold, text.split("\n")) if line.strip(" \t|*+-`")]
-    are_terms = all(line.count(" ") <= _LONGEST_TERM and not line.rstrip().endswith(_ENDS) for line in terms)
-    return in_index and are_terms and len(terms) >= _LEAST_TERMS and _share_sorted(terms) >= _LEAST_SORTED
+    terms = [entry["term"].strip().casefold() for entry in entries]
+    has_leaders = len(entries) >= 3 and all(entry["leader"] != "," for entry in entries)
+    has_pages = len({entry["more"] is None for entry in entries}) > 1  # some terms have several
+    if has_leaders or (has_pages and _are_sorted(terms)):
+        bars += [entry.group() for entry in entries]
+    if len(links) + 2 * len(bars) < (1 if in_index else 2):
+        lines = [line for line in map(str.casefold, _HEADING.sub("", text).split("\n")) if line.strip(" \t|*+-`")]
+        is_term = all(line.count(" ") <= 8 and not line.rstrip().endswith((".", "!", "?", ";", "。")) for line in lines)
+        return in_index and is_term and _are_sorted(lines)
+    if 2 * (sum(map(len, links)) + sum(map(len, bars))) < len(text):
+        return False
+    whole = _HEADING.sub("", text)
+    rest = _LINK.sub("", _BAR.sub("", _ENTRY.sub("", whole) if entries else whole))
+    left = sum(map(str.isalnum, _FILLER.sub("", visible(rest))))
+    return left <= (0.5 if in_index else 0.15) * sum(map(str.isalnum, visible(whole)))
 
 
-def _are_index(terms: list[str], entries: list[re.Match[str]]) -> bool:
-    """Return whether entries are those of an index, and not data: terms are sorted, and some have several pages."""
-    if len(terms) >= _LEAST_LINES and all(entry["leader"] != "," for entry in entries):
-        return True
-    has_several = len({entry["more"] is None for entry in entries}) > 1
-    return len(terms) >= _LEAST_TERMS and has_several and _share_sorted(terms) >= _LEAST_SORTED
-
-
-def _share_sorted(terms: list[str]) -> float:
-    return sum(term <= following for term, following in pairwise(terms)) / max(len(terms) - 1, 1)
+def _are_sorted(terms: list[str]) -> bool:
+    """Return whether at least five terms are nearly all in the order of the alphabet."""
+    return len(terms) >= 5 and sum(a <= b for a, b in pairwise(terms)) >= 0.8 * (len(terms) - 1)
