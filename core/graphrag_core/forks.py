@@ -14,8 +14,7 @@ import gc
 import os
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -73,23 +72,28 @@ def close_copies(path: str | os.PathLike[str]) -> None:
                     os.close(int(copy.name))
 
 
-@contextmanager
-def fork_waits() -> Iterator[None]:
-    """Let a fork wait for the end of a call into a library, and the call for the end of a fork."""
-    me = threading.get_ident()
-    try:
+class _Call:
+    """A call into a library. Has no state: entering and leaving are counted by thread."""
+
+    def __enter__(self) -> None:
+        me = threading.get_ident()
         with _condition:
-            if me not in _calls:
+            if me not in _calls and _forks:
                 _condition.wait_for(lambda: not _forks, _PATIENCE)
             _calls[me] = _calls.get(me, 0) + 1
-        yield
-    finally:
+
+    def __exit__(self, *_: object) -> None:
+        me = threading.get_ident()
         with _condition:
             if _calls.get(me, 0) > 1:
                 _calls[me] -= 1
             else:
                 _calls.pop(me, None)
             _condition.notify_all()
+
+
+fork_waits = _Call()
+"""Lets a fork wait for the end of a call into a library, and the call for the end of a fork: ``with fork_waits:``."""
 
 
 def _before() -> None:

@@ -154,7 +154,7 @@ def test_a_fork_waits_for_calls_into_libraries():
     started, steps = threading.Event(), []
 
     def call():
-        with forks.fork_waits():
+        with forks.fork_waits:
             started.set()
             time.sleep(0.2)
             steps.append("the call ended")
@@ -163,11 +163,11 @@ def test_a_fork_waits_for_calls_into_libraries():
     thread.start()
     started.wait()
     if (child := os.fork()) == 0:
-        with forks.fork_waits():  # the child has no call of another thread
+        with forks.fork_waits:  # the child has no call of another thread
             os._exit(0 if steps else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     thread.join()
-    with forks.fork_waits():
+    with forks.fork_waits:
         pass
 
 

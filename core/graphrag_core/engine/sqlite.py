@@ -63,7 +63,7 @@ class Session(Records):
         file = database.file
         name = ":memory:" if file is None else f"{file.resolve().as_uri()}?mode={database.mode}"
         try:
-            with forks.fork_waits():  # SQLite has a lock for all files
+            with forks.fork_waits:  # SQLite has a lock for all files
                 self.connection = sqlite3.connect(
                     name, uri=file is not None, check_same_thread=False, isolation_level=None
                 )
@@ -74,7 +74,7 @@ class Session(Records):
     def calling(self) -> Iterator[sqlite3.Connection]:
         """Lock the connection, hold off forks, and translate errors of SQLite."""
         try:
-            with self.lock, forks.fork_waits():
+            with self.lock, forks.fork_waits:
                 yield self.connection
         except _ERRORS as error:
             raise self._database.translated(error, in_transaction=self.connection.in_transaction) from error
@@ -82,11 +82,12 @@ class Session(Records):
     def restart(self, begin: str = "BEGIN") -> None:
         """Roll back a transaction, if there is one, and begin another one, which sees the last commit."""
         self.cache, self._meta = self._database.cache, None
-        with self.calling() as connection:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            if begin:
-                connection.execute(begin)
+        if begin or self.connection.in_transaction:
+            with self.calling() as connection:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                if begin:
+                    connection.execute(begin)
 
     def rows(self, sql: str, *values: Any) -> list[Row]:
         with self.calling() as connection:
@@ -239,7 +240,7 @@ class Sqlite:
     # -- reading and writing
 
     @contextmanager
-    def reading(self) -> Iterator[Session]:
+    def reading(self, begin: str = "BEGIN") -> Iterator[Session]:
         """Open a read transaction: a session that sees the last commit and no later one."""
         if self.file is None:
             with self._main.lock:  # one thread at a time: there is one state
@@ -257,18 +258,19 @@ class Sqlite:
         except IndexError:
             session = self._connect()
         try:
-            session.restart()
+            session.restart(begin)
             yield session
         finally:
             with suppress(IndexClosed):
-                session.restart("")
+                if session.connection.in_transaction:
+                    session.restart("")
                 idle.append(session)
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
         """Run statements in one transaction: all or nothing."""
         main = self._main
-        with main.lock, forks.fork_waits():
+        with main.lock, forks.fork_waits:
             if self._reads:
                 raise RuntimeError(
                     "an index in memory cannot be changed while the same thread reads it: leave the snapshot first"
@@ -286,8 +288,8 @@ class Sqlite:
             return function(session)
 
     def settings(self) -> dict[str, str]:
-        """Return the settings of the index."""
-        with self.reading() as session:
+        """Return the settings of the index. One statement sees one state: it needs no transaction."""
+        with self.reading(begin="") as session:
             return session.meta()
 
     # -- files

@@ -220,7 +220,7 @@ class _AnswerCache:
             raise DiskError(f"the answer cache {path} cannot be opened ({error}): use another path") from error
 
     def _rows(self, sql: str, *values: str) -> list[tuple[str]]:
-        with forks.fork_waits(), closing(sqlite3.connect(str(self._path), isolation_level=None)) as db:
+        with forks.fork_waits, closing(sqlite3.connect(str(self._path), isolation_level=None)) as db:
             return db.execute(sql, values).fetchall()
 
     def get(self, key: str) -> str | None:
