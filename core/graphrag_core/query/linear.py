@@ -177,28 +177,36 @@ def _matches(query: Query, keys: Keys, terms: Sequence[str], term_weights: Value
     ``covered`` says which chunks contain which terms. A word that none contains weighs nothing; the weights of the
     others sum to 1.
     """
-    snapshot, embedder, values, weights = query.snapshot, query.embedder, covered.astype(np.float64), term_weights
-    places, vectors, words = np.empty(0, np.int64), None, dict[tuple[int, ...], str]()
-    if embedder is not None and embedder.has_tokens and query.vector is not None:
-        row_of = {term: row for row, term in enumerate(terms)}
-        for word in _WORD.findall(" ".join((query.text, *query.carried.names))):
-            if rows := tuple(row_of[term] for term in snapshot.terms(word) if term in row_of):
-                words.setdefault(rows, word)
+    embedder, words = query.embedder, _words(query, terms)
+    values, weights = covered.astype(np.float64), term_weights
     if words and embedder is not None:
-        values = np.stack([covered[:, rows].sum(axis=1) / len(rows) for rows in map(list, words)], axis=1)
-        weights = np.array([term_weights[list(rows)].max() for rows in words])
-        tokens = embedder.token_ids(list(words.values()))
-        places = np.array([place for place, ids in enumerate(tokens) if len(ids) == 1], np.int64)
-        vectors = embedder.token_vectors(np.array([tokens[place][0] for place in places], np.int64))
+        stems = [list(own) for own in words.values()]
+        values = np.stack([covered[:, own].sum(axis=1) / len(own) for own in stems], axis=1)
+        weights = np.array([term_weights[own].max() for own in stems])
     weights = np.where(values.any(axis=0), weights, 0)
-    if vectors is not None and embedder is not None and len(places):
-        counts, ids = snapshot.tokens(keys)
-        if len(there := np.flatnonzero(counts)):
+    if words and embedder is not None:
+        tokens = embedder.token_ids([*words])
+        places = np.array([place for place, ids in enumerate(tokens) if len(ids) == 1], np.int64)
+        counts, ids = query.snapshot.tokens(keys)
+        there = np.flatnonzero(counts)
+        if len(places) and len(there):
+            vectors = embedder.token_vectors(np.array([tokens[place][0] for place in places], np.int64))
             similar = _similarities(vectors, ids, embedder.token_vectors)
             starts = counts[there].cumsum() - counts[there]
             values[np.ix_(there, places)] = np.maximum.reduceat(similar, starts, axis=0).clip(0, 1)
     weighed: Values = values * (weights / max(float(weights.sum()), 1e-9))
     return weighed
+
+
+def _words(query: Query, terms: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Return the words of the question with the positions of their terms, each once; none without token vectors."""
+    if query.embedder is None or not query.embedder.has_tokens or query.vector is None:
+        return {}
+    row_of, words = {term: row for row, term in enumerate(terms)}, dict[tuple[int, ...], str]()
+    for word in _WORD.findall(" ".join((query.text, *query.carried.names))):
+        if rows := tuple(row_of[term] for term in query.snapshot.terms(word) if term in row_of):
+            words.setdefault(rows, word)
+    return {word: rows for rows, word in words.items()}
 
 
 def _similarities(vectors: npt.NDArray[np.float32], ids: Keys, token_vectors: Any) -> npt.NDArray[np.float32]:

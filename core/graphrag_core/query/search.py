@@ -98,7 +98,7 @@ def search(index: KnowledgeIndex, vector: Matrix | None, seen: Evidence, stages:
             is_hybrid=settings.method == "hybrid", min_graph_score=settings.gate.min_graph_score,
             on_embedder_error=settings.on_embedder_error, counts_access=plan.counts_access,
         )  # fmt: skip
-        seen = search_plain(query, seen, settings.ranked)
+        seen = search_plain(query, seen)
         stages.end("search")
         if settings.searches_graph:
             query = replace(query, entities=settings.recogniser.recognise(plan.text, vector, snapshot))
@@ -112,16 +112,25 @@ def search(index: KnowledgeIndex, vector: Matrix | None, seen: Evidence, stages:
         return read(query, seen, ranked)
 
 
-def search_plain(query: Query, seen: Evidence, count: int) -> Evidence:
-    """Run vector and keyword search for some passages.
+def search_plain(query: Query, seen: Evidence) -> Evidence:
+    """Run vector and keyword search.
 
     A reranker gets the same candidates whatever ``k`` is, so that a larger ``k`` adds hits and leaves the first ones as
     they are. Further ones are appended by their plain score.
     """
+    first = _searched(query, seen, seen.settings.ranked)
+    if seen.settings.k <= seen.settings.ranked:
+        return first
+    (keys, scores), every = first.plain, _searched(query, seen, seen.settings.k)
+    is_further = ~among(every.plain[0], np.sort(keys))
+    below = np.minimum(every.plain[1][is_further], scores.min(initial=np.inf))
+    return replace(every, plain=(np.append(keys, every.plain[0][is_further]), np.append(scores, below)))
+
+
+def _searched(query: Query, seen: Evidence, count: int) -> Evidence:
+    """Return the best passages of each channel, and of both."""
     settings, vector, snapshot = seen.settings, query.vector, query.snapshot
-    method, fusion, weight = settings.method, settings.fusion, settings.vector_weight
-    if weight is None:
-        weight = DEFAULT_VECTOR_WEIGHT if query.embedder is None else query.embedder.vector_weight
+    method, fusion, weight = settings.method, settings.fusion, _vector_weight(query, settings.vector_weight)
     by_vector = vector is not None and (method == "vector" or (method != "keyword" and weight > 0))
     by_vector_alone = by_vector and (method == "vector" or not fusion.uses_keywords)
     channels: dict[str, Ranking] = {}
@@ -141,14 +150,13 @@ def search_plain(query: Query, seen: Evidence, count: int) -> Evidence:
     elif len(channels) > 1 or not (method in ("vector", "keyword") or by_vector_alone):
         ranking = _blend(query, channels, weight, relative=fusion.relative_scores)
     best = channels.get("vector", NOTHING) if by_vector else ranking
-    similarity = float(best[1].max(initial=0))
-    if count < settings.k:
-        every = search_plain(query, seen, settings.k)
-        further, scores = every.plain
-        is_further = ~among(further, np.sort(ranking[0]))
-        below = np.minimum(scores[is_further], ranking[1].min(initial=np.inf))
-        return replace(every, plain=(np.append(ranking[0], further[is_further]), np.append(ranking[1], below)))
-    return replace(seen, channels=channels, plain=ranking, similarity=similarity, nearest=nearest)
+    return replace(seen, channels=channels, plain=ranking, similarity=float(best[1].max(initial=0)), nearest=nearest)
+
+
+def _vector_weight(query: Query, given: float | None) -> float:
+    """Return the weight of vector search in plain search: by default that of the embedder."""
+    own = DEFAULT_VECTOR_WEIGHT if query.embedder is None else query.embedder.vector_weight
+    return own if given is None else given
 
 
 def _blend(query: Query, channels: Mapping[str, Ranking], weight: float, *, relative: bool) -> Ranking:
