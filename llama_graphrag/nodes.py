@@ -49,6 +49,7 @@ SOURCE = f"{ADAPTER_KEY}.source"
 _KNOWLEDGE_KEYS = (KG_NODES_KEY, KG_RELATIONS_KEY)
 _TITLE_KEYS = ("title", "name", "file_name")
 _HEADING_KEYS = ("header_path", *(f"Header{separator}{level}" for separator in " _" for level in range(1, 7)))
+_STATED = KnowledgeExtractor.key  # under which a document states entities and relations: no text for a model
 _DESCRIPTION_KEYS = ("description", "entity_description", "relationship_description")
 _UNTYPED = {"entity", "node", "__entity__"}  # labels of LlamaIndex and its stores for "no type"
 _RANDOM_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -185,7 +186,9 @@ def embedding_text(node: BaseNode, document: Document) -> str | None:
     It is LlamaIndex's without markup, with title and heading once and at the start.
     """
     whole = whole_document(document)
-    hidden = {*node.excluded_embed_metadata_keys, *_HEADING_KEYS, *_stated_relations(node)}
+    hidden = {*node.excluded_embed_metadata_keys, *_HEADING_KEYS}
+    if isinstance(node.metadata.get(_STATED), (dict, list)):
+        hidden.add(_STATED)
     for key in _TITLE_KEYS:
         if whole.title and title_of(Document("", "", metadata={key: node.metadata.get(key)})) == whole.title:
             hidden.add(key)
@@ -197,12 +200,6 @@ def embedding_text(node: BaseNode, document: Document) -> str | None:
     start = label(whole.title, whole.headings)
     text = chunk_text(start, visible.get_content(MetadataMode.EMBED))
     return None if text == chunk_text(start, plain(whole.text)) else text
-
-
-def _stated_relations(node: BaseNode) -> list[str]:
-    """Return the metadata key under which a document states entities and relations, if it does: no text for a model."""
-    key = KnowledgeExtractor.key
-    return [key] if isinstance(node.metadata.get(key), (dict, list)) else []
 
 
 # -- stored documents
@@ -249,7 +246,9 @@ def to_nodes(result: Result, add_metadata: tuple[str, ...]) -> list[NodeWithScor
         if "document_id" in added:
             added["document_id"] = node.ref_doc_id or hit.chunk.document_id
         added = {name: value for name, value in added.items() if name not in node.metadata}
-        hidden = [*_stated_relations(node), *(name for name in added if name not in CITATION)]
+        hidden = [name for name in added if name not in CITATION]
+        if isinstance(node.metadata.get(_STATED), (dict, list)):
+            hidden.append(_STATED)
         node.metadata.update(added)
         node.excluded_embed_metadata_keys.extend(hidden)
         node.excluded_llm_metadata_keys.extend(hidden)

@@ -384,7 +384,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     def _plan(self, query: QueryType, given: Mapping[str, Any], *, awaits: bool = False) -> Plan:
         bundle = QueryBundle(query) if isinstance(query, str) else query
-        settings = _core_settings({"as_of": self._as_of, **given, "embedding": bundle.embedding})
+        settings = {"as_of": self._as_of, **given, "embedding": bundle.embedding}
+        settings = _core_settings(settings) if "similarity_top_k" in settings else settings
         settings["where"] = parse_all(self._scope, take_scope(settings))
         if settings.get("history") is not None:
             settings["history"] = to_history(settings["history"], ChatMessage, message_text)

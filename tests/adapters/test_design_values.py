@@ -238,18 +238,6 @@ def test_types_of_relations_are_set_by_their_path(build):
             retriever.search("Auth Service", **{"graph.relation_types": 5})
 
 
-def test_entities_that_share_a_sentence_are_related_with_strength_three(build):
-    sentence = Fact(("Auth Service", "Session Store"), "Both are here.", weight=SENTENCE_WEIGHT)
-    facts = {"a": [sentence], "b": [triple("Session Store", "is", "Red")]}
-    texts = {"a": "one", "b": "two"}
-    with build(CONFIDENT.replace(**{"graph.stated": False}), facts, texts, Cosines({"one": 0.9})) as retriever:
-        # 0.138 + 0.3 + 0.4 · 0.9 = 0.798; a passage of Session Store has 3/10 · 0.798.
-        scores = {hit.chunk.id: hit.score for hit in retriever.search(CLEAR)}
-        assert scores == pytest.approx({"a": 0.9, "b": 0.2394}, abs=ROUNDING)
-    with build(KG2RAG.replace(**{"graph.stated": False}), facts, texts) as retriever:
-        assert "Auth Service Session Store" in {hit.graph_expansion for hit in retriever.search("Auth Service")}
-
-
 # -- 002
 
 
@@ -288,31 +276,6 @@ def test_stated_relations_of_the_metadata_are_neither_embedded_nor_shown(framewo
 
 
 # -- 004
-
-
-FINDINGS = {
-    "academic_papers": [
-        {"arxiv_id": "2401.00001", "title": "Paper A", "concepts": ["red ink", "blue ink"],
-         "citations": ["2401.00002", "2401.00004"]},
-        {"arxiv_id": "2401.00002", "title": "Paper B", "concepts": ["red ink"], "citations": ["2401.00004"]},
-        {"arxiv_id": "2401.00003", "title": "Paper C", "concepts": ["blue ink"]},
-        {"arxiv_id": "2401.00004", "title": "Paper D", "concepts": ["green ink"]},
-    ]
-}  # fmt: skip
-# 1 for each concept, 0.5 for each citation: A 1 + 1, B 1 + 0.5 (by A), C 1, D 0.5 + 0.5 (by A and B).
-RELEVANCE = {"arxiv:2401.00001": 2.0, "arxiv:2401.00002": 1.5, "arxiv:2401.00003": 1.0, "arxiv:2401.00004": 1.0}
-
-
-def test_the_graph_method_shows_the_scores_of_the_graph_and_nothing_else(build):
-    with build(RESEARCH, {}) as retriever:
-        retriever.index.add_research_findings(FINDINGS)
-        result = retriever.search("red ink and blue ink", method="graph")
-        assert {hit.chunk.id: hit.score for hit in result} == RELEVANCE
-        assert ids(result)[:2] == ["arxiv:2401.00001", "arxiv:2401.00002"]
-        nothing = retriever.search("who cites the weather?")
-        assert nothing.method == "graph"
-        assert ids(nothing) == []
-        assert "the question names no known entity" in nothing.advice
 
 
 def test_a_concept_counts_through_introduces_and_a_long_paper_is_one_row(build):

@@ -71,14 +71,10 @@ def test_a_filter_lets_through(retriever, key, operator, value, expected):
     assert seen(retriever, one(key, operator, value)) == expected
 
 
-def test_every_operator_is_held_or_refused_by_name(retriever):
-    for operator in FilterOperator:
-        value = ["x"] if operator.value in ("in", "nin", "any", "all") else "x"
-        if operator.value.startswith("text_match"):
-            with pytest.raises(FilterError, match=rf"'team': the operator {operator.name} "):
-                seen(retriever, one("team", operator, value))
-        else:
-            seen(retriever, one("team", operator, value))
+@pytest.mark.parametrize("operator", [one for one in FilterOperator if one.value.startswith("text_match")])
+def test_an_operator_that_cannot_be_held_is_refused_by_name(retriever, operator):
+    with pytest.raises(FilterError, match=rf"'team': the operator {operator.name} "):
+        seen(retriever, one("team", operator, "x"))
 
 
 def test_filters_nest(retriever):
