@@ -164,9 +164,9 @@ class Pipeline:
         """Add valid documents, all or nothing."""
         digests = self._digests(documents)
         known = self.engine.stored([*digests])
-        changed = {one.id: one for one in documents if known.get(one.id) != digests[one.id]}
-        replaced = [name for name in changed if name in known]
-        marks = {one.id: one.file for one in documents if one.file is not None and one.id not in changed}
+        changed = {document.id: document for document in documents if known.get(document.id) != digests[document.id]}
+        replaced = [document_id for document_id in changed if document_id in known]
+        marks = {document.id: document.file for document in documents if document.file and document.id not in changed}
         if marks:
             self.engine.change(lambda records: records.mark_files(marks))
         if not changed:
@@ -180,7 +180,7 @@ class Pipeline:
         removed = [*changed] if self.engine.shared else replaced
         self.engine.write(parsed, removed, name_vectors=names, settings=self._new_settings(parsed, stored))
         stages.end("write")
-        passages = sum(len(one.chunks) for one in parsed)
+        passages = sum(len(item.chunks) for item in parsed)
         stages.emit("add", {"documents": len(changed), "passages": passages, "replaced": len(replaced)})
         return Added(len(changed) - len(replaced), len(replaced), len(documents) - len(changed), _problems(parsed))
 
@@ -192,41 +192,43 @@ class Pipeline:
             self.extractor = extractors.SentenceExtractor()
         extractor = str(getattr(self.extractor, "identity", type(self.extractor).__qualname__))
         digests = {}
-        for one in documents:
-            parts = [one.text, one.title, to_json(dict(one.metadata))]
-            if FACT_KEY in one.metadata:
+        for document in documents:
+            parts = [document.text, document.title, to_json(dict(document.metadata))]
+            if FACT_KEY in document.metadata:
                 parts.append("remembered 1")
             else:
-                chunker = None if self.chunker is None or self.chunker.keeps_whole(one) else self.chunker.identity
-                parts += [chunker or "whole 2", extractor, *([FINDINGS] if is_finding(one) else [])]
-            digests[one.id] = fingerprint(parts)
+                chunker = None if self.chunker is None or self.chunker.keeps_whole(document) else self.chunker.identity
+                parts += [chunker or "whole 2", extractor, *([FINDINGS] if is_finding(document) else [])]
+            digests[document.id] = fingerprint(parts)
         return digests
+
+    def _split(self, document: Document) -> list[Chunk]:
+        """Return the passages of a document. A told fact is one."""
+        if FACT_KEY in document.metadata:
+            return [Chunk(document.id, document.id, document.text, document.title, metadata=document.metadata)]
+        return [whole_document(document)] if self.chunker is None else self.chunker.split(document)
 
     def _parse(self, documents: Sequence[Document], digests: Mapping[str, str]) -> list[ParsedDocument]:
         """Split documents, and extract from their passages, all at once. Told facts are read from their metadata.
 
         A document of which a part failed has no digest: it is extracted from again when it is next added.
         """
-        chunked: list[list[Chunk]] = [
-            [Chunk(one.id, one.id, one.text, one.title, metadata=one.metadata)] if FACT_KEY in one.metadata
-            else [whole_document(one)] if self.chunker is None else self.chunker.split(one)
-            for one in documents
-        ]  # fmt: skip
+        chunked = [*map(self._split, documents)]
         if len(documents) > 1:
             _give_source_titles(documents, chunked)
         pairs = [*zip(documents, chunked, strict=True)]
         texts = [
-            chunk for one, chunks in pairs if FACT_KEY not in one.metadata
-            for chunk in (without_labels(one, chunks) if is_finding(one) else chunks)
+            chunk for document, chunks in pairs if FACT_KEY not in document.metadata
+            for chunk in (without_labels(document, chunks) if is_finding(document) else chunks)
         ]  # fmt: skip
         found, parsed = iter(extract(self.extractor, texts)), []
         for document, chunks in pairs:
             is_told = FACT_KEY in document.metadata
-            own = [remembered.extract(chunks[0])] if is_told else [*islice(found, len(chunks))]
-            digest = "" if any(extraction.problem for extraction in own) else digests[document.id]
-            metadata, names = to_json(dict(document.metadata)), [*map(names_of, own)]
-            one = ParsedDocument(document, metadata, digest, chunks, own, names)
-            parsed.append(with_edges(one, self.edges) if self.edges and not is_told else one)
+            extractions = [remembered.extract(chunks[0])] if is_told else [*islice(found, len(chunks))]
+            digest = "" if any(extraction.problem for extraction in extractions) else digests[document.id]
+            metadata, names = to_json(dict(document.metadata)), [*map(names_of, extractions)]
+            item = ParsedDocument(document, metadata, digest, chunks, extractions, names)
+            parsed.append(with_edges(item, self.edges) if self.edges and not is_told else item)
         return parsed
 
     def _embed(
@@ -244,10 +246,10 @@ class Pipeline:
                 )
             return parsed, {}
         given = {}
-        for one in parsed:
-            if (name := one.document.id) in vectors:
-                if len(one.chunks) > 1:
-                    problem = f"a vector was passed for it, but it was cut into {len(one.chunks)} chunks"
+        for item in parsed:
+            if (name := item.document.id) in vectors:
+                if len(item.chunks) > 1:
+                    problem = f"a vector was passed for it, but it was cut into {len(item.chunks)} chunks"
                     raise DocumentError(name, f"{problem}: leave it out, or keep documents whole with chunker=None")
                 try:
                     given[name] = unit_vector(vectors[name], embedder.dim)
@@ -257,8 +259,8 @@ class Pipeline:
         rows, texts, names = self._to_embed(parsed, stored, given)
         fresh = embedder.documents(texts, embeddings)
         whole = [
-            replace(one, chunk_vectors=np.stack([fresh[row] if isinstance(row, str) else row for row in own]))
-            for one, own in zip(parsed, rows, strict=True)
+            replace(item, chunk_vectors=np.stack([fresh[entry] if isinstance(entry, str) else entry for entry in row]))
+            for item, row in zip(parsed, rows, strict=True)
         ]
         return with_tokens(embedder, whole) if embedder.has_tokens else whole, {name: fresh[name] for name in names}
 
@@ -270,17 +272,19 @@ class Pipeline:
         The texts have the ids of documents as values.
         """
         known = {
-            (one.document.id, text): vector for one in stored if one.chunk_vectors is not None
-            for text, vector in zip(embedded_texts(one), one.chunk_vectors, strict=True)
+            (item.document.id, text): vector for item in stored if item.chunk_vectors is not None
+            for text, vector in zip(embedded_texts(item), item.chunk_vectors, strict=True)
         }  # fmt: skip
         rows, texts, names = [], dict[str, str](), list[str]()
-        for one in parsed:
-            name = one.document.id
-            own = [given[name]] if name in given else [known.get((name, text), text) for text in embedded_texts(one)]
-            texts |= {row: name for row in own if isinstance(row, str)}
-            rows.append(own)
+        for item in parsed:
+            name = item.document.id
+            row = [given[name]] if name in given else [known.get((name, text), text) for text in embedded_texts(item)]
+            texts |= {entry: name for entry in row if isinstance(entry, str)}
+            rows.append(row)
         if self.embed_names:  # but no addresses of sections
-            owners = {name: one.document.id for one in parsed for own in one.names for name in own if name[:1] != "→"}
+            owners = {
+                name: item.document.id for item in parsed for names in item.names for name in names if name[:1] != "→"
+            }
             names = self.engine.new_names(owners)
             texts |= {name: owners[name] for name in names}
         return rows, texts, names
@@ -292,7 +296,7 @@ class Pipeline:
             "dim": str(0 if self.embedder is None else self.embedder.dim or 0),
             "embeds": json.dumps({"names": self.embed_names}), "edges": json.dumps(self.edges),
         }  # fmt: skip
-        if any(FACT_KEY in one.document.metadata and remembered.may_hide(one.document) for one in parsed):
+        if any(FACT_KEY in item.document.metadata and remembered.may_hide(item.document) for item in parsed):
             settings[remembered.SETTING] = "yes"
         return settings
 
@@ -316,16 +320,16 @@ class Pipeline:
 
     def _add_again(self, stored: Sequence[ParsedDocument]) -> Added:
         """Write stored documents again. If the extractor raises an error, each source is extracted from alone."""
-        documents = [one.document for one in stored]
+        documents = [item.document for item in stored]
         try:
             parsed = self._parse(documents, self._digests(documents))
         except ExtractionError as error:
-            groups = extractors.sources([one.chunks[0] for one in stored])
+            groups = extractors.sources([item.chunks[0] for item in stored])
             if len(groups) == 1:
                 return Added(unchanged=len(stored), problems={document.id: str(error) for document in documents})
             return sum((self._add_again([stored[position] for position in group]) for group in groups), Added())
-        whole, names = self._embed([one for one in parsed if one.digest], stored, _NONE, _NONE)
-        self.engine.write(whole, [one.document.id for one in whole], name_vectors=names)
+        whole, names = self._embed([item for item in parsed if item.digest], stored, _NONE, _NONE)
+        self.engine.write(whole, [item.document.id for item in whole], name_vectors=names)
         return Added(replaced=len(whole), unchanged=len(parsed) - len(whole), problems=_problems(parsed))
 
     def delete(self, document_ids: Sequence[str]) -> int:
@@ -347,8 +351,8 @@ class Pipeline:
         valid = validate(documents)
         digests = self._digests(valid)
         stored = self.engine.stored([*digests])
-        changed = [one for one in valid if stored.get(one.id) != digests[one.id]]
-        again = self.engine.parsed([one.id for one in changed])
+        changed = [document for document in valid if stored.get(document.id) != digests[document.id]]
+        again = self.engine.parsed([document.id for document in changed])
         return [*self._to_embed(self._parse(changed, digests), again, dict.fromkeys(vectors))[1]]
 
     def _progress_bar(self, text: str, total: int | None) -> tqdm[None]:
@@ -361,7 +365,9 @@ class Pipeline:
 
 def _problems(parsed: Iterable[ParsedDocument]) -> dict[str, str]:
     """Return why the extraction of documents failed in part, by id."""
-    failed = {p.document.id: [e.problem for e in p.extractions if e.problem] for p in parsed if not p.digest}
+    failed = {
+        item.document.id: [one.problem for one in item.extractions if one.problem] for item in parsed if not item.digest
+    }
     return {document_id: "; ".join(dict.fromkeys(found)) for document_id, found in failed.items()}
 
 
