@@ -82,12 +82,11 @@ class Session(Records):
     def restart(self, begin: str = "BEGIN") -> None:
         """Roll back a transaction, if there is one, and begin another one, which sees the last commit."""
         self.cache, self._meta = self._database.cache, None
-        if begin or self.connection.in_transaction:
-            with self.calling() as connection:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                if begin:
-                    connection.execute(begin)
+        with self.calling() as connection:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if begin:
+                connection.execute(begin)
 
     def rows(self, sql: str, *values: Any) -> list[Row]:
         with self.calling() as connection:
@@ -262,7 +261,7 @@ class Sqlite:
             yield session
         finally:
             with suppress(IndexClosed):
-                if session.connection.in_transaction:
+                if begin:
                     session.restart("")
                 idle.append(session)
 
