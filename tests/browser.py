@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 try:
     from playwright.sync_api import Browser, Playwright, sync_playwright
@@ -41,6 +43,53 @@ def chromium() -> Iterator[Browser | None]:
             yield browser
         finally:
             browser.close()
+
+
+@dataclass
+class Visit:
+    """An open page, what it said on the console, and what it asked of other origins."""
+
+    page: Any
+    said: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+
+    def all(self, selector: str, expression: str) -> list:
+        """Return a value of each element of a selector."""
+        return self.page.eval_on_selector_all(selector, f"all => all.map(e => {expression})")
+
+
+@contextmanager
+def visits(browser: Browser, kind: type[Visit] = Visit) -> Iterator[Callable[..., Any]]:
+    """Give a function that opens pages of this machine; what they say and ask of others must be nothing at the end."""
+    contexts, opened = [], []
+
+    def visit(url: str | None = None, *, width: int = 1280, height: int = 800, **settings: Any) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": height}, **settings)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        seen = kind(page)
+        opened.append(seen)
+        page.on("console", lambda message: seen.said.append(message.text))
+        page.on("pageerror", lambda error: seen.said.append(str(error)))
+        page.on("dialog", lambda dialog: (seen.said.append(dialog.message), dialog.dismiss()))
+
+        def guard(route: Any) -> None:
+            is_ours = route.request.url.startswith(("http://127.0.0.1:", "file:", "data:", "about:"))
+            if not is_ours:
+                seen.outside.append(route.request.url)
+            route.continue_() if is_ours else route.abort()
+
+        context.route("**/*", guard)
+        if url:
+            page.goto(url)
+        return seen
+
+    yield visit
+    for context in contexts:
+        context.close()
+    for seen in opened:
+        assert (seen.outside, seen.said) == ([], [])
 
 
 if __name__ == "__main__":

@@ -72,25 +72,12 @@ class ModelServer:
 
 
 class ChatServer(ModelServer):
-    """``content`` is what the model says, ``body`` replaces the whole response.
+    """``content`` is what the model says."""
 
-    Calls after number ``hold_after`` wait for ``release``.
-    """
+    content = json.dumps(ANSWER)
 
-    def __init__(self):
-        self.content, self.body, self.hold_after = json.dumps(ANSWER), None, None
-        self.holding, self.release = threading.Event(), threading.Event()
-        super().__init__()
-
-    def answer(self, handler, _body, number):
-        if self.hold_after is not None and number > self.hold_after:
-            self.holding.set()
-            self.release.wait(120)
-        handler.send(self.next_status(), self.body or {"choices": [{"message": {"content": self.content}}]})
-
-    def __exit__(self, *_):
-        self.release.set()
-        super().__exit__()
+    def answer(self, handler, _body, _number):
+        handler.send(self.next_status(), {"choices": [{"message": {"content": self.content}}]})
 
 
 class StreamServer(ModelServer):

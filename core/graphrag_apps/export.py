@@ -113,9 +113,9 @@ def _write_graphml(path: Path, nodes: Mapping[str, Entity], facts: Sequence[Fact
     vertices = _columns(drawn, ("name", "type", "description"), _xml) | _columns(drawn, ("mentions",), int)
     vertices |= _columns(drawn, ("aliases",), lambda names: _xml("\n".join(names)))
     vertices |= {"label": vertices["name"], "kind": ["entity"] * len(nodes) + ["value"] * len(values)}
-    edges = _columns(stated, ("relation", "source", "status", "id", "chunk_id"), _xml)
+    edges = _columns(stated, ("relation", "source", "status", "id", "chunk_id", "text"), _xml)
     edges |= _columns(stated, ("weight", "confidence", "created", "valid_from", "valid_to"), _number)
-    edges |= {"fact": edges.pop("id"), "passage": edges.pop("chunk_id"), "text": _first_texts(facts, ends)}
+    edges |= {"fact": edges.pop("id"), "passage": edges.pop("chunk_id")}
     pairs = [(numbers[start], numbers[end]) for start, end in chain.from_iterable(ends)]
     graph = igraph.Graph(len(drawn), pairs, directed=True, vertex_attrs=vertices, edge_attrs=edges)
     graph.write_graphml(str(path))
@@ -124,14 +124,6 @@ def _write_graphml(path: Path, nodes: Mapping[str, Entity], facts: Sequence[Fact
 
 def _columns(rows: Sequence[Any], names: Sequence[str], convert: Callable[[Any], Any]) -> dict[str, list[Any]]:
     return {name: [convert(getattr(row, name)) for row in rows] for name in names}
-
-
-def _first_texts(facts: Sequence[Fact], ends: Sequence[Sequence[Any]]) -> list[str]:
-    """Return a text for each edge: that of its fact is at the first edge alone."""
-    texts: list[str] = []
-    for fact, own in zip(facts, ends, strict=True):
-        texts += [_xml(fact.text), *[""] * (len(own) - 1)] if own else []
-    return texts
 
 
 def _ends(fact: Fact) -> list[tuple[Any, Any]]:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
-import subprocess
-import sys
 
 import pytest
 from files import DOCUMENTS
 from model_server import ChatServer
-
-from graphrag_core import KnowledgeIndex
 
 
 @pytest.fixture
@@ -70,31 +64,3 @@ def test_documents_without_llm_facts_are_indexed_and_retried_in_the_next_run(run
     again = run("index", docs)
     assert again.exit_code == 0
     assert f"{DOCUMENTS} changed" in again.stdout
-
-
-def test_ctrl_c_keeps_finished_work_and_the_next_run_continues(server, tmp_path):
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    for number in range(60):
-        (docs / f"{number:02}.md").write_text(f"# Note {number}\n\nThe Tide Feed has note {number}.")
-    server.hold_after = 40  # inside the second batch of 25
-    command = [sys.executable, "-m", "graphrag_apps", "index", "docs", "--llm", f"{server.url}/tiny"]
-    environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as process:
-        assert server.holding.wait(120), process.communicate(timeout=120)
-        process.send_signal(signal.SIGINT)
-        server.hold_after = None
-        server.release.set()
-        _, errors = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert "interrupted: 25 documents are in the index and stay, 25 of them new; run the same command again" in errors
-    assert "Traceback" not in errors
-    with KnowledgeIndex.open(tmp_path / "kb") as index:
-        assert len(index) == 25
-        assert index.verify()
-    paid = len(server.bodies)
-    done = subprocess.run(command, cwd=tmp_path, env=environment, **pipes, check=True)
-    assert "35 added, 0 changed, 0 removed, 25 unchanged" in done.stdout
-    assert len(server.bodies) <= 60 + 4, "only calls in flight may be repeated"
-    assert paid >= 41

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 if "BROWSER_NEEDED" not in os.environ:
     pytest.importorskip("fastapi", reason="no FastAPI: install the extra serve")
 
+from browser import Visit, visits
 from serving import served
 
 from graphrag_apps.demo import sample_documents
@@ -100,18 +100,7 @@ def typed():
         yield address
 
 
-@dataclass
-class Visit:
-    page: object
-    said: list[str] = field(default_factory=list)
-    outside: list[str] = field(default_factory=list)
-
-    def open(self, url):
-        self.page.goto("about:blank")
-        self.page.goto(url)
-        self.ready()
-        return self
-
+class Explored(Visit):
     def ready(self):
         self.page.wait_for_selector("body[data-state=ready]")
 
@@ -144,35 +133,16 @@ class Visit:
 
 @pytest.fixture
 def visit(browser):
-    """Opens pages; whatever they say on the console and ask of other origins is noted and must be nothing."""
-    visits, contexts = [], []
+    """Opens the explorer, and waits until it shows something."""
+    with visits(browser, Explored) as opened:
 
-    def opened(url=None, *, width=1280, height=800, **settings):
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, **{"reduced_motion": "reduce", **settings}
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(20_000)
-        seen = Visit(page)
-        visits.append(seen)
-        page.on("console", lambda message: seen.said.append(message.text))
-        page.on("pageerror", lambda error: seen.said.append(str(error)))
-        page.on("dialog", lambda dialog: (seen.said.append(dialog.message), dialog.dismiss()))
+        def shown(url=None, **settings):
+            seen = opened(url, **{"reduced_motion": "reduce", **settings})
+            if url:
+                seen.ready()
+            return seen
 
-        def note(request):
-            if not request.url.startswith(("http://127.0.0.1:", "file:", "data:", "about:")):
-                seen.outside.append(request.url)
-
-        page.on("request", note)
-        return seen.open(url) if url else seen
-
-    yield opened
-    for context in contexts:
-        context.close()
-    for seen in visits:
-        assert seen.outside == []
-        assert seen.said == []
+        yield shown
 
 
 def test_the_start_page_shows_entities_in_colours_and_no_label_over_another(visit, address):

@@ -2,62 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import pytest
+from browser import visits
 from results import sample_results
 
-
-@dataclass
-class Visit:
-    """An open page and everything it did that a page should not."""
-
-    page: object
-    requests: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
-
-    def all(self, selector: str, expression: str) -> list:
-        return self.page.eval_on_selector_all(selector, f"all => all.map(e => {expression})")
-
-    def highlighted(self) -> set[str]:
-        return set(self.all("#graph .box.highlighted", "e.getAttribute('aria-label').split('\\n')[0]"))
+HIGHLIGHTED = "#graph .box.highlighted"
+LABEL = "e.getAttribute('aria-label').split('\\n')[0]"
 
 
 @pytest.fixture
 def visit(browser, tmp_path):
-    """Opens a page from disk; whatever else it asks for is refused and noted."""
-    contexts, visits = [], []
+    """Opens the page of a result from disk."""
+    with visits(browser) as opened:
 
-    def opened(answer, *, html=None, width=1280, height=800, **settings):
-        context = browser.new_context(viewport={"width": width, "height": height}, **settings)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(5000)
-        file = tmp_path / f"{len(contexts)}.html"
-        file.write_text(html or answer.html(), "utf-8")
-        visit = Visit(page)
-        visits.append(visit)
-        page.on("console", lambda message: visit.said.append(message.text))
-        page.on("pageerror", lambda error: visit.said.append(str(error)))
-        page.on("dialog", lambda dialog: (visit.said.append(dialog.message), dialog.dismiss()))
+        def shown(result, **settings):
+            file = tmp_path / "page.html"
+            file.write_text(result.html(), "utf-8")
+            return opened(file.as_uri(), **settings)
 
-        def guard(route):
-            if route.request.url == file.as_uri():
-                route.continue_()
-            else:
-                visit.requests.append(route.request.url)
-                route.abort()
-
-        context.route("**/*", guard)
-        page.goto(file.as_uri())
-        return visit
-
-    yield opened
-    for context in contexts:
-        context.close()
-    for seen in visits:
-        assert seen.requests == []
-        assert seen.said == []
+        yield shown
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +49,7 @@ def test_everything_is_drawn_and_labels_fit_their_boxes(visit, results, name, wi
 def test_selecting_a_card_highlights_its_path_and_a_link_leads_to_the_other_passage(visit, results):
     seen = visit(results["paths"], reduced_motion="reduce")
     seen.page.click(".hit:nth-child(2) .select")
-    highlighted = seen.highlighted()
+    highlighted = set(seen.all(HIGHLIGHTED, LABEL))
     assert any(one.startswith("Question: ") for one in highlighted)
     assert {"Name in the question: Quay 7", "Passage: 2. Supplier news"} <= highlighted
     assert any(one.startswith("Fact: The water level sensor") for one in highlighted)
@@ -97,7 +60,7 @@ def test_selecting_a_card_highlights_its_path_and_a_link_leads_to_the_other_pass
     seen.page.click(".hit:nth-child(2) .link button")
     assert seen.all(".hit.highlighted", "e.dataset.hits") == ["1"]
     seen.page.keyboard.press("Escape")
-    assert seen.highlighted() == set()
+    assert seen.all(HIGHLIGHTED, LABEL) == []
     assert "Click a passage" in seen.page.text_content("#details")
 
 

@@ -27,19 +27,6 @@ def test_an_answer_is_streamed_piece_by_piece_and_ends_with_its_citations(model,
         assert whole["cited"]
 
 
-def test_the_first_piece_is_there_before_the_last_is_written(model, llm):
-    model.mode = "stall"
-    body = {"question": QUESTION, "stream": True}
-    with (
-        client_of(Gateway(index_of(), llm=llm)) as client,
-        client.stream("POST", "/v1/ask", json=body) as response,
-    ):
-        events = events_of(response)
-        assert next(events) == ("piece", {"text": model.pieces[0]})
-        model.release.set()
-        assert [name for name, _ in events] == ["piece", "answer"]
-
-
 @pytest.mark.parametrize(
     ("mode", "restricted"),
     [("refused", True), (500, False), (401, True), ("break", True), ("stall", False)],

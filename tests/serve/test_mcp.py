@@ -88,14 +88,6 @@ async def test_ask_answers_with_citations(model, llm):
         assert (found["kind"], found["text"]) == ("llm", "Mara Lindqvist runs it [1].")
 
 
-async def test_remember_stores_a_fact_that_search_finds():
-    async with connected(write=True) as client:
-        told = await call(client, "remember", subject="User", relation="prefers", object="dark mode", literal=True)
-        assert told["fact"] == "User prefers dark mode"
-        found = await call(client, "search", question="What does User prefer?")
-        assert "User prefers dark mode" in [passage["text"] for passage in found["passages"]]
-
-
 async def test_errors_are_tool_errors_with_advice():
     async with connected(write=True) as client:
         assert "search for passages instead" in await advice(client, "entity", name="Nobody")
@@ -153,6 +145,8 @@ async def test_over_http_a_key_is_needed_and_narrows(model):
         ):
             fact = await call(client, "remember", subject="User", relation="likes", object="tea")
             assert gateway.index.get(fact["id"]).metadata["tenant"] == "a"
+            found = await call(client, "search", question="What does User like?")
+            assert "User likes tea" in [passage["text"] for passage in found["passages"]]
         async with httpx2.AsyncClient(timeout=LIMIT) as http:
             body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
             assert (await http.post(f"{url}/mcp", json=body)).status_code == 401

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -40,7 +39,7 @@ def entities(
         aliases = f", also {', '.join(one.aliases)}" if one.aliases else ""
         return f"{one.name}{f' [{one.type}]' if one.type else ''}  ({one.mentions} passages{aliases})"
 
-    output.listing([asdict(one) for one in found] if json else found, show, json=json)
+    output.listing(found, show, json=json)
 
 
 @graph.command()
@@ -58,12 +57,7 @@ def relations(
     with options.open_index(kb, embeds=False) as index:
         found = index.graph.relations(subject, relation, object, limit=limit or None, where=scope)
         none = NO_RELATIONS if not found and not index.stats().relations else "no relation was found"
-    output.listing(
-        [asdict(one) for one in found] if json else found,
-        lambda fact: f"{fact.id}  {fact.text}  ({fact.relation})",
-        json=json,
-        none=none,
-    )
+    output.listing(found, lambda fact: f"{fact.id}  {fact.text}  ({fact.relation})", json=json, none=none)
 
 
 @graph.command()
@@ -76,7 +70,7 @@ def communities(filter: Filter = None, limit: _Limit = 20, json: Json = False, k
         return f"{one.name}  {one.entities:,} entities" + (f": {', '.join(one.names[3:])}" if one.names[3:] else "")
 
     none = "no themes: they need entities that are linked by facts"
-    output.listing([asdict(one) for one in found] if json else found, show, json=json, none=none)
+    output.listing(found, show, json=json, none=none)
     if not found:
         raise typer.Exit(1)
 
@@ -165,7 +159,7 @@ def list_edits(json: Json = False, kb: Kb = None) -> None:
     """List the edits that are in force."""
     with options.open_index(kb, embeds=False) as index:
         edits = index.graph.edits()
-    output.listing([asdict(one) for one in edits] if json else edits, str, json=json, none="the graph has no edits")
+    output.listing(edits, str, json=json, none="the graph has no edits")
 
 
 @edit.command()

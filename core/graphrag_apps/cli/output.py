@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +81,9 @@ def as_json(value: Any) -> None:
 
 
 def listing(values: Sequence[Any], show: Callable[[Any], str], *, json: bool, none: str = "") -> None:
-    """Print values as lines or as JSON; without any a message on stderr."""
+    """Print dataclasses as lines or as JSON; without any a message on stderr."""
     if json:
-        as_json(values)
+        as_json([asdict(value) for value in values])
     elif not values and none:
         error(none)
     else:

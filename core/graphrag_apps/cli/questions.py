@@ -214,8 +214,7 @@ def compare(
     if json:
         output.as_json(report.to_dict())
     elif html is not None:
-        report.save(html)
-        output.line(f"{html} written")
+        output.write(html, report.html())
     else:
         _show_report(report)
     if report.missing:
@@ -242,19 +241,10 @@ def _show_report(report: Report) -> None:
         output.table(
             columns, [[name, *one.cells, count] for (name, one), count in zip(differences, counts, strict=True)]
         )
-    if types := report.by_type():
-        output.line()
-        output.table(
-            [f"{measures[0]} by type", "questions", *report.methods],
-            [
-                [kind, str(len(part.judged)), *_means(part, report.methods, measures[:1])]
-                for kind, part in types.items()
-            ],
-        )
     output.line()
     output.wrapped(Text(report.verdict, "bold"), 0)
     if report.judged and report.changed():
-        output.line("Which questions the graph changes, and how: --html FILE")
+        output.line("Each type of question, and which questions the graph changes: --html FILE")
 
 
 def _means(report: Report, methods: Sequence[str], measures: Sequence[Measure]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from graphrag_apps.compare.measures import Measure
 from graphrag_apps.compare.questions import Question, find_gold
 from graphrag_apps.compare.report import WITHOUT_GRAPH, Answered, Report
-from graphrag_core.errors import EmbedderError, InputError
+from graphrag_core.errors import InputError
 from graphrag_core.model import Chunk
 from graphrag_core.retriever import GraphRetriever
 
@@ -67,7 +67,8 @@ def compare(
         result = searched.retrieve(text, k=count, embedding=vector, count_access=False, **METHODS[name])
         return [hit.chunk for hit in result.hits]
 
-    asked = [(question, _embed(searched, question.text)) for question in questions]
+    embedding = retriever.index.embedding
+    asked = [(question, None if embedding is None else embedding.query(question.text)) for question in questions]
     for name in report.methods if asked else ():  # load indexes and graph before anything is timed
         run(name, asked[0][0].text, asked[0][1], report.depth)
     order = random.Random(0)  # noqa: S311 - an order, not a secret
@@ -101,12 +102,3 @@ def _answer(
         times,
         {key: chunk.title for found in ranked.values() for key, chunk in found if chunk.title},
     )
-
-
-def _embed(retriever: GraphRetriever, text: str) -> Any:
-    """Return the vector of a question, None without an embedder, or the error that embedding it raised."""
-    embedding = retriever.index.embedding
-    try:
-        return None if embedding is None else embedding.query(text)
-    except EmbedderError as error:
-        return error

@@ -201,7 +201,11 @@ def find_gold(index: KnowledgeIndex, question: Question) -> Gold:
     if items or not question.evidence:
         missing = tuple(gold for gold, found in ids.items() if found is None)
         by_passage = any(item not in index for item in items)
-        return Gold(items, missing, by_passage, lambda chunk: _positions(items, {chunk.id, chunk.document_id}))
+
+        def judge_id(chunk: Chunk) -> tuple[int, ...]:
+            return tuple(at for at, item in enumerate(items) if item in (chunk.id, chunk.document_id))
+
+        return Gold(items, missing, by_passage, judge_id)
     quotes = {quote: pairs for quote in question.evidence if _has_quote(index, quote, pairs := _pairs(quote))}
 
     def judge(chunk: Chunk) -> tuple[int, ...]:
@@ -209,10 +213,6 @@ def find_gold(index: KnowledgeIndex, question: Question) -> Gold:
         return tuple(position for position, pairs in enumerate(quotes.values()) if _has_pairs(pairs, passage))
 
     return Gold(tuple(quotes), tuple(quote for quote in question.evidence if quote not in quotes), True, judge)
-
-
-def _positions(items: tuple[str, ...], ids: set[str]) -> tuple[int, ...]:
-    return tuple(position for position, item in enumerate(items) if item in ids)
 
 
 def _resolve(index: KnowledgeIndex, gold: str) -> str | None:

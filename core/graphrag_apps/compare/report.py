@@ -12,7 +12,7 @@ import numpy as np
 
 from graphrag_apps.compare.measures import Interval, Measure, bootstrap_interval, permutation_p
 from graphrag_apps.compare.questions import Question
-from graphrag_core.errors import FileError, InputError
+from graphrag_core.errors import InputError
 
 WITHOUT_GRAPH = "vector+keyword"
 _SIGNIFICANCE = 0.05
@@ -230,7 +230,7 @@ class Report:
 
     def html(self) -> str:
         """Return the report as one HTML page for light and dark mode, which loads nothing and has no script."""
-        from graphrag_apps.page.templates import asset, digest, render  # noqa: PLC0415 - imports a template engine
+        from graphrag_apps.page.templates import asset, policy, render  # noqa: PLC0415 - imports a template engine
 
         css = asset("graphrag_apps.compare", "colours.css", "base.css", "report.css")
         changed = self.changed() if self.judged else []
@@ -239,8 +239,7 @@ class Report:
             "report.html",
             title=f"Does the graph help? {len(self.answered)} questions",
             css=css,
-            policy=f"default-src 'none'; style-src-elem {digest(css)}; img-src data:; base-uri 'none'; "
-            "form-action 'none'",
+            policy=policy(css),
             report=self,
             plain=WITHOUT_GRAPH,
             wins=[pair for pair in changed if pair[1] > 0][:_MAX_SHOWN],
@@ -251,11 +250,7 @@ class Report:
 
     def save(self, path: str | Path) -> None:
         """Write the HTML page."""
-        page = self.html()
-        try:
-            Path(path).write_text(page, "utf-8")
-        except OSError as error:
-            raise FileError(f"{path}: cannot be written ({error.strerror or error})") from error
+        Path(path).write_text(self.html(), "utf-8")
 
 
 def _verdict(measure: Measure, difference: Difference, questions: int) -> str:

@@ -7,7 +7,6 @@ Every answer is read from one snapshot, holds a bounded number of items, and con
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,6 @@ from graphrag_apps.ask import Answer, ask
 from graphrag_apps.explore.ranking import joined_most, sections_among
 from graphrag_apps.page.layout import layout
 from graphrag_apps.page.network import Network, build_network
-from graphrag_core import forks
 from graphrag_core.context.display import (
     Highlighter,
     HitText,
@@ -54,7 +52,6 @@ MAX_DRAWN = 300
 
 _SUGGESTIONS = 12
 _MATCHES = 300  # entities that are looked at if too few of the ranked ones match
-_NO_MATCH = 4
 _START_NODES = 80  # entities on the start page
 _COMMUNITY_NODES = 60
 _COMMUNITIES = 12  # with a colour and a place on the start page
@@ -72,8 +69,7 @@ _WHOLE = 3_000
 # How an answer's texts are made safe, by the name of their field: ids are not changed, others are cut.
 _IDS = frozenset("id key chunk_id source target value community".split())
 _WITH_LINES = frozenset("text pieces tooltip label".split())
-_LENGTHS = {"text": 20_000, "name": 160, "names": 160, "title": 160, "section": 160, "document": 160, "type": 40,
-            "relation": 60, "tooltip": 600, "description": 1_000}  # fmt: skip
+_LONGEST = 20_000
 _FACT_LENGTH = 400
 
 
@@ -133,12 +129,6 @@ class Explorer:
         self.retriever = retriever
         self.index = retriever.index
         self._scopes: dict[tuple[int, Filter | None], _Scope] = {}
-        self._lock = threading.Lock()
-        forks.watch(self)
-
-    def after_fork_in_child(self) -> None:
-        """Replace the lock, which another thread may have held. For :mod:`graphrag_core.forks`."""
-        self._lock = threading.Lock()
 
     # -- what the page asks for
 
@@ -290,10 +280,8 @@ class Explorer:
             communities = self.index.graph.communities(where=parsed)
             with engine.snapshot(visible(engine, parsed, now)) as snapshot:
                 scope = _Scope.of(snapshot, communities, now)
-            with self._lock:
-                self._scopes[key] = scope
-                while len(self._scopes) > _KEPT_SCOPES:
-                    del self._scopes[next(iter(self._scopes))]
+            # Replaced as a whole, so that threads need no lock: at worst a scope is computed twice.
+            self._scopes = dict([*self._scopes.items(), (key, scope)][-_KEPT_SCOPES:])
         return scope
 
 
@@ -400,22 +388,19 @@ def find_entity(snapshot: Snapshot, name: str) -> tuple[Keys, Entity] | None:
 
 
 def _matching(entities: Iterable[Entity], wanted: str) -> list[Entity]:
-    """Return the entities whose names match a text, best first."""
-    ranks = [(_match(entity, wanted), entity) for entity in entities]
-    return [entity for rank, entity in sorted(ranks, key=lambda pair: pair[0]) if rank < _NO_MATCH]
-
-
-def _match(entity: Entity, wanted: str) -> int:
-    """Return how the names of an entity match a text: 0 for the name itself, ``_NO_MATCH`` for not at all."""
-    names = [f" {name}" for name in (entity.id, *map(normalise, entity.aliases))]
-    tests = (
-        f" {wanted}" in names,
-        any(name.startswith(f" {wanted}") for name in names),
-        any(f" {wanted}" in name for name in names),
-        any(wanted in name for name in names),
-        True,
-    )
-    return tests.index(True)
+    """Return the entities whose names match a text: those of this name, of one that begins with it, and so on."""
+    groups: tuple[list[Entity], ...] = ([], [], [], [])
+    for entity in entities:
+        names = [f" {name}" for name in (entity.id, *map(normalise, entity.aliases))]
+        tests = (
+            f" {wanted}" in names,
+            any(name.startswith(f" {wanted}") for name in names),
+            any(f" {wanted}" in name for name in names),
+            any(wanted in name for name in names),
+        )
+        if any(tests):
+            groups[tests.index(True)].append(entity)
+    return [entity for group in groups for entity in group]
 
 
 def strongest(snapshot: Snapshot, facts: Keys) -> Keys:
@@ -536,10 +521,6 @@ def _safe_value(name: str, value: Any) -> Any:
         return [_safe_value(name, inner) for inner in value]
     if not isinstance(value, str) or name in _IDS:
         return value
-    length = _LENGTHS.get(name, 2_000)
-    text = for_html(for_terminal(value[: 2 * length]))
-    if name not in _WITH_LINES:
-        text = _short(text, length)
-    elif len(text) > length:
-        text = f"{text[: length - 1].rstrip()}…"
+    text = for_html(for_terminal(value[:_LONGEST]))
+    text = text if name in _WITH_LINES else _short(text)
     return text or ("(unnamed)" if name == "name" else "")

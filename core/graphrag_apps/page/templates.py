@@ -25,16 +25,16 @@ def asset(package: str, *names: str) -> Markup:
     return Markup("").join(Markup(file.read_text("utf-8")) for file in found)  # noqa: S704 - package data
 
 
-def digest(text: str) -> str:
+def _digest(text: str) -> str:
     """Return the hash of a style or a script, as a Content-Security-Policy names it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def policy(style: str, *scripts: str) -> str:
     """Return a Content-Security-Policy that allows a style, scripts, and nothing from other files."""
-    allowed = " ".join(digest(script) for script in scripts)
+    allowed = " ".join(map(_digest, scripts)) or "'none'"
     return (
-        f"default-src 'none'; style-src {digest(style)}; script-src {allowed}; img-src data:; base-uri 'none'; "
+        f"default-src 'none'; style-src {_digest(style)}; script-src {allowed}; img-src data:; base-uri 'none'; "
         "form-action 'none'"
     )
 

@@ -531,5 +531,4 @@
     }
   }
   Explore.Graph = Graph;
-  Explore.COLOURS = COLOURS;
 })();
