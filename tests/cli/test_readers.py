@@ -212,7 +212,6 @@ def test_a_module_page_without_a_heading_is_called_after_the_module():
         ("NAME_<CONFIG>\n=============\n\nText.\n", "NAME_<CONFIG>"),
         (":class:`~app.Task` and ``x``\n============================\n", "Task and x"),
         ("2.1.0\n=====\n\nFixed.\n\n2.0.0\n=====\n\nNew.\n", ""),
-        ("**To delete tags**\n\nRun this.\n", "To delete tags"),
         ("Just text.\n", ""),
     ],
 )

@@ -64,9 +64,6 @@ _IDENTIFIER = re.compile(r"[^\s`]*[A-Za-z_][^\s`]*")
 _PRIVATE_MODULE = re.compile(r"_\w+\.(?=[A-Za-z])")
 _OPTION = re.compile(r":[A-Za-z_][\w -]*:(?:\s|$)")
 _PARAMETER = re.compile(r"(?:param(?:eter)?|arg(?:ument)?|key(?:word)?|raises|type|[ic]var)\s(?:.*\s)?(\S+)")
-_OBJECT_KEYWORDS = re.compile(
-    r"^(?:(?:async|abstract|static|final|class|classmethod|staticmethod|property|exception|const|virtual|public)\s+)+"
-)
 _WORD = re.compile(r"\w")
 _MOST_SUBSTITUTED = 200_000  # characters of all replacement texts
 
@@ -166,9 +163,6 @@ def _prepare(document: Any) -> None:
         is_head = fields.parent is document and not any(isinstance(node, nodes.section) for node in above)
         items = [] if is_head else [_field(*field.children) for field in fields.children]
         _replace(fields, [nodes.bullet_list("", *items)] if items else [])
-    if not by_kind[nodes.section]:
-        for paragraph in filter(_is_bold_line, list(document.children)):
-            _replace(paragraph, [nodes.rubric("", "", *paragraph.children)])
     for target in by_kind[nodes.target]:
         target["ids"] += [name for name in target["names"] if name not in target["ids"] and "refuri" not in target]
     _limit_substitutions(document, by_kind[nodes.substitution_reference])
@@ -205,12 +199,6 @@ def _lost(message: Any) -> list[Any]:
     lines = [line.strip() for source in sources for line in source.split("\n") if _WORD.search(line)]
     is_lost = message.get("level", 0) >= 3 and lines and not lines[0].startswith(".. ")  # after a warning it was used
     return [nodes.paragraph("", " ".join(lines))] if is_lost else []
-
-
-def _is_bold_line(node: Any) -> bool:
-    """Return whether a paragraph stands for a heading."""
-    is_bold = isinstance(node, nodes.paragraph) and [child.tagname for child in node.children] == ["strong"]
-    return is_bold and len(node.astext()) <= 120 and not node.astext().endswith((":", ","))
 
 
 def _replace(node: Any, others: list[Any]) -> None:
@@ -402,7 +390,7 @@ def object_name(signature: str) -> str:
     >>> object_name("async connect(url, *, timeout=3)"), object_name("--broker URL"), object_name("int run(x)")
     ('connect', '--broker', 'run')
     """
-    signature = _OBJECT_KEYWORDS.sub("", signature.strip())
+    signature = signature.strip()
     if signature.startswith("-"):
         return re.split(r"[\s=,\[<]", signature, maxsplit=1)[0]
     head = re.split(r"[(\[=]|\s->|:\s", signature, maxsplit=1)[0].strip()
