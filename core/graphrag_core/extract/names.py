@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from itertools import accumulate
+from operator import attrgetter
 from typing import NamedTuple
 
 from graphrag_core.text.cjk import find_cjk_names, has_cjk
@@ -138,7 +139,8 @@ def find_names(text: str, starts: frozenset[int]) -> list[NameMatch]:
         names = outside(names, sorted(spans)) + titles
     if has_cjk(text):
         names += [NameMatch(*match) for match in find_cjk_names(text)]
-    return sorted(names, key=lambda name: (name.start, -name.end))
+    names.sort(key=attrgetter("end"), reverse=True)
+    return sorted(names, key=attrgetter("start"))
 
 
 def outside(names: list[NameMatch], spans: list[tuple[int, int]]) -> list[NameMatch]:
@@ -221,9 +223,10 @@ def _can_end(part: Words, joint: str, following: str) -> bool:
     """Return whether a name of several words ends before a place or date. "Alice in Wonderland" is one name."""
     if following.casefold() in CALENDAR:
         return True
+    if joint == "on" or len(part) > _MAX_WORDS:
+        return False
     small = {word for word, _ in part if word.islower()}
-    is_name = len(part) - len(small) > 1 and len(part) <= _MAX_WORDS
-    return joint != "on" and is_name and small <= {"of" if joint == "in" else ""}
+    return len(part) - len(small) > 1 and small <= {"of" if joint == "in" else ""}
 
 
 def _names_of(run: str, words: Words, opens: bool) -> Iterator[tuple[str, int, bool]]:
@@ -238,13 +241,17 @@ def _names_of(run: str, words: Words, opens: bool) -> Iterator[tuple[str, int, b
     if numbers and _YEAR.fullmatch(numbers[0][0]) and (len(numbers) == 1 if is_date else words[0][0] == numbers[0][0]):
         yield (*numbers[0], True)
         words = words[1:]
-    if is_date or not words:  # a day has no year
-        return
+    if not is_date and words:  # a day has no year
+        yield from _name(run, words, lower[-len(words) :], opens)
+
+
+def _name(run: str, words: Words, lower: list[str], opens: bool) -> Iterator[tuple[str, int, bool]]:
+    """Yield a sequence of words, if it is a name."""
     name = run[words[0][1] : words[-1][1] + len(words[-1][0])].rstrip(",.")
     name = name.removesuffix("'s").removesuffix("’s")
     name = _TAIL.sub("", name) if len(words) == 1 else name
     if len(words) > 1:
-        if name.lower() not in GENERIC_HEADINGS and max(map(len, lower[-len(words) :])) > 1:  # not "A. R"
+        if name.lower() not in GENERIC_HEADINGS and max(map(len, lower)) > 1:  # not "A. R"
             yield name, words[0][1], True
     elif 1 < len(name) <= _MAX_CODE and lower[-1] not in CALENDAR and not _is_adverb(lower[-1]):
         is_file = "." in name and (_LISTED.fullmatch(name) or _NO_CODE_NAME.fullmatch(name))

@@ -15,7 +15,7 @@ from graphrag_core.ports import Extractor
 from graphrag_core.text import REFERS_TO
 from graphrag_core.text.markup import plain
 from graphrag_core.text.navigation import is_navigation
-from graphrag_core.text.sentences import Prose, Sentence, is_boilerplate, is_statement, read_prose
+from graphrag_core.text.sentences import Prose, Sentence, is_boilerplate, is_disclaimer, is_statement, read_prose
 
 _LEFTOVER = re.compile(r"\*{2,}|(?<!\w)_{2,}(?!\w)|`+|¶|^[*•·–—\-]\s+")
 _DIVIDED = re.compile("\u2010\\s+")  # the hyphen at the end of a line
@@ -84,6 +84,7 @@ def _extract(reading: Reading, source: SourceNames) -> Extraction:
     names = sorted([*source.matches(reading), *reading.literals], key=attrgetter("start"))
     found = [] if prose.sentences else [match.name for match in names]
     facts: list[Fact] = []
+    is_plain = all(mark.kind == "paragraph" for mark in chunk.marks)
     seen, at = {chunk.title}, 0
     ends = [sentence.start for sentence in prose.sentences[1:]] + [len(chunk.text) + 1]
     for sentence, end in zip(prose.sentences, ends, strict=False):
@@ -92,10 +93,11 @@ def _extract(reading: Reading, source: SourceNames) -> Extraction:
         statement = _statement(chunk, sentence, prose.text)
         if is_boilerplate(statement):
             continue
+        mentioned = [] if is_disclaimer(statement) else mentioned
         found += mentioned
-        is_new = statement not in seen
+        is_new = statement not in seen and (is_plain or len(statement) <= _MAX_FACT)
         seen.add(statement)
-        if is_new and len(statement) <= _MAX_FACT and is_statement(statement):
+        if is_new and is_statement(statement):
             entities = tuple(dict.fromkeys((*subjects.at(sentence.start), *mentioned)))
             facts.append(Fact(entities, statement, weight=SENTENCE_WEIGHT, span=(sentence.start, sentence.end)))
     links = _links(chunk, subjects)

@@ -99,7 +99,11 @@ class SourceNames:
         self._phrases: dict[tuple[str, ...], list[str]] = {}
         self._lengths: dict[str, dict[int, None]] = {}  # of the phrases that begin with a word
         self._cjk: list[str] = []
-        for name in dict.fromkeys((*certain, *names)):
+        self._add_phrases(dict.fromkeys((*certain, *names)))
+
+    def _add_phrases(self, names: Iterable[str]) -> None:
+        """Remember names of several words, and Chinese and Japanese ones."""
+        for name in names:
             if not name.isalnum() and name not in self._no_names:
                 words = tuple(normalise(name).split(" "))
                 if 2 <= len(words) <= _MAX_PHRASE and FUNCTION.isdisjoint(words) and min(map(len, words)) > 1:

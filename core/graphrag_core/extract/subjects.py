@@ -77,6 +77,17 @@ def read_subjects(chunk: Chunk, inherited: tuple[str, ...]) -> Subjects:
         return Subjects(title, addresses=tuple(addresses))
     anchors = [mark.value for mark in chunk.marks if mark.kind == "anchor" and mark.value.strip()]
     addresses += section_addresses(chunk, anchors)
+    blocks = [mark for mark in chunk.marks if mark.kind in {"paragraph", "item", "definition", "heading"}]
+    terms = [
+        (next((block for block in blocks if block.start <= term.start < block.end), term), names)
+        for term in [mark for mark in chunk.marks if mark.kind == "term"][:_MAX_TERMS]
+        if (names := heading_names(term.value))
+    ]
+    return Subjects(title, _headings(chunk, title), tuple(terms), tuple(dict.fromkeys((*addresses, *inherited))))
+
+
+def _headings(chunk: Chunk, title: tuple[str, ...]) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """Return the nearest heading above a chunk that says something, and those in it."""
     seen = set(map(normalise, title))
     headings: list[tuple[int, tuple[str, ...]]] = []
     above = [(-1, heading) for heading in reversed(chunk.headings)]
@@ -86,13 +97,7 @@ def read_subjects(chunk: Chunk, inherited: tuple[str, ...]) -> Subjects:
             names = tuple(name for name in heading_names(heading) if normalise(name) not in seen)
             seen.update(map(normalise, names))
             headings += [(start, names)] if names else []
-    blocks = [mark for mark in chunk.marks if mark.kind in {"paragraph", "item", "definition", "heading"}]
-    terms = [
-        (next((block for block in blocks if block.start <= term.start < block.end), term), names)
-        for term in [mark for mark in chunk.marks if mark.kind == "term"][:_MAX_TERMS]
-        if (names := heading_names(term.value))
-    ]
-    return Subjects(title, tuple(headings), tuple(terms), tuple(dict.fromkeys((*addresses, *inherited))))
+    return tuple(headings)
 
 
 def section_anchors(chunk: Chunk) -> tuple[str, ...]:

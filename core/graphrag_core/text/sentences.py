@@ -53,11 +53,11 @@ _LEADERS = ("....", ". . . .", "____", "----", "====", "~~~~", "····")
 _INDEX_ENTRY = re.compile(r"[^\s,]+, \d{1,4}(?:[-–]\d{1,4})?(?:, \d{1,4}(?:[-–]\d{1,4})?)*(?=\s|$)")
 
 
-def unwrap(text: str, *, always: bool = False) -> str:
+def unwrap(text: str, kind: str = "") -> str:
     r"""Join hard-wrapped lines. Line breaks become spaces, so offsets do not change.
 
-    A line belongs to the one before if that is long or it goes on in lower case; with ``always``, in any case. Items,
-    definitions and fields ("License: MIT") start a line.
+    A line belongs to the one before if that is long; in a paragraph, also if it goes on in lower case; in a block of
+    another kind, in any case. Items, definitions and fields ("License: MIT") start a line.
 
     >>> unwrap("A paragraph whose lines were wrapped by an editor at the Auth\nService. End")[57:]
     'Auth Service. End'
@@ -65,8 +65,11 @@ def unwrap(text: str, *, always: bool = False) -> str:
 
     def join(match: re.Match[str]) -> str:
         length = match.start() - (text.rfind("\n", 0, match.start()) + 1)
-        is_wrapped = always or length >= _WRAPPED_LINE or match["next"].islower() or match["next"] in "`*_[("
-        if match["definition"] or not is_wrapped or (not always and _FIELD.match(text, match.end())):
+        is_wrapped = length >= _WRAPPED_LINE or kind not in ("", "paragraph")
+        if kind == "paragraph":
+            is_wrapped = is_wrapped or match["next"].islower() or match["next"] in "`*_[("
+            is_wrapped = is_wrapped and not _FIELD.match(text, match.end())
+        if match["definition"] or not is_wrapped:
             return "\n" + " " * (len(match.group()) - 1)
         return " " * len(match.group())
 
@@ -97,16 +100,22 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
 
 def is_boilerplate(text: str) -> bool:
-    """Return whether a sentence says nothing and names nothing: a copyright line, a disclaimer, a line of an index.
+    """Return whether a sentence says nothing and names nothing: a copyright line, a line of an index.
 
-    >>> [is_boilerplate(text) for text in ("Copyright 1998 Ada", "THE SOFTWARE IS PROVIDED AS IS BY THE AUTHORS.")]
+    >>> [is_boilerplate(text) for text in ("Copyright 1998 Ada", "1. Introduction ........ 5")]
     [True, True]
     """
-    if any(map(text.__contains__, _LEADERS)) or _BOILERPLATE.match(text):
-        return True
     entries = len(_INDEX_ENTRY.findall(text)) if ", " in text else 0
-    if entries > 1 and text.count(" ") <= 4 * entries:  # words of an entry and its pages, on average
-        return True
+    is_index = entries > 1 and text.count(" ") <= 4 * entries  # words of an entry and its pages, on average
+    return is_index or any(map(text.__contains__, _LEADERS)) or _BOILERPLATE.match(_TAGS.sub("", text)) is not None
+
+
+def is_disclaimer(text: str) -> bool:
+    """Return whether the names in a sentence mean nothing: it is a disclaimer, or in capitals.
+
+    >>> is_disclaimer("THE SOFTWARE IS PROVIDED BY THE AUTHORS AND CONTRIBUTORS.")
+    True
+    """
     if text[1:12].islower() or len(text) < 30:
         return False
     return _DISCLAIMER.search(text) is not None or sum(map(str.isupper, text)) > 0.7 * sum(map(str.isalpha, text))
@@ -170,7 +179,7 @@ class Prose(NamedTuple):
 
 def read_prose(chunk: Chunk) -> Prose:
     """Return the prose of a chunk. A chunk without marks is prose throughout."""
-    source = chunk.text
+    source, is_plain = chunk.text, all(mark.kind == "paragraph" for mark in chunk.marks)
     blocks = [mark for mark in chunk.marks if mark.kind in _PROSE_BLOCKS]
     if not chunk.marks:
         blocks = [Mark("paragraph", 0, len(source))]
@@ -178,7 +187,7 @@ def read_prose(chunk: Chunk) -> Prose:
     at = 0
     for block in blocks:
         start = max(block.start, at)
-        pieces += "\n" * (start - at), unwrap(source[start : block.end], always=block.kind != "paragraph")
+        pieces += "\n" * (start - at), unwrap(source[start : block.end], "" if is_plain else block.kind)
         at = max(block.end, start)
     text = "".join((*pieces, "\n" * (len(source) - at)))
     pieces, at = [], 0
@@ -189,7 +198,7 @@ def read_prose(chunk: Chunk) -> Prose:
                 pieces += text[at : mark.start], _MASK * (mark.end - mark.start)
                 at = mark.end
     text = "".join((*pieces, text[at:]))
-    if any(mark.kind != "paragraph" for mark in chunk.marks):
+    if not is_plain:
         text = _MARKUP.sub(lambda match: (_MASK if match.group()[-1] == "`" else " ") * len(match.group()), text)
     found: list[Sentence] = []
     at = 0
