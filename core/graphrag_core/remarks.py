@@ -18,7 +18,7 @@ def remarks(seen: Evidence) -> Remarks:
     """Write the sentences."""
     skipped = _skipped(seen)
     advice = _advice(seen) if seen.hits else _advice_on_nothing(seen, skipped)
-    keys = ", ".join(map(repr, seen.unknown_keys))
+    keys = ", ".join(f"{key!r:.80}" for key in seen.unknown_keys)
     spelling = "check its spelling and case, and write nested keys with dots ('author.name')"
     unknown = f"no document has the metadata key {keys}: {spelling}" if keys else ""
     notes = (EMBEDDER_FAILED if seen.failed else "", advice, unknown)

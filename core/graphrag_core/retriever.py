@@ -5,7 +5,7 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from copy import deepcopy
@@ -26,7 +26,7 @@ from graphrag_core.query.passages_around import expanded_passages
 from graphrag_core.query.plan import Plan
 from graphrag_core.query.rerank import awaited_scores, by_scores, coroutine_of, scores_of
 from graphrag_core.query.search import aembed, embed, search, to_result
-from graphrag_core.query.settings import SearchSettings
+from graphrag_core.query.settings import ResolvedSettings, SearchSettings
 from graphrag_core.result import Lazy, Remarks, Result, Trace
 from graphrag_core.telemetry import Stages
 
@@ -234,19 +234,10 @@ class GraphRetriever:
         if not isinstance(question, str) or len(question) > _MAX_QUESTION or not question.isascii():
             _check_text(question, "the question")
         vector = None if embedding is None else self._as_vector(embedding)
-        settings = self.settings if settings is None else settings
-        if not isinstance(settings, SearchSettings):
-            raise InputError(f"settings is {settings!r:.80}: use SearchSettings(...)")
-        if any(value is not None for value in overrides.values()):
-            settings = settings.replace(**overrides)
         turns = () if history is None else parse_history(history, question)
         for turn in turns:
             _check_text(turn.text, "a turn of history")
-        route = ""
-        if settings.method == "agentic":
-            chosen = settings.router.route(question)
-            settings, route = settings.replace(method=chosen.method), str(chosen)
-        resolved = settings.resolved
+        resolved, route = self._resolved(question, settings, overrides)
         moment = None if as_of is None else seconds(as_of, "as_of")
         turns = turns if turns and resolved.searches_graph else ()
         vector_key = None if vector is None else vector.tobytes()
@@ -263,6 +254,20 @@ class GraphRetriever:
             counts_access=count_access,
             explain=explain,
         )
+
+    def _resolved(
+        self, question: str, settings: SearchSettings | None, overrides: Mapping[str, Any]
+    ) -> tuple[ResolvedSettings, str]:
+        """Return the settings of a question, and why the router chose the method."""
+        settings = self.settings if settings is None else settings
+        if not isinstance(settings, SearchSettings):
+            raise InputError(f"settings is {settings!r:.80}: use SearchSettings(...)")
+        if any(value is not None for value in overrides.values()):
+            settings = settings.replace(**overrides)
+        if settings.method != "agentic":
+            return settings.resolved, ""
+        chosen = settings.router.route(question)
+        return settings.replace(method=chosen.method).resolved, str(chosen)
 
     def run(self, plan: Plan) -> Result:
         """Answer a question: from the cache, or by a search."""
@@ -311,7 +316,7 @@ class GraphRetriever:
             stages.end("score")
         result = to_result(engine, seen, stages)
         if seen.unknown_keys:
-            keys = ", ".join(map(repr, seen.unknown_keys))
+            keys = ", ".join(f"{key!r:.80}" for key in seen.unknown_keys)
             self._warn(f"no document has the metadata key {keys}: comparisons with it match nothing")
         if result.embedder_failed:
             self._warn(result.fallback)

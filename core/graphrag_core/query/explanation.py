@@ -64,15 +64,13 @@ def _explained(snapshot: Snapshot, seen: Evidence, hits: Sequence[Hit], fields: 
     by_name = {name: one for one in known for name in (*map(normalise, one.aliases), one.id)}
     subjects = _subjects_of(snapshot, keys if len(facts) else keys[:0])
     words, uncovered = _words_of(seen, snapshot, keys)
-    explained = {
-        chunk.id: replace(
-            reasons[place], path=steps.of(seen.plan.text, path, chunk), words=own, covers=covers,
-            link=_named_link(reasons[place].link, by_name, fields), subjects=subjects.get(key, ()),
-        )
-        for place, path, chunk, (own, covers), key in zip(
-            places, paths, snapshot.chunks(keys), words, keys.tolist(), strict=True
-        )
-    }  # fmt: skip
+    explained = {}
+    for at, chunk in enumerate(snapshot.chunks(keys)):
+        reason, (own, covers) = reasons[places[at]], words[at]
+        explained[chunk.id] = replace(
+            reason, path=steps.of(seen.plan.text, paths[at], chunk), words=own, covers=covers,
+            link=_named_link(reason.link, by_name, fields), subjects=subjects.get(int(keys[at]), ()),
+        )  # fmt: skip
     supporting = tuple(steps.facts[key] for key in facts.tolist())
     return Explanation(reasons=explained, facts=supporting, known=by_name, uncovered=uncovered)
 

@@ -137,11 +137,8 @@ def _searched(query: Query, seen: Evidence, count: int) -> Evidence:
     nearest = None
     if vector is not None and by_vector:
         ((keys, scores),) = snapshot.nearest(vector[None, :], count)
-        nearest = float(scores.max(initial=0))
-        if (least := settings.gate.min_score) > 0:
-            similar = np.round(scores, 6) >= least
-            keys, scores = keys[similar], scores[similar]
-        channels["vector"] = query.in_order(keys, scores)
+        nearest, similar = float(scores.max(initial=0)), np.round(scores, 6) >= (settings.gate.min_score or -np.inf)
+        channels["vector"] = query.in_order(keys[similar], scores[similar])
     if not by_vector or (not by_vector_alone and weight < 1):
         channels["keyword"] = query.in_order(*snapshot.keywords(with_arxiv_ids(query.text), count))
     ranking = next(iter(channels.values()))
@@ -149,8 +146,8 @@ def _searched(query: Query, seen: Evidence, count: int) -> Evidence:
         ranking = ranking[0], ranking[1] / (1 + ranking[1])  # in place of a cosine
     elif len(channels) > 1 or not (method in ("vector", "keyword") or by_vector_alone):
         ranking = _blend(query, channels, weight, relative=fusion.relative_scores)
-    best = channels.get("vector", NOTHING) if by_vector else ranking
-    return replace(seen, channels=channels, plain=ranking, similarity=float(best[1].max(initial=0)), nearest=nearest)
+    similarity = float(channels.get("vector", ranking)[1].max(initial=0))
+    return replace(seen, channels=channels, plain=ranking, similarity=similarity, nearest=nearest)
 
 
 def _vector_weight(query: Query, given: float | None) -> float:
