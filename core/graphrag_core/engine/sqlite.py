@@ -77,7 +77,7 @@ class Session(Records):
             with self.lock, forks.fork_waits:
                 yield self.connection
         except _ERRORS as error:
-            raise self._database.translated(error, in_transaction=self.connection.in_transaction) from error
+            raise self._database.translated(error, self.connection) from error
 
     def restart(self, begin: str = "BEGIN") -> None:
         """Roll back a transaction, if there is one, and begin another one, which sees the last commit."""
@@ -413,7 +413,7 @@ class Sqlite:
 
     # -- errors
 
-    def translated(self, error: BaseException, *, in_transaction: bool = False) -> BaseException:
+    def translated(self, error: BaseException, connection: sqlite3.Connection | None = None) -> BaseException:
         """Return the library's error for an error of SQLite. The transaction of a write is rolled back."""
         text = str(error)
         if isinstance(error, GraphRAGError):
@@ -428,7 +428,7 @@ class Sqlite:
             return DamagedIndex(
                 f"{self.file} is damaged ({text}): restore a backup, or index the documents again into another folder"
             )
-        unchanged = "; nothing was changed" if in_transaction else ""
+        unchanged = "; nothing was changed" if connection is not None and connection.in_transaction else ""
         return DiskError(
             f"{self.file}: {text}{unchanged}: free disk space, or check the folder's permissions, and retry"
         )
