@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from itertools import accumulate
+from itertools import accumulate, dropwhile
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -199,9 +199,8 @@ def _names_in(run: str, initial: bool, openers: frozenset[str]) -> tuple[tuple[s
     is certain if the text names it elsewhere: one that is named once links passages that have little in common.
     """
     found: list[tuple[str, int, bool]] = []
-    words = [(match.group(), match.start()) for match in re.finditer(r"\S+", run)]
-    while words and words[0][0].lower() in openers:
-        del words[0]
+    found_words = [(match.group(), match.start()) for match in re.finditer(r"\S+", run)]
+    words = list(dropwhile(lambda word: word[0].lower() in openers, found_words))
     part: Words = []
     is_place = is_number = False
     for (word, start), (following, _) in zip(words, [*words[1:], ("", 0)], strict=False):
@@ -237,7 +236,7 @@ def _names_of(run: str, words: Words, opens: bool) -> Iterator[tuple[str, int, b
     if not 1 <= len(words) <= _MAX_WORDS or all(map(no_names.__contains__, lower)):
         return
     numbers = [(word.rstrip(".,:"), start) for word, start in words if word[0].isdigit()]
-    is_date = bool(numbers) and all(word in _DATE_WORDS or word[0].isdigit() for word in lower)
+    is_date = bool(numbers) and _is_date(lower)
     if numbers and _YEAR.fullmatch(numbers[0][0]) and (len(numbers) == 1 if is_date else words[0][0] == numbers[0][0]):
         yield (*numbers[0], True)
         words = words[1:]
@@ -282,6 +281,10 @@ def _trimmed(words: Words, opens: bool) -> tuple[Words, bool]:
     while first < last - 1 and words[last - 1][0].lower() in FUNCTION and not words[last - 1][0].isupper():
         last -= 1
     return words[first:last], opens and is_first
+
+
+def _is_date(lower: list[str]) -> bool:
+    return all(word in _DATE_WORDS or word[0].isdigit() for word in lower)
 
 
 def _is_adverb(lower: str) -> bool:

@@ -69,13 +69,15 @@ def _read(chunks: Sequence[Chunk]) -> Iterator[Reading]:
             yield Reading(chunk, Subjects(addresses=subjects.addresses), Prose("", [], frozenset()), [], [])
             continue
         prose = read_prose(chunk)
-        literals = [
-            NameMatch(name, mark.start, mark.end)
-            for mark in chunk.marks
-            if mark.kind == "literal" and mark.end - mark.start <= _MAX_LITERAL
-            for name in code_names(chunk.text[mark.start : mark.end])
-        ]
-        yield Reading(chunk, subjects, prose, find_names(prose.text, prose.starts), literals)
+        yield Reading(chunk, subjects, prose, find_names(prose.text, prose.starts), list(_literals(chunk)))
+
+
+def _literals(chunk: Chunk) -> Iterator[NameMatch]:
+    """Yield the names in inline code."""
+    for mark in chunk.marks:
+        if mark.kind == "literal" and mark.end - mark.start <= _MAX_LITERAL:
+            names = code_names(chunk.text[mark.start : mark.end])
+            yield from (NameMatch(name, mark.start, mark.end) for name in names)
 
 
 def _extract(reading: Reading, source: SourceNames) -> Extraction:
@@ -89,11 +91,10 @@ def _extract(reading: Reading, source: SourceNames) -> Extraction:
     ends = [sentence.start for sentence in prose.sentences[1:]] + [len(chunk.text) + 1]
     for sentence, end in zip(prose.sentences, ends, strict=False):
         start, at = at, next((i for i in range(at, len(names)) if names[i].start >= end), len(names))
-        mentioned = [match.name for match in names[start:at]]
         statement = _statement(chunk, sentence, prose.text)
         if is_boilerplate(statement):
             continue
-        mentioned = [] if is_disclaimer(statement) else mentioned
+        mentioned = [] if is_disclaimer(statement) else [match.name for match in names[start:at]]
         found += mentioned
         is_new = statement not in seen and (is_plain or len(statement) <= _MAX_FACT)
         seen.add(statement)
@@ -101,17 +102,23 @@ def _extract(reading: Reading, source: SourceNames) -> Extraction:
             entities = tuple(dict.fromkeys((*subjects.at(sentence.start), *mentioned)))
             facts.append(Fact(entities, statement, weight=SENTENCE_WEIGHT, span=(sentence.start, sentence.end)))
     links = _links(chunk, subjects)
-    for place, addresses in links[:_MAX_REFERENCES]:
-        about = subjects.at(place) or subjects.addresses
-        stated = next((fact for fact in facts if fact.span and fact.span[0] <= place < fact.span[1]), None)
-        if about and stated:
-            entities = (about[-1], *addresses)
-            facts.append(replace(stated, entities=entities, relation=REFERS_TO, weight=_REFERENCE_WEIGHT))
+    facts += list(_references(links, subjects, facts))
     about = subjects.names()
     others = dict.fromkeys(chain(found, *(addresses for _, addresses in links)))
     mentions = [Mention(name, subject=True) for name in about]
     mentions += [Mention(name) for name in others if name not in about]
     return Extraction(tuple(mentions), tuple(facts))
+
+
+def _references(
+    links: Sequence[tuple[int, tuple[str, ...]]], subjects: Subjects, facts: Sequence[Fact]
+) -> Iterator[Fact]:
+    """Yield for each link in a statement the fact that the chunk's subject refers to the address."""
+    for place, addresses in links[:_MAX_REFERENCES]:
+        about = subjects.at(place) or subjects.addresses
+        stated = next((fact for fact in facts if fact.span and fact.span[0] <= place < fact.span[1]), None)
+        if about and stated:
+            yield replace(stated, entities=(about[-1], *addresses), relation=REFERS_TO, weight=_REFERENCE_WEIGHT)
 
 
 def _statement(chunk: Chunk, sentence: Sentence, masked: str) -> str:

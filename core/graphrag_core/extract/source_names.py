@@ -80,20 +80,15 @@ class SourceNames:
             Counter()
         )  # uses inside a sentence: a word, a number, a comma or a bracket is before
         names = dict.fromkeys(name for one in readings for name in one.subjects.names() if name[0] != "→")
-        stated: set[str] = set()  # titles, except those that are the name of a file, and defined terms
         certain: dict[str, None] = {}  # in order: results must not vary
-        for chunk, subjects, prose, found, _ in readings:
-            paths = (chunk.metadata.get(key) for key in ("file_name", *_SOURCE_KEYS))
-            stems = {normalise(PurePath(path).stem) for path in paths if isinstance(path, str)}
-            stated.update(
-                () if normalise(chunk.title) in stems else subjects.title, *(names for _, names in subjects.terms)
-            )
+        for _, _, prose, found, _ in readings:
             for name, start, _, is_certain in found:
                 if is_certain:
                     certain[name] = None
                     if start not in prose.starts:
                         before = prose.text[max(start - 2, 0) : start].rstrip()[-1:]
                         self._inside[name] += not before or before.isalnum() or before in ",;'’/-&"
+        stated = {name for one in readings for name in _stated(one)}
         candidates = {*names, *(match.name for one in readings for match in one.found)}
         self._no_names = {name for name in candidates - stated if self._is_ordinary(name)}
         self._phrases: dict[tuple[str, ...], list[str]] = {}
@@ -171,3 +166,14 @@ class SourceNames:
                         yield from (NameMatch(name, start, end) for name in self._phrases[phrase])
         for name in self._cjk:
             yield from (NameMatch(name, *match.span()) for match in re.finditer(name, text))
+
+
+def _stated(reading: Reading) -> Iterator[str]:
+    """Yield the title, except if it is the name of a file, and the defined terms."""
+    paths = (reading.chunk.metadata.get(key) for key in ("file_name", *_SOURCE_KEYS))
+    if normalise(reading.chunk.title) not in {
+        normalise(PurePath(path).stem) for path in paths if isinstance(path, str)
+    }:
+        yield from reading.subjects.title
+    for _, names in reading.subjects.terms:
+        yield from names

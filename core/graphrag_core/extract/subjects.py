@@ -7,6 +7,7 @@ of its section as subjects, and a link mentions one. The graph drops addresses t
 
 import posixpath
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain, takewhile
 from typing import NamedTuple
@@ -67,23 +68,30 @@ class Subjects(NamedTuple):
 def read_subjects(chunk: Chunk, inherited: tuple[str, ...]) -> Subjects:
     """Return the subjects of a chunk; ``inherited`` are the addresses of the section that it continues."""
     title = _title(chunk.title) if chunk.title else ()
-    addresses: list[str] = []
-    place = _place(chunk)
-    if (chunk.ordinal == 0 or not chunk.headings) and ("/" in place or "." in place):
-        addresses.append(document_address(chunk))
-        if chunk.ordinal == 0 and _SUFFIX.search(place):
-            addresses.append(file_address(place))
+    addresses = list(_own_addresses(chunk))
     if not chunk.headings and all(mark.kind == "paragraph" for mark in chunk.marks):
         return Subjects(title, addresses=tuple(addresses))
     anchors = [mark.value for mark in chunk.marks if mark.kind == "anchor" and mark.value.strip()]
     addresses += section_addresses(chunk, anchors)
+    addresses += [address for address in inherited if address not in addresses]
+    return Subjects(title, _headings(chunk, title), tuple(_terms(chunk)), tuple(dict.fromkeys(addresses)))
+
+
+def _own_addresses(chunk: Chunk) -> Iterator[str]:
+    """Yield the address of a chunk's document, if it has a path or URL, and for its first chunk that of its file."""
+    place = _place(chunk)
+    if (chunk.ordinal == 0 or not chunk.headings) and ("/" in place or "." in place):
+        yield document_address(chunk)
+        if chunk.ordinal == 0 and _SUFFIX.search(place):
+            yield file_address(place)
+
+
+def _terms(chunk: Chunk) -> Iterator[tuple[Mark, tuple[str, ...]]]:
+    """Yield the defined terms of a chunk, each with its block."""
     blocks = [mark for mark in chunk.marks if mark.kind in {"paragraph", "item", "definition", "heading"}]
-    terms = [
-        (next((block for block in blocks if block.start <= term.start < block.end), term), names)
-        for term in [mark for mark in chunk.marks if mark.kind == "term"][:_MAX_TERMS]
-        if (names := heading_names(term.value))
-    ]
-    return Subjects(title, _headings(chunk, title), tuple(terms), tuple(dict.fromkeys((*addresses, *inherited))))
+    for term in [mark for mark in chunk.marks if mark.kind == "term"][:_MAX_TERMS]:
+        if names := heading_names(term.value):
+            yield next((block for block in blocks if block.start <= term.start < block.end), term), names
 
 
 def _headings(chunk: Chunk, title: tuple[str, ...]) -> tuple[tuple[int, tuple[str, ...]], ...]:

@@ -41,22 +41,26 @@ def is_navigation(chunk: Chunk) -> bool:
     in_index = any(map(_INDEX_TITLE.match, (chunk.title, *chunk.headings)))
     links = _LINK.findall(text) if "](" in text or "}`" in text else []
     bars = _BAR.findall(text) if ":" in text else []
-    entries = [*_ENTRY.finditer(text)] if _PAGES_HINT.search(text) else []
-    terms = [entry["term"].strip().casefold() for entry in entries]
-    has_leaders = len(entries) >= 3 and all(entry["leader"] != "," for entry in entries)
-    has_pages = len({entry["more"] is None for entry in entries}) > 1  # some terms have several
-    if has_leaders or (has_pages and _are_sorted(terms)):
-        bars += [entry.group() for entry in entries]
-    if len(links) + 2 * len(bars) < (1 if in_index else 2):
+    entries = _index_entries(text)
+    if len(links) + 2 * len(bars + entries) < (1 if in_index else 2):
         lines = [line for line in map(str.casefold, _HEADING.sub("", text).split("\n")) if line.strip(" \t|*+-`")]
         is_term = all(line.count(" ") <= 8 and not line.rstrip().endswith((".", "!", "?", ";", "。")) for line in lines)
         return in_index and is_term and _are_sorted(lines)
-    if 2 * (sum(map(len, links)) + sum(map(len, bars))) < len(text):
+    if 2 * (sum(map(len, links)) + sum(map(len, bars + entries))) < len(text):
         return False
     whole = _HEADING.sub("", text)
     rest = _LINK.sub("", _BAR.sub("", _ENTRY.sub("", whole) if entries else whole))
     left = sum(map(str.isalnum, _FILLER.sub("", visible(rest))))
     return left <= (0.5 if in_index else 0.15) * sum(map(str.isalnum, visible(whole)))
+
+
+def _index_entries(text: str) -> list[str]:
+    """Return the entries of a table of contents or of an index; none for data."""
+    entries = [*_ENTRY.finditer(text)] if _PAGES_HINT.search(text) else []
+    has_leaders = len(entries) >= 3 and all(entry["leader"] != "," for entry in entries)
+    has_pages = len({entry["more"] is None for entry in entries}) > 1  # some terms have several
+    is_index = has_leaders or (has_pages and _are_sorted([entry["term"].strip().casefold() for entry in entries]))
+    return [entry.group() for entry in entries] if is_index else []
 
 
 def _are_sorted(terms: list[str]) -> bool:

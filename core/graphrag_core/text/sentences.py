@@ -135,12 +135,15 @@ def is_statement(text: str) -> bool:
         return True
     if len(words) < 3 or text[0] in "),;" or text[-1] == "," or (len(words) <= 12 and _POINTER.match(text)):
         return False
-    is_code = sum(map(len, words)) < 0.6 * (len(text) - text.count(" ")) or len(_WHOLE_WORD.findall(text)) < 3
-    if is_code or (text[-1] == ":" and len(words) < 12):
+    if _is_code(text, words) or (text[-1] == ":" and len(words) < 12):
         return False
     if _END.search(text) or not AUXILIARIES.isdisjoint(map(str.lower, words)):
         return any(map(str.islower, words))
     return len(words) >= 6 and sum(word[0].islower() and word not in FUNCTION for word in words) >= 3
+
+
+def _is_code(text: str, words: list[str]) -> bool:
+    return sum(map(len, words)) < 0.6 * (len(text) - text.count(" ")) or len(_WHOLE_WORD.findall(text)) < 3
 
 
 # -- the prose of a chunk: its text with everything else masked, so that offsets stay valid
@@ -190,15 +193,8 @@ def read_prose(chunk: Chunk) -> Prose:
         pieces += "\n" * (start - at), unwrap(source[start : block.end], "" if is_plain else block.kind)
         at = max(block.end, start)
     text = "".join((*pieces, "\n" * (len(source) - at)))
-    pieces, at = [], 0
-    for mark in chunk.marks:
-        if mark.kind in {"literal", "link"} and mark.start >= at and text[mark.start : mark.start + 1] != "\n":
-            is_label = source[mark.start : mark.end] == mark.value and _LINK_LABEL.fullmatch(mark.value)
-            if mark.kind == "literal" or is_label or source.startswith(("http://", "https://"), mark.start):
-                pieces += text[at : mark.start], _MASK * (mark.end - mark.start)
-                at = mark.end
-    text = "".join((*pieces, text[at:]))
     if not is_plain:
+        text = _without_code(chunk, text)
         text = _MARKUP.sub(lambda match: (_MASK if match.group()[-1] == "`" else " ") * len(match.group()), text)
     found: list[Sentence] = []
     at = 0
@@ -207,3 +203,16 @@ def read_prose(chunk: Chunk) -> Prose:
             at += 1
         found.append(Sentence(start, end, blocks[at]))
     return Prose(text, found, frozenset(sentence.start for sentence in found))
+
+
+def _without_code(chunk: Chunk, text: str) -> str:
+    """Return the prose of a chunk with masks for code, URLs, and labels that stand for the title of a section."""
+    pieces: list[str] = []
+    at = 0
+    for mark in chunk.marks:
+        if mark.kind in {"literal", "link"} and mark.start >= at and text[mark.start : mark.start + 1] != "\n":
+            is_label = chunk.text[mark.start : mark.end] == mark.value and _LINK_LABEL.fullmatch(mark.value)
+            if mark.kind == "literal" or is_label or chunk.text.startswith(("http://", "https://"), mark.start):
+                pieces += text[at : mark.start], _MASK * (mark.end - mark.start)
+                at = mark.end
+    return "".join((*pieces, text[at:]))
