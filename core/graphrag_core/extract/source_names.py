@@ -76,18 +76,14 @@ class SourceNames:
     def __init__(self, readings: Sequence[Reading]) -> None:
         self._is_short = len(readings) <= 2  # there may not be room for a second use of a name
         self._words = Counter(chain.from_iterable(WORD_OR_IDENTIFIER.findall(one.prose.text) for one in readings))
-        self._inside: Counter[str] = (
-            Counter()
-        )  # uses inside a sentence: a word, a number, a comma or a bracket is before
+        self._inside: Counter[str] = Counter()  # uses inside a sentence
         names = dict.fromkeys(name for one in readings for name in one.subjects.names() if name[0] != "→")
         certain: dict[str, None] = {}  # in order: results must not vary
         for _, _, prose, found, _ in readings:
             for name, start, _, is_certain in found:
                 if is_certain:
                     certain[name] = None
-                    if start not in prose.starts:
-                        before = prose.text[max(start - 2, 0) : start].rstrip()[-1:]
-                        self._inside[name] += not before or before.isalnum() or before in ",;'’/-&"
+                    self._inside[name] += start not in prose.starts and _is_inside(prose.text, start)
         stated = {name for one in readings for name in _stated(one)}
         candidates = {*names, *(match.name for one in readings for match in one.found)}
         self._no_names = {name for name in candidates - stated if self._is_ordinary(name)}
@@ -166,6 +162,12 @@ class SourceNames:
                         yield from (NameMatch(name, start, end) for name in self._phrases[phrase])
         for name in self._cjk:
             yield from (NameMatch(name, *match.span()) for match in re.finditer(name, text))
+
+
+def _is_inside(text: str, start: int) -> bool:
+    """Return whether a name is inside a sentence: a word, a number, a comma or a bracket is before it."""
+    before = text[max(start - 2, 0) : start].rstrip()[-1:]
+    return not before or before.isalnum() or before in ",;'’/-&"
 
 
 def _stated(reading: Reading) -> Iterator[str]:

@@ -175,9 +175,8 @@ class Chunker:
                     yield current
                 current, begin = self._section(text, begin, end, path), end
         if begin < len(text) or current is None:
-            current = self._section(
-                text, current.start if current else begin, len(text), current.path if current else path
-            )
+            start, path = (current.start, current.path) if current else (begin, path)
+            current = self._section(text, start, len(text), path)
         yield current
 
     def _section(self, text: str, start: int, end: int, path: tuple[str, ...]) -> _Section:

@@ -131,7 +131,7 @@ def is_statement(text: str) -> bool:
     """
     text = _TAGS.sub("", text)
     words = PROSE_WORD.findall(text)
-    if not text.isascii() and len(_CJK.findall(text)) >= max(5, len(words)):
+    if len(_CJK.findall(text)) >= max(5, len(words)):
         return True
     if len(words) < 3 or text[0] in "),;" or text[-1] == "," or (len(words) <= 12 and _POINTER.match(text)):
         return False
