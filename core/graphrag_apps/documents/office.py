@@ -78,14 +78,14 @@ def _slide(slide: Any) -> Iterator[Block]:
     title = slide.shapes.title
     if title is not None and title.has_text_frame:
         yield "h2", title.text_frame.text
-    shapes = list(slide.shapes)
+    shapes = list(slide.shapes)[::-1]
     while shapes:
-        shape = shapes.pop(0)
+        shape = shapes.pop()
         if hasattr(shape, "shapes"):  # a group
-            shapes[:0] = shape.shapes
+            shapes += list(shape.shapes)[::-1]
         elif getattr(shape, "has_table", False):
             yield _table([cell.text for cell in row.cells] for row in shape.table.rows)
-        elif shape.has_text_frame and (title is None or shape.shape_id != title.shape_id):
+        elif shape.has_text_frame and shape != title:
             texts = [part.text for part in shape.text_frame.paragraphs if part.text.strip()]
             yield from (("ul" if len(texts) > 1 else "p", text) for text in texts)
     if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame) and notes.text.strip():

@@ -140,16 +140,10 @@ class _HTMLWriter(html5_polyglot.HTMLTranslator):  # type: ignore[misc]
 
     visit_doctest_block = visit_literal_block
 
-    def visit_rubric(self, node: Any) -> None:
-        self.body.append(self.starttag(node, "h2", ""))
-
-    def depart_rubric(self, _: Any) -> None:
-        self.body.append("</h2>\n")
-
 
 def _title(document: Any) -> str:
     """Return the first heading, or the module that a page without one describes."""
-    sections = [child for child in document.children if isinstance(child, (nodes.section, nodes.rubric))]
+    sections = [child for child in document.children if isinstance(child, nodes.section)]
     title = " ".join(sections[0].children[0].astext().split()) if sections else ""
     title = document.settings.title or title or document.settings.module
     return "" if len(sections) > 1 and is_version(title) else str(title)
