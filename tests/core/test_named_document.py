@@ -33,7 +33,7 @@ def index():
 def test_its_passages_come_first_and_the_result_says_so(index):
     retriever = GraphRetriever(index, cache=False)
     for name in ("Zalora", "Brightnest"):
-        result = retriever.retrieve(f"According to {name}, how long is account data stored?", k=3)
+        result = retriever.retrieve(f"According to {name}, how long is account data stored?", k=6)
         assert {hit.chunk.document_id for hit in result.hits} == {f"policies/{name}.txt"}
         assert result.trust.endswith(f"; it names the document {name}")
     other = retriever.retrieve("How long is account data stored?")

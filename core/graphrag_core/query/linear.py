@@ -88,7 +88,7 @@ class Linear(Reranker):
             "words": (1 - trust) * (_by_rank(keys, by_words) - by_plain),
             "graph": (self.graph + (1 - self.graph) * trust) * _by_rank(keys, graph[0]),
             "vector": (self.vector if query.vector is not None else 0) * _by_rank(keys, nearest),
-            "document": self.document * _by_rank(keys, by_words[of_document], missing=0),
+            "document": self.document * _by_rank(keys, by_words[of_document], missing=0.0),
         }
         static: Values = sum(signals.values(), np.zeros(len(keys)))
         order, sums, added, linked = _choose(static, self.cover * matches, self.link * links.strengths)
@@ -276,7 +276,7 @@ def _trust(of_named: Keys, named: Flags, counts: Keys, weights: Values) -> tuple
 
 def _by_rank(keys: Keys, ranking: Keys, missing: float = _OFFSET / (_FAR + _OFFSET)) -> Values:
     """Return what the rank of each chunk counts."""
-    values = np.full(len(keys), missing)
+    values = np.full(len(keys), missing, np.float64)
     at, ranks = (keys[:, None] == ranking[:_FAR]).nonzero()
     values[at] = _OFFSET / (ranks + _OFFSET)
     return values
