@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 from support import snapshot
 
 from graphrag_core import Chunker, Document, Fact, GraphRetriever, KnowledgeIndex
@@ -202,3 +204,13 @@ def test_the_passages_around_a_hit_are_read_within_the_scope(open_index):
         narrow = retriever.retrieve("Bravo second", k=1, where={"page": {"gt": 0}}, expand="neighbours").hits[0]
         assert narrow.expanded is not None
         assert narrow.expanded.ids == ("p100", "p300")
+
+
+def test_a_generator_may_end_in_another_thread_than_it_began():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(CHAIN)
+        entities = index.graph.iter_entities()
+        next(entities)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(entities.close).result()
+            assert pool.submit(index.add, [Document("new", "Keyring keeps secrets.")]).result(timeout=60).added == 1

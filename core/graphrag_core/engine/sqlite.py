@@ -12,6 +12,7 @@ import json
 import logging
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
@@ -125,6 +126,50 @@ class Session(Records):
         return sum(path.stat().st_size for path in self._database.folder.iterdir() if path.exists()), 0
 
 
+class _Gate:
+    """Lets a write to the only state of an index in memory wait for the reads of other threads.
+
+    A thread that reads may read again inside, and a thread that writes may read. One thread at a time writes. A read
+    may end in another thread than it began, as that of a generator.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._readers = Counter[int]()  # by thread
+        self._writer: int | None = None
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        me = threading.get_ident()
+        with self._changed:
+            self._changed.wait_for(lambda: self._writer in (None, me) or self._readers[me] > 0)
+            self._readers[me] += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._readers[me] -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        me = threading.get_ident()
+        if self._readers[me]:
+            raise RuntimeError(
+                "an index in memory cannot be changed while the same thread reads it: leave the snapshot first. If a "
+                "query of this thread was interrupted, close the index and open it again"
+            )
+        try:
+            with self._changed:
+                self._writer = me
+                self._changed.wait_for(lambda: not any(self._readers.values()))
+            yield
+        finally:
+            with self._changed:
+                self._writer = None
+                self._changed.notify_all()
+
+
 class Sqlite:
     """The database of an index in a folder, or in memory if that is None. Safe to use from many threads."""
 
@@ -135,7 +180,7 @@ class Sqlite:
         self.file = None if folder is None else folder / "records.sqlite"
         self.mode = "ro" if read_only else "rwc"
         self.cache = RowCache()
-        self._reads = 0  # of the thread that has the lock of an index in memory
+        self._gate = _Gate()  # of an index in memory
         self._idle: list[Session] = []
         self._sessions: list[Session] = []
         self._lock: FileLock | None = None
@@ -242,12 +287,8 @@ class Sqlite:
     def reading(self, begin: str = "BEGIN") -> Iterator[Session]:
         """Open a read transaction: a session that sees the last commit and no later one."""
         if self.file is None:
-            with self._main.lock:  # one thread at a time: there is one state
-                self._reads += 1
-                try:
-                    yield self._main
-                finally:
-                    self._reads -= 1
+            with self._gate.reading():
+                yield self._main
             return
         if self.read_only and (found := self._found()) not in (None, self._identity):
             self._idle, self._identity = [], found  # the path leads to another index now
@@ -269,11 +310,8 @@ class Sqlite:
     def transaction(self) -> Iterator[Session]:
         """Run statements in one transaction: all or nothing."""
         main = self._main
-        with main.lock, forks.fork_waits:
-            if self._reads:
-                raise RuntimeError(
-                    "an index in memory cannot be changed while the same thread reads it: leave the snapshot first"
-                )
+        alone: AbstractContextManager[Any] = main.lock if self.file is not None else self._gate.writing()
+        with forks.fork_waits, alone:
             main.restart("BEGIN IMMEDIATE")  # after what an interrupt left open
             try:
                 yield main
@@ -397,7 +435,7 @@ class Sqlite:
         A database in memory is the child's own copy.
         """
         if self.file is None:
-            self._main.lock, self._reads = threading.RLock(), 0
+            self._main.lock, self._gate = threading.RLock(), _Gate()
             return
         self.read_only, self.mode = True, "ro"
         if self._lock is not None:
