@@ -328,8 +328,8 @@ class GraphRetriever:
         is_whole = result.is_complete or self.index.embedding is None
         if self.cache is not None and is_whole:
             with suppress(TypeError):  # a custom strategy that cannot be hashed
-                self.cache.put((self.index.engine, seen.state[:2], plan.key), (_copied(result), plan.at))
-        return result
+                self.cache.put((self.index.engine, seen.state[:2], plan.key), (result, plan.at))
+        return _copied(result)
 
     def _warn(self, message: str) -> None:
         """Log a warning that other questions would repeat, once a minute."""
@@ -429,7 +429,10 @@ def _check_text(text: object, what: str) -> None:
 
 
 def _copied(result: Result) -> Result:
-    """Return a copy that shares no mutable value, but the explanation, which is computed once for all copies."""
+    """Return a copy for a caller: it shares no mutable value with the index and with other results.
+
+    All copies share the explanation, which is computed once.
+    """
     hits = []
     for hit in result.hits:
         chunk, given = hit.chunk, hit.chunk.metadata

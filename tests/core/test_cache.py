@@ -111,3 +111,15 @@ def test_more_passages_than_are_kept_in_memory_are_returned_again():
         assert len(retriever.retrieve("bell", k=10_050)) == 10_050
         index.add([Document("new", "bell new")])
         assert len(retriever.retrieve("bell", k=10_051)) == 10_051
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_metadata_that_a_caller_changes_is_changed_in_no_other_result(cache):
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add([Document("a", "Some text here.", metadata={"tenant": "acme", "tags": ["x"]})])
+        retriever = GraphRetriever(index, cache=cache)
+        for question in ("some text", "text here", "some text"):
+            metadata = retriever.retrieve(question).hits[0].chunk.metadata
+            assert metadata == {"tenant": "acme", "tags": ["x"]}
+            metadata["tenant"] = "umbrella"
+            metadata["tags"].append("y")

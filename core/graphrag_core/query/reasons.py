@@ -84,8 +84,8 @@ class Choice(NamedTuple):
     linked: Values
     links: Links
 
-    def reasons(self, shown: Keys) -> Reasons:
-        """Return what explains the passages that are shown."""
+    def reasons(self, shown: Keys, *, reordered: bool) -> Reasons:
+        """Return what explains the passages that are shown; no signal moved them if another reranker ordered them."""
         hits, rows = (shown[:, None] == self.keys).nonzero()
         place, ranks = np.empty(len(self.keys), np.int64), np.full(len(self.keys), len(self.plain))
         place[self.order] = np.arange(len(self.keys))
@@ -94,7 +94,7 @@ class Choice(NamedTuple):
         step = np.minimum(place[rows], len(self.added) - 1)
         gains = {**self.signals, "words": self.signals["words"] + self.added[step], "links": self.linked[step]}
         del gains["plain"]
-        passed = (place > place[rows, None]) & (ranks < ranks[rows, None])
+        passed = (place > place[rows, None]) & (ranks < ranks[rows, None]) & (not reordered)
         few = {name: values.astype(np.float32) for name, values in gains.items()}
         return Reasons(len(shown), hits, rows, passed, few, self.links.only(rows))
 

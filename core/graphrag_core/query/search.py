@@ -260,7 +260,7 @@ def to_result(engine: IndexEngine, seen: Evidence, stages: Stages) -> Result:
     plan, settings, ranked = seen.plan, seen.settings, seen.ranked
     wanted = slice(settings.k) if seen.kept is None else np.isin(ranked.keys, seen.kept)
     keys, scores = ranked.keys[wanted], ranked.scores[wanted]
-    best_score = float(scores.max()) if len(scores) else None
+    best_score, choice = float(scores.max()) if len(scores) else None, ranked.choice
     if settings.score_threshold is not None:
         above = int((np.round(scores, 6) >= round(settings.score_threshold, 6)).sum())
         keys, scores = keys[:above], scores[:above]
@@ -275,7 +275,7 @@ def to_result(engine: IndexEngine, seen: Evidence, stages: Stages) -> Result:
         expansion=replace(seen.expansion, keys=NOTHING[0], scores=NOTHING[1], strength=None, queries={}, via={}),
         entities={key: seen.entities[key] for key in seen.named.tolist()},
         ranked=replace(ranked, keys=keys, scores=scores, choice=None),
-        reasons=None if ranked.choice is None else ranked.choice.reasons(keys),
+        reasons=None if choice is None else choice.reasons(keys, reordered=settings.scorer is not None),
         hits=len(hits),
         best_score=best_score,
     )
