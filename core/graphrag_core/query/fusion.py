@@ -75,6 +75,10 @@ class Weighted(Fusion):
     beta: float = 0.3
     relative_scores: bool = True
 
+    def __post_init__(self) -> None:
+        for name in ("alpha", "beta"):
+            check_number(getattr(self, name), f"fusion.{name}")
+
     def score(self, plain: float, graph: float) -> float:
         """Return the score of a chunk by its two scores."""
         return self.alpha * plain + self.beta * graph

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_core.errors import InputError, check_number
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Keys, Ranking, Scores, Sentences
 from graphrag_core.query.query import Query
@@ -32,6 +33,7 @@ _MOST_PRODUCTS = 200_000  # in one matrix product: from 262,144 on OpenBLAS wake
 _FILE = re.compile(r"[\w-][\w.-]*\.[A-Za-z]{1,8}\b")
 _MOST_FILES = 20
 _FEWEST, _MOST = 3, 1_000  # passages that mention the name of a document; beyond, it is the topic of the collection
+_OF_PROBABILITY = ("the constant", "score", "ln(rank)", "trust", "share of the words")
 _SHARE = 0.8  # of these passages are of one document
 
 
@@ -59,6 +61,12 @@ class Linear(Reranker):
     probability: tuple[float, ...] = (-7.11, 2.11, -0.67, 0.95, 3.32)
 
     has_probabilities = True
+
+    def __post_init__(self) -> None:
+        for name in ("graph", "vector", "document", "cover", "link", "similar"):
+            check_number(getattr(self, name), f"reranker.{name}")
+        if len(self.probability) != len(_OF_PROBABILITY) or not np.isfinite(self.probability).all():
+            raise InputError(f"probability is {self.probability!r:.80}: use numbers for {', '.join(_OF_PROBABILITY)}")
 
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
         """Return all chunks of both rankings, best first, with the probability that each belongs to the answer."""
