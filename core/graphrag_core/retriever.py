@@ -8,7 +8,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -435,9 +434,15 @@ def _copied(result: Result) -> Result:
     """
     hits = []
     for hit in result.hits:
-        chunk, given = hit.chunk, hit.chunk.metadata
-        if given:
-            nested = any(isinstance(value, (dict, list)) for value in given.values())
-            chunk = replace(chunk, metadata=deepcopy(given) if nested else {**given})
+        chunk = hit.chunk
+        if chunk.metadata:
+            chunk = replace(chunk, metadata=_copied_json(chunk.metadata))
         hits.append(replace(hit, chunk=chunk, channels={**hit.channels}))
     return replace(result, hits=tuple(hits))
+
+
+def _copied_json(value: Any) -> Any:
+    """Return a copy of a JSON value; many times faster than ``copy.deepcopy``."""
+    if isinstance(value, dict):
+        return {key: _copied_json(one) if isinstance(one, (dict, list)) else one for key, one in value.items()}
+    return [_copied_json(one) for one in value] if isinstance(value, list) else value
