@@ -96,7 +96,7 @@ def _decided_by_fusion(seen: Evidence) -> str:
 
 def _trust(seen: Evidence) -> str:
     """Return the numbers behind what decided."""
-    if seen.ranked.terms is None:
+    if seen.ranked.terms is None or seen.ranked.named is None:
         return ""
     ranked = seen.ranked
     document = f"; it names the document {ranked.document}" if ranked.document else ""

@@ -154,3 +154,9 @@ def test_a_threshold_leaves_out_hits_and_says_so(index):
     assert len(retriever.retrieve(UNRELATED, score_threshold=0)) == 5
     assert not retriever.retrieve(UNRELATED).hits  # the cache tells them apart
     assert nothing.context(200) is not None
+
+
+def test_words_of_the_question_explain_hits_without_the_graph_too(index):
+    result = GraphRetriever(index, use_graph=False, cache=False).retrieve(QUESTION, k=2)
+    assert set(result.hits[0].words) >= {"OAuth", "Provider", "secrets"}
+    assert result.trust == ""

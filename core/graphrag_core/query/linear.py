@@ -107,12 +107,12 @@ class Linear(Reranker):
         choice = Choice(keys, plain[0], signals, order, added, linked, links)
         return Reranked(ranking, scores, trust, share, named, document, terms, choice)
 
-    def rerank_plain(self, query: Query, plain: Ranking) -> Ranking:
+    def rerank_plain(self, query: Query, plain: Ranking) -> Reranked:
         """Return plain search in its order, with probabilities by its ranks and by the words of the question."""
         snapshot, first = query.snapshot, plain[0][:_STEPS]
         terms = snapshot.terms(" ".join((query.text, *query.carried.names)))
         if not terms or len(first) == 0:
-            return plain[0], self.probabilities(np.zeros(0), 0.0, 0.0, len(plain[0]))
+            return Reranked(plain[0], self.probabilities(np.zeros(0), 0.0, 0.0, len(plain[0])))
         counts, covered = snapshot.term_counts(terms), snapshot.sentences(first, terms).of_chunks
         weights = word_weights(counts, snapshot.statistics_count) * covered.any(axis=0)
         matches = covered * (weights / max(float(weights.sum()), 1e-9))
@@ -121,7 +121,7 @@ class Linear(Reranker):
         by_rank = _OFFSET / (np.arange(len(first)) + _OFFSET)
         scores = by_rank * (1 + self.graph) + self.cover * np.append(matches[0].sum(), added)
         together = _contained(query, counts, covered[:_TOGETHER])
-        return plain[0], self.probabilities(scores, 0.0, together, len(plain[0]))
+        return Reranked(plain[0], self.probabilities(scores, 0.0, together, len(plain[0])), terms=terms)
 
     def probabilities(self, scores: Values, trust: float, contained: float, count: int) -> Scores:
         """Return falling probabilities for a ranking whose first passages have these scores."""

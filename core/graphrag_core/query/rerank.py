@@ -77,9 +77,9 @@ class Reranker(ABC):
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
         """Return the chunks of both rankings, each once, best first, and others that belong to them."""
 
-    def rerank_plain(self, query: Query, plain: Ranking) -> Ranking:  # noqa: ARG002 - for subclasses
+    def rerank_plain(self, query: Query, plain: Ranking) -> Reranked:  # noqa: ARG002 - for subclasses
         """Return the ranking of a query for which the graph was not searched; by default as it is."""
-        return plain
+        return Reranked(*plain)
 
 
 def coroutine_of(score: ScoreTexts) -> Callable[[str, list[str]], Awaitable[Given]] | None:

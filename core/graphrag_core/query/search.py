@@ -218,7 +218,7 @@ def rank(query: Query, seen: Evidence) -> Reranked:
     if settings.second_stage is not None:
         if seen.graph_ran:
             return settings.second_stage.rerank(query, seen.plain, seen.graph)
-        return Reranked(*settings.second_stage.rerank_plain(query, seen.plain))
+        return settings.second_stage.rerank_plain(query, seen.plain)
     if not settings.use_graph and not settings.fusion.weighed:
         return Reranked(*seen.plain)
     keys, scores = map(np.asarray, settings.fusion.fuse_query(query, seen.channels, seen.plain, seen.graph))
